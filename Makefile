@@ -1,0 +1,49 @@
+# Every target sets up what it needs: a fresh machine has to have only Python and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SEEDS ?= 2000
+export PYTHONWARNINGS := error
+
+.PHONY: help demo test check sim bench e2e testbed format clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (once, about a minute) ..." >&2
+	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)
+	@env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY) ## see it work
+	@$(BIN)/python -m swell.demo
+
+test: $(READY) ## all tests that need no more than Python (and the real control plane if built)
+	@$(BIN)/python -m pytest
+
+check: $(READY) ## format, lint, types, import rules
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+sim: $(READY) ## simulated faults: SEEDS=n seeds, or SEED=n replays one
+	@$(BIN)/python -m tests.sim.campaign --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+
+bench: $(READY) ## figures of speed and memory
+	@$(BIN)/python -m bench
+
+e2e: $(READY) ## the long end-to-end tests
+	@$(BIN)/python -m pytest tests/e2e
+
+testbed: ## build the real control plane for tests (Go; minutes the first time)
+	@$(PYTHON) testbed/build.py
+
+format: $(READY) ## format the code
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
+
+clean: ## remove what make installed
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

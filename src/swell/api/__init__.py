@@ -1,0 +1,1 @@
+"""What users write and what we read: typed objects, quantities, defaults, validation, CRDs."""

@@ -1,0 +1,45 @@
+"""JSON and back. The one place that turns bytes into structs, fast, and says what is malformed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder()
+# Byte-identical output for equal content, whatever the order a dict was built in.
+_stable_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def encode(value: object) -> bytes:
+    return _encoder.encode(value)
+
+
+def encode_stable(value: object) -> bytes:
+    return _stable_encoder.encode(value)
+
+
+@lru_cache(maxsize=256)
+def _decoder(type_: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(cast("type[Any]", type_))
+
+
+def decode(raw: bytes | memoryview, type_: type[T]) -> T:
+    """A struct from JSON bytes; msgspec.ValidationError when its shape is wrong."""
+    return cast("T", _decoder(cast("Hashable", type_)).decode(raw))
+
+
+def convert(body: object, type_: type[T]) -> T:
+    """A struct from JSON already decoded into dicts and lists."""
+    if type_ is dict:
+        return cast("T", body)
+    return msgspec.convert(body, type_)
+
+
+def to_body(value: object) -> dict[str, Any]:
+    """Plain JSON data from a struct."""
+    return cast("dict[str, Any]", msgspec.to_builtins(value))

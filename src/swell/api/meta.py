@@ -1,0 +1,100 @@
+"""Metadata every API object carries, and the shape of an API server's Status.
+
+Structs hold only the fields we read; unknown fields are ignored when decoding. A struct is a view
+for reading: what is written to a cluster is a patch, or a body built for that purpose.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NewType
+
+import msgspec
+
+Uid = NewType("Uid", str)
+
+# A JSON object as it goes over the wire. `Any` is meant: values are whatever JSON allows.
+Body = dict[str, Any]
+
+
+class Key(NamedTuple):
+    """Identifies an object within its kind; the namespace is empty for cluster-scoped kinds."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Configuration shared by all API structs: immutable, camelCase on the wire, sparse."""
+
+
+class OwnerReference(ApiStruct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: Uid = Uid("")
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(ApiStruct, frozen=True):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: Uid = Uid("")
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object; Kubernetes allows at most one."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Condition(ApiStruct, frozen=True):
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int = 0
+
+
+class StatusCause(ApiStruct, frozen=True):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(ApiStruct, frozen=True):
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(ApiStruct, frozen=True):
+    """What an API server answers instead of an object: mostly errors."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+    kind: str = "Status"
+    api_version: str = "v1"

@@ -1,0 +1,23 @@
+"""Timestamps as the API writes them (RFC 3339, UTC), to and from seconds since the epoch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def format_time(seconds: float) -> str:
+    """metav1.Time: whole seconds."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(seconds: float) -> str:
+    """metav1.MicroTime: six digits, used by Leases and events."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str) -> float:
+    """Seconds since the epoch; ValueError when the text is no timestamp."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"timestamp without a time zone: {text!r}")
+    return moment.timestamp()

@@ -1,0 +1,1 @@
+"""The ways to have a cluster: any Kubernetes, or the embedded one."""

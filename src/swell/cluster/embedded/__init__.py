@@ -1,0 +1,1 @@
+"""The embedded cluster: store, API semantics, HTTPS server, small built-in controllers."""

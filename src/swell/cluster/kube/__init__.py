@@ -1,0 +1,1 @@
+"""Any Kubernetes through the cluster port."""

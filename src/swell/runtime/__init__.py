@@ -1,0 +1,1 @@
+"""What every controller needs: the cluster port, informers, queues, leadership, events, time."""
