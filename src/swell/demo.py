@@ -1,0 +1,1 @@
+"""Shows what works today, without a cluster."""

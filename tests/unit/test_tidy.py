@@ -1,0 +1,106 @@
+"""House style as a test: what a machine can say, no reviewer has to."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+BANNED_FILES = {"utils.py", "helpers.py", "common.py", "misc.py", "util.py"}
+MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
+# Time, chance and the network reach a decision only as arguments.
+IMPURE = {"asyncio", "time", "random", "uuid", "socket", "threading", "aiohttp", "urllib", "http"}
+PURE = ("src/swell/api", "src/swell/scheduler")
+BROAD_EXCEPT_ALLOWED = {"src/swell/runtime/manager.py"}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+
+
+SOURCES = tracked("src/*.py")
+ALL_PYTHON = tracked("*.py")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_source_file_is_tidy(path: Path) -> None:
+    """A file opens with a docstring, has one subject's length and no overlong function."""
+    text = path.read_text()
+    tree = ast.parse(text)
+
+    assert ast.get_docstring(tree), "a file says what it is for"
+    assert len(text.splitlines()) <= FILE_LINES_MAX
+    assert path.name not in BANNED_FILES
+    long = [f.name for f in functions(tree) if (f.end_lineno or 0) - f.lineno >= FUNCTION_LINES_MAX]
+    assert not long, f"longer than {FUNCTION_LINES_MAX} lines: {long}"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if name(p).startswith(PURE)], ids=name)
+def test_pure_module_imports_nothing_impure(path: Path) -> None:
+    """A decision sees no clock, chance, loop or network."""
+    found = {module.split(".")[0] for module in imported(ast.parse(path.read_text()))} & IMPURE
+
+    assert not found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_broad_except_only_in_the_manager(path: Path) -> None:
+    """An exception nobody expected is a bug, and exactly one place decides what happens then."""
+    broad = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and is_broad(node.type.id)))
+    ]
+
+    assert not broad or name(path) in BROAD_EXCEPT_ALLOWED, f"lines {broad}"
+
+
+def is_broad(exception: str) -> bool:
+    return exception in {"Exception", "BaseException"}
+
+
+def test_no_unfinished_marks() -> None:
+    """What is not done is written down where people look for it, not in the code."""
+    files = [*ALL_PYTHON, *tracked("*.md", "Makefile", "*.toml")]
+    found = [
+        f"{name(path)}:{number}"
+        for path in files
+        if "recorded" not in path.parts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if MARKS.search(line)
+    ]
+
+    assert not found
