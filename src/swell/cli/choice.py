@@ -1,0 +1,89 @@
+"""Which cluster a command talks to. Pure: what it looks at is handed in.
+
+In this order: what the flags say; `$SWELL_HOME`, the embedded cluster there, running or not;
+`$KUBECONFIG`; an embedded cluster that runs in the default place; `~/.kube/config`; the service
+account of a pod. So a first try on a laptop never lands on a production cluster by surprise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+NOT_RUNNING = "the embedded cluster in {home} is not running"
+START_IT = "start it with: swell up"
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the user said about the cluster on the command line."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    embedded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What can be seen of the machine."""
+
+    environ: Mapping[str, str]
+    user_home: Path
+    is_running: Callable[[Path], bool]
+    is_file: Callable[[Path], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The cluster chosen; without a kubeconfig it is the one this pod runs in."""
+
+    kubeconfig: Path | None
+    context: str = ""
+    embedded: bool = False
+
+
+class NoClusterError(Exception):
+    """No cluster can be had; `hint` says how to get one."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def state_folder(environ: Mapping[str, str], user_home: Path) -> Path:
+    """Where the embedded cluster keeps everything."""
+    chosen = environ.get("SWELL_HOME")
+    return Path(chosen) if chosen else user_home / ".local" / "state" / "swell"
+
+
+def choose(flags: Flags, seen: Surroundings) -> Choice:
+    """The cluster that flags and surroundings point at, or NoClusterError."""
+    home = state_folder(seen.environ, seen.user_home)
+    if flags.kubeconfig:
+        return Choice(Path(flags.kubeconfig), flags.context)
+    if flags.embedded or (seen.environ.get("SWELL_HOME") and not flags.context):
+        return _embedded(home, seen)
+    if named := _kubeconfig_of_environment(seen):
+        return Choice(named, flags.context)
+    if not flags.context and seen.is_running(home):
+        return Choice(home / "kubeconfig", embedded=True)
+    usual = seen.user_home / ".kube" / "config"
+    if seen.is_file(usual):
+        return Choice(usual, flags.context)
+    if IN_CLUSTER in seen.environ and not flags.context:
+        return Choice(None)
+    raise NoClusterError("no cluster is chosen and none is running", START_IT)
+
+
+def _embedded(home: Path, seen: Surroundings) -> Choice:
+    if not seen.is_running(home):
+        raise NoClusterError(NOT_RUNNING.format(home=home), START_IT)
+    return Choice(home / "kubeconfig", embedded=True)
+
+
+def _kubeconfig_of_environment(seen: Surroundings) -> Path | None:
+    """The first existing file of `$KUBECONFIG`, which may list several."""
+    files = [Path(part) for part in seen.environ.get("KUBECONFIG", "").split(":") if part]
+    return next((file for file in files if seen.is_file(file)), files[0] if files else None)
