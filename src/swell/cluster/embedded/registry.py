@@ -123,6 +123,8 @@ class Kind:
     unconditional_update: bool = True  # PUT without a version is accepted
     create_on_update: bool = False  # PUT of a missing object creates it
     default_propagation: str = "Background"
+    name_rule: str = "subdomain"  # or "label", or "label1035" (which begins with a letter)
+    returns_deleted: bool = False  # a finished delete is answered with the object, not a Status
     ttl_s: float = 0.0  # objects vanish this long after their last write; 0: never
 
     @property

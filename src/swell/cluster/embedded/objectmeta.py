@@ -1,0 +1,156 @@
+"""The rules of `metadata`, the same for every kind: names, labels, annotations, owners, finalizers.
+
+Pure: from bodies to field errors. What was valid when stored is not looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from swell.api.meta import Body
+from swell.cluster.embedded.faults import forbidden, invalid, required, too_long
+from swell.cluster.embedded.registry import FieldError, Kind
+
+ANNOTATIONS_BYTES_MAX = 256 << 10
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+_NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
+    "subdomain": (_SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain"),
+    "label": (_LABEL, 63, "a lowercase RFC 1123 label"),
+    "label1035": (_LABEL_1035, 63, "a DNS-1035 label"),
+}
+_FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+
+
+def name_problem(name: str, rule: str = "subdomain") -> str:
+    """What is wrong with a name, or nothing."""
+    pattern, n_max, called = _NAME_RULES[rule]
+    if len(name) > n_max:
+        return f"must be no more than {n_max} characters"
+    return "" if pattern.fullmatch(name) else f"must be {called}"
+
+
+def qualified_name_problem(name: str) -> str:
+    """What is wrong with a label key, an annotation key or a finalizer, or nothing."""
+    prefix, slash, rest = name.rpartition("/")
+    if slash and ("/" in prefix or name_problem(prefix)):
+        return "prefix part must be a lowercase RFC 1123 subdomain"
+    if not rest or len(rest) > 63 or not _QUALIFIED.fullmatch(rest):
+        return "name part must consist of alphanumeric characters, '-', '_' or '.', at most 63"
+    return ""
+
+
+def label_value_problem(value: str) -> str:
+    """What is wrong with a label's value, or nothing."""
+    if len(value) > 63:
+        return "must be no more than 63 characters"
+    if value and not _QUALIFIED.fullmatch(value):
+        return "must consist of alphanumeric characters, '-', '_' or '.', or be empty"
+    return ""
+
+
+def metadata_errors(kind: Kind, metadata: Body, old: Body | None) -> list[FieldError]:
+    """Everything wrong with the metadata of a new object, or of a new version of an old one."""
+    errors: list[FieldError] = []
+    if old is None:
+        errors += _name_errors(kind, metadata)
+    else:
+        errors += _change_errors(metadata, old)
+    for field, check in _CHECKS:
+        value = metadata.get(field)
+        if value and (old is None or value != old.get(field)):
+            errors += check(value)
+    return errors
+
+
+def _name_errors(kind: Kind, metadata: Body) -> list[FieldError]:
+    errors: list[FieldError] = []
+    prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
+    # A trailing dash is fine in a prefix: something follows it.
+    if prefix and (problem := name_problem(re.sub("-$", "a", prefix), kind.name_rule)):
+        errors.append(invalid("metadata.generateName", prefix, problem))
+    if not name:
+        errors.append(required("metadata.name", "name or generateName is required"))
+    elif problem := name_problem(name, kind.name_rule):
+        errors.append(invalid("metadata.name", name, problem))
+    return errors
+
+
+def _change_errors(metadata: Body, old: Body) -> list[FieldError]:
+    errors = [
+        invalid(f"metadata.{field}", metadata.get(field), "field is immutable")
+        for field in _FIXED
+        if metadata.get(field) != old.get(field)
+    ]
+    if old.get("deletionTimestamp"):
+        added = set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ())
+        if added:
+            told = "no new finalizers can be added if the object is being deleted, found new "
+            errors.append(forbidden("metadata.finalizers", told + ", ".join(sorted(added))))
+    return errors
+
+
+def label_errors(labels: dict[str, str], field: str = "metadata.labels") -> list[FieldError]:
+    errors: list[FieldError] = []
+    for key, value in labels.items():
+        if problem := qualified_name_problem(key):
+            errors.append(invalid(field, key, problem))
+        if problem := label_value_problem(value):
+            errors.append(invalid(field, value, problem))
+    return errors
+
+
+def _annotation_errors(annotations: dict[str, str]) -> list[FieldError]:
+    field = "metadata.annotations"
+    errors = [
+        invalid(field, key, problem)
+        for key in annotations
+        if (problem := qualified_name_problem(key.lower()))
+    ]
+    n_bytes = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if n_bytes > ANNOTATIONS_BYTES_MAX:
+        errors.append(too_long(field, ANNOTATIONS_BYTES_MAX))
+    return errors
+
+
+def _owner_errors(owners: list[Body]) -> list[FieldError]:
+    field = "metadata.ownerReferences"
+    errors: list[FieldError] = []
+    for owner in owners:
+        errors += [
+            invalid(f"{field}.{part}", owner.get(part) or "", "must not be empty")
+            for part in ("apiVersion", "kind", "name", "uid")
+            if not owner.get(part)
+        ]
+        if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
+            errors.append(invalid(field, owner, "an Event is disallowed from being an owner"))
+    if sum(1 for owner in owners if owner.get("controller")) > 1:
+        errors.append(invalid(field, owners, "only one reference can have controller set to true"))
+    return errors
+
+
+def _finalizer_errors(finalizers: list[str]) -> list[FieldError]:
+    field = "metadata.finalizers"
+    errors = [
+        invalid(field, name, problem)
+        for name in finalizers
+        if (problem := qualified_name_problem(name))
+    ]
+    if ORPHAN in finalizers and FOREGROUND in finalizers:
+        errors.append(invalid(field, finalizers, f"{ORPHAN} and {FOREGROUND} cannot be both set"))
+    return errors
+
+
+_CHECKS: tuple[tuple[str, Callable[..., list[FieldError]]], ...] = (
+    ("labels", label_errors),
+    ("annotations", _annotation_errors),
+    ("ownerReferences", _owner_errors),
+    ("finalizers", _finalizer_errors),
+)

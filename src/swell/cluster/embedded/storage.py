@@ -1,0 +1,404 @@
+"""The versioned map under the API server: collections of JSON objects, one counter, one log.
+
+It knows nothing about kinds, selectors or rules. Every change is a commit with the next version;
+the recent ones are kept, so that watchers read the log at their own pace and a list can be taken
+as of an older version. Nobody is ever waited for: who falls behind the kept log is told so.
+
+What is stored is never changed: a new version is a new `Stored`. In memory a commit is visible
+at once. With a journal it becomes visible when it is on disk, and is undone when it cannot be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar, cast
+
+from swell.api.codec import decode, encode
+from swell.api.meta import Body, Key
+
+T = TypeVar("T")
+
+KEPT_COMMITS_MAX = 10_000
+KEPT_BYTES_MAX = 64 << 20
+
+
+class CompactedError(Exception):
+    """The log no longer reaches back to the version asked for."""
+
+    def __init__(self, version: int, compacted: int) -> None:
+        super().__init__(f"version {version} is older than the kept log, which begins {compacted}")
+        self.version = version
+        self.compacted = compacted
+
+
+class NotStoredError(Exception):
+    """The disk refused a write; memory is again what the disk holds."""
+
+
+class Stored:
+    """One version of one object: its JSON, and what was decoded from it so far."""
+
+    __slots__ = ("_body", "_typed", "labels", "raw", "uid", "version")
+
+    def __init__(self, raw: bytes, version: int, uid: str, labels: dict[str, str]) -> None:
+        self.raw = raw
+        self.version = version
+        self.uid = uid
+        self.labels = labels
+        self._body: Body | None = None
+        self._typed: object = None
+
+    @classmethod
+    def of(cls, body: Body, version: int) -> Stored:
+        """Encode a body, which gets the version and belongs to the store from now on."""
+        metadata = body["metadata"]
+        metadata["resourceVersion"] = str(version)
+        return cls(encode(body), version, metadata.get("uid", ""), metadata.get("labels") or {})
+
+    @classmethod
+    def from_raw(cls, raw: bytes, version: int) -> Stored:
+        metadata = decode(raw, dict)["metadata"]
+        return cls(raw, version, metadata.get("uid", ""), metadata.get("labels") or {})
+
+    @property
+    def body(self) -> Body:
+        """The object as JSON data, to be read only."""
+        if self._body is None:
+            self._body = decode(self.raw, dict)
+        return self._body
+
+    def copy(self) -> Body:
+        """The object as JSON data of one's own: decoding is the cheapest deep copy there is."""
+        return decode(self.raw, dict)
+
+    def typed(self, struct: type[T]) -> T:
+        """The object as a struct, decoded once; msgspec.ValidationError when it does not fit."""
+        if type(self._typed) is not struct:
+            self._typed = decode(self.raw, struct)
+        return cast("T", self._typed)
+
+    def at(self, version: int) -> Stored:
+        """The same content under another version: the last state of what was deleted."""
+        return Stored.of(self.copy(), version)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be committed: `body` None deletes, and `before` is the state it was decided on."""
+
+    collection: str
+    key: Key
+    before: Stored | None
+    body: Body | None
+    actor: str
+    verb: str
+
+
+@dataclass(slots=True)
+class Commit:
+    """One change of the store. `undone` marks the reversal of one that could not be kept."""
+
+    version: int
+    time: float
+    actor: str
+    verb: str
+    collection: str
+    key: Key
+    before: Stored | None
+    after: Stored | None
+    undone: bool = False
+    _last: Stored | None = None
+
+    @property
+    def last(self) -> Stored:
+        """What is shown to those for whom the object is gone: the old state, the new version."""
+        if self._last is None:
+            if self.before is None:
+                raise ValueError("nothing was there before this commit")
+            self._last = self.before.at(self.version)
+        return self._last
+
+
+class Snapshot(NamedTuple):
+    """A collection, or one namespace of it, at one version; in key order."""
+
+    items: list[tuple[Key, Stored]]
+    version: int
+
+
+class Journal(Protocol):
+    """Where commits are written down. `append` may be called again before the last one is kept."""
+
+    def append(self, commit: Commit) -> None: ...
+
+
+@dataclass(slots=True)
+class _Collection:
+    objects: dict[str, tuple[Key, Stored]] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    log: list[Commit] = field(default_factory=list)
+    dropped: int = 0  # commits no longer in the log: position of log[0]
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+
+    def put(self, address: str, key: Key, after: Stored | None) -> None:
+        if after is not None:
+            if address not in self.objects:
+                insort(self.order, address)
+            self.objects[address] = (key, after)
+        elif address in self.objects:
+            del self.objects[address]
+            del self.order[bisect_left(self.order, address)]
+
+    def wake(self) -> None:
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def _address(key: Key) -> str:
+    """Sorts as an API server lists. No name contains a slash."""
+    return f"{key[0]}/{key[1]}"
+
+
+def _span(order: list[str], namespace: str) -> list[str]:
+    if not namespace:
+        return order
+    return order[bisect_left(order, f"{namespace}/") : bisect_left(order, f"{namespace}0")]
+
+
+class Storage:
+    """All collections, their common version, and the recent past."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        version: int = 1,
+        kept_commits_max: int = KEPT_COMMITS_MAX,
+        kept_bytes_max: int = KEPT_BYTES_MAX,
+    ) -> None:
+        self._now = now
+        self._collections: dict[str, _Collection] = {}
+        self._kept_commits_max = kept_commits_max
+        self._kept_bytes_max = kept_bytes_max
+        self._kept: list[tuple[int, int]] = []  # (version, bytes held by the log alone)
+        self._kept_bytes = 0
+        self._journal: Journal | None = None
+        self._settle_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self.version = version  # of the newest commit
+        self.settled_version = version  # everything up to here may be shown
+        self.compacted = version  # the log holds every commit after this one
+        self.on_commit: list[Callable[[Commit], None]] = []
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def get(self, collection: str, key: Key) -> Stored | None:
+        held = self._collection(collection).objects.get(_address(key))
+        return held[1] if held else None
+
+    def count(self, collection: str) -> int:
+        return len(self._collection(collection).objects)
+
+    def collections(self) -> list[str]:
+        """Those that hold something now."""
+        return [name for name, held in self._collections.items() if held.objects]
+
+    def list(self, collection: str, namespace: str = "") -> Snapshot:
+        held = self._collection(collection)
+        objects = held.objects
+        if not namespace:
+            return Snapshot([objects[address] for address in held.order], self.version)
+        span = _span(held.order, namespace)
+        return Snapshot([objects[address] for address in span], self.version)
+
+    def list_at(self, collection: str, namespace: str, version: int) -> Snapshot:
+        """The collection as it was after the commit of that version."""
+        held = self._collection(collection)
+        if version > self.version or not held.log or held.log[-1].version <= version:
+            if version < self.compacted:
+                raise CompactedError(version, self.compacted)
+            return Snapshot(self.list(collection, namespace).items, version)
+        if version < self.compacted:
+            raise CompactedError(version, self.compacted)
+        past: dict[str, tuple[Key, Stored | None]] = {}
+        for commit in reversed(held.log):
+            if commit.version <= version:
+                break
+            past[_address(commit.key)] = (commit.key, commit.before)
+        order = sorted({*held.order, *past})
+        items: list[tuple[Key, Stored]] = []
+        for address in _span(order, namespace):
+            key, stored = past.get(address) or held.objects[address]
+            if stored is not None:
+                items.append((key, stored))
+        return Snapshot(items, version)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def commit(self, change: Change) -> Commit:
+        """Apply a change. The caller has made sure it was decided on the current state."""
+        version = self.version + 1
+        after = Stored.of(change.body, version) if change.body is not None else None
+        commit = Commit(
+            version=version,
+            time=self._now(),
+            actor=change.actor,
+            verb=change.verb,
+            collection=change.collection,
+            key=change.key,
+            before=change.before,
+            after=after,
+        )
+        self.version = version
+        held = self._collection(change.collection)
+        held.put(_address(change.key), change.key, after)
+        held.log.append(commit)
+        self._keep(commit)
+        for hook in self.on_commit:
+            hook(commit)
+        if self._journal is None:
+            self.settled_version = version
+            held.wake()
+        else:
+            self._journal.append(commit)
+        return commit
+
+    def load(self, collection: str, items: Iterable[tuple[Key, Stored]]) -> None:
+        """Fill an empty collection from a journal, as if it had always been so."""
+        held = self._collection(collection)
+        for key, stored in items:
+            held.put(_address(key), key, stored)
+
+    def compact(self, version: int) -> None:
+        """Forget the commits up to a version; watches from before it are refused."""
+        self.compacted = max(self.compacted, min(version, self.settled_version))
+        for held in self._collections.values():
+            n_old = bisect_right(held.log, self.compacted, key=lambda commit: commit.version)
+            if n_old:
+                del held.log[:n_old]
+                held.dropped += n_old
+                held.wake()
+        n_old = bisect_right(self._kept, self.compacted, key=lambda kept: kept[0])
+        self._kept_bytes -= sum(n_bytes for _, n_bytes in self._kept[:n_old])
+        del self._kept[:n_old]
+
+    # -- following ---------------------------------------------------------------------------
+
+    def follow(self, collection: str, version: int) -> Cursor:
+        """Commits of a collection after a version, from the log."""
+        if version < self.compacted:
+            raise CompactedError(version, self.compacted)
+        held = self._collection(collection)
+        at = bisect_right(held.log, version, key=lambda commit: commit.version)
+        return Cursor(self, held, held.dropped + at)
+
+    # -- the journal -------------------------------------------------------------------------
+
+    def keep_in(self, journal: Journal) -> None:
+        """Write every commit from now on to a journal; nothing shows before it is settled."""
+        self._journal = journal
+
+    async def settled(self, version: int) -> None:
+        """Return when a version is on disk; NotStoredError when it could not be written."""
+        if version <= self.settled_version:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._settle_waiters.append((version, waiter))
+        await waiter
+
+    def settle(self, version: int) -> None:
+        """The journal's word: everything up to a version is on disk."""
+        self.settled_version = version
+        waiting, self._settle_waiters = self._settle_waiters, []
+        for wanted, waiter in waiting:
+            if wanted > version:
+                self._settle_waiters.append((wanted, waiter))
+            elif not waiter.done():
+                waiter.set_result(None)
+        for held in self._collections.values():
+            if held.waiters and held.log:
+                held.wake()
+
+    def undo_unsettled(self, cause: Exception) -> None:
+        """The journal's word: nothing after the settled version will ever be on disk.
+
+        Nobody has been shown these commits, so taking them back is invisible. Versions are not
+        given out twice. Hooks see each one again, reversed, so that what they derived stays true.
+        """
+        doomed = [
+            commit
+            for held in self._collections.values()
+            for commit in held.log
+            if commit.version > self.settled_version
+        ]
+        for commit in sorted(doomed, key=lambda commit: -commit.version):
+            held = self._collection(commit.collection)
+            held.put(_address(commit.key), commit.key, commit.before)
+            held.log.pop()
+            reverse = Commit(
+                commit.version, commit.time, commit.actor, commit.verb, commit.collection,
+                commit.key, commit.after, commit.before, undone=True,
+            )  # fmt: skip
+            for hook in self.on_commit:
+                hook(reverse)
+        self.settled_version = self.version
+        waiting, self._settle_waiters = self._settle_waiters, []
+        for _, waiter in waiting:
+            if not waiter.done():
+                waiter.set_exception(NotStoredError(str(cause)))
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _collection(self, name: str) -> _Collection:
+        held = self._collections.get(name)
+        if held is None:
+            held = self._collections[name] = _Collection()
+        return held
+
+    def _keep(self, commit: Commit) -> None:
+        """Bound the log by number and by the memory that only it holds."""
+        n_bytes = len(commit.before.raw) if commit.before else 0
+        self._kept.append((commit.version, n_bytes))
+        self._kept_bytes += n_bytes
+        if len(self._kept) > self._kept_commits_max or self._kept_bytes > self._kept_bytes_max:
+            self.compact(self._kept[len(self._kept) // 2][0])
+
+
+class Cursor:
+    """A reader of one collection's log, at its own pace; the log never waits for it."""
+
+    def __init__(self, storage: Storage, held: _Collection, position: int) -> None:
+        self._storage = storage
+        self._held = held
+        self._position = position
+
+    def take(self, n_max: int = 1_000) -> list[Commit]:
+        """The next settled commits, possibly none; CompactedError when some are lost."""
+        held = self._held
+        start = self._position - held.dropped
+        if start < 0:
+            raise CompactedError(0, self._storage.compacted)
+        commits = held.log[start : start + n_max]
+        settled = self._storage.settled_version
+        while commits and commits[-1].version > settled:
+            commits.pop()
+        self._position += len(commits)
+        return commits
+
+    async def wait(self) -> None:
+        """Return when there may be something to take; it may also be a false alarm."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held.waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if not waiter.done() or waiter.cancelled():
+                self._forget(waiter)
+
+    def _forget(self, waiter: asyncio.Future[None]) -> None:
+        if waiter in self._held.waiters:
+            self._held.waiters.remove(waiter)
