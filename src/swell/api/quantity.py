@@ -120,6 +120,8 @@ def parse(raw: QuantityText) -> Quantity:
     """The amount a manifest's text or number stands for; QuantityError when there is none."""
     sign, whole, fraction, suffix = _split(raw)
     digits = whole + fraction
+    if not digits and not _may_lack_digits(raw, suffix):
+        raise QuantityError(raw, "has no digits")
     magnitude = int(digits or "0")
     if suffix in _BINARY_EXPONENTS:
         scaled = magnitude * NANO << _BINARY_EXPONENTS[suffix]
@@ -227,6 +229,13 @@ def _decimal_exponent(raw: object, suffix: str) -> tuple[int, Format]:
     if abs(exponent) > _EXPONENT_MAX:
         raise QuantityError(raw, "exponent out of range")
     return exponent, Format.DECIMAL_EXPONENT
+
+
+def _may_lack_digits(raw: object, suffix: str) -> bool:
+    """Whether this is for the server's quick reader, the one that takes no digits for zero."""
+    if suffix in _BINARY_EXPONENTS:
+        return suffix not in {"Pi", "Ei"}
+    return _decimal_exponent(raw, suffix)[0] >= -NANO_DIGITS
 
 
 def _shift(raw: object, magnitude: int, exponent: int) -> int:
