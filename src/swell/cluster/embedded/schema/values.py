@@ -1,0 +1,390 @@
+"""Values of custom resources are checked against their schema, as Kubernetes checks them.
+
+A value that did not change since the last write is not checked again: a new schema never makes an
+old object unwritable. Errors are collected, not raised.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TypeAlias
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.registry import FieldError
+from swell.cluster.embedded.schema.formats import format_check
+from swell.cluster.embedded.schema.paths import Path, render
+from swell.cluster.embedded.schema.patterns import PatternError, searcher
+
+INT_OR_STRING = "x-kubernetes-int-or-string"
+LIST_TYPE = "x-kubernetes-list-type"
+LIST_KEYS = "x-kubernetes-list-map-keys"
+INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+
+class _Missing:
+    """There is no old value to compare with."""
+
+
+MISSING = _Missing()
+
+Errors: TypeAlias = list[FieldError]
+# (new value, old value or MISSING, where, errors found)
+Check: TypeAlias = Callable[[object, object, Path, Errors], None]
+Test: TypeAlias = Callable[[object, Path, Errors], None]
+
+
+def compile_values(schema: Body) -> Check:
+    """The check of a structural schema, or of what stands under anyOf, oneOf, allOf and not."""
+    typed = _type_test(schema)
+    tests = [*_scalar_tests(schema), *_junctor_tests(schema)]
+    children = _object_check(schema), _list_check(schema)
+    descend = [child for child in children if child is not None]
+    nullable = bool(schema.get("nullable")) or typed is None
+
+    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+        if old is not MISSING and value == old:
+            return
+        if value is None:
+            if not nullable and typed is not None:
+                typed(value, path, errors)
+            return
+        if typed is not None:
+            typed(value, path, errors)
+        for test in tests:
+            test(value, path, errors)
+        for child in descend:
+            child(value, old, path, errors)
+
+    return check
+
+
+# --- types -------------------------------------------------------------------------------------
+
+JSON_TYPES: Mapping[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
+
+
+def _type_test(schema: Body) -> Test | None:
+    wanted = ("integer", "string") if schema.get(INT_OR_STRING) else (schema.get("type"),)
+    if wanted == (None,):
+        return None
+    shown = ",".join(str(name) for name in wanted)
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        found = JSON_TYPES[type(value)]
+        if found in wanted or (found == "integer" and "number" in wanted):
+            return
+        if isinstance(value, float) and value.is_integer() and "integer" in wanted:
+            return
+        text = render(path)
+        detail = f'{text} in body must be of type {shown}: "{found}"'
+        errors.append(faults.type_invalid(text, value, detail))
+
+    return test
+
+
+# --- scalars -----------------------------------------------------------------------------------
+
+
+def _scalar_tests(schema: Body) -> list[Test]:
+    tests: list[Test] = []
+    if "enum" in schema:
+        tests.append(_enum_test(schema["enum"]))
+    for kinds, compilers in ((str, STRING_RULES), ((int, float), NUMBER_RULES)):
+        for word, compiler in compilers.items():
+            if schema.get(word) is not None:
+                rule = compiler(schema)
+                if rule is not None:
+                    tests.append(_only(kinds, rule))
+    return tests
+
+
+def _only(kinds: type | tuple[type, ...], rule: Test) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if isinstance(value, kinds) and not isinstance(value, bool):
+            rule(value, path, errors)
+
+    return test
+
+
+def _enum_test(allowed: list[object]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if value not in allowed:
+            shown = [item if isinstance(item, str) else json.dumps(item) for item in allowed]
+            errors.append(faults.not_supported(render(path), value, shown))
+
+    return test
+
+
+def _must(holds: Callable[[object], bool], detail: str) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not holds(value):
+            text = render(path)
+            errors.append(faults.invalid(text, value, f"{text} in body {detail}"))
+
+    return test
+
+
+def _max_length(schema: Body) -> Test:
+    limit = schema["maxLength"]
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if len(str(value)) > limit:
+            errors.append(faults.too_long(render(path), limit))
+
+    return test
+
+
+def _min_length(schema: Body) -> Test:
+    limit = schema["minLength"]
+    return _must(lambda value: len(str(value)) >= limit, f"should be at least {limit} chars long")
+
+
+def _pattern(schema: Body) -> Test | None:
+    try:
+        found = searcher(schema["pattern"])
+    except PatternError:
+        return None  # a definition with such a pattern is refused; nothing to check by
+    return _must(lambda value: found(str(value)), f"should match '{schema['pattern']}'")
+
+
+def _format(schema: Body) -> Test | None:
+    has_format = format_check(schema["format"])
+    if has_format is None:
+        return None
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not has_format(str(value)):
+            text = render(path)
+            detail = f"{text} in body must be of type {schema['format']}: {json.dumps(value)}"
+            errors.append(faults.invalid(text, value, detail))
+
+    return test
+
+
+def _maximum(schema: Body) -> Test:
+    limit = schema["maximum"]
+    if schema.get("exclusiveMaximum"):
+        return _must(lambda value: value < limit, f"should be less than {limit}")
+    return _must(lambda value: value <= limit, f"should be less than or equal to {limit}")
+
+
+def _minimum(schema: Body) -> Test:
+    limit = schema["minimum"]
+    if schema.get("exclusiveMinimum"):
+        return _must(lambda value: value > limit, f"should be greater than {limit}")
+    return _must(lambda value: value >= limit, f"should be greater than or equal to {limit}")
+
+
+def _multiple_of(schema: Body) -> Test:
+    factor = Decimal(str(schema["multipleOf"]))
+
+    def holds(value: object) -> bool:
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return Decimal(str(value)) % factor == 0
+
+    return _must(holds, f"should be a multiple of {factor}")
+
+
+def _int_range(schema: Body) -> Test | None:
+    bounds = INT_RANGES.get(schema["format"]) if schema.get("type") == "integer" else None
+    if bounds is None:
+        return None
+    low, high = bounds
+    return _must(lambda value: low <= value <= high, f"must be of type {schema['format']}")  # type: ignore[operator]
+
+
+STRING_RULES = {
+    "maxLength": _max_length,
+    "minLength": _min_length,
+    "pattern": _pattern,
+    "format": _format,
+}
+NUMBER_RULES = {
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "multipleOf": _multiple_of,
+    "format": _int_range,
+}
+
+
+# --- schemas of schemas ------------------------------------------------------------------------
+
+
+def _junctor_tests(schema: Body) -> list[Test]:
+    tests: list[Test] = []
+    if schema.get("anyOf") and not schema.get(INT_OR_STRING):
+        tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
+    elif schema.get("anyOf"):
+        parts = [part for part in schema["anyOf"] if set(part) - {"type"}]
+        if parts:
+            tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
+    if schema.get("oneOf"):
+        tests.append(_one_of([compile_values(part) for part in schema["oneOf"]]))
+    if schema.get("allOf"):
+        tests.append(_all_of([compile_values(part) for part in schema["allOf"]]))
+    if schema.get("not") is not None:
+        tests.append(_not(compile_values(schema["not"])))
+    return tests
+
+
+def _verdicts(parts: list[Check], value: object, path: Path) -> list[Errors]:
+    verdicts: list[Errors] = []
+    for part in parts:
+        found: Errors = []
+        part(value, MISSING, path, found)
+        verdicts.append(found)
+    return verdicts
+
+
+def _fewest(verdicts: Sequence[Errors]) -> Errors:
+    return min(verdicts, key=len)
+
+
+def _composite(path: Path, detail: str) -> FieldError:
+    return faults.invalid(faults.NO_FIELD, "", f'"{render(path)}" {detail}')
+
+
+def _any_of(parts: list[Check]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        verdicts = _verdicts(parts, value, path)
+        if all(verdicts):
+            errors.append(_composite(path, "must validate at least one schema (anyOf)"))
+            errors.extend(_fewest(verdicts))
+
+    return test
+
+
+def _one_of(parts: list[Check]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        verdicts = _verdicts(parts, value, path)
+        n_valid = sum(not found for found in verdicts)
+        if n_valid == 1:
+            return
+        how = f"Found {n_valid} valid alternatives" if n_valid else "Found none valid"
+        detail = f"must validate one and only one schema (oneOf). {how}"
+        errors.append(_composite(path, detail))
+        if not n_valid:
+            errors.extend(_fewest(verdicts))
+
+    return test
+
+
+def _all_of(parts: list[Check]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        verdicts = _verdicts(parts, value, path)
+        if any(verdicts):
+            errors.extend(error for found in verdicts for error in found)
+            errors.append(_composite(path, "must validate all the schemas (allOf)"))
+
+    return test
+
+
+def _not(part: Check) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not _verdicts([part], value, path)[0]:
+            errors.append(_composite(path, "must not validate the schema (not)"))
+
+    return test
+
+
+# --- objects and lists -------------------------------------------------------------------------
+
+OBJECT_WORDS = ("properties", "additionalProperties", "required", "maxProperties", "minProperties")
+LIST_WORDS = ("items", "maxItems", "minItems", "uniqueItems", LIST_TYPE)
+
+
+def _object_check(schema: Body) -> Check | None:
+    embedded = schema.get("x-kubernetes-embedded-resource")
+    if not embedded and not any(word in schema for word in OBJECT_WORDS):
+        return None
+    fields = {name: compile_values(part) for name, part in schema.get("properties", {}).items()}
+    additional = schema.get("additionalProperties")
+    other = compile_values(additional) if isinstance(additional, dict) else None
+    required = [*schema.get("required", ()), *(("apiVersion", "kind") if embedded else ())]
+    most, least = schema.get("maxProperties"), schema.get("minProperties")
+
+    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+        if type(value) is not dict:
+            return
+        if most is not None and len(value) > most:
+            errors.append(faults.too_many(render(path), len(value), most))
+        if least is not None and len(value) < least:
+            detail = f"{render(path)} in body should have at least {least} properties"
+            errors.append(faults.invalid(render(path), len(value), detail))
+        before = old if type(old) is dict else {}
+        for name, item in value.items():
+            part = fields.get(name, other)
+            if part is not None:
+                part(item, before.get(name, MISSING), (path, name), errors)
+        for name in required:
+            if name not in value:
+                errors.append(faults.required(render((path, name))))
+
+    return check
+
+
+def _list_check(schema: Body) -> Check | None:
+    if not any(word in schema for word in LIST_WORDS):
+        return None
+    item_check = compile_values(schema["items"]) if isinstance(schema.get("items"), dict) else None
+    most, least = schema.get("maxItems"), schema.get("minItems")
+    list_type, keys = schema.get(LIST_TYPE), schema.get(LIST_KEYS, [])
+    unique = list_type == "set" or schema.get("uniqueItems")
+
+    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+        if type(value) is not list:
+            return
+        if most is not None and len(value) > most:
+            errors.append(faults.too_many(render(path), len(value), most))
+        if least is not None and len(value) < least:
+            detail = f"{render(path)} in body should have at least {least} items"
+            errors.append(faults.invalid(render(path), len(value), detail))
+        if item_check is not None:
+            before = items_by_key(old, keys) if list_type == "map" else {}
+            for index, item in enumerate(value):
+                previous = before.get(item_key(item, keys), MISSING) if before else MISSING
+                item_check(item, previous, (path, index), errors)
+        if unique:
+            _duplicates(value, [_frozen(item) for item in value], path, errors)
+        elif list_type == "map":
+            _duplicates(value, [item_key(item, keys) for item in value], path, errors)
+
+    return check
+
+
+def items_by_key(items: object, keys: list[str]) -> dict[str, object]:
+    """Old items of a list that is a map, by their keys."""
+    if type(items) is not list:
+        return {}
+    return {item_key(item, keys): item for item in items}
+
+
+def item_key(item: object, keys: list[str]) -> str:
+    return _frozen([item.get(key) for key in keys]) if isinstance(item, dict) else _frozen(item)
+
+
+def _duplicates(items: list[object], ids: list[str], path: Path, errors: Errors) -> None:
+    if len(set(ids)) == len(ids):
+        return
+    seen: set[str] = set()
+    for index, (item, identity) in enumerate(zip(items, ids, strict=True)):
+        if identity in seen:
+            errors.append(faults.duplicate(render((path, index)), item))
+        seen.add(identity)
+
+
+def _frozen(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
