@@ -13,11 +13,12 @@ ClusterError                    the server answered with a Status
 └── ServerError                 5xx, or an answer that makes no sense
 UnreachableError                the request did not reach the server: nothing happened
 OutcomeUnknownError             a write was sent and no answer came: it may have happened
+MalformedError                  the answer's object has a shape we do not know; a write happened
 """
 
 from __future__ import annotations
 
-from swell.api.meta import Status
+from swell.api.meta import Key, Status
 
 
 class ClusterError(Exception):
@@ -68,6 +69,15 @@ class UnreachableError(Exception):
 
 class OutcomeUnknownError(Exception):
     """A write was sent but its answer was lost: read consistently before the next action."""
+
+
+class MalformedError(Exception):
+    """One object was asked for and came, but not in a shape we understand."""
+
+    def __init__(self, key: Key, error: str) -> None:
+        super().__init__(f"{key}: {error}")
+        self.key = key
+        self.error = error
 
 
 _BY_CODE: dict[int, type[ClusterError]] = {

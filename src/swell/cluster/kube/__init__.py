@@ -1,1 +1,1 @@
-"""Any Kubernetes through the cluster port."""
+"""Any Kubernetes: kubeconfig and in-cluster access, an asyncio client, and one for single calls."""

@@ -1,0 +1,185 @@
+"""What to ask an API server for each verb of the cluster port, and how to read the answer.
+
+A call is a value: the asyncio client and the one for single calls both send it. Nothing is sent,
+and no time passes, in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from swell.api import codec
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.cluster import decoding
+from swell.runtime.cluster import (
+    EVERYTHING,
+    PLAIN,
+    PLAIN_DELETION,
+    Deletion,
+    ObjectList,
+    Patch,
+    Selection,
+    WriteOptions,
+)
+
+T = TypeVar("T")
+R = TypeVar("R")
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """One request, and what its answer's bytes mean."""
+
+    method: str
+    path: str  # with the query, percent-encoded
+    read: Callable[[bytes], R]
+    body: bytes | None = None
+    content_type: str = JSON
+
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET"
+
+
+def get(resource: Resource[T], key: Key, resource_version: str = "") -> Call[T]:
+    path = _path(resource, key, resourceVersion=resource_version)
+    return Call("GET", path, lambda raw: decoding.decode_answer(raw, resource))
+
+
+def list_page(
+    resource: Resource[T],
+    selection: Selection = EVERYTHING,
+    *,
+    limit: int = 0,
+    continue_token: str = "",
+    resource_version: str = "",
+) -> Call[ObjectList[T]]:
+    paging = {"limit": str(limit) if limit else "", "continue": continue_token}
+    path = _collection(resource, selection, resourceVersion=resource_version, **paging)
+    return Call("GET", path, lambda raw: decoding.decode_list(raw, resource))
+
+
+def watch(
+    resource: Resource[T], selection: Selection, resource_version: str, timeout_s: int
+) -> Call[None]:
+    """The opening of a watch; its lines are read one by one, not as one answer."""
+    path = _collection(
+        resource,
+        selection,
+        watch="1",
+        allowWatchBookmarks="true",
+        resourceVersion=resource_version,
+        timeoutSeconds=str(timeout_s),
+    )
+    return Call("GET", path, lambda _: None)
+
+
+def create(resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> Call[T]:
+    """A new object; of a subresource, for the parent that the body's metadata names."""
+    key = _key_of(body)
+    key = key if resource.subresource else Key(key.namespace, "")
+    return _write("POST", resource, key, codec.encode(body), options)
+
+
+def update(resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> Call[T]:
+    return _write("PUT", resource, _key_of(body), codec.encode(body), options)
+
+
+def patch(resource: Resource[T], key: Key, change: Patch, options: WriteOptions = PLAIN) -> Call[T]:
+    content_type = change.kind.value
+    return _write(
+        "PATCH", resource, key, codec.encode(change.body), options, content_type=content_type
+    )
+
+
+def delete(resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION) -> Call[T | None]:
+    def read(raw: bytes) -> T | None:
+        return decoding.decode_answer(raw, resource) if _lives_on(raw) else None
+
+    return Call("DELETE", _path(resource, key), read, _delete_options(deletion))
+
+
+def delete_collection(
+    resource: Resource[T],
+    selection: Selection = EVERYTHING,
+    deletion: Deletion = PLAIN_DELETION,
+) -> Call[None]:
+    path = _collection(resource, selection)
+    return Call("DELETE", path, lambda _: None, _delete_options(deletion))
+
+
+def raw(path: str) -> Call[bytes]:
+    """What is no object: a log, a version, a health check."""
+    return Call("GET", path, lambda answer: answer)
+
+
+def _write(
+    method: str,
+    resource: Resource[T],
+    key: Key,
+    body: bytes,
+    options: WriteOptions,
+    *,
+    content_type: str = JSON,
+) -> Call[T]:
+    path = _path(
+        resource,
+        key,
+        dryRun="All" if options.dry_run else "",
+        fieldValidation=options.field_validation or "",
+    )
+    return Call(method, path, lambda raw: decoding.decode_answer(raw, resource), body, content_type)
+
+
+def _path(resource: Resource[T], key: Key, **query: str) -> str:
+    return _with_query(resource.path(quote(key.namespace, ""), quote(key.name, "")), query)
+
+
+def _collection(resource: Resource[T], selection: Selection, **query: str) -> str:
+    selectors = {"labelSelector": selection.labels, "fieldSelector": selection.fields}
+    return _with_query(resource.path(quote(selection.namespace, "")), selectors | query)
+
+
+def _with_query(path: str, query: dict[str, str]) -> str:
+    given = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _key_of(body: Body) -> Key:
+    meta = body.get("metadata", {})
+    return Key(meta.get("namespace", ""), meta.get("name", ""))
+
+
+def _delete_options(deletion: Deletion) -> bytes | None:
+    preconditions = {"uid": deletion.uid, "resourceVersion": deletion.resource_version}
+    given: Body = {
+        "preconditions": {k: v for k, v in preconditions.items() if v is not None} or None,
+        "gracePeriodSeconds": deletion.grace_s,
+        "propagationPolicy": deletion.propagation,
+        "dryRun": ["All"] if deletion.dry_run else None,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if not chosen:
+        return None
+    return codec.encode({"apiVersion": "v1", "kind": "DeleteOptions", **chosen})
+
+
+def _lives_on(raw: bytes) -> bool:
+    """Whether a delete's answer shows an object that waits: for its grace period or a finalizer.
+
+    Some kinds answer with a Status when the object is gone, others with its last state.
+    """
+    body = decoding.decode_answer(raw, _ANYTHING)
+    meta = body.get("metadata", {})
+    if body.get("kind") == "Status" or not meta.get("deletionTimestamp"):
+        return False
+    finalizers = meta.get("finalizers") or body.get("spec", {}).get("finalizers")
+    return bool(finalizers) or meta.get("deletionGracePeriodSeconds", 0) > 0
+
+
+_ANYTHING: Resource[Body] = Resource("", "", "", "", dict)

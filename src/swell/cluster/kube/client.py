@@ -1,0 +1,127 @@
+"""Any Kubernetes through the cluster port."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import TypeVar
+
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.cluster import decoding
+from swell.cluster.kube import calls
+from swell.cluster.kube.access import Access
+from swell.cluster.kube.lines import lines_of
+from swell.cluster.kube.transport import LIMITS, Limits, Transport
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import (
+    EVERYTHING,
+    PLAIN,
+    PLAIN_DELETION,
+    Deletion,
+    ObjectList,
+    Patch,
+    Selection,
+    WatchEvent,
+    WriteOptions,
+)
+
+T = TypeVar("T")
+# As client-go does: watches that began together must not end together.
+WATCH_S = (300.0, 600.0)
+
+
+class KubeCluster:
+    """The cluster port over HTTP(S); made by `connect`."""
+
+    def __init__(self, transport: Transport, rng: random.Random) -> None:
+        self._transport = transport
+        self._rng = rng
+
+    async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
+        return await self._transport.send(calls.get(resource, key, resource_version))
+
+    async def list(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList[T]:
+        call = calls.list_page(
+            resource,
+            selection,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+        )
+        return await self._transport.send(call)
+
+    def watch(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        resource_version: str,
+        timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        life_s = self._rng.uniform(*WATCH_S) if timeout_s is None else timeout_s
+        return self._watch(resource, selection, resource_version, life_s)
+
+    @asynccontextmanager
+    async def _watch(
+        self, resource: Resource[T], selection: Selection, version: str, life_s: float
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        # A time-out of 0 means the server's own choice, which may be an hour.
+        call = calls.watch(resource, selection, version, max(1, round(life_s)))
+        async with (
+            self._transport.stream(call, life_s) as chunks,
+            aclosing(self._events(resource, chunks)) as events,
+        ):
+            yield events
+
+    async def _events(
+        self, resource: Resource[T], chunks: AsyncIterator[bytes]
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        async for line in lines_of(chunks, self._transport.limits.line_bytes_max):
+            yield decoding.decode_event(line, resource)
+
+    async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        return await self._transport.send(calls.create(resource, body, options))
+
+    async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        return await self._transport.send(calls.update(resource, body, options))
+
+    async def patch(
+        self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
+    ) -> T:
+        return await self._transport.send(calls.patch(resource, key, patch, options))
+
+    async def delete(
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+    ) -> T | None:
+        return await self._transport.send(calls.delete(resource, key, deletion))
+
+    async def delete_collection(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        deletion: Deletion = PLAIN_DELETION,
+    ) -> None:
+        await self._transport.send(calls.delete_collection(resource, selection, deletion))
+
+    async def read_raw(self, path: str) -> bytes:
+        """What is no object: a log, a version, a health check."""
+        return await self._transport.send(calls.raw(path))
+
+
+@asynccontextmanager
+async def connect(
+    access: Access, clock: Clock, rng: random.Random, limits: Limits = LIMITS
+) -> AsyncIterator[KubeCluster]:
+    """A cluster for as long as the context lasts; no request is made before the first call."""
+    async with Transport(access, clock, rng, limits) as transport:
+        yield KubeCluster(transport, rng)

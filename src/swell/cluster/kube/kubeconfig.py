@@ -1,0 +1,169 @@
+"""Reads kubeconfig files into an Access, and finds the service account inside a cluster.
+
+Server, trust, token and client certificate are read here. A user entry with an exec plugin or an
+auth provider is only recognised: `identity` has the official client's loader deal with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from swell.api import codec
+from swell.api.meta import Body
+from swell.cluster.kube.access import Access, AccessError, InCluster, Login, User
+
+ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_EXTERNAL = ("exec", "auth-provider")
+_LISTS = ("clusters", "users", "contexts")
+
+
+def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
+    """The access that a context of these files describes; without a name, the current one.
+
+    Several files are merged as kubectl does it: the first mention of a name wins.
+    """
+    config, origin = _merged(paths)
+    chosen = context or _text(config, "current-context")
+    if not chosen:
+        raise AccessError(f"{_where(paths)}: no current context; choose one with --context")
+    entry = _named(config, "contexts", chosen, _where(paths))
+    cluster_name, user_name = _text(entry, "cluster"), _text(entry, "user")
+    cluster = _named(config, "clusters", cluster_name, _where(paths))
+    user = _named(config, "users", user_name, _where(paths)) if user_name else {}
+    if cluster.get("proxy-url"):
+        raise AccessError(f"cluster {cluster_name!r}: proxy-url is not supported; remove it")
+    folder = origin["clusters", cluster_name].parent
+    server = _text(cluster, "server").rstrip("/")
+    if not server.startswith(("https://", "http://")):
+        raise AccessError(f"cluster {cluster_name!r}: server {server!r} is no http(s) address")
+    user_folder = origin["users", user_name].parent if user_name else folder
+    return Access(
+        server=server,
+        user=_user(user, user_folder, Login(config, chosen, user_folder)),
+        context=chosen,
+        namespace=_text(entry, "namespace") or "default",
+        ca_pem=_material(cluster, "certificate-authority", folder),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        tls_server_name=_text(cluster, "tls-server-name"),
+    )
+
+
+def default_paths(environment: Mapping[str, str], home: Path) -> list[Path]:
+    """The files kubectl would read: those of $KUBECONFIG, else the one in the home folder."""
+    named = [part for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return [Path(part).expanduser() for part in named] or [home / ".kube" / "config"]
+
+
+def in_cluster(environment: Mapping[str, str], account_dir: Path = ACCOUNT_DIR) -> Access | None:
+    """Access from within a pod; None when this is none."""
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "")
+    source = InCluster(account_dir / "token", account_dir / "ca.crt")
+    if not (host and port and source.token_file.exists()):
+        return None
+    namespace_file = account_dir / "namespace"
+    namespace = namespace_file.read_text().strip() if namespace_file.exists() else "default"
+    return Access(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        user=User(source=source),
+        context="in-cluster",
+        namespace=namespace,
+        ca_pem=_read(source.ca_file),
+    )
+
+
+def _user(user: Body, folder: Path, login: Login) -> User:
+    if any(user.get(name) for name in _EXTERNAL):
+        return User(source=login)
+    if user.get("username"):
+        raise AccessError(f"context {login.context!r}: name and password are not supported")
+    token_file = _text(user, "tokenFile")
+    return User(
+        token=_text(user, "token"),
+        token_file=folder / token_file if token_file else None,
+        certificate_pem=_material(user, "client-certificate", folder),
+        key_pem=_material(user, "client-key", folder),
+    )
+
+
+def _merged(paths: Sequence[Path]) -> tuple[Body, dict[tuple[str, str], Path]]:
+    """One kubeconfig of several, and which file each entry comes from."""
+    config: Body = {name: [] for name in _LISTS}
+    origin: dict[tuple[str, str], Path] = {}
+    found = [path for path in paths if path.exists()]
+    if not found:
+        raise AccessError(f"{_where(paths)}: no such file")
+    for path in found:
+        one = _parsed(path)
+        config.setdefault("current-context", one.get("current-context"))
+        for kind in _LISTS:
+            for entry in one.get(kind) or []:
+                if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                    raise AccessError(f"{path}: {kind} has an entry without a name")
+                if (kind, entry["name"]) not in origin:
+                    origin[kind, entry["name"]] = path.absolute()
+                    config[kind].append(entry)
+    return config, origin
+
+
+def _parsed(path: Path) -> Body:
+    text = path.read_bytes()
+    if text.lstrip().startswith(b"{"):
+        config: object = codec.decode(text, dict)
+    else:
+        import yaml
+
+        try:
+            config = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise AccessError(f"{path}: not YAML: {error}") from error
+    if not isinstance(config, dict) or not isinstance(config.get("clusters") or [], list):
+        raise AccessError(f"{path}: not a kubeconfig")
+    return config
+
+
+def _named(config: Body, kind: str, name: str, where: str) -> Body:
+    """The entry of that name; `contexts` hold a `context`, and so on."""
+    for entry in config[kind]:
+        if entry["name"] == name:
+            inner = entry.get(kind.removesuffix("s"))
+            if inner is None or isinstance(inner, dict):
+                return inner or {}
+            raise AccessError(f"{where}: {kind} {name!r} is not an object")
+    known = ", ".join(entry["name"] for entry in config[kind]) or "none"
+    raise AccessError(f"{where}: {kind} has no {name!r} (there are: {known})")
+
+
+def _material(owner: Body, name: str, folder: Path) -> bytes:
+    """Certificate or key: given inline in base64, or as a file beside the kubeconfig."""
+    inline, file = _text(owner, f"{name}-data"), _text(owner, name)
+    if inline:
+        try:
+            return base64.b64decode(inline, validate=True)
+        except binascii.Error as error:
+            raise AccessError(f"{name}-data: not base64: {error}") from error
+    return _read(folder / file) if file else b""
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise AccessError(f"{path}: {error.strerror}") from error
+
+
+def _text(owner: Body, name: str) -> str:
+    value = owner.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise AccessError(f"{name} must be text, not {type(value).__name__}")
+    return value
+
+
+def _where(paths: Sequence[Path]) -> str:
+    return os.pathsep.join(str(path) for path in paths)

@@ -1,0 +1,52 @@
+"""Whether a failed call may be sent again, and after which pause. Pure: chance is an argument."""
+
+from __future__ import annotations
+
+from swell.runtime.errors import (
+    ClusterError,
+    ServerError,
+    TooManyRequestsError,
+    UnreachableError,
+)
+
+ATTEMPTS_MAX = 5
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MAX_S = 5.0
+RETRY_AFTER_MAX_S = 30.0  # a server may ask for any pause; nobody waits longer unasked
+
+# What a proxy or a busy server says of a write that may well have been done.
+_UNKNOWN_CODES = frozenset({500, 502, 504})
+
+
+def pause_before_retry(
+    error: ClusterError | UnreachableError, *, attempt: int, writes: bool, chance: float
+) -> float | None:
+    """Seconds to wait before sending again; None when the error is the answer.
+
+    A write is only repeated when it is known not to have happened. `chance` is in [0, 1).
+    """
+    if attempt >= ATTEMPTS_MAX or not _may_repeat(error, writes=writes):
+        return None
+    backoff_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (attempt - 1))
+    asked_s = error.retry_after_s if isinstance(error, ClusterError) else 0.0
+    # Full jitter: clients that failed together must not come back together.
+    return min(asked_s, RETRY_AFTER_MAX_S) + backoff_s * chance
+
+
+def is_outcome_unknown(error: ClusterError) -> bool:
+    """Whether the answer to a write leaves open if it was done."""
+    return error.status.code in _UNKNOWN_CODES
+
+
+def _may_repeat(error: ClusterError | UnreachableError, *, writes: bool) -> bool:
+    if isinstance(error, UnreachableError):
+        return True
+    if isinstance(error, TooManyRequestsError):
+        return not _is_budget(error)
+    return isinstance(error, ServerError) and error.status.code >= 500 and not writes
+
+
+def _is_budget(error: ClusterError) -> bool:
+    """A disruption budget's refusal of an eviction is an answer, not a request to slow down."""
+    details = error.status.details
+    return details is not None and any(c.reason == "DisruptionBudget" for c in details.causes)
