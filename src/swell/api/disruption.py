@@ -1,0 +1,34 @@
+"""PodDisruptionBudgets: how many pods of a set may be taken away at once."""
+
+from __future__ import annotations
+
+from swell.api.meta import ApiStruct, Condition, ObjectMeta
+from swell.api.pod import LabelSelector
+
+# A number of pods, or a share of them such as "50%".
+Portion = int | str
+
+
+class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
+    min_available: Portion | None = None
+    max_unavailable: Portion | None = None
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    disrupted_pods: dict[str, str] = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodDisruptionBudget(ApiStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+    api_version: str = "policy/v1"
+    kind: str = "PodDisruptionBudget"

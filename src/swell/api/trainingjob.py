@@ -1,0 +1,168 @@
+"""TrainingJob: the older interface of three fixed roles, master, pserver and trainer.
+
+Field names on the wire are the ones existing manifests have, odd as they are. What goes into pods
+unread (probes, tolerations, volumes) stays raw JSON.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
+from swell.api.pod import ResourceRequirements
+
+API_GROUP = "paddlepaddle.org"
+
+
+class Phase(Enum):
+    EMPTY = ""
+    CREATING = "Creating"
+    RUNNING = "Running"
+    SCALING = "Scaling"
+    SUCCEED = "Succeed"
+    FAILED = "Failed"
+    TIMEOUT = "Timeout"
+
+
+FINAL = frozenset({Phase.SUCCEED, Phase.FAILED, Phase.TIMEOUT})  # nothing leaves these
+
+
+class FrameworkName(Enum):
+    PADDLE = "paddle"
+    TENSORFLOW = "tensorflow"
+
+
+class FrameworkType(Enum):
+    LOCAL = "local"
+    NCCL2 = "nccl2"
+    MULTI = "multi"
+
+
+class Framework(ApiStruct, frozen=True):
+    name: FrameworkName | None = None
+    type: FrameworkType | None = None
+
+
+class JobAnnotations(ApiStruct, frozen=True, rename=None):
+    usergroupid: str = ""
+    userid: str = ""
+    priority: str = ""
+    scheduler: str = ""
+    walltime: int | None = None
+
+
+class RoleSpec(ApiStruct, frozen=True, rename=None):
+    """A role. Fields a role has no use for are left at their defaults."""
+
+    entrypoint: str = ""
+    workspace: str = ""
+    etcd_endpoint: str = msgspec.field(default="", name="etcd-endpoint")
+    min_instance: int | None = msgspec.field(default=None, name="min-instance")
+    max_instance: int | None = msgspec.field(default=None, name="max-instance")
+    resources: ResourceRequirements = ResourceRequirements()
+    envs: dict[str, str] = {}
+    grace_period_seconds: int | None = None
+    pre_stop_cmd: tuple[str, ...] = ()
+    tolerations: tuple[Body, ...] = ()
+    node_selector: dict[str, str] = {}
+    liveness_probe: Body | None = None
+    readiness_probe: Body | None = None
+    image_pull_secrets: tuple[Body, ...] = msgspec.field(default=(), name="imagePullSecrets")
+
+    @property
+    def minimum(self) -> int:
+        return 1 if self.min_instance is None else self.min_instance
+
+    @property
+    def maximum(self) -> int:
+        return self.minimum if self.max_instance is None else self.max_instance
+
+
+class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
+    image: str = ""
+    port: int = 7164
+    ports_num: int = 1
+    ports_num_for_sparse: int = 1
+    trainer_port: int = 0
+    trainer_ports_num: int = 0
+    fault_tolerant: bool = False
+    local_job: bool = False
+    is_nccl: bool = False
+    passes: int = 1
+    host_network: bool = False
+    scheduler_name: str = msgspec.field(default="", name="schedulerName")
+    pod_group_name: str = msgspec.field(default="", name="podGroupName")
+    volumes: tuple[Body, ...] = ()
+    volume_mounts: tuple[Body, ...] = msgspec.field(default=(), name="VolumeMounts")
+    mountpath: str = ""
+    nfsmount: str = ""
+    frame_work: Framework | None = None
+    annotations: JobAnnotations = JobAnnotations()
+    master: RoleSpec = RoleSpec()
+    pserver: RoleSpec = RoleSpec()
+    trainer: RoleSpec = RoleSpec()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the job is one trainer and nothing else."""
+        framework = self.frame_work
+        return self.local_job or (framework is not None and framework.type is FrameworkType.LOCAL)
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.trainer_minimum < self.trainer_maximum
+
+    @property
+    def trainer_minimum(self) -> int:
+        return 1 if self.is_local else self.trainer.minimum
+
+    @property
+    def trainer_maximum(self) -> int:
+        return 1 if self.is_local else self.trainer.maximum
+
+    @property
+    def has_pservers(self) -> bool:
+        framework = self.frame_work
+        if framework is None or framework.type is None:
+            return not self.is_local and not self.is_nccl
+        return framework.type is FrameworkType.MULTI
+
+
+class ScaleRecord(ApiStruct, frozen=True, rename={"from_": "from"}):
+    time: str = ""
+    from_: int = 0
+    to: int = 0
+    by: str = ""
+    result: str = ""
+    reason: str = ""
+
+
+class RoleStatus(ApiStruct, frozen=True):
+    """Pods of one role by what they do."""
+
+    active: int = 0
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class TrainingJobStatus(ApiStruct, frozen=True, rename=None):
+    phase: Phase = Phase.EMPTY
+    reason: str = ""
+    trainer_target: int | None = None
+    scale_records: tuple[ScaleRecord, ...] = ()
+    replica_statuses: dict[str, RoleStatus] = {}
+    start_time: str | None = msgspec.field(default=None, name="startTime")
+    released: bool = False
+    observed_generation: int = msgspec.field(default=0, name="observedGeneration")
+    conditions: tuple[Condition, ...] = ()
+
+
+class TrainingJob(ApiStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: TrainingJobSpec = TrainingJobSpec()
+    status: TrainingJobStatus = TrainingJobStatus()
+    api_version: str = f"{API_GROUP}/v1"
+    kind: str = "TrainingJob"
