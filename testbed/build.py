@@ -94,7 +94,7 @@ def build(commands: Sequence[Command], *, n_jobs: int) -> None:
     begun = time.monotonic()
     for position, command in enumerate(stale, start=1):
         _build_one(go, command, n_jobs=n_jobs, label=f"{command.name} ({position} of {len(stale)})")
-    _say(f"{len(stale)} commands built in {time.monotonic() - begun:.0f} s, in {bin_dir()}")
+    _say(f"all built in {time.monotonic() - begun:.0f} s, in {bin_dir()}")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

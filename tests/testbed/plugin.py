@@ -19,12 +19,15 @@ from tests.testbed.kubectl import Kubectl
 @pytest.fixture(scope="session")
 def testbed_binaries() -> None:
     """The binaries are there, or the test does not run."""
+    problem = ""
     try:
         binaries.require()
     except binaries.BinariesMissingError as error:
-        if os.environ.get("SWELL_REQUIRE_TESTBED") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        problem = str(error)
+    if problem and os.environ.get("SWELL_REQUIRE_TESTBED") == "1":
+        pytest.fail(problem, pytrace=False)
+    if problem:
+        pytest.skip(problem)
 
 
 @pytest.fixture(scope="session")
