@@ -1,0 +1,165 @@
+"""What each fault does to a request, and what its caller sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from swell.api.meta import Status, StatusDetails
+from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError, error_for
+from swell.sim.network import CLIENT_TIMEOUT_S, Life, Network, unanswered
+from swell.sim.plan import Fault, FaultKind
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+STALE_COMMITS_MAX = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R_co]):
+    """One request: where it is counted, what carries it out, what may befall it."""
+
+    site: str
+    kind: str
+    request: Callable[[], Awaitable[R_co]]
+    offered: tuple[FaultKind, ...]
+    stale: Callable[[int], R_co | None] = lambda _: None
+
+    @property
+    def is_write(self) -> bool:
+        return FaultKind.TIMEOUT_AFTER in self.offered
+
+    def no_answer(self) -> Exception:
+        """What a client makes of silence: only a write leaves doubt."""
+        return OutcomeUnknownError(self.site) if self.is_write else UnreachableError(self.site)
+
+
+async def go_wrong(call: Call[R], fault: Fault, network: Network, life: Life) -> R:
+    """Carry out a call with a fault: raises what the caller sees, or answers after all."""
+    if fault.kind == FaultKind.STALE_LIST:
+        stale = call.stale(1 + int(fault.scaled(0, STALE_COMMITS_MAX)))
+        if stale is None:
+            return await call.request()
+        network.book.hit(fault)
+        return stale
+    network.book.hit(fault)
+    await _EFFECTS[FaultKind(fault.kind)](_Scene(call, fault, network, life))
+    return await call.request()
+
+
+def refuse_in_season(call: Call[R], network: Network) -> None:
+    """While a kind is refused, every write to it is."""
+    if call.is_write and network.clock.monotonic() < network.refused_until_s.get(call.kind, 0.0):
+        raise refusal(403, "Forbidden")
+
+
+def refusal(code: int, reason: str, *, message: str = "", retry_after_s: int = 0) -> ClusterError:
+    return error_for(
+        Status(
+            status="Failure",
+            code=code,
+            reason=reason,
+            message=message or f"injected: {reason}",
+            details=StatusDetails(retry_after_seconds=retry_after_s),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    call: Call[object]
+    fault: Fault
+    network: Network
+    life: Life
+
+    async def stay_silent(self) -> None:
+        await self.network.clock.sleep(CLIENT_TIMEOUT_S)
+        raise self.call.no_answer()
+
+
+# Each effect raises what the caller sees. One that returns lets the request go on.
+
+
+async def _conflict(_: _Scene) -> None:
+    raise refusal(409, "Conflict")
+
+
+async def _server_error(scene: _Scene) -> None:
+    if scene.fault.amount < 0.5:
+        raise refusal(500, "InternalError")
+    raise refusal(503, "ServiceUnavailable")
+
+
+async def _throttle(scene: _Scene) -> None:
+    raise refusal(429, "TooManyRequests", retry_after_s=1 + int(scene.fault.scaled(0, 5)))
+
+
+async def _unreachable(scene: _Scene) -> None:
+    raise UnreachableError(scene.call.site)
+
+
+async def _time_out_before(scene: _Scene) -> None:
+    await scene.stay_silent()
+
+
+async def _time_out_after(scene: _Scene) -> None:
+    await unanswered(scene.call.request)
+    await scene.stay_silent()
+
+
+async def _apply_late(scene: _Scene) -> None:
+    delay_s = CLIENT_TIMEOUT_S + scene.fault.scaled(0, 20)
+    scene.network.send_later(delay_s, scene.call.request)
+    await scene.stay_silent()
+
+
+async def _slow_down(scene: _Scene) -> None:
+    await scene.network.clock.sleep(scene.fault.scaled(0.5, CLIENT_TIMEOUT_S - 1))
+
+
+async def _refuse_kind(scene: _Scene) -> None:
+    """For everybody and for a while, as when a role is edited or a webhook is broken."""
+    ends_s = scene.network.clock.monotonic() + scene.fault.scaled(2, 30)
+    scene.network.refused_until_s[scene.call.kind] = ends_s
+    raise refusal(403, "Forbidden") if scene.fault.amount < 0.5 else refusal(422, "Invalid")
+
+
+async def _truncate(scene: _Scene) -> None:
+    await scene.call.request()
+    if scene.call.is_write:
+        raise scene.call.no_answer()
+    raise refusal(500, "InternalError", message="unexpected end of JSON input")
+
+
+async def _crash_before(scene: _Scene) -> None:
+    await scene.life.crash(scene.fault)
+
+
+async def _crash_after(scene: _Scene) -> None:
+    await unanswered(scene.call.request)
+    await scene.life.crash(scene.fault)
+
+
+async def _pause(scene: _Scene) -> None:
+    """The request was decided on before the pause and reaches the server after it."""
+    await scene.life.pause(scene.fault.scaled(5, 90))
+
+
+_EFFECTS: Mapping[FaultKind, Callable[[_Scene], Awaitable[None]]] = {
+    FaultKind.CONFLICT: _conflict,
+    FaultKind.SERVER_ERROR: _server_error,
+    FaultKind.THROTTLED: _throttle,
+    FaultKind.UNREACHABLE: _unreachable,
+    FaultKind.TIMEOUT_BEFORE: _time_out_before,
+    FaultKind.TIMEOUT_AFTER: _time_out_after,
+    FaultKind.APPLIED_LATE: _apply_late,
+    FaultKind.SLOW: _slow_down,
+    FaultKind.REFUSED: _refuse_kind,
+    FaultKind.TRUNCATED: _truncate,
+    FaultKind.CRASH_BEFORE: _crash_before,
+    FaultKind.CRASH_AFTER: _crash_after,
+    FaultKind.CRASH_LOOP: _crash_after,
+    FaultKind.PAUSED: _pause,
+}

@@ -1,0 +1,182 @@
+"""The cluster port with faults: a Cluster in front of any other, for one life of one process.
+
+Decides nothing itself: the book says what goes wrong at which call, `effects` what that means.
+Here every call is named, counted and sent on its way. Calls of a dead process never come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.runtime.cluster import (
+    EVERYTHING,
+    PLAIN,
+    PLAIN_DELETION,
+    Cluster,
+    Deletion,
+    ObjectList,
+    Patch,
+    Selection,
+    WatchEvent,
+    WriteOptions,
+)
+from swell.sim.effects import Call, go_wrong, refuse_in_season
+from swell.sim.network import Life, Network
+from swell.sim.plan import FaultKind
+from swell.sim.watches import disturbed_watch
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ON_READ = (
+    FaultKind.SERVER_ERROR,
+    FaultKind.THROTTLED,
+    FaultKind.UNREACHABLE,
+    FaultKind.TIMEOUT_BEFORE,
+    FaultKind.SLOW,
+    FaultKind.REFUSED,
+    FaultKind.TRUNCATED,
+)
+ON_STALE_LIST = (*ON_READ, FaultKind.STALE_LIST)
+ON_CREATE = (
+    *ON_READ,
+    FaultKind.TIMEOUT_AFTER,
+    FaultKind.APPLIED_LATE,
+    FaultKind.CRASH_BEFORE,
+    FaultKind.CRASH_AFTER,
+    FaultKind.CRASH_LOOP,
+    FaultKind.PAUSED,
+)
+ON_CHANGE = (*ON_CREATE, FaultKind.CONFLICT)
+
+
+class FaultyCluster:
+    """A Cluster whose calls go wrong as the book says."""
+
+    def __init__(self, inner: Cluster, network: Network, life: Life) -> None:
+        self._inner = inner
+        self._network = network
+        self._life = life
+
+    async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
+        def request() -> Awaitable[T]:
+            return self._inner.get(resource, key, resource_version=resource_version)
+
+        return await self._call("get", resource, key, request, ON_READ)
+
+    async def list(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList[T]:
+        may_be_stale = resource_version == "0" and not continue_token
+        return await self._carry_out(
+            Call(
+                self._site("list", resource),
+                str(resource),
+                lambda: self._inner.list(
+                    resource,
+                    selection,
+                    limit=limit,
+                    continue_token=continue_token,
+                    resource_version=resource_version,
+                ),
+                ON_STALE_LIST if may_be_stale else ON_READ,
+                lambda n: self._network.past.list_back(resource, selection, n),
+            )
+        )
+
+    def watch(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        resource_version: str,
+        timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        stream = self._inner.watch(
+            resource, selection, resource_version=resource_version, timeout_s=timeout_s
+        )
+        return disturbed_watch(stream, self._network, self._life, str(resource), resource_version)
+
+    async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        def request() -> Awaitable[T]:
+            return self._inner.create(resource, body, options)
+
+        return await self._call("create", resource, _key_in(body), request, ON_CREATE)
+
+    async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        def request() -> Awaitable[T]:
+            return self._inner.update(resource, body, options)
+
+        return await self._call("update", resource, _key_in(body), request, ON_CHANGE)
+
+    async def patch(
+        self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
+    ) -> T:
+        def request() -> Awaitable[T]:
+            return self._inner.patch(resource, key, patch, options)
+
+        return await self._call("patch", resource, key, request, ON_CHANGE)
+
+    async def delete(
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+    ) -> T | None:
+        def request() -> Awaitable[T | None]:
+            return self._inner.delete(resource, key, deletion)
+
+        return await self._call("delete", resource, key, request, ON_CHANGE)
+
+    async def delete_collection(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        deletion: Deletion = PLAIN_DELETION,
+    ) -> None:
+        def request() -> Awaitable[None]:
+            return self._inner.delete_collection(resource, selection, deletion)
+
+        await self._call("deletecollection", resource, None, request, ON_CHANGE)
+
+    def _site(self, verb: str, resource: Resource[T], key: Key | None = None) -> str:
+        what = f"{resource}/{resource.subresource}" if resource.subresource else str(resource)
+        return f"{self._life.actor} {verb} {what}" + (f" {key}" if key else "")
+
+    async def _call(
+        self,
+        verb: str,
+        resource: Resource[T],
+        key: Key | None,
+        request: Callable[[], Awaitable[R]],
+        offered: tuple[FaultKind, ...],
+    ) -> R:
+        site = self._site(verb, resource, key)
+        return await self._carry_out(Call(site, str(resource), request, offered))
+
+    async def _carry_out(self, call: Call[R]) -> R:
+        network, life = self._network, self._life
+        life.check_alive()
+        fault = network.book.consult(call.site, call.offered)
+        network.calls[life.actor] += 1
+        for hook in network.on_call:
+            hook(life.actor, call.site)
+        await network.travel(call.site)
+        life.check_alive()
+        refuse_in_season(call, network)
+        answer = await (call.request() if fault is None else go_wrong(call, fault, network, life))
+        await network.travel(call.site)
+        life.check_alive()
+        return answer
+
+
+def _key_in(body: Body) -> Key:
+    metadata = body.get("metadata") or {}
+    return Key(metadata.get("namespace", ""), metadata.get("name", ""))
