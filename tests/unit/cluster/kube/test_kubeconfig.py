@@ -1,0 +1,202 @@
+"""Kubeconfig files and what is made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from swell.cluster.kube.access import Access, AccessError, InCluster, Login, User
+from swell.cluster.kube.identity import LoginIdentity, ServiceAccount, TokenFile, client_tls
+from swell.cluster.kube.kubeconfig import default_paths, in_cluster, read_kubeconfig
+from swell.runtime.clock import SystemClock
+
+CONFIG = """
+apiVersion: v1
+kind: Config
+current-context: dev
+clusters:
+- name: here
+  cluster: {server: "https://127.0.0.1:6443/", certificate-authority: ca.crt}
+- name: there
+  cluster: {server: "https://there", insecure-skip-tls-verify: true, tls-server-name: other}
+- name: proxied
+  cluster: {server: "https://there", proxy-url: "http://proxy"}
+users:
+- name: token
+  user: {token: abc}
+- name: cert
+  user: {client-certificate-data: Q0VSVA==, client-key: key.pem}
+- name: plugin
+  user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: get-token}}
+- name: file
+  user: {tokenFile: token}
+contexts:
+- {name: dev, context: {cluster: here, user: token, namespace: team}}
+- {name: cert, context: {cluster: there, user: cert}}
+- {name: plugin, context: {cluster: here, user: plugin}}
+- {name: file, context: {cluster: here, user: file}}
+- {name: proxied, context: {cluster: proxied, user: token}}
+- {name: lost, context: {cluster: nowhere, user: token}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "ca.crt").write_bytes(b"CA")
+    (tmp_path / "key.pem").write_bytes(b"KEY")
+    path = tmp_path / "config"
+    path.write_text(CONFIG)
+    return path
+
+
+def test_current_context_is_the_default(config: Path) -> None:
+    """Without a name the current context is meant; files are relative to the kubeconfig."""
+    access = read_kubeconfig([config])
+
+    assert access == Access(
+        "https://127.0.0.1:6443", User(token="abc"), context="dev", namespace="team", ca_pem=b"CA"
+    )
+
+
+def test_context_choice(config: Path) -> None:
+    """A named context brings its own cluster, user and namespace."""
+    access = read_kubeconfig([config], "cert")
+
+    assert access.insecure
+    assert access.tls_server_name == "other"
+    assert access.namespace == "default"
+    assert access.user == User(certificate_pem=b"CERT", key_pem=b"KEY")
+
+
+def test_plugin_is_left_to_the_official_loader(config: Path) -> None:
+    """An exec entry is recognised and nothing of the official client imported for it."""
+    access = read_kubeconfig([config], "plugin")
+
+    assert isinstance(access.user.source, Login)
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [("proxied", "proxy-url"), ("lost", "nowhere"), ("unknown", "there are: dev")],
+)
+def test_unusable_context_says_what_is_wrong(config: Path, context: str, said: str) -> None:
+    """The message names the part that cannot be used."""
+    with pytest.raises(AccessError, match=said):
+        read_kubeconfig([config], context)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 3", "clusters: [{}]"])
+def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
+    """Anything else in the file is an access error, never a traceback."""
+    path = tmp_path / "config"
+    path.write_text(text)
+
+    with pytest.raises(AccessError):
+        read_kubeconfig([path])
+
+
+def test_first_file_wins(tmp_path: Path, config: Path) -> None:
+    """Of several files the first mention of a name counts."""
+    first = tmp_path / "first"
+    first.write_text(json.dumps({"users": [{"name": "token", "user": {"token": "first"}}]}))
+
+    assert read_kubeconfig([first, config], "dev").user.token == "first"
+
+
+def test_default_paths(tmp_path: Path) -> None:
+    """$KUBECONFIG may list several files; otherwise the one in the home folder is meant."""
+    assert default_paths({}, tmp_path) == [tmp_path / ".kube" / "config"]
+    assert default_paths({"KUBECONFIG": "/a:/b"}, tmp_path) == [Path("/a"), Path("/b")]
+
+
+def test_secrets_are_not_shown(config: Path) -> None:
+    """A logged access gives no token away."""
+    assert "abc" not in repr(read_kubeconfig([config]))
+
+
+def test_token_file_is_read_again(config: Path) -> None:
+    """A rotated token is used after it was refused."""
+    path = config.parent / "token"
+    path.write_text("one\n")
+    user = read_kubeconfig([config], "file").user
+    assert user.token_file == path
+    identity = TokenFile(path, SystemClock())
+
+    assert asyncio.run(identity.authorization()) == "Bearer one"
+    path.write_text("two\n")
+    assert asyncio.run(identity.authorization()) == "Bearer one"
+    identity.forget()
+    assert asyncio.run(identity.authorization()) == "Bearer two"
+
+
+def test_in_cluster_needs_a_service_account(tmp_path: Path) -> None:
+    """Outside a pod there is no in-cluster access."""
+    assert in_cluster({}, tmp_path) is None
+    assert (
+        in_cluster({"KUBERNETES_SERVICE_HOST": "h", "KUBERNETES_SERVICE_PORT": "1"}, tmp_path)
+        is None
+    )
+
+
+def test_service_account_token_is_rotated(tmp_path: Path) -> None:
+    """The pod's token is read through the official loader, and again when it was refused."""
+    for name, text in (("token", "one"), ("ca.crt", "CA"), ("namespace", "team")):
+        (tmp_path / name).write_text(text)
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    access = in_cluster(environment, tmp_path)
+    assert access is not None
+    assert (access.server, access.namespace) == ("https://[fd00::1]:443", "team")
+    assert isinstance(access.user.source, InCluster)
+    identity = ServiceAccount(access.user.source, access.server)
+
+    assert asyncio.run(identity.authorization()) == "Bearer one"
+    (tmp_path / "token").write_text("two")
+    identity.forget()
+    assert asyncio.run(identity.authorization()) == "Bearer two"
+
+
+def a_plugin(folder: Path, status: object) -> Login:
+    """A login whose plugin answers with the given status, and counts its calls."""
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
+    script = folder / "plugin"
+    script.write_text(
+        f"#!{sys.executable}\nopen({str(folder / 'calls')!r}, 'a').write('x')\n"
+        f"print({json.dumps({**credential, 'status': status})!r})\n"
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    config = {
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1"}}],
+        "users": [
+            {"name": "u", "user": {"exec": {**credential, "command": str(script), "args": []}}}
+        ],
+    }
+    return Login(config, "c", folder)
+
+
+def test_exec_plugin_is_asked_once_until_forgotten(tmp_path: Path) -> None:
+    """A plugin's token is kept; after a refusal the plugin is asked again."""
+    login = a_plugin(tmp_path, {"token": "t"})
+    tls = client_tls(Access("https://127.0.0.1", User(source=login)))
+    identity = LoginIdentity(login, tls, SystemClock())
+
+    assert asyncio.run(identity.authorization()) == "Bearer t"
+    assert asyncio.run(identity.authorization()) == "Bearer t"
+    assert (tmp_path / "calls").read_text() == "x"
+    identity.forget()
+    assert asyncio.run(identity.authorization()) == "Bearer t"
+    assert (tmp_path / "calls").read_text() == "xx"
+
+
+def test_exec_plugin_without_credentials_is_an_error(tmp_path: Path) -> None:
+    """A plugin that brings nothing is said to, instead of anonymous requests being sent."""
+    login = a_plugin(tmp_path, {})
+    tls = client_tls(Access("https://127.0.0.1", User(source=login)))
+
+    with pytest.raises(AccessError, match="no credentials"):
+        asyncio.run(LoginIdentity(login, tls, SystemClock()).authorization())
