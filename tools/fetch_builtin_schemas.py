@@ -22,7 +22,7 @@ from typing import TypeAlias
 import msgspec
 import yaml
 
-DATA_DIR = Path("src/swell/cluster/embedded/data")
+DATA_DIR = Path(__file__).resolve().parents[1] / "src/swell/cluster/embedded/data"
 SCHEMAS_FILE = "builtin-schemas.json"
 KINDS_FILE = "builtin-kinds.json"
 
