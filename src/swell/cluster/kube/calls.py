@@ -40,6 +40,7 @@ class Call(Generic[R]):
     read: Callable[[bytes], R]
     body: bytes | None = None
     content_type: str = JSON
+    accept: str = JSON
 
     @property
     def writes(self) -> bool:
@@ -113,9 +114,9 @@ def delete_collection(
     return Call("DELETE", path, lambda _: None, _delete_options(deletion))
 
 
-def raw(path: str) -> Call[bytes]:
-    """What is no object: a log, a version, a health check."""
-    return Call("GET", path, lambda answer: answer)
+def raw(path: str, accept: str = JSON) -> Call[bytes]:
+    """What is no object: a log, a table, a version, a health check."""
+    return Call("GET", path, lambda answer: answer, accept=accept)
 
 
 def _write(

@@ -19,7 +19,7 @@ from swell.api.resource import Resource
 from swell.cluster import decoding
 from swell.cluster.kube import retrying
 from swell.cluster.kube.access import Access
-from swell.cluster.kube.calls import JSON, Call
+from swell.cluster.kube.calls import Call
 from swell.cluster.kube.identity import client_tls, load_certificate
 from swell.runtime.cluster import WatchEvent
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError, error_for
@@ -121,7 +121,11 @@ class OneShot:
 
     def _open(self, call: Call[R]) -> http.client.HTTPResponse:
         """Send. A connection is only kept between attempts, so a broken one is no mystery."""
-        headers = {"Accept": JSON, "User-Agent": "swell", "Authorization": self._authorization()}
+        headers = {
+            "Accept": call.accept,
+            "User-Agent": "swell",
+            "Authorization": self._authorization(),
+        }
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         connection = self._connect()

@@ -20,7 +20,7 @@ from yarl import URL
 from swell.cluster import decoding
 from swell.cluster.kube import retrying
 from swell.cluster.kube.access import Access
-from swell.cluster.kube.calls import JSON, Call
+from swell.cluster.kube.calls import Call
 from swell.cluster.kube.identity import client_tls, identity_of
 from swell.runtime.clock import Clock
 from swell.runtime.errors import (
@@ -77,7 +77,7 @@ class Transport:
             connector=connector,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Accept": JSON, "User-Agent": "swell"},
+            headers={"User-Agent": "swell"},
             skip_auto_headers=("Accept-Encoding",),
         )
         # aiohttp resends PUT and DELETE when a kept connection breaks; only we know what may be.
@@ -149,7 +149,7 @@ class Transport:
         """Send; the error's type says whether the request may have had an effect."""
         if self._session is None:
             raise RuntimeError("the transport is not open")
-        headers = {"Authorization": await self._identity.authorization()}
+        headers = {"Accept": call.accept, "Authorization": await self._identity.authorization()}
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         try:
