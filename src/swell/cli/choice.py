@@ -7,6 +7,7 @@ account of a pod. So a first try on a laptop never lands on a production cluster
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +38,9 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cluster chosen; without a kubeconfig it is the one this pod runs in."""
+    """The cluster chosen; without kubeconfig files it is the one this pod runs in."""
 
-    kubeconfig: Path | None
+    kubeconfigs: tuple[Path, ...] = ()
     context: str = ""
     embedded: bool = False
 
@@ -62,28 +63,23 @@ def choose(flags: Flags, seen: Surroundings) -> Choice:
     """The cluster that flags and surroundings point at, or NoClusterError."""
     home = state_folder(seen.environ, seen.user_home)
     if flags.kubeconfig:
-        return Choice(Path(flags.kubeconfig), flags.context)
+        return Choice((Path(flags.kubeconfig),), flags.context)
     if flags.embedded or (seen.environ.get("SWELL_HOME") and not flags.context):
         return _embedded(home, seen)
-    if named := _kubeconfig_of_environment(seen):
-        return Choice(named, flags.context)
+    if named := seen.environ.get("KUBECONFIG"):
+        files = tuple(Path(part) for part in named.split(os.pathsep) if part)
+        return Choice(files, flags.context)
     if not flags.context and seen.is_running(home):
-        return Choice(home / "kubeconfig", embedded=True)
+        return Choice((home / "kubeconfig",), embedded=True)
     usual = seen.user_home / ".kube" / "config"
     if seen.is_file(usual):
-        return Choice(usual, flags.context)
+        return Choice((usual,), flags.context)
     if IN_CLUSTER in seen.environ and not flags.context:
-        return Choice(None)
+        return Choice()
     raise NoClusterError("no cluster is chosen and none is running", START_IT)
 
 
 def _embedded(home: Path, seen: Surroundings) -> Choice:
     if not seen.is_running(home):
         raise NoClusterError(NOT_RUNNING.format(home=home), START_IT)
-    return Choice(home / "kubeconfig", embedded=True)
-
-
-def _kubeconfig_of_environment(seen: Surroundings) -> Path | None:
-    """The first existing file of `$KUBECONFIG`, which may list several."""
-    files = [Path(part) for part in seen.environ.get("KUBECONFIG", "").split(":") if part]
-    return next((file for file in files if seen.is_file(file)), files[0] if files else None)
+    return Choice((home / "kubeconfig",), embedded=True)

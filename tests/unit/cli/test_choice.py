@@ -30,14 +30,14 @@ def test_choose_takes_the_kubeconfig_flag_before_all_else() -> None:
         Flags(kubeconfig="/x", context="c"), seen({"SWELL_HOME": "/s", "KUBECONFIG": "/k"}, STATE)
     )
 
-    assert chosen == Choice(Path("/x"), "c")
+    assert chosen == Choice((Path("/x"),), "c")
 
 
 def test_choose_prefers_swell_home_to_kubeconfig_variable() -> None:
     """`$SWELL_HOME` names an embedded cluster on purpose."""
     chosen = choose(Flags(), seen({"SWELL_HOME": "/s", "KUBECONFIG": "/k"}, Path("/s")))
 
-    assert chosen == Choice(Path("/s/kubeconfig"), embedded=True)
+    assert chosen == Choice((Path("/s/kubeconfig"),), embedded=True)
 
 
 def test_choose_refuses_a_swell_home_that_does_not_run() -> None:
@@ -51,32 +51,32 @@ def test_choose_refuses_a_swell_home_that_does_not_run() -> None:
 
 def test_choose_takes_the_kubeconfig_variable_before_a_running_embedded_cluster() -> None:
     """What the user exported is more specific than what happens to run."""
-    assert choose(Flags(), seen({"KUBECONFIG": "/k"}, STATE)) == Choice(Path("/k"))
+    assert choose(Flags(), seen({"KUBECONFIG": "/k"}, STATE)) == Choice((Path("/k"),))
 
 
-def test_choose_takes_the_first_existing_file_of_several() -> None:
-    """`$KUBECONFIG` may be a list."""
-    chosen = choose(Flags(), seen({"KUBECONFIG": "/a:/b"}, None, Path("/b")))
+def test_choose_takes_every_file_of_the_kubeconfig_variable() -> None:
+    """`$KUBECONFIG` may be a list, whose files are merged."""
+    chosen = choose(Flags(), seen({"KUBECONFIG": "/a:/b"}))
 
-    assert chosen == Choice(Path("/b"))
+    assert chosen == Choice((Path("/a"), Path("/b")))
 
 
 def test_choose_takes_a_running_embedded_cluster_before_the_users_kubeconfig() -> None:
     """A laptop with `swell up` running means that one, not production."""
-    assert choose(Flags(), seen({}, STATE, KUBE)) == Choice(STATE / "kubeconfig", embedded=True)
+    assert choose(Flags(), seen({}, STATE, KUBE)) == Choice((STATE / "kubeconfig",), embedded=True)
 
 
 def test_choose_falls_back_to_the_users_kubeconfig_then_to_the_pod() -> None:
     """Outside a laptop the usual places of Kubernetes are looked at."""
-    assert choose(Flags(), seen({}, None, KUBE)) == Choice(KUBE)
-    assert choose(Flags(), seen({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})) == Choice(None)
+    assert choose(Flags(), seen({}, None, KUBE)) == Choice((KUBE,))
+    assert choose(Flags(), seen({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})) == Choice()
 
 
 def test_choose_with_a_context_means_a_kubeconfig() -> None:
     """A context has a meaning only in a kubeconfig, so the embedded cluster is not taken."""
     chosen = choose(Flags(context="prod"), seen({"SWELL_HOME": "/s"}, Path("/s"), KUBE))
 
-    assert chosen == Choice(KUBE, "prod")
+    assert chosen == Choice((KUBE,), "prod")
 
 
 def test_choose_says_how_to_get_a_cluster() -> None:
@@ -91,4 +91,4 @@ def test_choose_embedded_flag_beats_the_kubeconfig_variable() -> None:
     """`--embedded` is a flag, and flags come first."""
     chosen = choose(Flags(embedded=True), seen({"KUBECONFIG": "/k"}, STATE))
 
-    assert chosen == Choice(STATE / "kubeconfig", embedded=True)
+    assert chosen == Choice((STATE / "kubeconfig",), embedded=True)

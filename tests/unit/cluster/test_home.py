@@ -1,0 +1,49 @@
+"""The state folder of an embedded cluster."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swell.cluster.home import AlreadyRunningError, held, is_running
+
+HOLD = """
+import sys, pathlib, time
+from swell.cluster.home import held
+with held(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_held_refuses_a_second_process(tmp_path: Path) -> None:
+    """One process serves a folder at a time."""
+    with held(tmp_path):
+        with pytest.raises(AlreadyRunningError), held(tmp_path):
+            pytest.fail("two hold the same folder")
+        assert is_running(tmp_path)
+
+    assert not is_running(tmp_path)
+
+
+def test_held_ends_with_a_killed_process(tmp_path: Path) -> None:
+    """However the server ends, the folder is free again."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        assert is_running(tmp_path)
+        child.send_signal(signal.SIGKILL)
+    assert not is_running(tmp_path)
+
+
+def test_is_running_makes_no_folder(tmp_path: Path) -> None:
+    """Asking leaves no trace."""
+    assert not is_running(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
