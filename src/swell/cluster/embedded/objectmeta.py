@@ -26,7 +26,10 @@ _NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
     "label": (_LABEL, 63, "a lowercase RFC 1123 label"),
     "label1035": (_LABEL_1035, 63, "a DNS-1035 label"),
 }
-_FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+_FIXED = (
+    *("name", "namespace", "uid"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+)
 
 
 def name_problem(name: str, rule: str = "subdomain") -> str:

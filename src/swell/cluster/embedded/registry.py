@@ -86,10 +86,17 @@ class ScalePaths:
     selector: str = ""
 
 
+class FieldPath(NamedTuple):
+    """Where a selectable field is in the object, and what it counts as when it is missing."""
+
+    path: str
+    absent: str = ""
+
+
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-METADATA_FIELDS: Mapping[str, str] = {
-    "metadata.name": "metadata.name",
-    "metadata.namespace": "metadata.namespace",
+METADATA_FIELDS: Mapping[str, FieldPath] = {
+    "metadata.name": FieldPath("metadata.name"),
+    "metadata.namespace": FieldPath("metadata.namespace"),
 }
 
 
@@ -118,12 +125,12 @@ class Kind:
     scale: ScalePaths | None = None
 
     has_generation: bool = True
-    # Selector field to path inside the object. A path without a value selects as "".
-    selectable_fields: Mapping[str, str] = field(default_factory=lambda: METADATA_FIELDS)
+    selectable_fields: Mapping[str, FieldPath] = field(default_factory=lambda: METADATA_FIELDS)
     unconditional_update: bool = True  # PUT without a version is accepted
     create_on_update: bool = False  # PUT of a missing object creates it
     default_propagation: str = "Background"
     name_rule: str = "subdomain"  # or "label", or "label1035" (which begins with a letter)
+    graceful: bool = False  # deletion waits for a grace period: pods
     returns_deleted: bool = False  # a finished delete is answered with the object, not a Status
     ttl_s: float = 0.0  # objects vanish this long after their last write; 0: never
 

@@ -14,7 +14,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import NamedTuple, Protocol, TypeVar
 
 from swell.api.codec import decode, encode
 from swell.api.meta import Body, Key
@@ -78,7 +78,7 @@ class Stored:
         """The object as a struct, decoded once; msgspec.ValidationError when it does not fit."""
         if type(self._typed) is not struct:
             self._typed = decode(self.raw, struct)
-        return cast("T", self._typed)
+        return self._typed
 
     def at(self, version: int) -> Stored:
         """The same content under another version: the last state of what was deleted."""

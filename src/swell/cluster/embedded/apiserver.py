@@ -1,0 +1,133 @@
+"""The API server as an object: every verb on every served kind, below HTTP.
+
+Methods are synchronous, and that is what makes them atomic: no other request runs between a check
+and the commit it allows. Each takes the call (who asks, how), and raises `runtime.errors` with the
+Status a real server would send. In durable mode whoever answers a client first awaits `settled`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from swell.api.meta import Body, Key
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.plainrules import merge_only
+from swell.cluster.embedded.registry import Kind, Registry
+from swell.cluster.embedded.storage import NotStoredError, Storage, Stored
+from swell.cluster.embedded.verbs.calls import (
+    Call,
+    Deleted,
+    DeleteOptions,
+    ListOptions,
+    Page,
+    WatchOptions,
+    Written,
+)
+from swell.cluster.embedded.verbs.core import Core
+from swell.cluster.embedded.verbs.deleting import Deleting
+from swell.cluster.embedded.verbs.podverbs import PodVerbs
+from swell.cluster.embedded.verbs.reading import Reading
+from swell.cluster.embedded.verbs.scaling import Scaling
+from swell.cluster.embedded.verbs.watching import Watch
+from swell.cluster.embedded.verbs.writing import NAMESPACES, ApplyPatch, Writing
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Patch
+
+SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class ApiServer:
+    def __init__(
+        self,
+        storage: Storage,
+        registry: Registry,
+        clock: Clock,
+        *,
+        new_uid: Callable[[], str],
+        rng: random.Random,
+        apply_patch: ApplyPatch = merge_only,
+    ) -> None:
+        self.storage = storage
+        self.registry = registry
+        self.clock = clock
+        self._core = Core(storage, registry, clock, new_uid, rng)
+        self._reading = Reading(self._core)
+        self._writing = Writing(self._core, apply_patch)
+        self._deleting = Deleting(self._core, self._reading)
+        self._pods = PodVerbs(self._core, self._deleting)
+        self._scaling = Scaling(self._core, self._writing, apply_patch)
+        for kind in registry:
+            if kind.ttl_s and kind.conversion is None:
+                self._core.resume_expiry(kind)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def get(self, kind: Kind, key: Key, resource_version: str = "") -> Stored:
+        return self._reading.get(kind, key, resource_version)
+
+    def list(self, kind: Kind, options: ListOptions) -> Page:
+        return self._reading.list(kind, options)
+
+    def watch(self, kind: Kind, options: WatchOptions) -> Watch:
+        """GoneError when the version is compacted, now or while the watch is polled."""
+        return self._reading.watch(kind, options)
+
+    def get_scale(self, kind: Kind, key: Key) -> Stored:
+        return self._scaling.get(kind, key)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def create(self, kind: Kind, namespace: str, body: Body, call: Call) -> Stored:
+        """The body is the server's to change from now on, here and in `update`."""
+        return self._writing.create(kind, namespace, body, call)
+
+    def update(
+        self, kind: Kind, key: Key, body: Body, call: Call, *, subresource: str = ""
+    ) -> Written:
+        """PUT of the object, or of its `status` or `finalize` subresource."""
+        if subresource == "scale":
+            return Written(self._scaling.update(kind, key, body, call))
+        return self._writing.update(kind, key, body, call, subresource)
+
+    def patch(
+        self, kind: Kind, key: Key, patch: Patch, call: Call, *, subresource: str = ""
+    ) -> Stored:
+        if subresource == "scale":
+            return self._scaling.patch(kind, key, patch, call)
+        return self._writing.patch(kind, key, patch, call, subresource)
+
+    def delete(self, kind: Kind, key: Key, options: DeleteOptions, call: Call) -> Deleted:
+        return self._deleting.delete(kind, key, options, call)
+
+    def delete_collection(
+        self, kind: Kind, selection: ListOptions, options: DeleteOptions, call: Call
+    ) -> tuple[Deleted, ...]:
+        return tuple(self._deleting.delete_collection(kind, selection, options, call))
+
+    def bind(self, kind: Kind, key: Key, binding: Body, call: Call) -> int:
+        """POST of a pod's `binding`; the version to await."""
+        return self._pods.bind(kind, key, binding, call)
+
+    def evict(self, kind: Kind, key: Key, eviction: Body, call: Call) -> Deleted:
+        """POST of a pod's `eviction`."""
+        return self._pods.evict(kind, key, eviction, call)
+
+    # -- the world around --------------------------------------------------------------------
+
+    async def settled(self, version: int) -> None:
+        """Return when everything up to a version may be shown; ServerError if it was undone."""
+        try:
+            await self.storage.settled(version)
+        except NotStoredError as error:
+            raise failures.internal(f"the store could not be written: {error}") from error
+
+    def ensure_namespaces(self, names: tuple[str, ...] = SYSTEM_NAMESPACES) -> None:
+        """Create the namespaces a cluster begins with, where they are missing."""
+        kind = self.registry.stored(NAMESPACES)
+        if kind is None:
+            raise AssertionError("namespaces are a built-in kind")
+        for name in names:
+            if self.storage.get(NAMESPACES, Key("", name)) is None:
+                body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                self.create(kind, "", body, Call("bootstrap"))

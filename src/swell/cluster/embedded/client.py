@@ -1,0 +1,268 @@
+"""The cluster port on an API server in the same process: no bytes on a wire, the same answers.
+
+Bodies given are not kept or changed. Structs handed out are shared with everyone who reads the
+same version; they are immutable. Untyped bodies are copies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeVar, cast
+
+import msgspec
+
+from swell.api.codec import decode, encode
+from swell.api.meta import Body, Key, Status, Uid
+from swell.api.resource import Resource
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.storage import Stored
+from swell.cluster.embedded.verbs.calls import Call, DeleteOptions, ListOptions, WatchOptions
+from swell.cluster.embedded.verbs.watching import Watch
+from swell.runtime.cluster import (
+    EVERYTHING,
+    PLAIN,
+    PLAIN_DELETION,
+    Deletion,
+    EventType,
+    Malformed,
+    ObjectList,
+    Patch,
+    Selection,
+    WatchEvent,
+    WriteOptions,
+)
+
+T = TypeVar("T")
+
+BOOKMARK_INTERVAL_S = 60.0
+_SUCCESS = Status(status="Success")
+
+
+class InProcessCluster:
+    """What one actor sees and does; its name is on every commit it makes."""
+
+    def __init__(self, api: ApiServer, actor: str) -> None:
+        self._api = api
+        self._actor = actor
+
+    async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
+        kind = self._kind(resource)
+        if resource.subresource == "scale":
+            stored = self._api.get_scale(kind, key)
+        else:
+            stored = self._api.get(kind, key, resource_version)
+        await self._api.settled(stored.version)
+        return _decoded(resource, stored)
+
+    async def list(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList[T]:
+        options = ListOptions(
+            namespace=selection.namespace,
+            labels=selection.labels,
+            fields=selection.fields,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+        )
+        page = self._api.list(self._kind(resource), options)
+        await self._api.settled(page.version)
+        items: list[T] = []
+        malformed: list[Malformed] = []
+        for stored in page.items:
+            try:
+                items.append(_decoded(resource, stored))
+            except msgspec.ValidationError as error:
+                malformed.append(_malformed(stored, error))
+        return ObjectList(
+            tuple(items), str(page.version), page.continue_token, page.remaining, tuple(malformed)
+        )
+
+    def watch(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        resource_version: str,
+        timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        options = WatchOptions(
+            namespace=selection.namespace,
+            labels=selection.labels,
+            fields=selection.fields,
+            resource_version=resource_version,
+        )
+        return self._watching(resource, options, timeout_s)
+
+    async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        kind, call, key = self._kind(resource), self._call(options), _key_of(resource, body)
+        own = _copied(body)
+        match resource.subresource:
+            case "binding":
+                await self._api.settled(self._api.bind(kind, key, own, call))
+                return _answer(resource)
+            case "eviction":
+                deleted = self._api.evict(kind, key, own, call)
+                await self._api.settled(deleted.version)
+                return _answer(resource)
+            case "":
+                stored = self._api.create(kind, key.namespace, own, call)
+                await self._api.settled(stored.version)
+                return _decoded(resource, stored)
+            case _:
+                raise failures.method_not_allowed("create")
+
+    async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        key = _key_of(resource, body)
+        written = self._api.update(
+            self._kind(resource),
+            key,
+            _copied(body),
+            self._call(options),
+            subresource=resource.subresource,
+        )
+        await self._api.settled(written.stored.version)
+        return _decoded(resource, written.stored)
+
+    async def patch(
+        self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
+    ) -> T:
+        stored = self._api.patch(
+            self._kind(resource),
+            key,
+            Patch(patch.kind, _copied(patch.body)),
+            self._call(options),
+            subresource=resource.subresource,
+        )
+        await self._api.settled(stored.version)
+        return _decoded(resource, stored)
+
+    async def delete(
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+    ) -> T | None:
+        call = Call(self._actor, dry_run=deletion.dry_run)
+        deleted = self._api.delete(self._kind(resource), key, _delete_options(deletion), call)
+        await self._api.settled(deleted.version)
+        return None if deleted.gone else _decoded(resource, deleted.stored)
+
+    async def delete_collection(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        deletion: Deletion = PLAIN_DELETION,
+    ) -> None:
+        call = Call(self._actor, dry_run=deletion.dry_run)
+        chosen = ListOptions(selection.namespace, selection.labels, selection.fields)
+        options = _delete_options(deletion)
+        deleted = self._api.delete_collection(self._kind(resource), chosen, options, call)
+        await self._api.settled(max((one.version for one in deleted), default=0))
+
+    # -- inside ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _watching(
+        self, resource: Resource[T], options: WatchOptions, timeout_s: float | None
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        watch = self._api.watch(self._kind(resource), options)
+        events = self._events(resource, watch, timeout_s)
+        try:
+            yield events
+        finally:
+            await events.aclose()
+
+    async def _events(
+        self, resource: Resource[T], watch: Watch, timeout_s: float | None
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Events as they come, a bookmark in every quiet minute, the end at the time-out."""
+        clock = self._api.clock
+        end = None if timeout_s is None else clock.monotonic() + timeout_s
+        while True:
+            events = watch.poll()
+            for event in events:
+                if event.stored is None:
+                    yield WatchEvent(event.type, None, str(event.version))
+                else:
+                    yield WatchEvent(event.type, _seen(resource, event.stored), str(event.version))
+            if events:
+                continue
+            wait_s = BOOKMARK_INTERVAL_S
+            if end is not None:
+                wait_s = min(wait_s, end - clock.monotonic())
+            if wait_s <= 0:
+                return
+            try:
+                async with asyncio.timeout(wait_s):
+                    await watch.wait()
+            except TimeoutError:
+                yield WatchEvent(EventType.BOOKMARK, None, str(watch.version))
+
+    def _call(self, options: WriteOptions) -> Call:
+        return Call(self._actor, options.dry_run, options.field_validation or "")
+
+    def _kind(self, resource: Resource[T]) -> Kind:
+        kind = self._api.registry.find(resource.group, resource.version, resource.plural)
+        if kind is None or (resource.subresource and not _has_subresource(kind, resource)):
+            raise failures.not_found(resource.plural, resource.group, resource.subresource)
+        return kind
+
+
+def _has_subresource(kind: Kind, resource: Resource[T]) -> bool:
+    return resource.subresource in kind.subresources
+
+
+def _key_of(resource: Resource[T], body: Body) -> Key:
+    metadata = body.get("metadata") or {}
+    namespace = metadata.get("namespace", "") if resource.namespaced else ""
+    return Key(namespace, metadata.get("name", ""))
+
+
+def _copied(body: object) -> Body:
+    """Our own copy: encoding and decoding is the fastest way to one, and JSON is what goes in."""
+    return decode(encode(body), dict) if isinstance(body, dict) else cast("Body", _list(body))
+
+
+def _list(body: object) -> object:
+    return decode(encode(body), list) if isinstance(body, list) else body
+
+
+def _decoded(resource: Resource[T], stored: Stored) -> T:
+    if resource.struct is dict:
+        return cast("T", stored.copy())
+    return stored.typed(resource.struct)
+
+
+def _seen(resource: Resource[T], stored: Stored) -> T | Malformed:
+    try:
+        return _decoded(resource, stored)
+    except msgspec.ValidationError as error:
+        return _malformed(stored, error)
+
+
+def _malformed(stored: Stored, error: msgspec.ValidationError) -> Malformed:
+    metadata = stored.body["metadata"]
+    key = Key(metadata.get("namespace", ""), metadata.get("name", ""))
+    return Malformed(key, Uid(stored.uid), str(stored.version), str(error), stored.copy())
+
+
+def _answer(resource: Resource[T]) -> T:
+    """Bindings and evictions are answered with a Status, whatever struct was asked for."""
+    return decode(encode(_SUCCESS), resource.struct)
+
+
+def _delete_options(deletion: Deletion) -> DeleteOptions:
+    return DeleteOptions(
+        uid=deletion.uid,
+        resource_version=deletion.resource_version,
+        grace_s=deletion.grace_s,
+        propagation=deletion.propagation,
+    )

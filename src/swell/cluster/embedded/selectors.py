@@ -1,0 +1,284 @@
+"""Label and field selectors: their grammar and refusals as Kubernetes has them.
+
+Pure. A selector is parsed once per request and then asked about many objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from swell.api.meta import Body
+from swell.cluster.embedded.objectmeta import label_value_problem, qualified_name_problem
+from swell.cluster.embedded.registry import FieldPath
+
+
+class SelectorError(Exception):
+    """The text is no selector, or asks for a field the kind does not select by."""
+
+
+class Requirement(NamedTuple):
+    """One condition on labels. `operator` is one of in, notin, exists, !, < and >."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case "in":
+                return value is not None and value in self.values
+            case "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+            case _:
+                return value is not None and self._compares(value)
+
+    def _compares(self, value: str) -> bool:
+        number, bound = _integer(value), int(self.values[0])
+        if number is None:
+            return False
+        return number < bound if self.operator == "<" else number > bound
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+@lru_cache(maxsize=256)
+def parse_labels(text: str) -> LabelSelector:
+    """A label selector from its text; SelectorError."""
+    return LabelSelector(_LabelParser(_tokens(text)).requirements())
+
+
+def from_label_selector(spec: Body | None) -> LabelSelector | None:
+    """The selector of an object's `matchLabels` and `matchExpressions`; None selects nothing."""
+    if spec is None:
+        return None
+    found = [Requirement(k, "in", (v,)) for k, v in (spec.get("matchLabels") or {}).items()]
+    for term in spec.get("matchExpressions") or ():
+        operator = _SPELLED.get(term.get("operator", ""))
+        if operator is None:
+            raise SelectorError(f"{term.get('operator')!r} is not a valid label selector operator")
+        found.append(_requirement(term.get("key", ""), operator, tuple(term.get("values") or ())))
+    return LabelSelector(tuple(found))
+
+
+class FieldTerm(NamedTuple):
+    path: tuple[str, ...]
+    absent: str
+    equal: bool
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    terms: tuple[FieldTerm, ...] = ()
+
+    def matches(self, body: Body) -> bool:
+        return all(
+            (_text_at(body, term.path, term.absent) == term.value) is term.equal
+            for term in self.terms
+        )
+
+
+def parse_fields(text: str, known: Mapping[str, FieldPath]) -> FieldSelector:
+    """A field selector from its text; SelectorError, also when a field is not known."""
+    terms: list[FieldTerm] = []
+    for part in _split_escaped(text):
+        if not part:
+            continue
+        name, equal, value = _split_term(part)
+        if name not in known:
+            raise SelectorError(f"field label not supported: {name}")
+        terms.append(
+            FieldTerm(tuple(known[name].path.split(".")), known[name].absent, equal, value)
+        )
+    return FieldSelector(tuple(terms))
+
+
+# -- labels ------------------------------------------------------------------------------------
+
+_SYMBOLS = frozenset("=!(),<>")
+_BLANKS = frozenset(" \t\r\n")
+_OPERATORS = {"in": "in", "notin": "notin", "=": "in", "==": "in", "!=": "notin"}
+_OPERATORS |= {"<": "<", ">": ">"}
+_SPELLED = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+_END = ""
+
+
+def _tokens(text: str) -> list[str]:
+    """Symbols and words, then an end mark. Two-character operators are one token."""
+    found: list[str] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        start = at
+        at += 1
+        if char in _BLANKS:
+            continue
+        if char in _SYMBOLS:
+            if text[start : at + 1] in {"==", "!="}:
+                at += 1
+        else:
+            while at < len(text) and text[at] not in _SYMBOLS and text[at] not in _BLANKS:
+                at += 1
+        found.append(text[start:at])
+    return [*found, _END]
+
+
+def _is_word(token: str) -> bool:
+    return token != _END and token[0] not in _SYMBOLS
+
+
+class _LabelParser:
+    """Recursive descent over the tokens; every method consumes what it returns."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def requirements(self) -> tuple[Requirement, ...]:
+        found: list[Requirement] = []
+        while self._peek() != _END:
+            found.append(self._requirement())
+            if self._peek() == _END:
+                break
+            self._expect(",")
+            if self._peek() != "!" and not _is_word(self._peek()):
+                raise SelectorError(f"found '{self._peek()}', expected: identifier after ','")
+        return tuple(found)
+
+    def _requirement(self) -> Requirement:
+        negated = self._peek() == "!"
+        if negated:
+            self._next()
+        key = self._word()
+        if negated:
+            return _requirement(key, "!", ())
+        if self._peek() in {_END, ","}:
+            return _requirement(key, "exists", ())
+        token = self._next()
+        operator = _OPERATORS.get(token)
+        if operator is None:
+            raise SelectorError(f"found '{token}', expected: in, notin, =, ==, !=, >, <")
+        values = self._values() if token in {"in", "notin"} else (self._value(),)
+        return _requirement(key, operator, values)
+
+    def _values(self) -> tuple[str, ...]:
+        """A bracketed list; an empty place in it is the empty value."""
+        self._expect("(")
+        values = [self._word() if _is_word(self._peek()) else ""]
+        while self._peek() == ",":
+            self._next()
+            values.append(self._word() if _is_word(self._peek()) else "")
+        self._expect(")")
+        return tuple(values)
+
+    def _value(self) -> str:
+        return "" if self._peek() in {_END, ","} else self._word()
+
+    def _word(self) -> str:
+        token = self._next()
+        if not _is_word(token):
+            raise SelectorError(f"found '{token}', expected: identifier")
+        return token
+
+    def _expect(self, symbol: str) -> None:
+        token = self._next()
+        if token != symbol:
+            raise SelectorError(f"found '{token}', expected: '{symbol}'")
+
+    def _peek(self) -> str:
+        return self._tokens[self._at]
+
+    def _next(self) -> str:
+        token = self._tokens[self._at]
+        self._at = min(self._at + 1, len(self._tokens) - 1)
+        return token
+
+
+def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    problem = qualified_name_problem(key)
+    for value in values:
+        problem = problem or label_value_problem(value)
+    if operator in {"in", "notin"} and not values:
+        problem = problem or "values must not be empty"
+    if operator in {"<", ">"} and _integer(values[0]) is None:
+        problem = problem or "the value of < and > must be an integer"
+    if problem:
+        raise SelectorError(f"{key!r} {operator} {list(values)}: {problem}")
+    return Requirement(key, operator, values)
+
+
+def _integer(text: str) -> int | None:
+    digits = text[1:] if text[:1] in {"-", "+"} else text
+    number = int(text) if digits.isascii() and digits.isdigit() else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
+
+
+# -- fields ------------------------------------------------------------------------------------
+
+
+def _split_escaped(text: str) -> list[str]:
+    """The terms between commas; a backslash keeps what follows it together."""
+    parts = [""]
+    escaped = False
+    for char in text:
+        if char == "," and not escaped:
+            parts.append("")
+            continue
+        parts[-1] += char
+        escaped = char == "\\" and not escaped
+    return parts
+
+
+def _split_term(term: str) -> tuple[str, bool, str]:
+    at = term.find("=")
+    if at < 0:
+        raise SelectorError(f"can't understand '{term}'")
+    if at > 0 and term[at - 1] == "!":
+        return term[: at - 1], False, _unescape(term[at + 1 :])
+    value = term[at + 1 :].removeprefix("=")
+    return term[:at], True, _unescape(value)
+
+
+def _unescape(value: str) -> str:
+    if not any(char in value for char in "\\,="):
+        return value
+    plain = ""
+    escaped = False
+    for char in value:
+        if escaped and char not in "\\,=":
+            raise SelectorError(f"invalid escape sequence in '{value}'")
+        if not escaped and char in ",=":
+            raise SelectorError(f"invalid character '{char}' in '{value}'")
+        if char == "\\" and not escaped:
+            escaped = True
+            continue
+        plain += char
+        escaped = False
+    if escaped:
+        raise SelectorError(f"invalid escape sequence in '{value}'")
+    return plain
+
+
+def _text_at(body: Body, path: tuple[str, ...], absent: str) -> str:
+    value: object = body
+    for step in path:
+        if not isinstance(value, dict) or value.get(step) is None:
+            return absent
+        value = value[step]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

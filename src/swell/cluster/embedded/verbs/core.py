@@ -1,0 +1,140 @@
+"""What all verbs share: the store, the kinds, time and chance, and the way into the log.
+
+Decides two things only: how an object looks in the version it was asked for, and that a write
+that changes nothing is none.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from swell.api.codec import encode
+from swell.api.meta import Body, Key
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.registry import FieldError, Kind, Registry, WriteContext
+from swell.cluster.embedded.storage import Change, Storage, Stored
+from swell.cluster.embedded.verbs.calls import Call
+from swell.runtime.clock import Clock
+
+EXPIRY_ACTOR = "expiry"
+
+
+class _Expiry(NamedTuple):
+    at: float
+    collection: str
+    key: Key
+    version: int
+
+
+class Core:
+    """The one place verbs read from and commit to."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        registry: Registry,
+        clock: Clock,
+        new_uid: Callable[[], str],
+        rng: random.Random,
+    ) -> None:
+        self.storage = storage
+        self.registry = registry
+        self.clock = clock
+        self.new_uid = new_uid
+        self.rng = rng
+        # Oldest first: all kinds that expire do so after the same time.
+        self._expiries: deque[_Expiry] = deque()
+
+    def find(self, kind: Kind, key: Key) -> Stored | None:
+        """The object as stored."""
+        if kind.ttl_s:
+            self.expire()
+        return self.storage.get(kind.collection, key)
+
+    def need(self, kind: Kind, key: Key) -> Stored:
+        """The object as stored, or NotFoundError."""
+        stored = self.find(kind, key)
+        if stored is None:
+            raise failures.not_found(kind.plural, kind.group, key.name)
+        return stored
+
+    def view(self, kind: Kind, stored: Stored) -> Stored:
+        """The object in the version the kind serves."""
+        if kind.conversion is None:
+            return stored
+        body = kind.conversion.from_stored(stored.body)
+        return Stored(encode(body), stored.version, stored.uid, stored.labels)
+
+    def context(self, verb: str, call: Call, subresource: str = "") -> WriteContext:
+        return WriteContext(
+            verb=verb,
+            now=self.clock.now(),
+            read=self._read,
+            subresource=subresource,
+            field_validation=call.field_validation,
+            warnings=call.warnings,
+            actor=call.actor,
+            dry_run=call.dry_run,
+        )
+
+    def put(
+        self, kind: Kind, key: Key, before: Stored | None, body: Body, context: WriteContext
+    ) -> Stored:
+        """Commit a new version, given in the served form. The body must not be touched again."""
+        if kind.conversion is not None:
+            body = kind.conversion.to_stored(body)
+        if before is not None and body == before.body:
+            return self.view(kind, before)
+        if context.dry_run:
+            return self.view(kind, _unstored(body, before))
+        change = Change(kind.collection, key, before, body, context.actor, context.verb)
+        commit = self.storage.commit(change)
+        if commit.after is None:
+            raise AssertionError("a put leaves an object behind")
+        if kind.ttl_s:
+            at = commit.time + kind.ttl_s
+            self._expiries.append(_Expiry(at, kind.collection, key, commit.version))
+        return self.view(kind, commit.after)
+
+    def remove(self, kind: Kind, key: Key, before: Stored, context: WriteContext) -> int:
+        """Commit the end of an object; the version of that commit."""
+        if context.dry_run:
+            return self.storage.version
+        change = Change(kind.collection, key, before, None, context.actor, "delete")
+        return self.storage.commit(change).version
+
+    def expire(self) -> None:
+        """Remove what outlived its time to live. Cheap when there is nothing to do."""
+        now = self.clock.now()
+        while self._expiries and self._expiries[0].at <= now:
+            due = self._expiries.popleft()
+            stored = self.storage.get(due.collection, due.key)
+            if stored is not None and stored.version == due.version:
+                change = Change(due.collection, due.key, stored, None, EXPIRY_ACTOR, "delete")
+                self.storage.commit(change)
+
+    def resume_expiry(self, kind: Kind) -> None:
+        """Let objects found in the store at start live once more for their whole time."""
+        at = self.clock.now() + kind.ttl_s
+        for key, stored in self.storage.list(kind.collection).items:
+            self._expiries.append(_Expiry(at, kind.collection, key, stored.version))
+
+    def _read(self, collection: str, key: Key) -> Body | None:
+        stored = self.storage.get(collection, key)
+        return stored.body if stored else None
+
+
+def refuse_invalid(kind: Kind, name: str, errors: list[FieldError]) -> None:
+    if errors:
+        raise failures.invalid(kind.kind, kind.group, name, errors)
+
+
+def _unstored(body: Body, before: Stored | None) -> Stored:
+    """What a dry run answers with: the old version, or none."""
+    metadata = body["metadata"]
+    if before is not None:
+        return Stored.of(body, before.version)
+    return Stored(encode(body), 0, metadata.get("uid", ""), metadata.get("labels") or {})

@@ -1,0 +1,224 @@
+"""Delete and deletecollection: preconditions, grace, finalizers, and the finalizers we add.
+
+`plan_deletion` is the rule, pure; `Deleting` carries it out. What becomes of dependents is the
+garbage collector's work: a delete only leaves it the finalizer that tells which way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from swell.api.meta import Body, Key
+from swell.api.times import format_time, parse_time
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.faults import access_denied, invalid, not_supported
+from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
+from swell.cluster.embedded.registry import FieldError, Kind, WriteContext
+from swell.cluster.embedded.storage import Stored
+from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions, ListOptions
+from swell.cluster.embedded.verbs.core import Core
+from swell.cluster.embedded.verbs.reading import Reading
+from swell.cluster.embedded.verbs.writing import NAMESPACES
+from swell.runtime.errors import NotFoundError
+
+GRACE_S_DEFAULT = 30
+IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
+_POLICIES = ("Foreground", "Background", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionPlan:
+    """Write `marked` if there is one, then remove the object or leave it waiting."""
+
+    marked: Body | None
+    remove: bool
+
+
+class Deleting:
+    def __init__(self, core: Core, reading: Reading) -> None:
+        self._core = core
+        self._reading = reading
+
+    def delete(self, kind: Kind, key: Key, options: DeleteOptions, call: Call) -> Deleted:
+        context = self._core.context("delete", call)
+        stored = self._core.need(kind, key)
+        errors = _option_errors(options)
+        if errors:
+            raise failures.invalid("DeleteOptions", "meta.k8s.io", "", errors)
+        _check_preconditions(kind, key, stored, options)
+        if kind.collection == NAMESPACES and key.name in IMMORTAL_NAMESPACES:
+            raise access_denied(kind.plural, "", key.name, "this namespace may not be deleted")
+        if kind.default_propagation == "Orphan" and not _says_propagation(options):
+            call.warnings.append(
+                "dependents are left behind when no propagation policy is given; "
+                "set propagationPolicy=Background to delete them too"
+            )
+        plan = plan_deletion(kind, stored.copy(), options, context.now)
+        return self._carry_out(kind, key, stored, plan, context)
+
+    def delete_collection(
+        self, kind: Kind, selection: ListOptions, options: DeleteOptions, call: Call
+    ) -> list[Deleted]:
+        """Delete what a list shows, one by one; what vanishes meanwhile is no error."""
+        page = self._reading.list(kind, replace(selection, limit=0, continue_token=""))
+        deleted: list[Deleted] = []
+        for stored in page.items:
+            metadata = stored.body["metadata"]
+            key = Key(metadata.get("namespace", ""), metadata["name"])
+            try:
+                deleted.append(self.delete(kind, key, options, call))
+            except NotFoundError:
+                continue
+        return deleted
+
+    def _carry_out(
+        self, kind: Kind, key: Key, stored: Stored, plan: DeletionPlan, context: WriteContext
+    ) -> Deleted:
+        storage_kind = self._core.registry.stored(kind.collection) or kind
+        left = stored
+        if plan.marked is not None:
+            left = self._core.put(storage_kind, key, stored, plan.marked, context)
+        if not plan.remove:
+            return Deleted(self._core.view(kind, left), False, left.version)
+        version = self._core.remove(storage_kind, key, left, context)
+        return Deleted(self._core.view(kind, left), True, version)
+
+
+def plan_deletion(kind: Kind, body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
+    """How a delete changes an object. The body is ours to change."""
+    metadata = body["metadata"]
+    if kind.collection == NAMESPACES and not _namespace_may_go(body):
+        return _end_namespace(body, options, now)
+    grace_s = options.grace_s
+    if grace_s is not None and grace_s < 0:
+        grace_s = 1
+    graceful = False
+    if kind.graceful:
+        graced = _grace(body, grace_s, now)
+        if graced is None:
+            return DeletionPlan(None, remove=False)
+        graceful = graced
+    finalizers = _finalizers(kind, metadata.get("finalizers") or [], options)
+    if set(finalizers) != set(metadata.get("finalizers") or ()):
+        metadata["finalizers"] = finalizers
+        if not finalizers:
+            del metadata["finalizers"]
+    if graceful:
+        waits = bool(finalizers or metadata["deletionGracePeriodSeconds"])
+        return DeletionPlan(body, remove=not waits)
+    if finalizers:
+        _mark(metadata, now)
+        return DeletionPlan(body, remove=False)
+    return DeletionPlan(None, remove=True)
+
+
+def _grace(body: Body, grace_s: int | None, now: float) -> bool | None:
+    """Set or shorten the grace period: True when set, False when over, None when it goes on."""
+    metadata = body["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        period_s = _first_grace_s(body, grace_s)
+        metadata["deletionTimestamp"] = format_time(now + period_s)
+        metadata["deletionGracePeriodSeconds"] = period_s
+        _grow_generation(metadata)
+        return True
+    period_s = metadata.get("deletionGracePeriodSeconds") or 0
+    if not period_s:
+        return False
+    if grace_s is None or grace_s >= period_s:
+        return None
+    end = parse_time(metadata["deletionTimestamp"]) - period_s + grace_s
+    if end < now:
+        # The shortened period is over already, yet only a delete with 0 is immediate.
+        end, grace_s = now, min(grace_s, 1)
+    metadata["deletionTimestamp"] = format_time(end)
+    metadata["deletionGracePeriodSeconds"] = grace_s
+    return True
+
+
+def _first_grace_s(body: Body, grace_s: int | None) -> int:
+    """Nobody ends the processes of a pod that has none, so it is not waited for."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    if grace_s is not None:
+        return grace_s
+    own = spec.get("terminationGracePeriodSeconds")
+    return GRACE_S_DEFAULT if own is None else max(int(own), 0)
+
+
+def _mark(metadata: Body, now: float) -> None:
+    if not metadata.get("deletionTimestamp"):
+        _grow_generation(metadata)
+    if not metadata.get("deletionTimestamp") or parse_time(metadata["deletionTimestamp"]) > now:
+        metadata["deletionTimestamp"] = format_time(now)
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _grow_generation(metadata: Body) -> None:
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _finalizers(kind: Kind, finalizers: list[str], options: DeleteOptions) -> list[str]:
+    """The finalizers the object has to have, given how its dependents are to be treated."""
+    if kind.default_propagation == "Unsupported":
+        return [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
+    own = [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
+    if options.orphan_dependents is not None:
+        return [*own, ORPHAN] if options.orphan_dependents else own
+    policy = options.propagation
+    if policy is None:
+        if ORPHAN in finalizers:
+            policy = "Orphan"
+        elif FOREGROUND in finalizers:
+            policy = "Foreground"
+        else:
+            policy = kind.default_propagation
+    return [*own, *{"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])]
+
+
+def _namespace_may_go(body: Body) -> bool:
+    """A namespace goes when it was emptied, which its own finalizer in `spec` waits for."""
+    deleting = body["metadata"].get("deletionTimestamp")
+    return bool(deleting and not (body.get("spec") or {}).get("finalizers"))
+
+
+def _end_namespace(body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
+    metadata = body["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return DeletionPlan(None, remove=False)
+    metadata["deletionTimestamp"] = format_time(now)
+    body.setdefault("status", {})["phase"] = "Terminating"
+    own = [f for f in metadata.get("finalizers") or [] if f not in {ORPHAN, FOREGROUND}]
+    added = {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(options.propagation or "", [])
+    if own + added:
+        metadata["finalizers"] = own + added
+    return DeletionPlan(body, remove=False)
+
+
+def _check_preconditions(kind: Kind, key: Key, stored: Stored, options: DeleteOptions) -> None:
+    refuse = failures.conflict if kind.collection == NAMESPACES else failures.delete_conflict
+    if options.uid is not None and options.uid != stored.uid:
+        told = f"the UID in the precondition ({options.uid}) does not match the UID in record"
+        raise refuse(kind, key.name, f"{told} ({stored.uid})")
+    wanted = options.resource_version
+    if wanted is not None and wanted != str(stored.version):
+        told = f"the ResourceVersion in the precondition ({wanted}) does not match the record's"
+        raise refuse(kind, key.name, f"{told} ({stored.version})")
+
+
+def _option_errors(options: DeleteOptions) -> list[FieldError]:
+    field, policy = "propagationPolicy", options.propagation
+    if policy is None:
+        return []
+    errors: list[FieldError] = []
+    if options.orphan_dependents is not None:
+        told = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid(field, policy, told))
+    if policy not in _POLICIES:
+        errors.append(not_supported(field, policy, [*_POLICIES, "nil"]))
+    return errors
+
+
+def _says_propagation(options: DeleteOptions) -> bool:
+    return options.propagation is not None or options.orphan_dependents is not None

@@ -1,0 +1,205 @@
+"""What can be done to a pod beside changing it: bind it to a node, evict it within its budget."""
+
+from __future__ import annotations
+
+from swell.api.meta import Body, Key
+from swell.api.times import format_time
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.faults import bad_request, not_supported, required
+from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.selectors import SelectorError, from_label_selector
+from swell.cluster.embedded.storage import Stored
+from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions
+from swell.cluster.embedded.verbs.core import Core
+from swell.cluster.embedded.verbs.deleting import Deleting
+
+BUDGETS = "poddisruptionbudgets.policy"
+# How many evicted pods a budget remembers until its controller has seen them go.
+_DISRUPTED_PODS_MAX = 2_000
+
+
+class PodVerbs:
+    def __init__(self, core: Core, deleting: Deleting) -> None:
+        self._core = core
+        self._deleting = deleting
+
+    def bind(self, kind: Kind, key: Key, binding: Body, call: Call) -> int:
+        """Give a pod its node, once; the version of the pod then."""
+        _check_name(binding, key)
+        metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
+        errors = []
+        if target.get("kind") not in {None, "", "Node"}:
+            errors.append(not_supported("target.kind", target["kind"], ["Node", "<empty>"]))
+        if not target.get("name"):
+            errors.append(required("target.name"))
+        if errors:
+            raise failures.invalid("Binding", "", key.name, errors)
+        context = self._core.context("update", call, "binding")
+        stored = self._core.need(kind, key)
+        wanted_uid, wanted_version = metadata.get("uid"), metadata.get("resourceVersion")
+        if wanted_uid and wanted_uid != stored.uid:
+            raise failures.conflict(kind, key.name, "the UID in the precondition does not match")
+        if wanted_version and wanted_version != str(stored.version):
+            raise failures.conflict(kind, key.name, "the ResourceVersion does not match")
+        pod = stored.copy()
+        problem = _binding_problem(pod)
+        if problem:
+            raise failures.subresource_conflict(kind, "binding", key.name, problem)
+        pod["spec"]["nodeName"] = target["name"]
+        for field in ("annotations", "labels"):
+            if metadata.get(field):
+                merged = {**(pod["metadata"].get(field) or {}), **metadata[field]}
+                pod["metadata"][field] = merged
+        pod.setdefault("status", {}).pop("nominatedNodeName", None)
+        set_condition(pod, {"type": "PodScheduled", "status": "True"}, context.now)
+        return self._core.put(kind, key, stored, pod, context).version
+
+    def evict(self, kind: Kind, key: Key, eviction: Body, call: Call) -> Deleted:
+        """Delete a pod unless that would break a disruption budget."""
+        _check_name(eviction, key)
+        options, dry_run = _deletion_of(eviction)
+        if dry_run:
+            call.dry_run = True
+        stored = self._core.need(kind, key)
+        if _spares_budget(stored.body):
+            return self._condemn(kind, key, options, call)
+        budget = self._budget_of(stored)
+        if budget is not None and not _is_spare(stored.body, budget.body):
+            self._charge(budget, key, call)
+        return self._condemn(kind, key, options, call)
+
+    def _condemn(self, kind: Kind, key: Key, options: DeleteOptions, call: Call) -> Deleted:
+        """Say on the pod why it goes, then delete it."""
+        stored = self._core.need(kind, key)
+        _check_eviction_preconditions(kind, key, stored, options)
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        context = self._core.context("update", call, "eviction")
+        if not call.dry_run:
+            pod = stored.copy()
+            set_condition(pod, condition, context.now)
+            stored = self._core.put(kind, key, stored, pod, context)
+        checked = DeleteOptions(
+            uid=options.uid,
+            resource_version=None if options.resource_version is None else str(stored.version),
+            grace_s=options.grace_s,
+            propagation=options.propagation,
+            orphan_dependents=options.orphan_dependents,
+        )
+        return self._deleting.delete(kind, key, checked, call)
+
+    def _budget_of(self, pod: Stored) -> Stored | None:
+        """The budget that guards a pod; more than one is an error, as on a real server."""
+        namespace = pod.body["metadata"].get("namespace", "")
+        found: list[Stored] = []
+        for _, budget in self._core.storage.list(BUDGETS, namespace).items:
+            try:
+                selector = from_label_selector((budget.body.get("spec") or {}).get("selector"))
+            except SelectorError:
+                continue
+            if selector is not None and selector.matches(pod.labels):
+                found.append(budget)
+        if len(found) > 1:
+            told = "This pod has more than one PodDisruptionBudget, which the eviction "
+            raise failures.internal(told + "subresource does not support.")
+        return found[0] if found else None
+
+    def _charge(self, budget: Stored, pod: Key, call: Call) -> None:
+        """Take one disruption from a budget, or refuse."""
+        body = budget.copy()
+        name = body["metadata"]["name"]
+        status = body.setdefault("status", {})
+        if status.get("observedGeneration", 0) < body["metadata"].get("generation", 0):
+            raise failures.budget_lags(name)
+        allowed = status.get("disruptionsAllowed", 0)
+        if allowed < 0:
+            raise failures.budget_exhausted(f"pdb disruptions allowed is negative: {allowed}")
+        disrupted = status.setdefault("disruptedPods", {})
+        if len(disrupted) > _DISRUPTED_PODS_MAX:
+            raise failures.budget_exhausted("too many evictions not confirmed by the controller")
+        if allowed == 0:
+            raise failures.budget_exhausted(
+                f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy "
+                f"pods and has {status.get('currentHealthy', 0)} currently"
+            )
+        context = self._core.context("update", call, "status")
+        status["disruptionsAllowed"] = allowed - 1
+        disrupted[pod.name] = format_time(context.now)
+        kind = self._core.registry.stored(BUDGETS)
+        if kind is None:
+            raise AssertionError("a stored budget is of a kind that is served")
+        self._core.put(kind, Key(pod.namespace, name), budget, body, context)
+
+
+def set_condition(body: Body, condition: Body, now: float) -> None:
+    """Set a status condition; its transition time moves only when its status changes."""
+    conditions = body.setdefault("status", {}).setdefault("conditions", [])
+    for index, held in enumerate(conditions):
+        if held.get("type") == condition["type"]:
+            same = held.get("status") == condition["status"]
+            moved = held.get("lastTransitionTime") if same else format_time(now)
+            conditions[index] = {**condition, "lastTransitionTime": moved}
+            return
+    conditions.append({**condition, "lastTransitionTime": format_time(now)})
+
+
+def _check_name(body: Body, key: Key) -> None:
+    if not isinstance(body, dict) or (body.get("metadata") or {}).get("name") != key.name:
+        raise bad_request("the name in the body does not match the name on the URL")
+
+
+def _binding_problem(pod: Body) -> str:
+    spec, name = pod.get("spec") or {}, pod["metadata"]["name"]
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    if spec.get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _deletion_of(eviction: Body) -> tuple[DeleteOptions, bool]:
+    given = eviction.get("deleteOptions") or {}
+    preconditions = given.get("preconditions") or {}
+    options = DeleteOptions(
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        grace_s=given.get("gracePeriodSeconds"),
+        propagation=given.get("propagationPolicy"),
+        orphan_dependents=given.get("orphanDependents"),
+    )
+    return options, bool(given.get("dryRun"))
+
+
+def _check_eviction_preconditions(
+    kind: Kind, key: Key, stored: Stored, options: DeleteOptions
+) -> None:
+    if options.uid and options.uid != stored.uid:
+        raise failures.delete_conflict(kind, key.name, "the UID in the precondition differs")
+    wanted = options.resource_version
+    if wanted and wanted != str(stored.version):
+        raise failures.delete_conflict(kind, key.name, "the ResourceVersion differs")
+
+
+def _spares_budget(pod: Body) -> bool:
+    """Pods that serve nobody: not running yet, finished, or on their way out."""
+    phase = (pod.get("status") or {}).get("phase")
+    deleting = pod["metadata"].get("deletionTimestamp")
+    return phase in {"Pending", "Succeeded", "Failed"} or bool(deleting)
+
+
+def _is_spare(pod: Body, budget: Body) -> bool:
+    """An unready pod that its application does well without, or may go in any case."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired = status.get("desiredHealthy", 0)
+    return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)

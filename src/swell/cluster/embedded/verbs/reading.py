@@ -1,0 +1,205 @@
+"""Get, list and the beginning of a watch: versions, options, pages of one snapshot."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import msgspec
+
+from swell.api.codec import decode, encode
+from swell.api.meta import Key
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.faults import bad_request, forbidden, not_supported
+from swell.cluster.embedded.registry import FieldError, Kind
+from swell.cluster.embedded.storage import CompactedError, Snapshot, Stored
+from swell.cluster.embedded.verbs.calls import Event, ListOptions, Page, WatchOptions
+from swell.cluster.embedded.verbs.core import Core
+from swell.cluster.embedded.verbs.watching import Filter, Watch, parse_filter, too_old
+from swell.runtime.cluster import EventType
+
+_EXPIRED = "The provided continue parameter is too old to display a consistent list result."
+
+
+class _Token(msgspec.Struct, frozen=True):
+    """Where a paged list goes on: in which snapshot, after which object."""
+
+    rv: int
+    namespace: str
+    name: str
+
+
+class Reading:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def get(self, kind: Kind, key: Key, resource_version: str = "") -> Stored:
+        self._wanted_version(resource_version)
+        return self._core.view(kind, self._core.need(kind, key))
+
+    def list(self, kind: Kind, options: ListOptions) -> Page:
+        if kind.ttl_s:
+            self._core.expire()
+        _refuse(_list_option_errors(options))
+        chosen = parse_filter(kind, options.namespace, options.labels, options.fields)
+        after: Key | None = None
+        limit = max(options.limit, 0)
+        if options.continue_token:
+            if options.resource_version not in {"", "0"}:
+                raise bad_request("specifying resource version is not allowed with continue")
+            token = _decode_token(options.continue_token)
+            snapshot = self._snapshot_at(kind, options.namespace, token.rv)
+            after = Key(token.namespace, token.name)
+        else:
+            snapshot = self._first_snapshot(kind, options, limit)
+            if options.resource_version == "0" and options.resource_version_match != "Exact":
+                limit = 0  # answered from a cache that knows no pages
+        return self._page(kind, chosen, snapshot, after, limit)
+
+    def watch(self, kind: Kind, options: WatchOptions) -> Watch:
+        _refuse(_watch_option_errors(options))
+        chosen = parse_filter(kind, options.namespace, options.labels, options.fields)
+        version = _parse_version(options.resource_version)
+        initial = options.send_initial_events
+        if version > self._core.storage.version and initial:
+            raise failures.version_too_large(version, self._core.storage.version)
+        if initial is None and version == 0:
+            # A real server marks the end of the first events only when no version was given.
+            marked = options.bookmarks and not options.resource_version
+            return self._watch_all(kind, chosen, marked)
+        if initial:
+            return self._watch_all(kind, chosen, options.bookmarks)
+        return self._watch_from(kind, chosen, version or self._core.storage.version)
+
+    # -- lists -------------------------------------------------------------------------------
+
+    def _first_snapshot(self, kind: Kind, options: ListOptions, limit: int) -> Snapshot:
+        wanted = self._wanted_version(options.resource_version)
+        exact = options.resource_version_match == "Exact"
+        # Without a match rule a version together with a limit means exactly that version.
+        exact = exact or bool(wanted and limit and not options.resource_version_match)
+        if exact:
+            return self._snapshot_at(kind, options.namespace, wanted)
+        return self._core.storage.list(kind.collection, options.namespace)
+
+    def _snapshot_at(self, kind: Kind, namespace: str, version: int) -> Snapshot:
+        try:
+            return self._core.storage.list_at(kind.collection, namespace, version)
+        except CompactedError as error:
+            raise failures.expired(_EXPIRED) from error
+
+    def _wanted_version(self, text: str) -> int:
+        version = _parse_version(text)
+        if version > self._core.storage.version:
+            raise failures.version_too_large(version, self._core.storage.version)
+        return version
+
+    def _page(
+        self, kind: Kind, chosen: Filter, snapshot: Snapshot, after: Key | None, limit: int
+    ) -> Page:
+        items = snapshot.items
+        if after is not None:
+            items = items[_index_after(items, after) :]
+        if not chosen.selects_all:
+            items = [item for item in items if chosen.matches(item[1])]
+        shown = items[:limit] if limit else items
+        token, remaining = "", None
+        if len(shown) < len(items):
+            last = shown[-1][0]
+            token = _encode_token(_Token(snapshot.version, last.namespace, last.name))
+            remaining = len(items) - len(shown) if chosen.selects_all else None
+        view = self._core.view
+        if kind.conversion is None:
+            return Page(tuple([stored for _, stored in shown]), snapshot.version, token, remaining)
+        views = tuple([view(kind, stored) for _, stored in shown])
+        return Page(views, snapshot.version, token, remaining)
+
+    # -- watches -----------------------------------------------------------------------------
+
+    def _watch_from(self, kind: Kind, chosen: Filter, version: int) -> Watch:
+        try:
+            cursor = self._core.storage.follow(kind.collection, version)
+        except CompactedError as error:
+            raise too_old(error) from error
+        return Watch(self._core, kind, chosen, cursor, first=[], since=version)
+
+    def _watch_all(self, kind: Kind, chosen: Filter, marked: bool) -> Watch:
+        """The objects there are, as if just added, then what happens to them."""
+        if kind.ttl_s:
+            self._core.expire()
+        snapshot = self._core.storage.list(kind.collection, chosen.namespace)
+        first = [
+            Event(EventType.ADDED, stored, stored.version)
+            for _, stored in snapshot.items
+            if chosen.matches(stored)
+        ]
+        if marked:
+            first.append(Event(EventType.BOOKMARK, None, snapshot.version, ends_initial=True))
+        cursor = self._core.storage.follow(kind.collection, snapshot.version)
+        return Watch(self._core, kind, chosen, cursor, first=first, since=snapshot.version)
+
+
+def _parse_version(text: str) -> int:
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise bad_request(f"invalid resource version {text!r}")
+    return int(text)
+
+
+def _index_after(items: list[tuple[Key, Stored]], after: Key) -> int:
+    wanted = f"{after.namespace}/{after.name}"
+    low, high = 0, len(items)
+    while low < high:
+        middle = (low + high) // 2
+        key = items[middle][0]
+        if f"{key.namespace}/{key.name}" <= wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _encode_token(token: _Token) -> str:
+    return base64.urlsafe_b64encode(encode(token)).decode().rstrip("=")
+
+
+def _decode_token(text: str) -> _Token:
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        return decode(raw, _Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise bad_request("continue key is not valid") from error
+
+
+def _refuse(errors: list[FieldError]) -> None:
+    if errors:
+        raise failures.invalid("ListOptions", "meta.k8s.io", "", errors)
+
+
+def _list_option_errors(options: ListOptions) -> list[FieldError]:
+    field, match = "resourceVersionMatch", options.resource_version_match
+    if not match:
+        return []
+    errors: list[FieldError] = []
+    if not options.resource_version:
+        errors.append(forbidden(field, "forbidden unless resourceVersion is provided"))
+    if options.continue_token:
+        errors.append(forbidden(field, "forbidden when continue is provided"))
+    if match not in {"Exact", "NotOlderThan"}:
+        errors.append(not_supported(field, match, ["Exact", "NotOlderThan", ""]))
+    if match == "Exact" and options.resource_version == "0":
+        errors.append(forbidden(field, "Exact is forbidden for resourceVersion 0"))
+    return errors
+
+
+def _watch_option_errors(options: WatchOptions) -> list[FieldError]:
+    field, match = "resourceVersionMatch", options.resource_version_match
+    errors: list[FieldError] = []
+    if options.send_initial_events is not None and match != "NotOlderThan":
+        errors.append(forbidden(field, "sendInitialEvents requires NotOlderThan"))
+    if match and options.send_initial_events is None:
+        errors.append(forbidden(field, "forbidden for watch unless sendInitialEvents is given"))
+    if match and match != "NotOlderThan":
+        errors.append(not_supported(field, match, ["NotOlderThan"]))
+    return errors

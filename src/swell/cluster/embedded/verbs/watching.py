@@ -1,0 +1,119 @@
+"""Which objects a request selects, and the changes of a selection as a watcher sees them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.faults import bad_request
+from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.selectors import (
+    FieldSelector,
+    LabelSelector,
+    SelectorError,
+    parse_fields,
+    parse_labels,
+)
+from swell.cluster.embedded.storage import Commit, CompactedError, Cursor, Stored
+from swell.cluster.embedded.verbs.calls import Event
+from swell.cluster.embedded.verbs.core import Core
+from swell.runtime.cluster import EventType
+from swell.runtime.errors import ClusterError
+
+
+class Filter(NamedTuple):
+    namespace: str
+    labels: LabelSelector
+    fields: FieldSelector
+
+    @property
+    def selects_all(self) -> bool:
+        return not self.labels.requirements and not self.fields.terms
+
+    def matches(self, stored: Stored) -> bool:
+        """Whether the selectors match; the namespace is the caller's to compare."""
+        if self.labels.requirements and not self.labels.matches(stored.labels):
+            return False
+        return not self.fields.terms or self.fields.matches(stored.body)
+
+
+def parse_filter(kind: Kind, namespace: str, labels: str, fields: str) -> Filter:
+    try:
+        return Filter(namespace, parse_labels(labels), parse_fields(fields, kind.selectable_fields))
+    except SelectorError as error:
+        raise bad_request(str(error)) from error
+
+
+class Watch:
+    """A selection's changes, taken at the watcher's pace.
+
+    In durable mode nothing unsettled is handed out: `poll` then gives less, and `wait` waits.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        kind: Kind,
+        chosen: Filter,
+        cursor: Cursor,
+        *,
+        first: list[Event],
+        since: int,
+    ) -> None:
+        self._core = core
+        self._kind = kind
+        self._chosen = chosen
+        self._cursor = cursor
+        self._first = first
+        self._since = since
+
+    def poll(self) -> list[Event]:
+        """The next events, possibly none. GoneError when the watcher fell behind the log."""
+        if self._first:
+            if self._since > self._core.storage.settled_version:
+                return []
+            first, self._first = self._first, []
+            return [self._shown(event) for event in first]
+        try:
+            commits = self._cursor.take()
+        except CompactedError as error:
+            raise too_old(error) from error
+        events: list[Event] = []
+        for commit in commits:
+            event = self._event(commit)
+            if event is not None:
+                events.append(self._shown(event))
+        return events
+
+    async def wait(self) -> None:
+        """Return when `poll` may have something."""
+        if self._first:
+            await self._core.storage.settled(self._since)
+        else:
+            await self._cursor.wait()
+
+    @property
+    def version(self) -> int:
+        """What a bookmark may say when `poll` gave nothing: all before it has been handed out."""
+        return max(self._since, self._core.storage.settled_version)
+
+    def _event(self, commit: Commit) -> Event | None:
+        chosen = self._chosen
+        if chosen.namespace and commit.key.namespace != chosen.namespace:
+            return None
+        if commit.version <= self._since:  # a watch from a version of the future
+            return None
+        before, after = commit.before, commit.after
+        was = before is not None and chosen.matches(before)
+        if after is not None and chosen.matches(after):
+            return Event(EventType.MODIFIED if was else EventType.ADDED, after, commit.version)
+        return Event(EventType.DELETED, commit.last, commit.version) if was else None
+
+    def _shown(self, event: Event) -> Event:
+        if self._kind.conversion is None or event.stored is None:
+            return event
+        return Event(event.type, self._core.view(self._kind, event.stored), event.version)
+
+
+def too_old(error: CompactedError) -> ClusterError:
+    return failures.expired(f"too old resource version: {error.version} ({error.compacted})")

@@ -1,0 +1,215 @@
+"""Create, update and patch: the order of checks, and which metadata is the server's to write.
+
+What is particular to a kind is asked of its rules; deletion is in `deleting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from swell.api.meta import Body, Key
+from swell.api.times import format_time
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.faults import bad_request, invalid
+from swell.cluster.embedded.objectmeta import metadata_errors
+from swell.cluster.embedded.registry import Kind, WriteContext
+from swell.cluster.embedded.storage import Stored
+from swell.cluster.embedded.verbs.calls import Call, Written
+from swell.cluster.embedded.verbs.core import Core, refuse_invalid
+from swell.runtime.cluster import Patch
+
+# Applies a patch to a body, which it may change, and returns the result.
+ApplyPatch = Callable[[Kind, Body, Patch], Body]
+
+NAMESPACES = "namespaces"
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_PREFIX_LENGTH_MAX = 63 - _SUFFIX_LENGTH
+_GENERATE_TRIES_MAX = 8
+_STALE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+class Writing:
+    def __init__(self, core: Core, apply_patch: ApplyPatch) -> None:
+        self._core = core
+        self._apply_patch = apply_patch
+
+    def create(self, kind: Kind, namespace: str, body: Body, call: Call) -> Stored:
+        context = self._core.context("create", call)
+        body = self._shaped(kind, body, context)
+        return self._create(kind, namespace, body, context)
+
+    def update(
+        self, kind: Kind, key: Key, body: Body, call: Call, subresource: str = ""
+    ) -> Written:
+        context = self._core.context("update", call, subresource)
+        new = self._shaped(kind, body, context)
+        metadata = new["metadata"]
+        if not metadata.get("name"):
+            raise bad_request("the name of the object is empty")
+        if metadata["name"] != key.name:
+            told = f"({metadata['name']}) does not match the name on the URL ({key.name})"
+            raise bad_request(f"the name of the object {told}")
+        stored = self._core.find(kind, key)
+        if stored is None:
+            if not kind.create_on_update or subresource:
+                raise failures.not_found(kind.plural, kind.group, key.name)
+            return Written(self._create(kind, key.namespace, new, context), created=True)
+        if metadata.get("uid") not in {None, "", stored.uid}:
+            told = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
+            raise failures.conflict(kind, key.name, f"Precondition failed: {told}")
+        return Written(self._replace(kind, key, stored, new, context))
+
+    def patch(
+        self, kind: Kind, key: Key, patch: Patch, call: Call, subresource: str = ""
+    ) -> Stored:
+        context = self._core.context("patch", call, subresource)
+        stored = self._core.need(kind, key)
+        patched = self._apply_patch(kind, self._core.view(kind, stored).copy(), patch)
+        return self._replace(kind, key, stored, self._shaped(kind, patched, context), context)
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def _shaped(self, kind: Kind, body: Body, context: WriteContext) -> Body:
+        """The body with its type checked, and with metadata that can be relied upon."""
+        if not isinstance(body, dict):
+            raise bad_request("the body is not a JSON object")
+        for field, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+            given = body.get(field)
+            if not given and not kind.custom:
+                body[field] = wanted
+            elif given != wanted:
+                raise bad_request(f"{field} {given!r} in the body, expected {wanted!r}")
+        body = kind.rules.shape(body, context)
+        metadata = body.setdefault("metadata", {})
+        metadata.pop("selfLink", None)
+        metadata.pop("managedFields", None)
+        return body
+
+    def _create(self, kind: Kind, namespace: str, body: Body, context: WriteContext) -> Stored:
+        metadata = body["metadata"]
+        _settle_namespace(kind, namespace, metadata)
+        if metadata.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        generated = bool(not metadata.get("name") and metadata.get("generateName"))
+        self._check_namespace(kind, namespace, metadata)
+        _fill_new(kind, metadata, self._core.new_uid(), context.now)
+        if generated:
+            metadata["name"] = self._free_name(kind, namespace, metadata["generateName"])
+        kind.rules.prepare(body, None, context)
+        key = Key(namespace if kind.namespaced else "", metadata.get("name") or "")
+        errors = metadata_errors(kind, metadata, None)
+        refuse_invalid(kind, key.name, errors + kind.rules.validate(body, None, context))
+        if self._core.find(kind, key) is not None:
+            raise failures.already_exists(kind, key.name)
+        return self._core.put(kind, key, None, body, context)
+
+    def _replace(
+        self, kind: Kind, key: Key, stored: Stored, new: Body, context: WriteContext
+    ) -> Stored:
+        old = self._core.view(kind, stored).body
+        self._check_version(kind, key, stored, new["metadata"])
+        _settle_namespace(kind, key.namespace, new["metadata"])
+        _keep_server_fields(new["metadata"], old["metadata"], context)
+        new["metadata"]["resourceVersion"] = str(stored.version)
+        kind.rules.prepare(new, old, context)
+        metadata = new["metadata"]
+        if kind.has_generation and kind.rules.grows_generation(new, old):
+            metadata["generation"] = old["metadata"].get("generation", 0) + 1
+        errors = metadata_errors(kind, metadata, old["metadata"])
+        refuse_invalid(kind, key.name, errors + kind.rules.validate(new, old, context))
+        if ends_deletion(kind, new, old):
+            return self._finish_deletion(kind, key, stored, new, context)
+        return self._core.put(kind, key, stored, new, context)
+
+    def _finish_deletion(
+        self, kind: Kind, key: Key, stored: Stored, new: Body, context: WriteContext
+    ) -> Stored:
+        """The last finalizer is gone, so the object is; the answer still shows the update."""
+        version = self._core.remove(kind, key, stored, context)
+        return Stored.of(new, version)
+
+    def _check_version(self, kind: Kind, key: Key, stored: Stored, metadata: Body) -> None:
+        given = metadata.get("resourceVersion") or "0"
+        if not given.isdigit():
+            raise bad_request(f"invalid resource version {given!r}")
+        if int(given) == 0:
+            if not kind.unconditional_update:
+                error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+                raise failures.invalid(kind.plural, kind.group, key.name, [error])
+        elif int(given) != stored.version:
+            raise failures.conflict(kind, key.name, _STALE)
+
+    def _check_namespace(self, kind: Kind, namespace: str, metadata: Body) -> None:
+        """Objects are created only in namespaces that exist and are not on their way out."""
+        if not kind.namespaced:
+            return
+        holder = self._core.storage.get(NAMESPACES, Key("", namespace))
+        if holder is None:
+            raise failures.not_found(NAMESPACES, "", namespace)
+        if holder.body["metadata"].get("deletionTimestamp"):
+            raise failures.namespace_terminating(kind, namespace, metadata.get("name") or "")
+
+    def _free_name(self, kind: Kind, namespace: str, prefix: str) -> str:
+        """A generated name; taken ones are rolled again, a few times, as a real server does."""
+        name = ""
+        for _ in range(_GENERATE_TRIES_MAX):
+            suffix = "".join(self._core.rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+            name = prefix[:_PREFIX_LENGTH_MAX] + suffix
+            if self._core.find(kind, Key(namespace if kind.namespaced else "", name)) is None:
+                break
+        return name
+
+
+def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:
+    """Whether this update removed the last thing that kept a deleted object."""
+    metadata = old["metadata"]
+    if not metadata.get("deletionTimestamp") or new["metadata"].get("finalizers"):
+        return False
+    if kind.collection == NAMESPACES and (new.get("spec") or {}).get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _settle_namespace(kind: Kind, namespace: str, metadata: Body) -> None:
+    if not kind.namespaced:
+        namespace = ""
+    if metadata.get("namespace") not in {None, "", namespace}:
+        told = "the namespace of the provided object does not match the namespace sent on the"
+        raise bad_request(f"{told} request")
+    if namespace:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)
+
+
+def _fill_new(kind: Kind, metadata: Body, uid: str, now: float) -> None:
+    for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        metadata.pop(field, None)
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = format_time(now)
+    if kind.has_generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+
+
+def _keep_server_fields(metadata: Body, old: Body, context: WriteContext) -> None:
+    """What clients cannot change is taken from the old version; the rest of it is refused later."""
+    _take(metadata, old, "creationTimestamp")
+    _take(metadata, old, "generation")
+    if "deletionTimestamp" in old:
+        metadata["deletionTimestamp"] = old["deletionTimestamp"]
+    if metadata.get("deletionGracePeriodSeconds") is None:
+        _take(metadata, old, "deletionGracePeriodSeconds")
+    if context.verb == "update" or not metadata.get("uid"):
+        _take(metadata, old, "uid")
+
+
+def _take(metadata: Body, old: Body, field: str) -> None:
+    if field in old:
+        metadata[field] = old[field]
+    else:
+        metadata.pop(field, None)
