@@ -15,12 +15,12 @@ class ApiObject(Protocol):
     def metadata(self) -> ObjectMeta: ...
 
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
-class Resource(Generic[T]):
+class Resource(Generic[T_co]):
     """A served resource; with `subresource` set, that subresource of it.
 
     `struct` is what objects decode to; `dict` where they are wanted as they are.
@@ -30,7 +30,7 @@ class Resource(Generic[T]):
     version: str
     kind: str
     plural: str
-    struct: type[T]
+    struct: type[T_co]
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     subresource: str = ""
@@ -40,7 +40,7 @@ class Resource(Generic[T]):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def status(self) -> Resource[T]:
+    def status(self) -> Resource[T_co]:
         return replace(self, subresource="status")
 
     def sub(self, name: str, type_: type[S]) -> Resource[S]:

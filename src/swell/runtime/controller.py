@@ -1,0 +1,242 @@
+"""The loop of every controller: a key changes, a snapshot is taken, a pure function decides, the
+plan is carried out, and the key comes again when the plan or a failure says so.
+
+Failures are of three families. *Retry*: the key comes back later. *Reject*: what a user or the
+server does not allow is kept as a refusal for the next decision to report. *Bug*: an exception
+nobody foresaw is logged with the key's story and the key backs off; the others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from swell.api.meta import Key
+from swell.runtime.backoff import Backoff
+from swell.runtime.cache import StaleListError
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Malformed
+from swell.runtime.doubt import Children, Doubts, Informed
+from swell.runtime.errors import ClusterError, UnreachableError
+from swell.runtime.executor import Executor, Failure, Outcome, Verdict
+from swell.runtime.logs import get_logger
+from swell.runtime.manager import Bug, contain
+from swell.runtime.plan import NOTHING, Action, Plan, Write
+from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.runtime.story import Stories
+
+S = TypeVar("S")
+log = get_logger(__name__)
+
+# Wall time may be set while we wait for it, so no wake-up is waited for longer than this.
+WAKE_S_MAX = 600.0
+# What the server does not want now, a quota for example, it may want some minutes later.
+REFUSED = Backoff(base_s=1.0, cap_s=300.0)
+
+
+class ControllerMeter(Protocol):
+    """What measures passes."""
+
+    def passed(self, controller: str, result: str, seconds: float) -> None: ...
+
+    def queued(self, controller: str, n_keys: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A write the server did not want, for the next decisions to take into account.
+
+    Trying again before `retry_at` (wall time) is of no use; the loop comes back then.
+    """
+
+    action: Write
+    reason: str
+    message: str
+    count: int
+    retry_at: float
+
+    def is_about(self, action: Action) -> bool:
+        """Whether an action writes what was refused."""
+        return (action.resource, action.key) == (self.action.resource, self.action.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[S]):
+    """What a controller is about.
+
+    `snapshot` reads caches and awaits nothing; None means that there is nothing to decide any
+    more. `decide` is pure. `malformed` decides for an owner that could not be understood.
+    """
+
+    snapshot: Callable[[Key], S | None]
+    decide: Callable[[S, float], Plan]
+    malformed: Callable[[Malformed, float], Plan] | None = None
+
+
+class Controller(Generic[S]):
+    """Runs one `Work`. The informers are run by others; nothing is decided before they are synced.
+
+    Owners' changes wake their keys, children's changes those of their owners. For `others` add a
+    handler that calls `wake`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Work[S],
+        *,
+        owners: Informed | None,
+        children: Sequence[Children] = (),
+        others: Sequence[Informed] = (),
+        executor: Executor,
+        queue: WorkQueue[Key],
+        clock: Clock,
+        workers: int = 4,
+        meter: ControllerMeter | None = None,
+    ) -> None:
+        self.name = name
+        self._work = work
+        self._owners = owners
+        self._executor = executor
+        self._queue = queue
+        self._clock = clock
+        self._n_workers = workers
+        self._meter = meter
+        self._doubts = Doubts(owners, children, others)
+        self._refusals: dict[Key, Refusal] = {}
+        self._stories = Stories()
+        self._informers = [*([owners] if owners else []), *(c.informer for c in children), *others]
+        if owners:
+            owners.add_handler(self.wake)
+        for child in children:
+            child.informer.add_handler(self.wake, child.index)
+
+    def wake(self, key: Key) -> None:
+        """Have a key looked at."""
+        self._queue.add(key)
+
+    def refusal(self, key: Key) -> Refusal | None:
+        """The latest write refused for a key, until such a write succeeds."""
+        return self._refusals.get(key)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no key waits or is worked on."""
+        return self._queue.is_idle
+
+    async def run(self) -> None:
+        """Work until `stop`; keys that are ready by then are still worked on."""
+        for informer in self._informers:
+            await informer.wait_synced()
+        await asyncio.gather(*(self._worker() for _ in range(self._n_workers)))
+
+    def stop(self) -> None:
+        self._queue.close()
+
+    async def _worker(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueClosedError:
+                return
+            started = self._clock.monotonic()
+            result = await contain(self._pass(key))
+            if isinstance(result, Bug):
+                self._on_bug(key, result)
+                result = "bug"
+            self._queue.done(key)
+            if self._meter:
+                self._meter.passed(self.name, result, self._clock.monotonic() - started)
+                self._meter.queued(self.name, len(self._queue))
+
+    async def _pass(self, key: Key) -> str:
+        """One look at one key; says how it went, for the metrics."""
+        try:
+            await self._doubts.resolve(key)
+        except ClusterError as error:
+            return self._retry(key, "unread", str(error), error.retry_after_s)
+        except (UnreachableError, StaleListError, TimeoutError) as error:
+            return self._retry(key, "unread", str(error))
+        # No await from here until the plan is made: it is of one moment.
+        plan = self._decide(key)
+        if plan is None:
+            self._forget(key)
+            return "gone"
+        outcome = await self._executor.execute(plan)
+        self._tell(key, plan, outcome)
+        self._doubts.note(key, outcome.failures)
+        failure = outcome.gravest
+        if failure is None:
+            return self._settle(key, plan)
+        if failure.verdict is Verdict.REFUSED:
+            return self._refuse(key, failure)
+        return self._retry(key, failure.verdict.value, failure.message, failure.retry_after_s)
+
+    def _decide(self, key: Key) -> Plan | None:
+        now = self._clock.now()
+        malformed = self._owners.malformed(key) if self._owners else None
+        if malformed is not None:
+            if self._work.malformed:
+                return self._work.malformed(malformed, now)
+            log.warning("malformed object", controller=self.name, key=str(key), why=malformed.error)
+            return NOTHING
+        snapshot = self._work.snapshot(key)
+        return None if snapshot is None else self._work.decide(snapshot, now)
+
+    def _settle(self, key: Key, plan: Plan) -> str:
+        self._queue.forget(key)
+        refusal = self._refusals.get(key)
+        if refusal and any(refusal.is_about(action) for action in plan.each_action()):
+            del self._refusals[key]
+        if plan.wake_at is not None:
+            self._queue.add_after(key, min(WAKE_S_MAX, plan.wake_at - self._clock.now()))
+        return "wrote" if plan.actions else "quiet"
+
+    def _retry(self, key: Key, result: str, why: str, at_least_s: float = 0.0) -> str:
+        delay_s = self._queue.retry(key, at_least_s)
+        log.info(
+            "will retry", controller=self.name, key=str(key), result=result, why=why,
+            failures=self._queue.failures(key), delay_s=round(delay_s, 3),
+        )  # fmt: skip
+        return result
+
+    def _refuse(self, key: Key, failure: Failure) -> str:
+        """Keep the refusal, and look again at once if it is news: the decision may report it."""
+        former = self._refusals.get(key)
+        if former and not former.is_about(failure.action):
+            former = None
+        count = former.count + 1 if former else 1
+        delay_s = self._queue.retry(key, max(failure.retry_after_s, REFUSED.full_s(count)))
+        self._refusals[key] = Refusal(
+            failure.action, failure.reason, failure.message, count, self._clock.now() + delay_s
+        )
+        if former is None or former.message != failure.message:
+            self._queue.add(key)
+            log.warning(
+                "write refused", controller=self.name, key=str(key), reason=failure.reason,
+                message=failure.message,
+            )  # fmt: skip
+        return Verdict.REFUSED.value
+
+    def _on_bug(self, key: Key, bug: Bug) -> None:
+        delay_s = self._queue.retry(key)
+        log.error(
+            "bug", controller=self.name, key=str(key), trace=bug.trace,
+            story=self._stories.tell(key), delay_s=round(delay_s, 3),
+        )  # fmt: skip
+
+    def _tell(self, key: Key, plan: Plan, outcome: Outcome) -> None:
+        if not plan.actions:
+            return
+        actions = [f"{type(a).__name__} {a.resource} {a.key}" for a in plan.each_action()]
+        shown = ", ".join(actions[:5]) + (f" and {len(actions) - 5} more" if actions[5:] else "")
+        failure = outcome.gravest
+        end = f"{failure.verdict.value}: {failure.message}" if failure else "done"
+        reasons = f" because {', '.join(plan.reasons)}" if plan.reasons else ""
+        self._stories.add(key, f"{self._clock.now():.3f} {shown}{reasons}: {end}")
+
+    def _forget(self, key: Key) -> None:
+        self._queue.forget(key)
+        self._refusals.pop(key, None)

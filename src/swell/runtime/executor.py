@@ -1,0 +1,285 @@
+"""Carries out plans, and says how far it came. The one place where decisions become writes.
+
+Stops at the first failure and classifies it; never decides what to do instead. Everything an
+answer teaches goes to the informers before the next action, so no later decision sees less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from swell.api.meta import Body, Key, Uid
+from swell.api.resource import Resource
+from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
+from swell.runtime.errors import (
+    AlreadyExistsError,
+    ClusterError,
+    ConflictError,
+    NotFoundError,
+    OutcomeUnknownError,
+    ServerError,
+    TooManyRequestsError,
+    UnreachableError,
+)
+from swell.runtime.plan import (
+    Action,
+    CreateObject,
+    DeleteObject,
+    EmitEvent,
+    PatchObject,
+    PatchStatus,
+    Plan,
+    Together,
+    Write,
+)
+
+# What a name that belongs to somebody else is reported as.
+NAME_TAKEN = "NameTaken"
+
+
+class Observer(Protocol):
+    """What is told of answers: an informer."""
+
+    @property
+    def resource(self) -> Resource[object]: ...
+
+    def observe_answer(self, answer: object) -> None: ...
+
+    def observe_gone(self, key: Key, uid: Uid) -> None: ...
+
+
+class EventSink(Protocol):
+    """Where events go: a recorder."""
+
+    def record(self, event: EmitEvent) -> None: ...
+
+
+class WriteMeter(Protocol):
+    """What counts writes."""
+
+    def wrote(self, resource: str, verb: str, result: str) -> None: ...
+
+
+class Verdict(Enum):
+    """What a failed write means for the next decision, the gravest first."""
+
+    # It may have happened: read consistently before deciding anything.
+    UNKNOWN = "unknown"
+    # The world is not what the decision was made from: decide again.
+    STALE = "stale"
+    # The server does not want this write, and will not want it unchanged.
+    REFUSED = "refused"
+    # Nothing happened and nothing is wrong with the write: try later.
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    action: Write
+    verdict: Verdict
+    reason: str
+    message: str
+    retry_after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How far a plan came. Actions that run together may fail together."""
+
+    n_done: int
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def gravest(self) -> Failure | None:
+        """The failure that says what to do next; the first issued among equals."""
+        order = list(Verdict)
+        return min(self.failures, key=lambda failure: order.index(failure.verdict), default=None)
+
+
+class Executor:
+    """Carries out plans against a cluster; see the module's docstring."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        informers: Sequence[Observer] = (),
+        events: EventSink | None = None,
+        meter: WriteMeter | None = None,
+        concurrency: int = 32,
+        write_s: float = 60.0,
+    ) -> None:
+        self._cluster = cluster
+        self._informers = tuple(informers)
+        self._events = events
+        self._meter = meter
+        self._concurrency = concurrency
+        self._write_s = write_s
+
+    async def execute(self, plan: Plan) -> Outcome:
+        """Do a plan's steps in order, up to the first that fails."""
+        n_done = 0
+        for step in plan.actions:
+            actions = step.actions if isinstance(step, Together) else (step,)
+            failures = await self._together(actions)
+            if failures:
+                return Outcome(n_done, tuple(failures))
+            n_done += len(actions)
+        return Outcome(n_done)
+
+    async def _together(self, actions: Sequence[Action]) -> list[Failure]:
+        """Do independent actions, some at a time, begun in order; failures in that order too.
+
+        After a failure no more are begun; those under way are awaited, never cancelled, because
+        a cancelled write is one whose outcome nobody knows.
+        """
+        if len(actions) == 1:
+            failure = await self._do(actions[0])
+            return [failure] if failure else []
+        failures: dict[int, Failure] = {}
+        left = iter(enumerate(actions))
+        n_workers = min(self._concurrency, len(actions))
+        workers = (self._work_off(left, failures) for _ in range(n_workers))
+        results = await asyncio.gather(*workers, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return [failures[position] for position in sorted(failures)]
+
+    async def _work_off(
+        self, left: Iterator[tuple[int, Action]], failures: dict[int, Failure]
+    ) -> None:
+        for position, action in left:
+            failure = await self._do(action)
+            if failure:
+                failures[position] = failure
+            if failures:
+                return
+
+    async def _do(self, action: Action) -> Failure | None:
+        if isinstance(action, EmitEvent):
+            if self._events:
+                self._events.record(action)
+            return None
+        try:
+            async with asyncio.timeout(self._write_s):
+                failure = await self._write(action)
+        except ClusterError as error:
+            failure = _failure(action, _verdict(error), error)
+        except UnreachableError as error:
+            failure = _failure(action, Verdict.RETRY, error)
+        except (OutcomeUnknownError, TimeoutError) as error:
+            failure = _failure(action, Verdict.UNKNOWN, error)
+        if self._meter:
+            result = failure.verdict.value if failure else "done"
+            self._meter.wrote(str(action.resource), type(action).__name__, result)
+        return failure
+
+    async def _write(self, action: Write) -> Failure | None:
+        match action:
+            case CreateObject():
+                return await self._create(action)
+            case PatchStatus(resource, key, version, status):
+                body = {"metadata": {"resourceVersion": version}, "status": status}
+                answer = await self._cluster.patch(resource.status, key, merge_patch(body))
+                self._observe(resource, answer)
+            case PatchObject(resource, key, patch):
+                answer = await self._cluster.patch(resource, key, patch)
+                self._observe(resource, answer)
+            case DeleteObject():
+                return await self._delete(action)
+        return None
+
+    async def _create(self, action: CreateObject) -> Failure | None:
+        options = WriteOptions(dry_run=action.dry_run)
+        try:
+            answer: object = await self._cluster.create(action.resource, action.body, options)
+        except AlreadyExistsError as error:
+            if action.dry_run or action.resource.subresource:
+                raise
+            return await self._settle_existing(action, error)
+        if not action.dry_run:
+            self._observe(action.resource, answer)
+        return None
+
+    async def _settle_existing(
+        self, action: CreateObject, error: AlreadyExistsError
+    ) -> Failure | None:
+        """The name is in use. By the same owner: made by us before, as was wanted."""
+        try:
+            found = await self._cluster.get(action.resource.untyped(), action.key)
+        except NotFoundError:
+            return _failure(action, Verdict.STALE, error)
+        self._observe(action.resource, found)
+        owner = _controller_uid(action.body)
+        if owner and _controller_uid(found) == owner:
+            return None
+        message = f"{action.resource} {action.key} exists and is not ours"
+        return Failure(action, Verdict.REFUSED, NAME_TAKEN, message)
+
+    async def _delete(self, action: DeleteObject) -> Failure | None:
+        deletion = Deletion(uid=action.uid, grace_s=action.grace_s, propagation=action.propagation)
+        try:
+            left = await self._cluster.delete(action.resource, action.key, deletion)
+        except NotFoundError:
+            left = None
+        except ConflictError as error:
+            # Mostly another object of this name; but a server may also mean a race of its own.
+            return await self._settle_undeleted(action, error)
+        if left is None:
+            self._observe_gone(action)
+        else:
+            self._observe(action.resource, left)
+        return None
+
+    async def _settle_undeleted(self, action: DeleteObject, error: ConflictError) -> Failure | None:
+        try:
+            found = await self._cluster.get(action.resource.untyped(), action.key)
+        except NotFoundError:
+            self._observe_gone(action)
+            return None
+        if found["metadata"].get("uid") == action.uid:
+            return _failure(action, Verdict.STALE, error)
+        self._observe_gone(action)
+        self._observe(action.resource, found)
+        return None
+
+    def _observe(self, resource: Resource[object], answer: object) -> None:
+        for informer in self._following(resource):
+            informer.observe_answer(answer)
+
+    def _observe_gone(self, action: DeleteObject) -> None:
+        for informer in self._following(action.resource):
+            informer.observe_gone(action.key, action.uid)
+
+    def _following(self, resource: Resource[object]) -> Iterable[Observer]:
+        if resource.subresource not in {"", "status"}:
+            return ()  # a binding or an eviction is answered with something else than the object
+        return (i for i in self._informers if str(i.resource) == str(resource))
+
+
+def _verdict(error: ClusterError) -> Verdict:
+    if isinstance(error, ServerError):
+        # A server that fails after storing answers the same as one that fails before.
+        return Verdict.UNKNOWN
+    if isinstance(error, ConflictError | NotFoundError):
+        return Verdict.STALE
+    if isinstance(error, TooManyRequestsError):
+        return Verdict.RETRY
+    return Verdict.REFUSED
+
+
+def _failure(action: Write, verdict: Verdict, error: Exception) -> Failure:
+    if isinstance(error, ClusterError):
+        reason = error.status.reason or type(error).__name__
+        return Failure(action, verdict, reason, str(error), error.retry_after_s)
+    return Failure(action, verdict, type(error).__name__, str(error))
+
+
+def _controller_uid(body: Body) -> str:
+    owners = body.get("metadata", {}).get("ownerReferences") or ()
+    return next((str(owner.get("uid", "")) for owner in owners if owner.get("controller")), "")

@@ -1,0 +1,110 @@
+"""Structured logs: one event name per fact, fields beside it, nothing secret.
+
+Loggers stand on the standard library's, so a program that configures nothing sees warnings on
+stderr and no more.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import TextIO, cast
+
+import structlog
+
+from swell.api.times import format_micro_time
+from swell.runtime.clock import Clock
+
+Logger = structlog.stdlib.BoundLogger
+Event = MutableMapping[str, object]
+
+# Parts of field names whose values never reach a log.
+SECRET_PARTS = (
+    "token",
+    "password",
+    "secret",
+    "authorization",
+    "credential",
+    "key-data",
+    "key_data",
+)
+
+
+def get_logger(name: str) -> Logger:
+    wrapped = structlog.wrap_logger(
+        logging.getLogger(name), wrapper_class=structlog.stdlib.BoundLogger
+    )
+    return cast("Logger", wrapped)
+
+
+def configure(
+    *, level: str = "info", json: bool = False, clock: Clock, stream: TextIO | None = None
+) -> None:
+    """Set up logging for the whole program; calling again replaces the former set-up."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        _Timestamp(clock),
+        hide_secrets,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    out = stream or sys.stderr
+    render: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if json
+        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                render,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    for former in [h for h in root.handlers if getattr(h, "from_swell", False)]:
+        root.removeHandler(former)
+    handler.from_swell = True  # type: ignore[attr-defined]
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+
+
+class _Timestamp:
+    """Stamps with the injected clock, so that simulated programs log simulated time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __call__(self, _logger: object, _method: str, event: Event) -> Event:
+        event["time"] = format_micro_time(self._clock.now())
+        return event
+
+
+def hide_secrets(_logger: object, _method: str, event: Event) -> Event:
+    """Replace values whose name says that they are secret, at any depth."""
+    return {name: _hidden(name, value) for name, value in event.items()}
+
+
+def _hidden(name: str, value: object) -> object:
+    if any(part in name.lower() for part in SECRET_PARTS):
+        return "[hidden]"
+    if isinstance(value, Mapping):
+        return {inner: _hidden(str(inner), held) for inner, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden("", held) for held in value]
+    return value
