@@ -249,7 +249,7 @@ def _seen(resource: Resource[T], stored: Stored) -> T | Malformed:
 
 
 def _malformed(stored: Stored, error: msgspec.ValidationError) -> Malformed:
-    metadata = stored.body["metadata"]
+    metadata = stored.metadata
     key = Key(metadata.get("namespace", ""), metadata.get("name", ""))
     return Malformed(key, Uid(stored.uid), str(stored.version), str(error), stored.copy())
 

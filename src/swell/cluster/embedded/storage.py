@@ -41,13 +41,14 @@ class NotStoredError(Exception):
 class Stored:
     """One version of one object: its JSON, and what was decoded from it so far."""
 
-    __slots__ = ("_body", "_typed", "labels", "raw", "uid", "version")
+    __slots__ = ("_body", "_typed", "labels", "metadata", "raw", "uid", "version")
 
-    def __init__(self, raw: bytes, version: int, uid: str, labels: dict[str, str]) -> None:
+    def __init__(self, raw: bytes, version: int, metadata: Body) -> None:
         self.raw = raw
         self.version = version
-        self.uid = uid
-        self.labels = labels
+        self.metadata = metadata  # to be read only, as everything here
+        self.uid: str = metadata.get("uid", "")
+        self.labels: dict[str, str] = metadata.get("labels") or {}
         self._body: Body | None = None
         self._typed: object = None
 
@@ -56,16 +57,15 @@ class Stored:
         """Encode a body, which gets the version and belongs to the store from now on."""
         metadata = body["metadata"]
         metadata["resourceVersion"] = str(version)
-        return cls(encode(body), version, metadata.get("uid", ""), metadata.get("labels") or {})
+        return cls(encode(body), version, metadata)
 
     @classmethod
     def from_raw(cls, raw: bytes, version: int) -> Stored:
-        metadata = decode(raw, dict)["metadata"]
-        return cls(raw, version, metadata.get("uid", ""), metadata.get("labels") or {})
+        return cls(raw, version, decode(raw, dict)["metadata"])
 
     @property
     def body(self) -> Body:
-        """The object as JSON data, to be read only."""
+        """The object as JSON data. Kept once asked for: most objects are never looked into."""
         if self._body is None:
             self._body = decode(self.raw, dict)
         return self._body

@@ -66,7 +66,7 @@ class Core:
         if kind.conversion is None:
             return stored
         body = kind.conversion.from_stored(stored.body)
-        return Stored(encode(body), stored.version, stored.uid, stored.labels)
+        return Stored(encode(body), stored.version, body["metadata"])
 
     def context(self, verb: str, call: Call, subresource: str = "") -> WriteContext:
         return WriteContext(
@@ -134,7 +134,6 @@ def refuse_invalid(kind: Kind, name: str, errors: list[FieldError]) -> None:
 
 def _unstored(body: Body, before: Stored | None) -> Stored:
     """What a dry run answers with: the old version, or none."""
-    metadata = body["metadata"]
     if before is not None:
         return Stored.of(body, before.version)
-    return Stored(encode(body), 0, metadata.get("uid", ""), metadata.get("labels") or {})
+    return Stored(encode(body), 0, body["metadata"])

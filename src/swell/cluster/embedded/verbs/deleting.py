@@ -63,7 +63,7 @@ class Deleting:
         page = self._reading.list(kind, replace(selection, limit=0, continue_token=""))
         deleted: list[Deleted] = []
         for stored in page.items:
-            metadata = stored.body["metadata"]
+            metadata = stored.metadata
             key = Key(metadata.get("namespace", ""), metadata["name"])
             try:
                 deleted.append(self.delete(kind, key, options, call))

@@ -94,7 +94,7 @@ class PodVerbs:
 
     def _budget_of(self, pod: Stored) -> Stored | None:
         """The budget that guards a pod; more than one is an error, as on a real server."""
-        namespace = pod.body["metadata"].get("namespace", "")
+        namespace = pod.metadata.get("namespace", "")
         found: list[Stored] = []
         for _, budget in self._core.storage.list(BUDGETS, namespace).items:
             try:

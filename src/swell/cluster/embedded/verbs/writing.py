@@ -149,7 +149,7 @@ class Writing:
         holder = self._core.storage.get(NAMESPACES, Key("", namespace))
         if holder is None:
             raise failures.not_found(NAMESPACES, "", namespace)
-        if holder.body["metadata"].get("deletionTimestamp"):
+        if holder.metadata.get("deletionTimestamp"):
             raise failures.namespace_terminating(kind, namespace, metadata.get("name") or "")
 
     def _free_name(self, kind: Kind, namespace: str, prefix: str) -> str:

@@ -1,0 +1,1 @@
+"""The small controllers a cluster brings along, for when the cluster is embedded."""

@@ -1,0 +1,272 @@
+"""Owner garbage collection: dependents go with their owner, wait for it, or are set free.
+
+Works from the store's own commits: an index of dependents by owner UID, kept up with every commit,
+tells what a change concerns, so the work per event does not grow with the cluster. Owners are
+known by UID: an object of the same name is somebody else.
+
+`step` does one thing that is due; `run` does them as they come. The rules:
+- An object all of whose owners are gone is deleted; while one is there, references to gone ones
+  are taken off.
+- An owner deleted in the foreground waits for its dependents that block it; they are deleted.
+- An owner deleted as orphaning waits until no dependent refers to it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from swell.api.meta import Body, Key
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
+from swell.cluster.embedded.storage import Commit, Stored
+from swell.cluster.embedded.verbs.calls import Call, DeleteOptions
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import ClusterError, NotFoundError
+
+ACTOR = "garbage-collector"
+RETRY_S = 5.0
+
+
+class Node(NamedTuple):
+    """One object of the graph, by where it is stored."""
+
+    collection: str
+    key: Key
+
+
+class GarbageCollector:
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        # Dicts instead of sets throughout: their order is that of events, the same in every run.
+        self._dependents: dict[str, dict[Node, None]] = {}
+        self._due: dict[Node, None] = {}
+        self._failed: dict[Node, None] = {}
+        self._wake: asyncio.Event = asyncio.Event()
+        for collection in api.storage.collections():
+            for key, stored in api.storage.list(collection).items:
+                self._refer(Node(collection, key), stored)
+                if _concerns(stored):
+                    self._due[Node(collection, key)] = None
+        api.storage.on_commit.append(self._see)
+
+    @property
+    def idle(self) -> bool:
+        return not self._due and not self._failed
+
+    def step(self) -> bool:
+        """Do what is due for one object; whether anything was due."""
+        if not self._due:
+            return False
+        node = next(iter(self._due))
+        del self._due[node]
+        try:
+            self._attend(node)
+        except NotFoundError:
+            pass  # gone meanwhile: its own commit has told us what follows
+        except ClusterError:
+            self._failed[node] = None
+        return True
+
+    def drain(self) -> None:
+        """Do everything that is due, and what follows from it."""
+        while self.step():
+            pass
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        while True:
+            self.drain()
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(RETRY_S if self._failed else None):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._due.update(self._failed)
+                self._failed.clear()
+
+    # -- the graph ---------------------------------------------------------------------------
+
+    def _see(self, commit: Commit) -> None:
+        """Keep the index true, and note what this commit makes due."""
+        before, after = commit.before, commit.after
+        if before is not None and after is not None and not _differ(before, after):
+            return
+        node = Node(commit.collection, commit.key)
+        if before is not None:
+            self._forget(node, before)
+        if after is not None:
+            self._refer(node, after)
+            if _concerns(after):
+                self._due[node] = None
+        if before is not None:
+            if after is None:
+                self._due.update(self._dependents.get(before.uid, {}))
+            self._wake_owners(node, before)
+        if self._due:
+            self._wake.set()
+
+    def _wake_owners(self, node: Node, before: Stored) -> None:
+        """An owner that waits in the foreground may have waited for this dependent."""
+        for reference in _owners(before):
+            owner = self._owner_node(node, reference)
+            stored = self._api.storage.get(*owner) if owner else None
+            if owner and stored is not None and _waits_for_dependents(stored):
+                self._due[owner] = None
+
+    def _refer(self, node: Node, stored: Stored) -> None:
+        for reference in _owners(stored):
+            self._dependents.setdefault(reference.get("uid", ""), {})[node] = None
+
+    def _forget(self, node: Node, stored: Stored) -> None:
+        for reference in _owners(stored):
+            uid = reference.get("uid", "")
+            held = self._dependents.get(uid)
+            if held is not None:
+                held.pop(node, None)
+                if not held:
+                    del self._dependents[uid]
+
+    def _owner_node(self, dependent: Node, reference: Body) -> Node | None:
+        """Where an owner would be stored; None when its kind is not served (now)."""
+        kind = self._api.registry.of_object(
+            reference.get("apiVersion", ""), reference.get("kind", "")
+        )
+        if kind is None:
+            return None
+        namespace = dependent.key.namespace if kind.namespaced else ""
+        return Node(kind.collection, Key(namespace, reference.get("name", "")))
+
+    # -- what is due -------------------------------------------------------------------------
+
+    def _attend(self, node: Node) -> None:
+        stored = self._api.storage.get(*node)
+        if stored is None:
+            return
+        if stored.metadata.get("deletionTimestamp"):
+            finalizers = stored.metadata.get("finalizers") or ()
+            if ORPHAN in finalizers:
+                self._orphan_dependents(node, stored)
+            elif FOREGROUND in finalizers:
+                self._delete_dependents(node, stored)
+            return
+        if _owners(stored):
+            self._judge_dependent(node, stored)
+
+    def _orphan_dependents(self, node: Node, owner: Stored) -> None:
+        for dependent in list(self._dependents.get(owner.uid, {})):
+            stored = self._api.storage.get(*dependent)
+            if stored is not None:
+                kept = [ref for ref in _owners(stored) if ref.get("uid") != owner.uid]
+                self._write(dependent, stored, "ownerReferences", kept)
+        self._drop_finalizer(node, owner, ORPHAN)
+
+    def _delete_dependents(self, node: Node, owner: Stored) -> None:
+        """Let go of the owner when nothing blocks it any more; else see to what does."""
+        blocking = False
+        for dependent in self._dependents.get(owner.uid, {}):
+            stored = self._api.storage.get(*dependent)
+            if stored is None:
+                continue
+            blocking = blocking or _blocks(stored, owner.uid)
+            if not stored.metadata.get("deletionTimestamp"):
+                self._due[dependent] = None
+        if not blocking:
+            self._drop_finalizer(node, owner, FOREGROUND)
+
+    def _judge_dependent(self, node: Node, stored: Stored) -> None:
+        """Delete an object that no owner holds; take gone owners off one that some still hold."""
+        solid: list[Body] = []
+        waiting = False
+        for reference in _owners(stored):
+            owner_node = self._owner_node(node, reference)
+            if owner_node is None:
+                return  # the owner's kind is unknown: it cannot be said to be gone
+            owner = self._api.storage.get(*owner_node)
+            if owner is None or owner.uid != reference.get("uid"):
+                continue
+            if _waits_for_dependents(owner):
+                waiting = True
+            else:
+                solid.append(reference)
+        if solid:
+            if len(solid) < len(_owners(stored)):
+                self._write(node, stored, "ownerReferences", solid)
+        elif waiting and self._dependents.get(stored.uid):
+            self._delete(node, self._unblocked(node, stored), "Foreground")
+        else:
+            self._delete(node, stored, _own_propagation(stored))
+
+    def _unblocked(self, node: Node, stored: Stored) -> Stored:
+        """In a circle of owners each would wait for the next: one of them has to let go."""
+        circular = any(
+            (dependent := self._api.storage.get(*found)) is not None
+            and _waits_for_dependents(dependent)
+            for found in self._dependents.get(stored.uid, {})
+        )
+        if not circular:
+            return stored
+        freed = [{**ref, "blockOwnerDeletion": False} for ref in _owners(stored)]
+        return self._write(node, stored, "ownerReferences", freed)
+
+    # -- writes ------------------------------------------------------------------------------
+
+    def _drop_finalizer(self, node: Node, stored: Stored, finalizer: str) -> None:
+        kept = [name for name in stored.metadata.get("finalizers") or () if name != finalizer]
+        self._write(node, stored, "finalizers", kept)
+
+    def _write(
+        self, node: Node, stored: Stored, field: str, value: list[Body] | list[str]
+    ) -> Stored:
+        kind = self._api.registry.stored(node.collection)
+        if kind is None:
+            raise AssertionError("what is stored is of a kind that is served")
+        version = str(stored.version)
+        patch = merge_patch({"metadata": {"resourceVersion": version, field: value or None}})
+        return self._api.patch(kind, node.key, patch, Call(ACTOR))
+
+    def _delete(self, node: Node, stored: Stored, propagation: str) -> None:
+        kind = self._api.registry.stored(node.collection)
+        if kind is None:
+            raise AssertionError("what is stored is of a kind that is served")
+        options = DeleteOptions(
+            uid=stored.uid, resource_version=str(stored.version), propagation=propagation
+        )
+        self._api.delete(kind, node.key, options, Call(ACTOR))
+
+
+def _owners(stored: Stored) -> list[Body]:
+    return stored.metadata.get("ownerReferences") or []
+
+
+def _concerns(stored: Stored) -> bool:
+    """Whether a state by itself may call for something to be done."""
+    return bool(_owners(stored)) or bool(stored.metadata.get("deletionTimestamp"))
+
+
+def _differ(before: Stored, after: Stored) -> bool:
+    """Whether the graph sees a change: most writes touch neither owners nor deletion."""
+    old, new = before.metadata, after.metadata
+    return any(
+        old.get(field) != new.get(field)
+        for field in ("ownerReferences", "deletionTimestamp", "finalizers")
+    )
+
+
+def _waits_for_dependents(stored: Stored) -> bool:
+    finalizers = stored.metadata.get("finalizers") or ()
+    return bool(stored.metadata.get("deletionTimestamp")) and FOREGROUND in finalizers
+
+
+def _blocks(stored: Stored, owner_uid: str) -> bool:
+    return any(
+        reference.get("uid") == owner_uid and reference.get("blockOwnerDeletion")
+        for reference in _owners(stored)
+    )
+
+
+def _own_propagation(stored: Stored) -> str:
+    finalizers = stored.metadata.get("finalizers") or ()
+    if ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"
