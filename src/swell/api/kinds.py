@@ -2,16 +2,79 @@
 
 from __future__ import annotations
 
+from swell.api import aitrainingjob, trainingjob
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.configmap import ConfigMap
+from swell.api.disruption import PodDisruptionBudget
+from swell.api.event import Event
+from swell.api.job import Job
+from swell.api.lease import Lease
+from swell.api.meta import Body
+from swell.api.namespace import Namespace
 from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
+from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
+from swell.api.replicaset import ReplicaSet
 from swell.api.resource import Resource
+from swell.api.service import Service
+from swell.api.trainingjob import TrainingJob
 
 SCHEDULING = "scheduling.volcano.sh"
 
+# Kinds that every Kubernetes has.
 PODS = Resource("", "v1", "Pod", "pods", Pod, short_names=("po",))
 NODES = Resource("", "v1", "Node", "nodes", Node, namespaced=False, short_names=("no",))
+NAMESPACES = Resource(
+    "", "v1", "Namespace", "namespaces", Namespace, namespaced=False, short_names=("ns",)
+)
+SERVICES = Resource("", "v1", "Service", "services", Service, short_names=("svc",))
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap, short_names=("cm",))
+SECRETS: Resource[Body] = Resource("", "v1", "Secret", "secrets", dict)
+EVENTS = Resource("", "v1", "Event", "events", Event, short_names=("ev",))
+REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets", ReplicaSet, short_names=("rs",))
+JOBS = Resource("batch", "v1", "Job", "jobs", Job)
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io",
+    "v1",
+    "PriorityClass",
+    "priorityclasses",
+    PriorityClass,
+    namespaced=False,
+    short_names=("pc",),
+)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy",
+    "v1",
+    "PodDisruptionBudget",
+    "poddisruptionbudgets",
+    PodDisruptionBudget,
+    short_names=("pdb",),
+)
+CUSTOM_RESOURCE_DEFINITIONS: Resource[Body] = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    dict,
+    namespaced=False,
+    short_names=("crd", "crds"),
+)
+
+# Kinds of our own, and the two we share with Volcano.
+AI_TRAINING_JOBS = Resource(
+    aitrainingjob.API_GROUP,
+    "v1",
+    "AITrainingJob",
+    "aitrainingjobs",
+    AITrainingJob,
+    short_names=("aitj",),
+)
+TRAINING_JOBS = Resource(
+    trainingjob.API_GROUP, "v1", "TrainingJob", "trainingjobs", TrainingJob, short_names=("tj",)
+)
 POD_GROUPS = Resource(
     SCHEDULING, "v1beta1", "PodGroup", "podgroups", PodGroup, short_names=("pg", "podgroup-v1beta1")
 )

@@ -1,0 +1,9 @@
+"""The CustomResourceDefinitions of our kinds, generated from their schemas.
+
+`python -m swell.api.crds DIRECTORY` writes them as YAML, one file a kind, always the same bytes.
+"""
+
+from swell.api.crds.definitions import DEFINITIONS, Column, Definition
+from swell.api.crds.generate import crd, crd_file_name, crd_yaml
+
+__all__ = ["DEFINITIONS", "Column", "Definition", "crd", "crd_file_name", "crd_yaml"]

@@ -1,0 +1,147 @@
+"""Turns schemas into CustomResourceDefinitions: pure, and the same bytes every time."""
+
+from __future__ import annotations
+
+import yaml
+
+from swell.api.crds.definitions import Column, Definition
+from swell.api.meta import Body
+from swell.api.schemas.model import INT32_MAX, Schema, Type
+from swell.api.schemas.shared import QUANTITY_FORMAT
+
+# The only parts of metadata that a CRD may say anything about.
+_METADATA_FIELDS = ("name", "generateName")
+
+_SIZE_WORDS = {
+    Type.OBJECT: "Properties",
+    Type.ARRAY: "Items",
+    Type.STRING: "Length",
+    Type.INT_OR_STRING: "Length",
+}
+
+
+def crd(definition: Definition) -> Body:
+    """The CustomResourceDefinition of a kind, as JSON."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": definition.name},
+        "spec": {
+            "group": definition.group,
+            "names": {
+                "kind": definition.kind,
+                "listKind": f"{definition.kind}List",
+                "plural": definition.plural,
+                "singular": definition.kind.lower(),
+                "shortNames": list(definition.short_names),
+            },
+            "scope": "Namespaced" if definition.namespaced else "Cluster",
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == definition.versions[-1],
+                    "schema": {"openAPIV3Schema": _root(definition.schema())},
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [_column(column) for column in definition.columns],
+                }
+                for version in definition.versions
+            ],
+        },
+    }
+
+
+def crd_yaml(definition: Definition) -> str:
+    return yaml.dump(crd(definition), Dumper=_PlainDumper, sort_keys=False, width=100)
+
+
+def crd_file_name(definition: Definition) -> str:
+    return f"{definition.group}_{definition.plural}.yaml"
+
+
+def _root(schema: Schema) -> Body:
+    body = _openapi(schema)
+    metadata = body["properties"]["metadata"]["properties"]
+    body["properties"]["metadata"] = {
+        "type": "object",
+        "properties": {name: metadata[name] for name in _METADATA_FIELDS},
+    }
+    return body
+
+
+def _openapi(schema: Schema) -> Body:
+    body: Body = {}
+    if schema.description:
+        body["description"] = schema.description
+    body.update(_type(schema))
+    body.update(_bounds(schema))
+    if schema.properties:
+        body["properties"] = {name: _openapi(part) for name, part in schema.properties.items()}
+    if schema.required:
+        body["required"] = list(schema.required)
+    if schema.values is not None:
+        body["additionalProperties"] = _openapi(schema.values)
+    if schema.items is not None:
+        body["items"] = _openapi(schema.items)
+    if schema.map_keys:
+        body["x-kubernetes-list-type"] = "map"
+        body["x-kubernetes-list-map-keys"] = list(schema.map_keys)
+    if schema.rules:
+        body["x-kubernetes-validations"] = [
+            {"rule": rule.expression, "message": rule.message}
+            | ({"fieldPath": rule.field} if rule.field else {})
+            for rule in schema.rules
+        ]
+    return body
+
+
+def _type(schema: Schema) -> Body:
+    body: Body = {}
+    if schema.type is Type.INT_OR_STRING:
+        body["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+        body["x-kubernetes-int-or-string"] = True
+    elif schema.type is not Type.ANY:
+        body["type"] = schema.type.value
+    if schema.is_open or schema.type is Type.ANY:
+        body["x-kubernetes-preserve-unknown-fields"] = True
+    if schema.format and schema.format != QUANTITY_FORMAT:
+        body["format"] = schema.format
+    if schema.type is Type.INTEGER:
+        small = schema.maximum is not None and schema.maximum <= INT32_MAX
+        body["format"] = "int32" if small else "int64"
+    return body
+
+
+def _bounds(schema: Schema) -> Body:
+    body: Body = {}
+    if schema.enum:
+        body["enum"] = list(schema.enum)
+    if schema.default is not None:
+        body["default"] = schema.default
+    if schema.minimum is not None:
+        body["minimum"] = schema.minimum
+    # A maximum that the format implies need not be repeated.
+    if schema.maximum is not None and schema.maximum < INT32_MAX:
+        body["maximum"] = schema.maximum
+    if schema.pattern is not None:
+        body["pattern"] = f"^{schema.pattern.regex}$"
+    word = _SIZE_WORDS.get(schema.type, "")
+    if schema.size_min is not None:
+        body[f"min{word}"] = schema.size_min
+    if schema.size_max is not None:
+        body[f"max{word}"] = schema.size_max
+    return body
+
+
+def _column(column: Column) -> Body:
+    body: Body = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.is_wide:
+        body["priority"] = 1
+    return body
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes equal parts out instead of referring to each other."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True

@@ -1,0 +1,181 @@
+"""The schema of AITrainingJob, with the rules between its fields."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from swell.api.aitrainingjob import (
+    CleanPodPolicy,
+    EdlPolicy,
+    JobEndPolicy,
+    RestartPolicy,
+    RestartScope,
+    RoleEndPolicy,
+)
+from swell.api.schemas.aitrainingjob_status import ROLES_MAX, job_status
+from swell.api.schemas.model import (
+    INT64_MAX,
+    Pattern,
+    Rule,
+    Schema,
+    Type,
+    boolean,
+    choice,
+    integer,
+    mapping,
+    table,
+    text,
+)
+from swell.api.schemas.podtemplate import pod_template
+from swell.api.schemas.shared import (
+    DNS_LABEL_LETTER_FIRST,
+    DNS_SUBDOMAIN,
+    LABEL_VALUE,
+    NAME_SIZE_MAX,
+    metadata_schema,
+)
+from swell.api.schemas.transitions import freeze_rules
+
+RESERVED_ROLE = "trainingjob"
+
+_EXIT_CODE = "([1-9][0-9]?|1[0-9][0-9]|2[0-4][0-9]|25[0-5])"
+EXIT_CODES = Pattern(
+    f" *({_EXIT_CODE} *(, *{_EXIT_CODE} *)*)?",
+    "must be exit codes from 1 to 255, separated by commas",
+    "137,128",
+)
+ROLE_NAME = Pattern(
+    "[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?",
+    "must be letters, digits and '-', with a letter first and no '-' last",
+    "trainer",
+)
+
+MIN_WITHIN_REPLICAS = Rule(
+    "!has(self.minReplicas) || !has(self.replicas) || self.minReplicas <= self.replicas",
+    "minReplicas must not be greater than replicas",
+    ".minReplicas",
+)
+REPLICAS_WITHIN_MAX = Rule(
+    "!has(self.replicas) || !has(self.maxReplicas) || self.replicas <= self.maxReplicas",
+    "replicas must not be greater than maxReplicas",
+    ".maxReplicas",
+)
+MIN_WITHIN_MAX = Rule(
+    "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+    "minReplicas must not be greater than maxReplicas",
+    ".minReplicas",
+)
+ROLE_NAMES = Rule(
+    f"self.all(role, size(role) <= {NAME_SIZE_MAX} && role.matches('^{ROLE_NAME.regex}$'))",
+    f"a role's name {ROLE_NAME.words}",
+)
+ROLE_NOT_RESERVED = Rule(
+    f"self.all(role, !role.matches('(?i)^{RESERVED_ROLE}$'))",
+    f"a role must not be named {RESERVED_ROLE}",
+)
+# Roles are lower-cased in the names of pods. A role's letters stand for themselves in a pattern.
+ROLES_DISTINCT = Rule(
+    "self.all(role, self.exists_one(other, role.matches('(?i)^' + other + '$')))",
+    "roles must differ in more than upper and lower case",
+)
+_LAST_INDEX = (
+    "(has({role}.maxReplicas) ? {role}.maxReplicas : has({role}.replicas) ? {role}.replicas"
+    " : has({role}.minReplicas) ? {role}.minReplicas : 1) - 1"
+).format(role="self.spec.replicaSpecs[role]")
+POD_NAMES_FIT = Rule(
+    "self.spec.replicaSpecs.all(role, size(self.metadata.name) + size(role)"
+    f" + size(string({_LAST_INDEX})) + 2 <= {NAME_SIZE_MAX})",
+    f"the names of pods, <job>-<role>-<index>, must have at most {NAME_SIZE_MAX} characters",
+)
+
+
+def replica_spec() -> Schema:
+    return table(
+        {
+            "replicas": integer("Pods of this role; minReplicas or 1 if not given.", minimum=1),
+            "minReplicas": integer("As few pods as the role can work with.", minimum=1),
+            "maxReplicas": integer("As many pods as the role can use.", minimum=1),
+            "edlPolicy": choice(
+                EdlPolicy,
+                "Who resizes the role: Auto the autoscaler, Manual you, Never nobody.",
+                default=EdlPolicy.NEVER,
+            ),
+            "restartPolicy": choice(
+                RestartPolicy,
+                "Which failures are followed by a restart.",
+                default=RestartPolicy.NEVER,
+            ),
+            "restartScope": choice(
+                RestartScope, "How much is restarted.", default=RestartScope.ALL
+            ),
+            "restartLimit": integer("How many restarts; without it, any number."),
+            "failPolicy": choice(
+                RoleEndPolicy, "Which failed pods fail the role.", default=RoleEndPolicy.ANY
+            ),
+            "completePolicy": choice(
+                RoleEndPolicy, "Which succeeded pods complete the role.", default=RoleEndPolicy.ALL
+            ),
+            "template": pod_template(),
+        },
+        required=("template",),
+        rules=(MIN_WITHIN_REPLICAS, REPLICAS_WITHIN_MAX, MIN_WITHIN_MAX),
+    )
+
+
+def spec() -> Schema:
+    roles = mapping(
+        replica_spec(), size_min=1, size_max=ROLES_MAX, description="The job's roles by name."
+    )
+    return table(
+        {
+            "frameworkType": text(
+                "Adds discovery variables: paddlepaddle, tensorflow, pytorch, jax, or anything."
+            ),
+            "faultTolerant": boolean("Kept for old manifests; changes nothing."),
+            "priority": text("A PriorityClass.", pattern=LABEL_VALUE, size_max=NAME_SIZE_MAX),
+            "schedulerName": text("Who schedules the pods.", pattern=_or_empty(DNS_SUBDOMAIN)),
+            "queue": text("The queue.", pattern=_or_empty(DNS_SUBDOMAIN), default="default"),
+            "timeLimit": integer("Seconds the job may run.", maximum=INT64_MAX, example="3600"),
+            "cleanPodPolicy": choice(
+                CleanPodPolicy,
+                "Which pods are deleted after success or failure.",
+                default=CleanPodPolicy.ALL,
+            ),
+            "failPolicy": choice(
+                JobEndPolicy, "How many failed roles fail the job.", default=JobEndPolicy.ANY
+            ),
+            "completePolicy": choice(
+                JobEndPolicy, "How many complete roles complete it.", default=JobEndPolicy.ALL
+            ),
+            "restartingExitCode": Schema(
+                type=Type.INT_OR_STRING,
+                description="Exit codes worth a restart, such as 137 or 137,128.",
+                minimum=1,
+                maximum=255,
+                size_max=1024,
+                pattern=EXIT_CODES,
+                example="137,128",
+            ),
+            "replicaSpecs": replace(roles, rules=(ROLE_NAMES, ROLE_NOT_RESERVED, ROLES_DISTINCT)),
+        },
+        required=("replicaSpecs",),
+    )
+
+
+def ai_training_job() -> Schema:
+    return table(
+        {
+            "apiVersion": text(),
+            "kind": text(),
+            "metadata": metadata_schema(DNS_LABEL_LETTER_FIRST),
+            "spec": spec(),
+            "status": job_status(),
+        },
+        required=("spec",),
+        rules=(POD_NAMES_FIT, *freeze_rules()),
+        description="An elastic job of one or more roles, each a set of equal pods.",
+    )
+
+
+def _or_empty(pattern: Pattern) -> Pattern:
+    return Pattern(f"({pattern.regex})?", pattern.words, pattern.example)

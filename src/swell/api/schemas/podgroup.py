@@ -1,0 +1,94 @@
+"""The schema of PodGroup: takes what is valid for Volcano, and keeps what it does not know."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from swell.api.schemas.model import (
+    Schema,
+    boolean,
+    choice,
+    integer,
+    listing,
+    mapping,
+    moment,
+    open_object,
+    table,
+    text,
+)
+from swell.api.schemas.shared import DNS_SUBDOMAIN, MESSAGE_SIZE_MAX, RESOURCES, metadata_schema
+
+
+class TopologyMode(Enum):
+    HARD = "hard"
+    SOFT = "soft"
+
+
+_TOPOLOGY = table(
+    {
+        "mode": choice(TopologyMode, default=TopologyMode.HARD),
+        "highestTierAllowed": integer("The highest tier the pods may span."),
+        "highestTierName": text("The same by name."),
+    },
+    is_open=True,
+)
+
+_SUB_GROUP = table(
+    {
+        "name": text(),
+        "labelSelector": open_object(),
+        "matchLabelKeys": listing(text(size_max=316), size_max=64),
+        "subGroupSize": integer("Pods of one sub-group.", minimum=1),
+        "minSubGroups": integer("Sub-groups that must start together."),
+        "networkTopology": _TOPOLOGY,
+    },
+    is_open=True,
+)
+
+
+def pod_group() -> Schema:
+    count = integer()
+    spec = table(
+        {
+            "minMember": integer("How many pods must start together."),
+            "minTaskMember": mapping(count, size_max=1024, description="The same, by role."),
+            "queue": text("The queue.", default="default"),
+            "priorityClassName": text("A PriorityClass."),
+            "minResources": RESOURCES,
+            "networkTopology": _TOPOLOGY,
+            "subGroupPolicy": listing(_SUB_GROUP, size_max=1024),
+            "preemptable": boolean(),
+        },
+        is_open=True,
+    )
+    condition = table(
+        {
+            "type": text(),
+            "status": text(),
+            "reason": text(size_max=1024),
+            "message": text(size_max=MESSAGE_SIZE_MAX),
+            "lastTransitionTime": moment(),
+            "transitionID": text(),
+        },
+        is_open=True,
+    )
+    status = table(
+        {
+            "phase": text(),
+            "conditions": listing(condition, size_max=64),
+            "running": count,
+            "succeeded": count,
+            "failed": count,
+        },
+        is_open=True,
+    )
+    return table(
+        {
+            "apiVersion": text(),
+            "kind": text(),
+            "metadata": metadata_schema(DNS_SUBDOMAIN, name_size_max=253),
+            "spec": spec,
+            "status": status,
+        },
+        description="A gang: pods that start together or not at all.",
+    )

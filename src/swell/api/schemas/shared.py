@@ -1,0 +1,104 @@
+"""Parts that the schemas of several kinds have in common: names, metadata, amounts, conditions."""
+
+from __future__ import annotations
+
+from swell.api.schemas.model import (
+    INT64_MAX,
+    Pattern,
+    Schema,
+    Type,
+    integer,
+    listing,
+    mapping,
+    moment,
+    open_object,
+    table,
+    text,
+)
+
+NAME_SIZE_MAX = 63  # of a DNS label: names of pods are host names
+MESSAGE_SIZE_MAX = 32768
+QUANTITY_FORMAT = "quantity"  # known to our validation only
+
+DNS_LABEL = Pattern(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?",
+    "must be lower-case letters, digits and '-', with a letter or digit first and last",
+    "my-job",
+)
+DNS_LABEL_LETTER_FIRST = Pattern(
+    r"[a-z]([-a-z0-9]*[a-z0-9])?",
+    "must be lower-case letters, digits and '-', with a letter first and no '-' last",
+    "my-job",
+)
+DNS_SUBDOMAIN = Pattern(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    "must be lower-case letters, digits, '-' and '.', with a letter or digit first and last",
+    "my-queue",
+)
+LABEL_VALUE = Pattern(
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?",
+    "must be letters, digits, '-', '_' and '.', with a letter or digit first and last",
+    "high-priority",
+)
+PORT = integer("A port number.", minimum=1, maximum=65535, example="24446")
+
+QUANTITY_TEXT = Pattern(
+    r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?",
+    "must be a number with an optional suffix",
+    "500m",
+)
+# Of no declared type, because manifests have 500m, 2 and 1.5, and integer-or-text takes no 1.5.
+QUANTITY = Schema(
+    type=Type.ANY,
+    description="An amount of a resource, such as 500m, 2 or 1.5Gi.",
+    example="500m",
+    pattern=QUANTITY_TEXT,
+    format=QUANTITY_FORMAT,
+)
+RESOURCES = mapping(QUANTITY, size_max=64, description="Amounts by resource name.")
+
+_FREE_TEXTS = mapping(text(size_max=262144), size_max=4096)
+
+
+def metadata_schema(
+    name: Pattern, *, name_size_max: int = NAME_SIZE_MAX, namespaced: bool = True
+) -> Schema:
+    """Metadata as people write it, and as servers hand it out again."""
+    namespace = {"namespace": text(pattern=DNS_LABEL, size_max=NAME_SIZE_MAX)} if namespaced else {}
+    return table(
+        {
+            "name": text(pattern=name, size_max=name_size_max, example=name.example),
+            "generateName": text(size_max=253),
+            **namespace,
+            "labels": _FREE_TEXTS,
+            "annotations": _FREE_TEXTS,
+            "finalizers": listing(text(), size_max=256),
+            "ownerReferences": listing(open_object(), size_max=256),
+            "uid": text(),
+            "resourceVersion": text(),
+            "generation": integer(maximum=INT64_MAX),
+            "creationTimestamp": text(),
+            "deletionTimestamp": text(),
+            "deletionGracePeriodSeconds": integer(maximum=INT64_MAX),
+            "managedFields": listing(open_object(), size_max=4096),
+            "selfLink": text(size_max=4096),
+        }
+    )
+
+
+CONDITIONS = listing(
+    table(
+        {
+            "type": text(size_max=316),
+            "status": Schema(type=Type.STRING, enum=("True", "False", "Unknown")),
+            "reason": text(size_max=1024),
+            "message": text(size_max=MESSAGE_SIZE_MAX),
+            "lastTransitionTime": moment(),
+            "observedGeneration": integer(maximum=INT64_MAX),
+        },
+        required=("type", "status"),
+    ),
+    size_max=64,
+    map_keys=("type",),
+    description="What holds now, one entry a type.",
+)

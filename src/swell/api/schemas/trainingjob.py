@@ -1,0 +1,178 @@
+"""The schema of TrainingJob, the same in both of its versions.
+
+Existing manifests carry stray fields, so unknown ones are kept everywhere inside the spec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from swell.api.schemas.model import (
+    INT64_MAX,
+    Rule,
+    Schema,
+    boolean,
+    choice,
+    integer,
+    listing,
+    mapping,
+    moment,
+    open_object,
+    table,
+    text,
+)
+from swell.api.schemas.shared import (
+    CONDITIONS,
+    DNS_LABEL,
+    MESSAGE_SIZE_MAX,
+    PORT,
+    RESOURCES,
+    metadata_schema,
+)
+from swell.api.trainingjob import FrameworkName, FrameworkType, Phase
+
+# The index label of a pod is <job>-pserver-idx, and a label's name has at most 63 characters.
+NAME_SIZE_MAX = 51
+
+MIN_WITHIN_MAX = Rule(
+    "!has(self.max__dash__instance)"
+    " || (has(self.min__dash__instance) ? self.min__dash__instance : 1)"
+    " <= self.max__dash__instance",
+    "min-instance must not be greater than max-instance",
+    "['min-instance']",
+)
+ELASTIC_IS_FAULT_TOLERANT = Rule(
+    "(has(self.fault_tolerant) && self.fault_tolerant)"
+    " || (has(self.local_job) && self.local_job)"
+    " || (has(self.frame_work) && has(self.frame_work.type) && self.frame_work.type == 'local')"
+    " || !has(self.trainer) || !has(self.trainer.max__dash__instance)"
+    " || self.trainer.max__dash__instance <="
+    " (has(self.trainer.min__dash__instance) ? self.trainer.min__dash__instance : 1)",
+    "an elastic trainer (min-instance below max-instance) needs fault_tolerant: true",
+    ".fault_tolerant",
+)
+_FREE_TEXTS = mapping(text(size_max=65536), size_max=1024)
+_OPEN_OBJECTS = listing(open_object(), size_max=1024)
+_REQUIREMENTS = table({"requests": RESOURCES, "limits": RESOURCES}, is_open=True)
+
+
+def training_job() -> Schema:
+    metadata = metadata_schema(DNS_LABEL, name_size_max=NAME_SIZE_MAX)
+    return table(
+        {
+            "apiVersion": text(),
+            "kind": text(),
+            "metadata": metadata,
+            "spec": spec(),
+            "status": status(),
+        },
+        required=("spec",),
+        description="A job of three fixed roles: master, pserver and trainer.",
+    )
+
+
+def spec() -> Schema:
+    return table(
+        {
+            "image": text(
+                "What all roles run.", size_min=1, size_max=4096, example="paddlepaddle/paddle"
+            ),
+            "port": replace(PORT, default=7164, description="The first port of a pserver."),
+            "ports_num": integer("Ports for dense updates.", default=1, maximum=1024),
+            "ports_num_for_sparse": integer("Ports for sparse updates.", default=1, maximum=1024),
+            "trainer_port": integer("The first port of a trainer.", maximum=65535),
+            "trainer_ports_num": integer("Ports of a trainer.", maximum=1024),
+            "fault_tolerant": boolean("Whether failed trainers are replaced."),
+            "local_job": boolean("One trainer and nothing else."),
+            "is_nccl": boolean("Trainers talk to each other, without pservers."),
+            "passes": integer("How often to go over the data.", default=1),
+            "host_network": boolean("Whether pods use the network of their node."),
+            "schedulerName": text("Who schedules the pods."),
+            "podGroupName": text("A PodGroup to join instead of one of our own."),
+            "volumes": _OPEN_OBJECTS,
+            "VolumeMounts": _OPEN_OBJECTS,
+            "mountpath": text(size_max=4096),
+            "nfsmount": text(size_max=4096),
+            "frame_work": table(
+                {"name": choice(FrameworkName), "type": choice(FrameworkType)}, is_open=True
+            ),
+            "annotations": _annotations(),
+            "master": _role({"etcd-endpoint": text("An etcd to use instead of our own.")}),
+            "pserver": _role(_instances(minimum=0), rules=(MIN_WITHIN_MAX,)),
+            "trainer": _role(
+                {**_instances(minimum=1), "workspace": text("Where to start.", size_max=4096)},
+                rules=(MIN_WITHIN_MAX,),
+            ),
+        },
+        required=("image",),
+        is_open=True,
+        rules=(ELASTIC_IS_FAULT_TOLERANT,),
+    )
+
+
+def status() -> Schema:
+    count = integer(maximum=INT64_MAX)
+    role_status = table(dict.fromkeys(("active", "ready", "succeeded", "failed"), count))
+    scale_record = table(
+        {
+            "time": moment(),
+            "from": integer(),
+            "to": integer(),
+            "by": text(),
+            "result": text(),
+            "reason": text(size_max=1024),
+        }
+    )
+    return table(
+        {
+            "phase": choice(Phase),
+            "reason": text(size_max=MESSAGE_SIZE_MAX),
+            "trainer_target": integer("How many trainers there should be."),
+            "scale_records": listing(scale_record, size_max=20),
+            "replica_statuses": mapping(role_status, size_max=16),
+            "startTime": moment(),
+            "released": boolean("Whether the pods of a finished job were given back."),
+            "observedGeneration": count,
+            "conditions": CONDITIONS,
+        }
+    )
+
+
+def _annotations() -> Schema:
+    return table(
+        {
+            "usergroupid": text(),
+            "userid": text(),
+            "priority": text("A PriorityClass."),
+            "scheduler": text(),
+            "walltime": integer("Seconds the job may run.", maximum=INT64_MAX, example="3600"),
+        },
+        is_open=True,
+    )
+
+
+def _instances(minimum: int) -> dict[str, Schema]:
+    return {
+        "min-instance": integer("As few pods as the role works with.", minimum=minimum),
+        "max-instance": integer("As many pods as the role can use.", minimum=minimum),
+    }
+
+
+def _role(own: dict[str, Schema], rules: tuple[Rule, ...] = ()) -> Schema:
+    return table(
+        {
+            "entrypoint": text("The command to run.", size_max=65536),
+            **own,
+            "resources": _REQUIREMENTS,
+            "envs": _FREE_TEXTS,
+            "grace_period_seconds": integer("Seconds between SIGTERM and SIGKILL."),
+            "pre_stop_cmd": listing(text(size_max=65536), size_max=1024),
+            "tolerations": _OPEN_OBJECTS,
+            "node_selector": _FREE_TEXTS,
+            "liveness_probe": open_object(),
+            "readiness_probe": open_object(),
+            "imagePullSecrets": _OPEN_OBJECTS,
+        },
+        is_open=True,
+        rules=rules,
+    )

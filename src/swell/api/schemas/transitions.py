@@ -1,0 +1,77 @@
+"""What may change in an AITrainingJob once it is under way, as rules for the API server.
+
+`swell.api.validation.transitions` says the same of two manifests, with a hint for each field.
+"""
+
+from __future__ import annotations
+
+from swell.api.aitrainingjob import EdlPolicy
+from swell.api.schemas.model import Rule
+
+FROZEN_JOB_FIELDS = (
+    "frameworkType",
+    "faultTolerant",
+    "priority",
+    "schedulerName",
+    "queue",
+    "failPolicy",
+    "completePolicy",
+    "restartingExitCode",
+)
+FROZEN_ROLE_FIELDS = (
+    "restartPolicy",
+    "restartScope",
+    "failPolicy",
+    "completePolicy",
+    "template",
+)
+CHANGEABLE = (
+    "replicas (of a Manual role), minReplicas, maxReplicas, edlPolicy, restartLimit, timeLimit and"
+    " cleanPodPolicy"
+)
+
+FIELDS_FROZEN = f"once a job is under way only {CHANGEABLE} may change"
+ROLES_FROZEN = "roles must not be added or removed once a job is under way"
+REPLICAS_FROZEN = (
+    "replicas may be changed only in a role whose edlPolicy is Manual once a job is under way"
+)
+
+_NOT_STARTED = (
+    "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == '' || "
+)
+_ROLES = "self.spec.replicaSpecs"
+_OLD_ROLES = "oldSelf.spec.replicaSpecs"
+
+
+def freeze_rules() -> tuple[Rule, ...]:
+    job_fields = " && ".join(f"({_unchanged('spec', name)})" for name in FROZEN_JOB_FIELDS)
+    role = "spec.replicaSpecs[role]"
+    role_fields = " && ".join(f"({_unchanged(role, name)})" for name in FROZEN_ROLE_FIELDS)
+    return (
+        Rule(f"{_NOT_STARTED}({job_fields})", FIELDS_FROZEN, ".spec"),
+        Rule(
+            f"{_NOT_STARTED}size({_ROLES}) == size({_OLD_ROLES})"
+            f" && {_ROLES}.all(role, role in {_OLD_ROLES})",
+            ROLES_FROZEN,
+            ".spec.replicaSpecs",
+        ),
+        Rule(
+            f"{_NOT_STARTED}{_ROLES}.all(role, !(role in {_OLD_ROLES}) || ({role_fields}))",
+            FIELDS_FROZEN,
+            ".spec.replicaSpecs",
+        ),
+        Rule(
+            f"{_NOT_STARTED}{_ROLES}.all(role, !(role in {_OLD_ROLES})"
+            f" || (has({_ROLES}[role].edlPolicy)"
+            f" && {_ROLES}[role].edlPolicy == '{EdlPolicy.MANUAL.value}')"
+            f" || ({_unchanged(role, 'replicas')}))",
+            REPLICAS_FROZEN,
+            ".spec.replicaSpecs",
+        ),
+    )
+
+
+def _unchanged(parent: str, name: str) -> str:
+    """CEL for a field that is equal, or absent, in both versions."""
+    new, old = f"self.{parent}.{name}", f"oldSelf.{parent}.{name}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"

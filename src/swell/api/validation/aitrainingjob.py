@@ -1,0 +1,78 @@
+"""What is wrong with an AITrainingJob beyond the shape of its fields: rules between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.schemas.aitrainingjob import (
+    MIN_WITHIN_MAX,
+    MIN_WITHIN_REPLICAS,
+    POD_NAMES_FIT,
+    REPLICAS_WITHIN_MAX,
+    RESERVED_ROLE,
+    ROLE_NAME,
+    ROLE_NOT_RESERVED,
+    ROLES_DISTINCT,
+)
+from swell.api.schemas.shared import NAME_SIZE_MAX
+from swell.api.validation.access import at, fields, whole
+from swell.api.validation.podtemplate import template_problems
+from swell.api.validation.problems import FieldProblem, Steps, show
+from swell.api.validation.structure import matches
+
+_ROLES = ("spec", "replicaSpecs")
+_ROLES_LOOKED_AT_MAX = 64  # more than 16 is refused anyway
+
+
+def job_problems(body: object) -> Iterator[FieldProblem]:
+    """Broken rules between fields; the shape of each field is judged elsewhere."""
+    roles = list(fields(at(body, *_ROLES)))[:_ROLES_LOOKED_AT_MAX]
+    yield from _role_name_problems([name for name, _ in roles])
+    for name, role in roles:
+        yield from _size_problems(role, (*_ROLES, name))
+        yield from template_problems(at(role, "template"), (*_ROLES, name, "template"))
+        yield from _pod_name_problems(at(body, "metadata", "name"), name, role)
+
+
+def _role_name_problems(names: list[str]) -> Iterator[FieldProblem]:
+    spelt: dict[str, str] = {}
+    for name in names:
+        steps = (*_ROLES, name)
+        lower = name.lower()
+        if len(name) > NAME_SIZE_MAX or not matches(ROLE_NAME, name):
+            message = f"a role's name {ROLE_NAME.words}, is {show(name)}"
+            yield FieldProblem(steps, message, f"for example {ROLE_NAME.example}")
+        elif lower == RESERVED_ROLE:
+            yield FieldProblem(steps, ROLE_NOT_RESERVED.message, "for example trainer or worker")
+        elif lower in spelt:
+            message = f"{ROLES_DISTINCT.message}, {name} is {spelt[lower]} again"
+            yield FieldProblem(steps, message, "give one of them another name")
+        spelt.setdefault(lower, name)
+
+
+def _size_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:
+    least, size, most = (
+        whole(at(role, name)) for name in ("minReplicas", "replicas", "maxReplicas")
+    )
+    if least is not None and size is not None and least > size:
+        message = f"{MIN_WITHIN_REPLICAS.message} ({show(size)}), is {show(least)}"
+        yield FieldProblem((*steps, "minReplicas"), message, "lower minReplicas or raise replicas")
+    if size is not None and most is not None and size > most:
+        message = f"{REPLICAS_WITHIN_MAX.message} ({show(most)}), is {show(size)}"
+        yield FieldProblem((*steps, "replicas"), message, "lower replicas or raise maxReplicas")
+    if size is None and least is not None and most is not None and least > most:
+        message = f"{MIN_WITHIN_MAX.message} ({show(most)}), is {show(least)}"
+        yield FieldProblem(
+            (*steps, "minReplicas"), message, "lower minReplicas or raise maxReplicas"
+        )
+
+
+def _pod_name_problems(job: object, name: str, role: object) -> Iterator[FieldProblem]:
+    sizes = [whole(at(role, field)) for field in ("maxReplicas", "replicas", "minReplicas")]
+    most = next((size for size in sizes if size is not None), 1)
+    if not isinstance(job, str) or most.bit_length() > NAME_SIZE_MAX:
+        return
+    excess = len(f"{job}-{name}-{most - 1}") - NAME_SIZE_MAX
+    if excess > 0:
+        hint = f"shorten the name of the job or of the role by {excess}"
+        yield FieldProblem((*_ROLES, name), POD_NAMES_FIT.message, hint)

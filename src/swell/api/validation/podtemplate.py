@@ -1,0 +1,44 @@
+"""What is wrong with the resources that a pod template or a role asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.quantity import QuantityError, parse
+from swell.api.validation.access import at, fields, items
+from swell.api.validation.problems import FieldProblem, Steps, show
+from swell.api.validation.structure import quantity_problems
+
+# A list longer than any sane pod's is left to the API server.
+_CONTAINERS_MAX = 1024
+
+
+def template_problems(template: object, steps: Steps) -> Iterator[FieldProblem]:
+    """Bad amounts in the containers of a template, and requests above their limits."""
+    for kind in ("containers", "initContainers"):
+        for index, container in items(at(template, "spec", kind)):
+            if index >= _CONTAINERS_MAX:
+                break
+            where = (*steps, "spec", kind, index, "resources")
+            for name in ("requests", "limits"):
+                for resource, amount in fields(at(container, "resources", name)):
+                    yield from quantity_problems(amount, (*where, name, resource))
+            yield from requests_problems(at(container, "resources"), where)
+
+
+def requests_problems(resources: object, steps: Steps) -> Iterator[FieldProblem]:
+    """Requests greater than the limits beside them."""
+    limits = dict(fields(at(resources, "limits")))
+    for resource, amount in fields(at(resources, "requests")):
+        if resource in limits and is_above(amount, limits[resource]):
+            message = f"must not be greater than the limit {show(limits[resource])}"
+            hint = "lower the request or raise the limit"
+            yield FieldProblem((*steps, "requests", resource), message, hint)
+
+
+def is_above(amount: object, bound: object) -> bool:
+    """Whether one amount exceeds another; False where either is no amount."""
+    try:
+        return parse(amount) > parse(bound)
+    except (QuantityError, TypeError):
+        return False

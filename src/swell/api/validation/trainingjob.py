@@ -1,0 +1,57 @@
+"""What is wrong with a TrainingJob beyond the shape of its fields: rules between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.schemas.trainingjob import ELASTIC_IS_FAULT_TOLERANT, MIN_WITHIN_MAX
+from swell.api.trainingjob import FrameworkType
+from swell.api.validation.access import at, whole
+from swell.api.validation.podtemplate import requests_problems
+from swell.api.validation.problems import FieldProblem, Steps, show
+
+PORT_MAX = 65535
+
+
+def training_job_problems(body: object) -> Iterator[FieldProblem]:
+    """Broken rules between fields; the shape of each field is judged elsewhere."""
+    spec = at(body, "spec")
+    for role in ("pserver", "trainer"):
+        yield from _instance_problems(at(spec, role), ("spec", role))
+    for role in ("master", "pserver", "trainer"):
+        steps = ("spec", role, "resources")
+        yield from requests_problems(at(spec, role, "resources"), steps)
+    if _is_elastic(spec) and at(spec, "fault_tolerant") is not True:
+        hint = "set fault_tolerant: true, or max-instance equal to min-instance"
+        yield FieldProblem(("spec", "fault_tolerant"), ELASTIC_IS_FAULT_TOLERANT.message, hint)
+    yield from _port_problems(spec)
+
+
+def _instance_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:
+    least, most = _least(role), whole(at(role, "max-instance"))
+    if most is not None and least > most:
+        message = f"{MIN_WITHIN_MAX.message} ({show(most)}), is {show(least)}"
+        hint = "lower min-instance or raise max-instance"
+        yield FieldProblem((*steps, "min-instance"), message, hint)
+
+
+def _port_problems(spec: object) -> Iterator[FieldProblem]:
+    first = whole(at(spec, "port")) or 7164
+    counts = (whole(at(spec, name)) for name in ("ports_num", "ports_num_for_sparse"))
+    last = first + sum(1 if count is None else count for count in counts) - 1
+    if first <= PORT_MAX < last:
+        message = f"the last port would be {show(last)}, beyond {PORT_MAX}"
+        yield FieldProblem(("spec", "port"), message, "lower port or ports_num")
+
+
+def _is_elastic(spec: object) -> bool:
+    trainer = at(spec, "trainer")
+    most = whole(at(trainer, "max-instance"))
+    framework = at(spec, "frame_work", "type")
+    is_local = at(spec, "local_job") is True or framework == FrameworkType.LOCAL.value
+    return not is_local and most is not None and _least(trainer) < most
+
+
+def _least(role: object) -> int:
+    least = whole(at(role, "min-instance"))
+    return 1 if least is None else least
