@@ -26,7 +26,9 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class ApiStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ApiStruct(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
+):
     """Configuration shared by all API structs: immutable, camelCase on the wire, sparse."""
 
 
@@ -70,6 +72,7 @@ class Condition(ApiStruct, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
+    last_probe_time: str | None = None
     observed_generation: int = 0
 
 

@@ -109,7 +109,7 @@ class Writing:
     def _replace(
         self, kind: Kind, key: Key, stored: Stored, new: Body, context: WriteContext
     ) -> Stored:
-        old = self._core.view(kind, stored).body
+        old = self._core.view(kind, stored).copy()
         self._check_version(kind, key, stored, new["metadata"])
         _settle_namespace(kind, key.namespace, new["metadata"])
         _keep_server_fields(new["metadata"], old["metadata"], context)
