@@ -7,7 +7,7 @@ from swell.api.pod import LabelSelector
 
 
 class ExitCodesRequirement(ApiStruct, frozen=True):
-    container_name: str = ""
+    container_name: str | None = None
     operator: str = ""
     values: tuple[int, ...] = ()
 
@@ -27,6 +27,15 @@ class PodFailurePolicy(ApiStruct, frozen=True):
     rules: tuple[PodFailureRule, ...] = ()
 
 
+class SuccessRule(ApiStruct, frozen=True):
+    succeeded_indexes: str | None = None
+    succeeded_count: int | None = None
+
+
+class SuccessPolicy(ApiStruct, frozen=True):
+    rules: tuple[SuccessRule, ...] = ()
+
+
 class JobSpec(ApiStruct, frozen=True):
     parallelism: int = 1
     completions: int | None = None
@@ -40,6 +49,8 @@ class JobSpec(ApiStruct, frozen=True):
     manual_selector: bool = False
     pod_failure_policy: PodFailurePolicy | None = None
     pod_replacement_policy: str = ""
+    success_policy: SuccessPolicy | None = None
+    managed_by: str = ""
     selector: LabelSelector | None = None
     template: Body = {}
 
@@ -51,12 +62,12 @@ class UncountedPods(ApiStruct, frozen=True):
 
 class JobStatus(ApiStruct, frozen=True):
     active: int = 0
-    ready: int = 0
+    ready: int | None = None
     succeeded: int = 0
     failed: int = 0
-    terminating: int = 0
+    terminating: int | None = None
     completed_indexes: str = ""
-    failed_indexes: str = ""
+    failed_indexes: str | None = None
     conditions: tuple[Condition, ...] = ()
     uncounted_terminated_pods: UncountedPods | None = None
     start_time: str | None = None

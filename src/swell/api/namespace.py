@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.api.meta import ApiStruct, ObjectMeta
+from swell.api.meta import ApiStruct, Condition, ObjectMeta
 
 
 class NamespaceSpec(ApiStruct, frozen=True):
@@ -11,6 +11,7 @@ class NamespaceSpec(ApiStruct, frozen=True):
 
 class NamespaceStatus(ApiStruct, frozen=True):
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class Namespace(ApiStruct, frozen=True):
