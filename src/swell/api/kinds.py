@@ -87,3 +87,23 @@ QUEUES = Resource(
     namespaced=False,
     short_names=("q", "queue-v1beta1"),
 )
+
+ALL: tuple[Resource[Body], ...] = (
+    AI_TRAINING_JOBS.untyped(),
+    TRAINING_JOBS.untyped(),
+    POD_GROUPS.untyped(),
+    QUEUES.untyped(),
+    PODS.untyped(),
+    NODES.untyped(),
+    NAMESPACES.untyped(),
+    SERVICES.untyped(),
+    CONFIG_MAPS.untyped(),
+    SECRETS,
+    EVENTS.untyped(),
+    REPLICA_SETS.untyped(),
+    JOBS.untyped(),
+    LEASES.untyped(),
+    PRIORITY_CLASSES.untyped(),
+    POD_DISRUPTION_BUDGETS.untyped(),
+    CUSTOM_RESOURCE_DEFINITIONS,
+)

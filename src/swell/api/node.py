@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.meta import ApiStruct, Condition, ObjectMeta
-from swell.api.pod import QuantityText
+from swell.api.quantity import QuantityText
 
 
 class Taint(ApiStruct, frozen=True):

@@ -6,10 +6,10 @@ from enum import Enum
 
 import msgspec
 
+from swell.api import quantity
 from swell.api.meta import ApiStruct, Condition, ObjectMeta
 
-# A quantity as it stands in a manifest: "500m", 2, 1.5. `quantity.parse` gives its value.
-QuantityText = str | int | float
+QuantityText = quantity.QuantityText
 
 
 class PodPhase(Enum):
@@ -139,6 +139,7 @@ class PodSpec(ApiStruct, frozen=True):
     scheduler_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    resources: ResourceRequirements | None = None
     overhead: dict[str, QuantityText] = {}
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None

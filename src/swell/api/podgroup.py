@@ -7,7 +7,8 @@ from enum import Enum
 import msgspec
 
 from swell.api.meta import ApiStruct, ObjectMeta
-from swell.api.pod import LabelSelector, QuantityText
+from swell.api.pod import LabelSelector
+from swell.api.quantity import QuantityText
 
 
 class PodGroupPhase(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from swell.api.meta import ApiStruct, ObjectMeta
-from swell.api.pod import QuantityText
+from swell.api.quantity import QuantityText
 
 
 class QueueState(Enum):

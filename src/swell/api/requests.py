@@ -1,0 +1,107 @@
+"""What a pod asks of a node: its effective request, as Kubernetes counts it.
+
+Containers run together; init containers run before them, one after the other, beside the sidecars
+(init containers that restart always) started so far. Overhead comes on top. A container that
+states a limit but no request asks for the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from swell.api.codec import convert
+from swell.api.meta import Body
+from swell.api.pod import Container, PodSpec
+from swell.api.quantity import ZERO, Quantity, QuantityText, parse
+
+Amounts = dict[str, Quantity]
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+HUGE_PAGES_PREFIX = "hugepages-"
+
+_IN_UNITS = frozenset({MEMORY, PODS, EPHEMERAL_STORAGE})
+
+
+def pod_requests(spec: PodSpec) -> Amounts:
+    """The effective request of a pod, exact."""
+    amounts = _combined(spec, container_requests)
+    if spec.resources is not None:
+        stated = {**spec.resources.limits, **spec.resources.requests}
+        amounts |= {name: parse(raw) for name, raw in stated.items() if _is_of_pods(name)}
+    return _sum(amounts, _parsed(spec.overhead))
+
+
+def pod_limits(spec: PodSpec) -> Amounts:
+    """The effective limits of a pod: of the resources that some container limits."""
+    amounts = _combined(spec, lambda container: _parsed(container.resources.limits))
+    if spec.resources is not None:
+        amounts |= {
+            name: parse(raw) for name, raw in spec.resources.limits.items() if _is_of_pods(name)
+        }
+    overhead = _parsed(spec.overhead)
+    return _sum(amounts, {name: overhead[name] for name in overhead if name in amounts})
+
+
+def template_requests(template: Body) -> Amounts:
+    """The effective request of the pods that a valid raw template makes."""
+    return pod_requests(convert(template.get("spec", {}), PodSpec))
+
+
+def template_limits(template: Body) -> Amounts:
+    return pod_limits(convert(template.get("spec", {}), PodSpec))
+
+
+def container_requests(container: Container) -> Amounts:
+    """What one container asks for: its requests, and limits where a request is missing."""
+    return _parsed({**container.resources.limits, **container.resources.requests})
+
+
+def scheduling_amount(name: str, amount: Quantity) -> int:
+    """The amount as an integer in the unit the resource is scheduled in.
+
+    cpu and extended resources in thousandths; memory, storage and huge pages in bytes; pods.
+    """
+    if name in _IN_UNITS or name.startswith(HUGE_PAGES_PREFIX):
+        return amount.value()
+    return amount.milli_value()
+
+
+def scheduling_amounts(amounts: Mapping[str, Quantity]) -> dict[str, int]:
+    return {name: scheduling_amount(name, amount) for name, amount in amounts.items()}
+
+
+def _combined(spec: PodSpec, amounts_of: Callable[[Container], Amounts]) -> Amounts:
+    """The greater of what runs together in the end and what runs at any time before."""
+    together: Amounts = {}
+    for container in spec.containers:
+        together = _sum(together, amounts_of(container))
+    sidecars: Amounts = {}
+    before: Amounts = {}
+    for container in spec.init_containers:
+        running = _sum(sidecars, amounts_of(container))
+        if container.restart_policy == "Always":
+            sidecars = running
+        before = _greater(before, running)
+    return _greater(_sum(together, sidecars), before) if spec.init_containers else together
+
+
+def _is_of_pods(name: str) -> bool:
+    """Whether a pod as a whole may state an amount of this resource."""
+    return name in {CPU, MEMORY} or name.startswith(HUGE_PAGES_PREFIX)
+
+
+def _parsed(amounts: Mapping[str, QuantityText]) -> Amounts:
+    return {name: parse(raw) for name, raw in amounts.items()}
+
+
+def _sum(first: Amounts, second: Amounts) -> Amounts:
+    if not first or not second:
+        return first or second
+    return first | {name: first.get(name, ZERO) + amount for name, amount in second.items()}
+
+
+def _greater(first: Amounts, second: Amounts) -> Amounts:
+    return first | {name: max(first.get(name, ZERO), amount) for name, amount in second.items()}
