@@ -2,13 +2,14 @@
 
 Methods are synchronous, and that is what makes them atomic: no other request runs between a check
 and the commit it allows. Each takes the call (who asks, how), and raises `runtime.errors` with the
-Status a real server would send. In durable mode whoever answers a client first awaits `settled`.
+Status a real server would send. Whoever passes answers on runs the verbs through `answer`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import TypeVar
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import failures
@@ -33,6 +34,8 @@ from swell.cluster.embedded.verbs.watching import Watch
 from swell.cluster.embedded.verbs.writing import NAMESPACES, ApplyPatch, Writing
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Patch
+
+R = TypeVar("R")
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -115,12 +118,19 @@ class ApiServer:
 
     # -- the world around --------------------------------------------------------------------
 
-    async def settled(self, version: int) -> None:
-        """Return when everything up to a version may be shown; ServerError if it was undone."""
+    async def answer(self, verb: Callable[[], R]) -> R:
+        """Run a verb, and return when all it may have seen or done is on disk.
+
+        Refusals wait as well: an object that is gone in memory alone is not gone. In memory mode
+        nothing is waited for. ServerError when the disk refused what the answer stands on.
+        """
         try:
-            await self.storage.settled(version)
-        except NotStoredError as error:
-            raise failures.internal(f"the store could not be written: {error}") from error
+            return verb()
+        finally:
+            try:
+                await self.storage.settled(self.storage.version)
+            except NotStoredError as error:
+                raise failures.internal(f"the store could not be written: {error}") from error
 
     def ensure_namespaces(self, names: tuple[str, ...] = SYSTEM_NAMESPACES) -> None:
         """Create the namespaces a cluster begins with, where they are missing."""

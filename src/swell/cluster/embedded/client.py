@@ -50,13 +50,13 @@ class InProcessCluster:
         self._actor = actor
 
     async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
-        kind = self._kind(resource)
-        if resource.subresource == "scale":
-            stored = self._api.get_scale(kind, key)
-        else:
-            stored = self._api.get(kind, key, resource_version)
-        await self._api.settled(stored.version)
-        return _decoded(resource, stored)
+        def read() -> Stored:
+            kind = self._kind(resource)
+            if resource.subresource == "scale":
+                return self._api.get_scale(kind, key)
+            return self._api.get(kind, key, resource_version)
+
+        return _decoded(resource, await self._api.answer(read))
 
     async def list(
         self,
@@ -75,8 +75,7 @@ class InProcessCluster:
             continue_token=continue_token,
             resource_version=resource_version,
         )
-        page = self._api.list(self._kind(resource), options)
-        await self._api.settled(page.version)
+        page = await self._api.answer(lambda: self._api.list(self._kind(resource), options))
         items: list[T] = []
         malformed: list[Malformed] = []
         for stored in page.items:
@@ -105,54 +104,52 @@ class InProcessCluster:
         return self._watching(resource, options, timeout_s)
 
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
-        kind, call, key = self._kind(resource), self._call(options), _key_of(resource, body)
-        own = _copied(body)
-        match resource.subresource:
-            case "binding":
-                await self._api.settled(self._api.bind(kind, key, own, call))
-                return _answer(resource)
-            case "eviction":
-                deleted = self._api.evict(kind, key, own, call)
-                await self._api.settled(deleted.version)
-                return _answer(resource)
-            case "":
-                stored = self._api.create(kind, key.namespace, own, call)
-                await self._api.settled(stored.version)
-                return _decoded(resource, stored)
-            case _:
-                raise failures.method_not_allowed("create")
+        key, own, call = _key_of(resource, body), _copied(body), self._call(options)
+
+        def write() -> Stored | None:
+            kind = self._kind(resource)
+            match resource.subresource:
+                case "":
+                    return self._api.create(kind, key.namespace, own, call)
+                case "binding":
+                    self._api.bind(kind, key, own, call)
+                case "eviction":
+                    self._api.evict(kind, key, own, call)
+                case _:
+                    raise failures.method_not_allowed("create")
+            return None
+
+        stored = await self._api.answer(write)
+        return _success(resource) if stored is None else _decoded(resource, stored)
 
     async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
-        key = _key_of(resource, body)
-        written = self._api.update(
-            self._kind(resource),
-            key,
-            _copied(body),
-            self._call(options),
-            subresource=resource.subresource,
+        key, own, call = _key_of(resource, body), _copied(body), self._call(options)
+        written = await self._api.answer(
+            lambda: self._api.update(
+                self._kind(resource), key, own, call, subresource=resource.subresource
+            )
         )
-        await self._api.settled(written.stored.version)
         return _decoded(resource, written.stored)
 
     async def patch(
         self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
     ) -> T:
-        stored = self._api.patch(
-            self._kind(resource),
-            key,
-            Patch(patch.kind, _copied(patch.body)),
-            self._call(options),
-            subresource=resource.subresource,
+        own, call = Patch(patch.kind, _copied(patch.body)), self._call(options)
+        stored = await self._api.answer(
+            lambda: self._api.patch(
+                self._kind(resource), key, own, call, subresource=resource.subresource
+            )
         )
-        await self._api.settled(stored.version)
         return _decoded(resource, stored)
 
     async def delete(
         self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         call = Call(self._actor, dry_run=deletion.dry_run)
-        deleted = self._api.delete(self._kind(resource), key, _delete_options(deletion), call)
-        await self._api.settled(deleted.version)
+        options = _delete_options(deletion)
+        deleted = await self._api.answer(
+            lambda: self._api.delete(self._kind(resource), key, options, call)
+        )
         return None if deleted.gone else _decoded(resource, deleted.stored)
 
     async def delete_collection(
@@ -164,8 +161,9 @@ class InProcessCluster:
         call = Call(self._actor, dry_run=deletion.dry_run)
         chosen = ListOptions(selection.namespace, selection.labels, selection.fields)
         options = _delete_options(deletion)
-        deleted = self._api.delete_collection(self._kind(resource), chosen, options, call)
-        await self._api.settled(max((one.version for one in deleted), default=0))
+        await self._api.answer(
+            lambda: self._api.delete_collection(self._kind(resource), chosen, options, call)
+        )
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -228,11 +226,7 @@ def _key_of(resource: Resource[T], body: Body) -> Key:
 
 def _copied(body: object) -> Body:
     """Our own copy: encoding and decoding is the fastest way to one, and JSON is what goes in."""
-    return decode(encode(body), dict) if isinstance(body, dict) else cast("Body", _list(body))
-
-
-def _list(body: object) -> object:
-    return decode(encode(body), list) if isinstance(body, list) else body
+    return cast("Body", decode(encode(body), object))
 
 
 def _decoded(resource: Resource[T], stored: Stored) -> T:
@@ -254,7 +248,7 @@ def _malformed(stored: Stored, error: msgspec.ValidationError) -> Malformed:
     return Malformed(key, Uid(stored.uid), str(stored.version), str(error), stored.copy())
 
 
-def _answer(resource: Resource[T]) -> T:
+def _success(resource: Resource[T]) -> T:
     """Bindings and evictions are answered with a Status, whatever struct was asked for."""
     return decode(encode(_SUCCESS), resource.struct)
 

@@ -1,0 +1,42 @@
+"""Run every bench module, or those named, and print a table and then one line of JSON."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pkgutil
+import sys
+
+import bench
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", help="modules to run; all of them by default")
+    names = parser.parse_args().names or sorted(
+        module.name for module in pkgutil.iter_modules(bench.__path__) if module.name[0] != "_"
+    )
+    figures: dict[str, dict[str, object]] = {}
+    for name in names:
+        module = importlib.import_module(f"bench.{name}")
+        if not hasattr(module, "run"):
+            continue
+        print(f"\n{name}")
+        figures[name] = module.run()
+        for label, value in figures[name].items():
+            print(f"  {label:<44} {_shown(value):>14}")
+        sys.stdout.flush()
+    print()
+    print(json.dumps(figures))
+    return 0
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4f}" if abs(value) < 1 else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
