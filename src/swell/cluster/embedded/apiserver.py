@@ -127,10 +127,14 @@ class ApiServer:
         try:
             return verb()
         finally:
-            try:
-                await self.storage.settled(self.storage.version)
-            except NotStoredError as error:
-                raise failures.internal(f"the store could not be written: {error}") from error
+            await self.settled(self.storage.version)
+
+    async def settled(self, version: int) -> None:
+        """Return when everything up to a version may be shown; ServerError if it was undone."""
+        try:
+            await self.storage.settled(version)
+        except NotStoredError as error:
+            raise failures.internal(f"the store could not be written: {error}") from error
 
     def ensure_namespaces(self, names: tuple[str, ...] = SYSTEM_NAMESPACES) -> None:
         """Create the namespaces a cluster begins with, where they are missing."""
