@@ -1,0 +1,60 @@
+"""Puts an embedded cluster together: the API server with all its kinds, and what it begins with.
+
+One place for the HTTPS server, the in-process cluster and the simulator, so that all three are the
+same server.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+
+from swell.api.crds import DEFINITIONS, crd
+from swell.api.meta import Body, Key
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.builtinkinds import builtin_registry
+from swell.cluster.embedded.storage import Storage
+from swell.cluster.embedded.verbs.calls import Call
+from swell.runtime.clock import Clock
+
+ACTOR = "bootstrap"
+_CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+_PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+_SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+def new_api_server(storage: Storage, clock: Clock, rng: random.Random) -> ApiServer:
+    """An API server on a store, old or new, with the system's objects in it."""
+    api = ApiServer(storage, builtin_registry(), clock, new_uid=lambda: _random_uid(rng), rng=rng)
+    api.ensure_namespaces()
+    for name, value in _SYSTEM_PRIORITIES.items():
+        _ensure(api, _PRIORITY_CLASSES, _priority_class(name, value))
+    for definition in DEFINITIONS:
+        _ensure(api, _CRDS, crd(definition))
+    return api
+
+
+def _ensure(api: ApiServer, collection: str, body: Body) -> None:
+    """Create an object unless there is one of its name."""
+    kind = api.registry.stored(collection)
+    if kind is None:
+        raise AssertionError(f"{collection} is a built-in kind")
+    if api.storage.get(collection, Key("", body["metadata"]["name"])) is None:
+        api.create(kind, "", body, Call(ACTOR))
+
+
+def _priority_class(name: str, value: int) -> Body:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "description": "Used for system pods that the cluster cannot do without.",
+    }
+
+
+def _random_uid(rng: random.Random) -> str:
+    return str(uuid.UUID(int=rng.getrandbits(128), version=4))

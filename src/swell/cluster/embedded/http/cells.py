@@ -1,0 +1,289 @@
+"""The cells of kubectl's tables for the built-in kinds, in the order of their columns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from swell.api.meta import Body
+from swell.api.times import parse_time
+from swell.cluster.embedded.http.ages import UNKNOWN, age, human_duration
+from swell.cluster.embedded.http.podcells import pod_cells
+
+NONE = "<none>"
+ENDPOINTS_SHOWN = 3
+Cells = list[object]
+
+
+def cells_of(resource: str, body: Body, now: float) -> Cells | None:
+    """The cells of an object of a built-in resource (`pods`, `jobs.batch`); None for others."""
+    make = _BY_RESOURCE.get(resource)
+    return make(body, now) if make else None
+
+
+def _config_map(body: Body, now: float) -> Cells:
+    n_data = len(body.get("data") or {}) + len(body.get("binaryData") or {})
+    return [_name(body), n_data, _age(body, now)]
+
+
+def _secret(body: Body, now: float) -> Cells:
+    return [_name(body), body.get("type", ""), len(body.get("data") or {}), _age(body, now)]
+
+
+def _namespace(body: Body, now: float) -> Cells:
+    return [_name(body), _part(body, "status").get("phase", ""), _age(body, now)]
+
+
+def _priority_class(body: Body, now: float) -> Cells:
+    is_default = bool(body.get("globalDefault"))
+    policy = body.get("preemptionPolicy", "")
+    return [_name(body), body.get("value", 0), is_default, _age(body, now), policy]
+
+
+def _lease(body: Body, now: float) -> Cells:
+    return [_name(body), _part(body, "spec").get("holderIdentity", ""), _age(body, now)]
+
+
+def _disruption_budget(body: Body, now: float) -> Cells:
+    spec, status = _part(body, "spec"), _part(body, "status")
+    least, most = spec.get("minAvailable", "N/A"), spec.get("maxUnavailable", "N/A")
+    allowed = status.get("disruptionsAllowed", 0)
+    return [_name(body), str(least), str(most), allowed, _age(body, now)]
+
+
+def _definition(body: Body, _now: float) -> Cells:
+    return [_name(body), _part(body, "metadata").get("creationTimestamp")]
+
+
+def _node(body: Body, now: float) -> Cells:
+    status, info = _part(body, "status"), _part(_part(body, "status"), "nodeInfo")
+    addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or []}
+    return [
+        _name(body),
+        _node_status(body),
+        ",".join(_roles(_part(body, "metadata").get("labels") or {})) or NONE,
+        _age(body, now),
+        info.get("kubeletVersion", ""),
+        addresses.get("InternalIP") or NONE,
+        addresses.get("ExternalIP") or NONE,
+        info.get("osImage") or UNKNOWN,
+        info.get("kernelVersion") or UNKNOWN,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _node_status(body: Body) -> str:
+    conditions = _part(body, "status").get("conditions") or []
+    ready = next((c for c in conditions if c.get("type") == "Ready"), None)
+    if ready is None:
+        words = ["Unknown"]
+    else:
+        words = ["Ready" if ready.get("status") == "True" else "NotReady"]
+    if _part(body, "spec").get("unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _roles(labels: Mapping[str, str]) -> list[str]:
+    prefix = "node-role.kubernetes.io/"
+    named = {label.removeprefix(prefix) for label in labels if label.startswith(prefix)}
+    if labels.get("kubernetes.io/role"):
+        named.add(labels["kubernetes.io/role"])
+    return sorted(named - {""})
+
+
+def _service(body: Body, now: float) -> Cells:
+    spec = _part(body, "spec")
+    addresses = spec.get("clusterIPs") or [spec.get("clusterIP") or NONE]
+    return [
+        _name(body),
+        spec.get("type", ""),
+        addresses[0] or NONE,
+        _external_address(spec, _part(body, "status")),
+        ",".join(_service_ports(spec)) or NONE,
+        _age(body, now),
+        _labels(spec.get("selector")),
+    ]
+
+
+def _external_address(spec: Body, status: Body) -> str:
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName", ""))
+    listed: list[str] = list(spec.get("externalIPs") or [])
+    if spec.get("type") != "LoadBalancer":
+        return ",".join(listed) or NONE
+    ingress = _part(status, "loadBalancer").get("ingress") or []
+    given = [point.get("ip") or point.get("hostname") or "" for point in ingress]
+    return ",".join([*given, *listed]) or "<pending>"
+
+
+def _service_ports(spec: Body) -> Iterable[str]:
+    for port in spec.get("ports") or []:
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        yield f"{port.get('port')}{node_port}/{port.get('protocol', 'TCP')}"
+
+
+def _endpoints(body: Body, now: float) -> Cells:
+    subsets = body.get("subsets") or []
+    pairs = [
+        f"{address.get('ip')}:{port.get('port')}" if port else str(address.get("ip"))
+        for subset in subsets
+        for port in subset.get("ports") or [None]
+        for address in subset.get("addresses") or []
+    ]
+    return [_name(body), _first_few(pairs), _age(body, now)]
+
+
+def _endpoint_slice(body: Body, now: float) -> Cells:
+    ports = [str(p["port"]) for p in body.get("ports") or [] if p.get("port") is not None]
+    found = [a for e in body.get("endpoints") or [] for a in e.get("addresses") or []]
+    shown_ports = ",".join(ports) or "<unset>"
+    kind = body.get("addressType", "")
+    return [_name(body), kind, shown_ports, _first_few(found, "<unset>"), _age(body, now)]
+
+
+def _first_few(items: list[str], nothing: str = NONE) -> str:
+    if not items:
+        return nothing
+    more = len(items) - ENDPOINTS_SHOWN
+    shown = ",".join(items[:ENDPOINTS_SHOWN])
+    return f"{shown} + {more} more..." if more > 0 else shown
+
+
+def _replica_set(body: Body, now: float) -> Cells:
+    spec, status = _part(body, "spec"), _part(body, "status")
+    counts = [spec.get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
+    return [_name(body), *counts, _age(body, now), *_template(spec)]
+
+
+def _job(body: Body, now: float) -> Cells:
+    spec, status = _part(body, "spec"), _part(body, "status")
+    succeeded = status.get("succeeded", 0)
+    if spec.get("completions") is not None:
+        wanted = f"{succeeded}/{spec['completions']}"
+    elif (spec.get("parallelism") or 0) > 1:
+        wanted = f"{succeeded}/1 of {spec['parallelism']}"
+    else:
+        wanted = f"{succeeded}/1"
+    duration = _duration(status, now)
+    return [_name(body), _job_status(body), wanted, duration, _age(body, now), *_template(spec)]
+
+
+def _job_status(body: Body) -> str:
+    conditions = _part(body, "status").get("conditions") or []
+    true = {c.get("type") for c in conditions if c.get("status") == "True"}
+    for final in ("Complete", "Failed"):
+        if final in true:
+            return final
+    if _part(body, "metadata").get("deletionTimestamp"):
+        return "Terminating"
+    waiting = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((word for word in waiting if word in true), "Running")
+
+
+def _duration(status: Body, now: float) -> str:
+    start, end = status.get("startTime"), status.get("completionTime")
+    if not start:
+        return ""
+    return human_duration((parse_time(end) if end else now) - parse_time(start))
+
+
+def _template(spec: Body) -> Cells:
+    containers = _part(_part(spec, "template"), "spec").get("containers") or []
+    names = ",".join(c.get("name", "") for c in containers)
+    images = ",".join(c.get("image", "") for c in containers)
+    return [names, images, _selector(spec.get("selector"))]
+
+
+def _event(body: Body, now: float) -> Cells:
+    """Both groups' events: one says involvedObject and message, the other regarding and note."""
+    series = _part(body, "series")
+    first_at = _either(body, "firstTimestamp", "deprecatedFirstTimestamp") or body.get("eventTime")
+    last_at = _either(body, "lastTimestamp", "deprecatedLastTimestamp") or first_at
+    count = _either(body, "count", "deprecatedCount") or 1
+    if series:
+        last_at, count = series.get("lastObservedTime"), series.get("count", count)
+    about = body.get("involvedObject") or body.get("regarding") or {}
+    kind, name = str(about.get("kind", "")).lower(), about.get("name")
+    return [
+        age(last_at, now),
+        body.get("type", ""),
+        body.get("reason", ""),
+        f"{kind}/{name}" if name else kind,
+        about.get("fieldPath", ""),
+        _event_source(body),
+        str(_either(body, "message", "note") or "").strip(),
+        age(first_at, now),
+        count,
+        _name(body),
+    ]
+
+
+def _event_source(body: Body) -> str:
+    source = body.get("source") or body.get("deprecatedSource") or {}
+    component = source.get("component") or _either(
+        body, "reportingComponent", "reportingController"
+    )
+    instance = source.get("host") or body.get("reportingInstance")
+    return ", ".join(str(part) for part in (component, instance) if part)
+
+
+def _either(body: Body, name: str, other: str) -> object:
+    return body.get(name) or body.get(other)
+
+
+def _selector(selector: object) -> str:
+    """A label selector as kubectl writes it."""
+    if not isinstance(selector, dict):
+        return NONE
+    parts = [f"{k}={v}" for k, v in sorted((selector.get("matchLabels") or {}).items())]
+    for term in selector.get("matchExpressions") or []:
+        key, values = term.get("key"), ",".join(sorted(term.get("values") or []))
+        match term.get("operator"):
+            case "In":
+                parts.append(f"{key} in ({values})")
+            case "NotIn":
+                parts.append(f"{key} notin ({values})")
+            case "Exists":
+                parts.append(str(key))
+            case _:
+                parts.append(f"!{key}")
+    return ",".join(parts) or NONE
+
+
+def _labels(labels: object) -> str:
+    if not isinstance(labels, dict) or not labels:
+        return NONE
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _name(body: Body) -> object:
+    return _part(body, "metadata").get("name", "")
+
+
+def _age(body: Body, now: float) -> str:
+    return age(_part(body, "metadata").get("creationTimestamp"), now)
+
+
+def _part(body: Body, name: str) -> Body:
+    value = body.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+_BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
+    "configmaps": _config_map,
+    "customresourcedefinitions.apiextensions.k8s.io": _definition,
+    "endpoints": _endpoints,
+    "endpointslices.discovery.k8s.io": _endpoint_slice,
+    "events": _event,
+    "events.events.k8s.io": _event,
+    "jobs.batch": _job,
+    "leases.coordination.k8s.io": _lease,
+    "namespaces": _namespace,
+    "nodes": _node,
+    "poddisruptionbudgets.policy": _disruption_budget,
+    "pods": pod_cells,
+    "priorityclasses.scheduling.k8s.io": _priority_class,
+    "replicasets.apps": _replica_set,
+    "secrets": _secret,
+    "services": _service,
+}

@@ -1,0 +1,155 @@
+"""What clients need to reach an embedded server and be let in: certificate, token, port.
+
+All of it is made at the first start and kept: a client's kubeconfig stays good over restarts.
+Whoever can read the token owns the server, so its files are readable by their owner alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import ipaddress
+import json
+import os
+import secrets
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.cluster.home import KUBECONFIG
+
+HOST = "127.0.0.1"
+CONTEXT = "swell"
+_VALID_DAYS = 3650
+
+
+class PortError(Exception):
+    """The port asked for cannot be had; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where things are in the state folder. Nothing is made before it is asked for."""
+
+    folder: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / KUBECONFIG
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "server.crt"
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "server.key"
+
+    @property
+    def token_file(self) -> Path:
+        return self.folder / "token"
+
+    @property
+    def port_file(self) -> Path:
+        return self.folder / "port"
+
+
+def token_of(files: Files) -> str:
+    """The one token that is accepted."""
+    if not files.token_file.exists():
+        write_private(files.token_file, secrets.token_urlsafe(32))
+    return files.token_file.read_text().strip()
+
+
+def server_tls(files: Files) -> ssl.SSLContext:
+    """TLS with the certificate of this folder."""
+    if not (files.certificate.exists() and files.key.exists()):
+        _write_certificate(files)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.load_cert_chain(files.certificate, files.key)
+    return tls
+
+
+def listening_socket(files: Files, port: int | None) -> socket.socket:
+    """A loopback socket on the port asked for, else on the one used last, else on any free one."""
+    kept = _kept_port(files)
+    for wanted in [port] if port is not None else [kept, 0]:
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((HOST, wanted))
+        except OSError as error:
+            made.close()
+            if wanted == port:
+                raise PortError(f"{HOST}:{port}: {error.strerror}") from error
+        else:
+            made.listen(1024)
+            write_private(files.port_file, str(made.getsockname()[1]))
+            return made
+    raise PortError(f"{HOST}: no free port")
+
+
+def write_kubeconfig(files: Files, port: int) -> None:
+    """A kubeconfig for this server, replaced in one step so that nobody reads half of it."""
+    authority = base64.b64encode(files.certificate.read_bytes()).decode()
+    cluster = {"server": f"https://{HOST}:{port}", "certificate-authority-data": authority}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": CONTEXT, "cluster": cluster}],
+        "users": [{"name": CONTEXT, "user": {"token": token_of(files)}}],
+        "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+        "current-context": CONTEXT,
+    }
+    write_private(files.kubeconfig, json.dumps(config, indent=2) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, in one step."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def _kept_port(files: Files) -> int:
+    try:
+        return int(files.port_file.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _write_certificate(files: Files) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "swell")])
+    begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + dt.timedelta(days=_VALID_DAYS))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    write_private(files.key, secret.decode())
+    write_private(files.certificate, certificate.public_bytes(serialization.Encoding.PEM).decode())

@@ -1,0 +1,155 @@
+"""The way of every request: who asks, what for, and the answer, which may be a refusal.
+
+One function, no middlewares: what it costs, every write pays.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+
+from aiohttp import web
+
+from swell import __version__
+from swell.api.codec import encode
+from swell.api.meta import Body, Key
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.http import answers, discovery, openapi, refusals
+from swell.cluster.embedded.http.accepting import Form, form_wanted
+from swell.cluster.embedded.http.addresses import Address, find_address, parse_path
+from swell.cluster.embedded.http.options import is_true, parse_query
+from swell.cluster.embedded.http.resources import Resources
+from swell.cluster.embedded.registry import Kind
+from swell.runtime.errors import ClusterError
+
+KUBERNETES = "v1.36.3"  # whose behaviour this server shows
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_HEALTH = frozenset({"healthz", "livez", "readyz"})
+_DISCOVERY_TYPE = f"{answers.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Handler:
+    """Answers requests; made once a server."""
+
+    def __init__(self, api: ApiServer, resources: Resources, token: str, port: int) -> None:
+        self._api = api
+        self._resources = resources
+        self._expected = f"Bearer {token}".encode()
+        self._port = port
+        self._documents: dict[str, bytes] = {}
+        self._revision = -1
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+            if not hmac.compare_digest(given, self._expected):
+                raise refusals.unauthorized()
+            path, _, query_text = request.raw_path.partition("?")
+            segments = parse_path(path)
+            query = parse_query(query_text)
+            address = find_address(segments) if segments[0] in {"api", "apis"} else None
+            if address is not None and address.plural:
+                answer = await self._resources.handle(request, address, query)
+            elif request.method != "GET":
+                raise refusals.method_not_allowed()
+            else:
+                answer = self._document(request, segments, address)
+            if "pretty" in query and is_true(query, "pretty"):
+                _prettify(answer)
+        except ClusterError as error:
+            return answers.refusal(error)
+        return answer
+
+    def _document(
+        self, request: web.BaseRequest, segments: tuple[str, ...], address: Address | None
+    ) -> web.Response:
+        """What is no resource: health, version, discovery, schemas."""
+        top = segments[0]
+        if top in _HEALTH:
+            return answers.of_text("ok")
+        if top == "version" and len(segments) == 1:
+            return answers.of_body(_version())
+        if top in {"api", "apis"}:
+            return self._discovery(request, segments, address)
+        if segments[:2] == ("openapi", "v3"):
+            path = "/".join(segments[2:])
+            return self._cached(f"openapi {path}", lambda: self._schemas(path))
+        if segments == ("openapi", "v2"):
+            return answers.of_body(openapi.swagger())
+        if segments == ("",):
+            return answers.of_body({"paths": ["/api", "/apis", "/healthz", "/openapi/v3"]})
+        raise refusals.unknown_path()
+
+    def _discovery(
+        self, request: web.BaseRequest, segments: tuple[str, ...], address: Address | None
+    ) -> web.Response:
+        kinds = self._api.registry
+        if len(segments) == 1:
+            core = segments[0] == "api"
+            if form_wanted(request.headers.get("Accept", "")) is Form.DISCOVERY:
+                answer = self._cached(
+                    f"aggregated {core}", lambda: discovery.aggregated(kinds, core=core)
+                )
+                answer.headers["Content-Type"] = _DISCOVERY_TYPE
+                return answer
+            if core:
+                return answers.of_body(discovery.core_versions(self._port))
+            return self._cached("groups", lambda: discovery.group_list(kinds))
+        if address is None:
+            raise refusals.unknown_path()
+        group, version = address.group, address.version
+        if not version:
+            return self._cached(f"group {group}", lambda: discovery.group(kinds, group))
+        return self._cached(
+            f"resources {group}/{version}", lambda: discovery.resource_list(kinds, group, version)
+        )
+
+    def _schemas(self, path: str) -> Body | None:
+        registry = self._api.registry
+        if not path:
+            return openapi.index(registry, registry.revision)
+        return openapi.document(list(registry), path, self._custom_schema)
+
+    def _custom_schema(self, kind: Kind) -> Body | None:
+        """The schema in the definition that a custom kind was made of."""
+        stored = self._api.storage.get(DEFINITIONS, Key("", kind.resource))
+        versions = stored.body["spec"]["versions"] if stored else []
+        found: Body = next((v for v in versions if v["name"] == kind.version), {})
+        schema: Body | None = (found.get("schema") or {}).get("openAPIV3Schema")
+        return schema
+
+    def _cached(self, name: str, make: Callable[[], Body | None]) -> web.Response:
+        """A document, kept until the served kinds change; NotFound when there is none."""
+        if self._revision != self._api.registry.revision:
+            self._revision = self._api.registry.revision
+            self._documents.clear()
+        held = self._documents.get(name)
+        if held is None:
+            made = make()
+            if made is None:
+                raise refusals.unknown_path()
+            held = self._documents[name] = encode(made)
+        return answers.of_bytes(held)
+
+
+def _version() -> Body:
+    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"{KUBERNETES}+swell.{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "",
+    }
+
+
+def _prettify(answer: web.StreamResponse) -> None:
+    """Indent an answer for people; what is streamed stays as it is."""
+    import json
+
+    if isinstance(answer, web.Response) and isinstance(answer.body, bytes) and answer.body:
+        answer.body = json.dumps(json.loads(answer.body), indent=2, ensure_ascii=False).encode()

@@ -1,0 +1,141 @@
+"""OpenAPI documents: as much as kubectl needs to explain, validate and patch. Pure.
+
+Version 3, a document a group and version: schemas of the kinds, and for each kind the paths that
+tell kubectl which kind is where, and that the server itself validates fields and takes dry runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+
+from swell.api.codec import decode
+from swell.api.meta import Body
+from swell.cluster.embedded.registry import Kind
+
+_INFO = {"title": "Swell", "version": "v1"}
+_GVK = "x-kubernetes-group-version-kind"
+_REF = "#/components/schemas/"
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_JSON = "application/json"
+
+# The schema of a custom kind as its definition has it; None when there is none.
+CustomSchema = Callable[[Kind], Body | None]
+
+
+def index(kinds: Iterable[Kind], revision: int) -> Body:
+    """`/openapi/v3`: where the documents are. A client may cache by the hash."""
+    paths = {_root(kind): None for kind in kinds}
+    return {
+        "paths": {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={revision}"} for path in paths
+        }
+    }
+
+
+def document(kinds: Sequence[Kind], path: str, custom_schema: CustomSchema) -> Body | None:
+    """`/openapi/v3/PATH`; None when nothing is served there."""
+    served = [kind for kind in kinds if _root(kind) == path]
+    if not served:
+        return None
+    schemas: Body = {}
+    paths: Body = {}
+    for kind in served:
+        name = _add_schema(kind, schemas, custom_schema)
+        paths |= _paths(kind, name)
+    return {
+        "openapi": "3.0.0",
+        "info": _INFO,
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def swagger() -> Body:
+    """`/openapi/v2`, which only old clients read: nothing is promised there."""
+    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
+
+
+def _root(kind: Kind) -> str:
+    return f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
+
+
+def _add_schema(kind: Kind, schemas: Body, custom_schema: CustomSchema) -> str:
+    """Add a kind's schema and all it refers to; the schema's name."""
+    if not kind.custom:
+        name = str(_builtin()["kinds"].get(f"{kind.api_version}/{kind.kind}", ""))
+        if name:
+            _copy(name, schemas)
+        return name
+    reverse = ".".join(reversed(kind.group.split(".")))
+    name = f"{reverse}.{kind.version}.{kind.kind}"
+    schema = dict(custom_schema(kind) or {"type": "object"})
+    own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+    meta = {"metadata": {"allOf": [{"$ref": _REF + _OBJECT_META}]}}
+    schema["properties"] = {**own, **(schema.get("properties") or {}), **meta}
+    schema[_GVK] = [_gvk(kind)]
+    schemas[name] = schema
+    _copy(_OBJECT_META, schemas)
+    return name
+
+
+def _copy(name: str, schemas: Body) -> None:
+    """Copy a built-in schema with everything it mentions."""
+    waiting = [name]
+    while waiting:
+        here = waiting.pop()
+        definition = _builtin()["definitions"].get(here)
+        if here not in schemas and definition is not None:
+            schemas[here] = definition
+            waiting.extend(_mentioned(definition))
+
+
+def _mentioned(value: object) -> Iterable[str]:
+    held = [value]
+    while held:
+        here = held.pop()
+        if isinstance(here, dict):
+            reference = here.get("$ref")
+            if isinstance(reference, str):
+                yield reference.rpartition("/")[2]
+            held.extend(here.values())
+        elif isinstance(here, list):
+            held.extend(here)
+
+
+def _paths(kind: Kind, schema: str) -> Body:
+    scope = "/namespaces/{namespace}" if kind.namespaced else ""
+    collection = f"/{_root(kind)}{scope}/{kind.plural}"
+    content = {_JSON: {"schema": {"$ref": _REF + schema} if schema else {}}}
+    answers = {"200": {"description": "OK", "content": content}}
+    marks = {_GVK: _gvk(kind), "responses": answers}
+    written = {**marks, "parameters": _WRITE_PARAMETERS, "requestBody": {"content": content}}
+    return {
+        collection: {
+            "get": {**marks, "x-kubernetes-action": "list"},
+            "post": {**written, "x-kubernetes-action": "post"},
+        },
+        f"{collection}/{{name}}": {
+            "get": {**marks, "x-kubernetes-action": "get"},
+            "put": {**written, "x-kubernetes-action": "put"},
+            "patch": {**written, "x-kubernetes-action": "patch"},
+            "delete": {**marks, "x-kubernetes-action": "delete"},
+        },
+    }
+
+
+def _gvk(kind: Kind) -> Body:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+_WRITE_PARAMETERS = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldManager", "fieldValidation")
+]
+
+
+@cache
+def _builtin() -> Mapping[str, Mapping[str, object]]:
+    file = resources.files("swell.cluster.embedded") / "data" / "builtin-schemas.json"
+    return decode(file.read_bytes(), dict)

@@ -1,0 +1,166 @@
+"""The options of a request, from its query or its body, read as kube-apiserver reads them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from swell.api.codec import convert
+from swell.cluster.embedded import failures
+from swell.cluster.embedded.faults import bad_request, invalid, not_supported, too_long
+from swell.cluster.embedded.registry import FieldError
+from swell.cluster.embedded.verbs.calls import Call, DeleteOptions, ListOptions, WatchOptions
+
+Query = Mapping[str, list[str]]
+_META = "meta.k8s.io"
+_VALIDATION = ("", "Ignore", "Strict", "Warn")
+_MANAGER_LENGTH_MAX = 128
+_INT64 = 2**63
+
+
+class Deletion(NamedTuple):
+    """A delete's options, and whether it is only tried."""
+
+    options: DeleteOptions
+    dry_run: bool
+
+
+def parse_query(text: str) -> dict[str, list[str]]:
+    """All values of every name; a name without a value has the empty one."""
+    found: dict[str, list[str]] = {}
+    if text:
+        for name, value in parse_qsl(text, keep_blank_values=True):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def is_true(query: Query, name: str) -> bool:
+    """A flag counts as set by its mere presence, unless its value says otherwise."""
+    values = query.get(name)
+    return bool(values) and values[0].lower() not in {"false", "0"} if values else False
+
+
+def number(query: Query, name: str) -> int | None:
+    """A number; None when it is not given."""
+    values = query.get(name)
+    if not values:
+        return None
+    digits = values[0].removeprefix("-").removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
+        raise bad_request(f"{name}: {values[0]!r} is not an integer")
+    found = int(values[0])
+    if not -_INT64 <= found < _INT64:
+        raise bad_request(f"{name}: {values[0]!r} is out of range")
+    return found
+
+
+def list_options(query: Query, namespace: str) -> ListOptions:
+    if not query:
+        return ListOptions(namespace)
+    return ListOptions(
+        namespace=namespace,
+        labels=_text(query, "labelSelector"),
+        fields=_text(query, "fieldSelector"),
+        limit=number(query, "limit") or 0,
+        continue_token=_text(query, "continue"),
+        resource_version=_text(query, "resourceVersion"),
+        resource_version_match=_text(query, "resourceVersionMatch"),
+    )
+
+
+def watch_options(query: Query, namespace: str) -> WatchOptions:
+    initial = is_true(query, "sendInitialEvents") if "sendInitialEvents" in query else None
+    return WatchOptions(
+        namespace=namespace,
+        labels=_text(query, "labelSelector"),
+        fields=_text(query, "fieldSelector"),
+        resource_version=_text(query, "resourceVersion"),
+        resource_version_match=_text(query, "resourceVersionMatch"),
+        send_initial_events=initial,
+        bookmarks=is_true(query, "allowWatchBookmarks"),
+    )
+
+
+def write_call(query: Query, actor: str, options_kind: str) -> Call:
+    """The call of a write; `options_kind` names the options when they are refused."""
+    if not query:
+        return Call(actor)
+    level = _text(query, "fieldValidation")
+    errors = _dry_run_errors(query.get("dryRun", []))
+    manager = _text(query, "fieldManager")
+    if len(manager) > _MANAGER_LENGTH_MAX:
+        errors.append(too_long("fieldManager", _MANAGER_LENGTH_MAX))
+    elif not manager.isprintable():
+        errors.append(invalid("fieldManager", manager, "should only contain printable characters"))
+    if level not in _VALIDATION:
+        errors.append(not_supported("fieldValidation", level, _VALIDATION))
+    if errors:
+        raise failures.invalid(options_kind, _META, "", errors)
+    return Call(actor, bool(query.get("dryRun")), level)
+
+
+def deletion_from_query(query: Query) -> Deletion:
+    orphan = is_true(query, "orphanDependents") if "orphanDependents" in query else None
+    return _deletion(
+        DeleteOptions(
+            grace_s=number(query, "gracePeriodSeconds"),
+            propagation=_text(query, "propagationPolicy") or None,
+            orphan_dependents=orphan,
+        ),
+        query.get("dryRun", []),
+    )
+
+
+class _Preconditions(msgspec.Struct, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _DeleteBody(msgspec.Struct, rename="camel"):
+    kind: str | None = None
+    api_version: str | None = None
+    grace_period_seconds: int | None = None
+    preconditions: _Preconditions | None = None
+    orphan_dependents: bool | None = None
+    propagation_policy: str | None = None
+    dry_run: list[str] | None = None
+
+
+def deletion_from_body(body: object) -> Deletion:
+    """Options sent as a DeleteOptions object; then the query does not count."""
+    try:
+        given = convert(body, _DeleteBody)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"DeleteOptions: {error}") from error
+    if given.kind not in {None, "", "DeleteOptions"}:
+        raise bad_request(f"expected DeleteOptions, got {given.kind}")
+    conditions = given.preconditions or _Preconditions()
+    return _deletion(
+        DeleteOptions(
+            uid=conditions.uid,
+            resource_version=conditions.resource_version,
+            grace_s=given.grace_period_seconds,
+            propagation=given.propagation_policy,
+            orphan_dependents=given.orphan_dependents,
+        ),
+        given.dry_run or [],
+    )
+
+
+def _deletion(options: DeleteOptions, dry_run: list[str]) -> Deletion:
+    errors = _dry_run_errors(dry_run)
+    if errors:
+        raise failures.invalid("DeleteOptions", _META, "", errors)
+    return Deletion(options, bool(dry_run))
+
+
+def _dry_run_errors(values: list[str]) -> list[FieldError]:
+    return [not_supported("dryRun", value, ["All"]) for value in values if value != "All"][:1]
+
+
+def _text(query: Query, name: str) -> str:
+    values = query.get(name)
+    return values[0] if values else ""

@@ -1,0 +1,123 @@
+"""Runs the embedded API server over HTTPS on one state folder, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from swell.cluster import home
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.assembly import new_api_server
+from swell.cluster.embedded.controllers.garbage import GarbageCollector
+from swell.cluster.embedded.durable import DurableStorage
+from swell.cluster.embedded.http import credentials
+from swell.cluster.embedded.http.handler import Handler
+from swell.cluster.embedded.http.logs import LogSource, NoLogs
+from swell.cluster.embedded.http.resources import Resources
+from swell.cluster.embedded.http.watches import Watches
+from swell.runtime.clock import Clock, SystemClock
+
+DATABASE = "store.db"
+SHUTDOWN_S = 5.0
+HEADER_BYTES_MAX = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server."""
+
+    api: ApiServer
+    port: int
+    kubeconfig: Path
+
+
+def serve(
+    folder: Path, port: int | None = None, on_ready: Callable[[Served], None] | None = None
+) -> None:
+    """Serve a state folder in the foreground until SIGTERM or SIGINT."""
+    with home.held(folder):
+        asyncio.run(_serve_until_told(folder, port, on_ready))
+
+
+async def _serve_until_told(
+    folder: Path, port: int | None, on_ready: Callable[[Served], None] | None
+) -> None:
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    async with running_server(folder, port) as served:
+        if on_ready is not None:
+            on_ready(served)
+        await told.wait()
+
+
+@asynccontextmanager
+async def running_server(folder: Path, port: int | None = None) -> AsyncIterator[Served]:
+    """A durable server with its controllers; the caller holds the folder."""
+    clock, rng = SystemClock(), random.SystemRandom()
+    durable = await DurableStorage.open(folder / DATABASE, clock.now)
+    try:
+        api = new_api_server(durable.storage, clock, rng)
+        async with (
+            running_controllers(api),
+            listening(api, folder, clock=clock, rng=rng, port=port) as served,
+        ):
+            yield served
+    finally:
+        await durable.close()
+
+
+@asynccontextmanager
+async def running_controllers(api: ApiServer) -> AsyncIterator[None]:
+    """The built-in controllers, for as long as the context lasts."""
+    tasks = [asyncio.create_task(GarbageCollector(api).run(), name="garbage-collector")]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def listening(
+    api: ApiServer,
+    folder: Path,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    port: int | None = None,
+    logs: LogSource | None = None,
+) -> AsyncIterator[Served]:
+    """HTTPS in front of an API server; the kubeconfig is there when this is entered."""
+    files = credentials.Files(folder)
+    token = credentials.token_of(files)
+    tls = credentials.server_tls(files)
+    listener = credentials.listening_socket(files, port)
+    bound = int(listener.getsockname()[1])
+    watches = Watches(clock, rng)
+    handler = Handler(api, Resources(api, watches, logs or NoLogs()), token, bound)
+    server = web.Server(
+        handler.handle,
+        access_log=None,
+        max_field_size=HEADER_BYTES_MAX,
+        max_line_size=HEADER_BYTES_MAX,
+        keepalive_timeout=120.0,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
+    await runner.setup()
+    await web.SockSite(runner, listener, ssl_context=tls, backlog=1024).start()
+    await api.settled(api.storage.version)
+    credentials.write_kubeconfig(files, bound)
+    try:
+        yield Served(api, bound, files.kubeconfig)
+    finally:
+        watches.close()
+        await runner.cleanup()

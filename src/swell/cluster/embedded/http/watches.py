@@ -1,0 +1,149 @@
+"""Watches over HTTP: one line an event, as they come, until the client or the time is gone.
+
+A watcher reads the store's log at its own pace; nothing is queued for it. A client that takes
+nothing for a while is cut, so that it holds neither memory nor a connection for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from swell.api import codec
+from swell.cluster.embedded.http import answers
+from swell.cluster.embedded.http.showing import View, event_line
+from swell.cluster.embedded.verbs.calls import Event
+from swell.cluster.embedded.verbs.watching import Watch
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import EventType
+from swell.runtime.errors import ClusterError
+
+BOOKMARK_INTERVAL_S = 60.0
+STALL_S = 20.0  # a client that takes nothing for so long is gone or stuck
+LIFE_S = (1800.0, 3600.0)  # when the client names no time; apart, so that not all come back at once
+BATCH_BYTES = 256 << 10
+
+
+class Watches:
+    """All watches being served."""
+
+    def __init__(self, clock: Clock, rng: random.Random, stall_s: float = STALL_S) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._stall_s = stall_s
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def close(self) -> None:
+        """End every watch: its client is to come back to the next server."""
+        self._closing = True
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def serve(
+        self,
+        request: web.BaseRequest,
+        watch: Watch,
+        view: View,
+        *,
+        timeout_s: int | None,
+        bookmarks: bool,
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": answers.JSON})
+        response.enable_chunked_encoding()
+        life_s = float(timeout_s) if timeout_s else self._rng.uniform(*LIFE_S)
+        stream = _Stream(request, response, watch, view, bookmarks)
+        task = asyncio.ensure_future(self._run(stream, self._clock.monotonic() + life_s))
+        self._tasks.add(task)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not self._closing:
+                task.cancel()
+                raise
+        finally:
+            self._tasks.discard(task)
+        return response
+
+    async def _run(self, stream: _Stream, end: float) -> None:
+        try:
+            await stream.response.prepare(stream.request)
+            await self._pump(stream, end)
+            await stream.response.write_eof()
+        except TimeoutError:
+            # It would not even take the news that it is cut.
+            if stream.request.transport is not None:
+                stream.request.transport.abort()
+        except ConnectionError:
+            return  # the client went away, as clients do
+
+    async def _pump(self, stream: _Stream, end: float) -> None:
+        """Events until the end; a bookmark in every quiet minute for who asked for them."""
+        while not self._closing:
+            try:
+                events = stream.watch.poll()
+            except ClusterError as error:
+                status = codec.encode(answers.status_body(error.status))
+                await self._write(stream, [event_line("ERROR", status)])
+                return
+            if events:
+                await self._write(stream, stream.lines(events))
+                continue
+            left_s = end - self._clock.monotonic()
+            if left_s <= 0:
+                return
+            try:
+                async with asyncio.timeout(min(left_s, BOOKMARK_INTERVAL_S)):
+                    await stream.watch.wait()
+            except TimeoutError:
+                if stream.bookmarks and left_s > BOOKMARK_INTERVAL_S:
+                    mark = Event(EventType.BOOKMARK, None, stream.watch.version)
+                    await self._write(stream, stream.lines([mark]))
+
+    async def _write(self, stream: _Stream, lines: Iterable[bytes]) -> None:
+        """Send lines in batches; TimeoutError when the client does not take them."""
+        batch: list[bytes] = []
+        size = 0
+        for line in lines:
+            batch.append(line)
+            size += len(line)
+            if size >= BATCH_BYTES:
+                await self._send(stream, b"".join(batch))
+                batch, size = [], 0
+        if batch:
+            await self._send(stream, b"".join(batch))
+
+    async def _send(self, stream: _Stream, batch: bytes) -> None:
+        async with asyncio.timeout(self._stall_s):
+            await stream.response.write(batch)
+
+
+class _Stream:
+    """One watch, its client, and how it wants its events."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        response: web.StreamResponse,
+        watch: Watch,
+        view: View,
+        bookmarks: bool,
+    ) -> None:
+        self.request = request
+        self.response = response
+        self.watch = watch
+        self.bookmarks = bookmarks
+        self._view = view
+        self._first = True
+
+    def lines(self, events: Iterable[Event]) -> Iterable[bytes]:
+        for event in events:
+            line = self._view.event(event, first=self._first)
+            self._first = False
+            yield line
