@@ -107,8 +107,12 @@ class Controller(Generic[S]):
         self._doubts = Doubts(owners, children, others)
         self._refusals: dict[Key, Refusal] = {}
         self._stories = Stories()
-        self._informers = [*([owners] if owners else []), *(c.informer for c in children), *others]
-        if owners:
+        self._informers = [
+            *([owners] if owners is not None else []),
+            *(c.informer for c in children),
+            *others,
+        ]
+        if owners is not None:
             owners.add_handler(self.wake)
         for child in children:
             child.informer.add_handler(self.wake, child.index)
@@ -176,7 +180,7 @@ class Controller(Generic[S]):
 
     def _decide(self, key: Key) -> Plan | None:
         now = self._clock.now()
-        malformed = self._owners.malformed(key) if self._owners else None
+        malformed = self._owners.malformed(key) if self._owners is not None else None
         if malformed is not None:
             if self._work.malformed:
                 return self._work.malformed(malformed, now)

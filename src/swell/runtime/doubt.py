@@ -66,7 +66,9 @@ class Doubts:
     ) -> None:
         self._owners = owners
         self._children = tuple(children)
-        known = ([owners] if owners else []) + [c.informer for c in children] + [*others]
+        known = (
+            ([owners] if owners is not None else []) + [c.informer for c in children] + [*others]
+        )
         self._informers = {str(informer.resource): informer for informer in known}
         self._doubts: dict[Key, _Doubt] = {}
 
@@ -87,7 +89,7 @@ class Doubts:
         if doubt is None:
             return
         if doubt.is_whole:
-            if self._owners:
+            if self._owners is not None:
                 await self._owners.refresh(owner)
             for child in self._children:
                 held = child.informer.keys_by_index(child.index, owner)
