@@ -25,7 +25,7 @@ class Call(Generic[R_co]):
     kind: str
     request: Callable[[], Awaitable[R_co]]
     offered: tuple[FaultKind, ...]
-    stale: Callable[[int], R_co | None] = lambda _: None
+    stale: Callable[[int], Awaitable[R_co | None]] | None = None
 
     @property
     def is_write(self) -> bool:
@@ -39,7 +39,9 @@ class Call(Generic[R_co]):
 async def go_wrong(call: Call[R], fault: Fault, network: Network, life: Life) -> R:
     """Carry out a call with a fault: raises what the caller sees, or answers after all."""
     if fault.kind == FaultKind.STALE_LIST:
-        stale = call.stale(1 + int(fault.scaled(0, STALE_COMMITS_MAX)))
+        stale = (
+            await call.stale(1 + int(fault.scaled(0, STALE_COMMITS_MAX))) if call.stale else None
+        )
         if stale is None:
             return await call.request()
         network.book.hit(fault)
@@ -47,6 +49,15 @@ async def go_wrong(call: Call[R], fault: Fault, network: Network, life: Life) ->
     network.book.hit(fault)
     await _EFFECTS[FaultKind(fault.kind)](_Scene(call, fault, network, life))
     return await call.request()
+
+
+async def _answer_stale(call: Call[R], fault: Fault, network: Network) -> R:
+    n_commits = 1 + int(fault.scaled(0, STALE_COMMITS_MAX))
+    stale = await call.stale(n_commits) if call.stale else None
+    if stale is None:
+        return await call.request()
+    network.book.hit(fault)
+    return stale
 
 
 def refuse_in_season(call: Call[R], network: Network) -> None:
@@ -87,6 +98,9 @@ async def _conflict(_: _Scene) -> None:
 
 
 async def _server_error(scene: _Scene) -> None:
+    """A server that fails after storing answers the same as one that fails before."""
+    if scene.call.is_write and scene.fault.amount < 0.25:
+        await unanswered(scene.call.request)
     if scene.fault.amount < 0.5:
         raise refusal(500, "InternalError")
     raise refusal(503, "ServiceUnavailable")

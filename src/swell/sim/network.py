@@ -24,7 +24,7 @@ CLIENT_TIMEOUT_S = 10.0
 class Past(Protocol):
     """Collections as they once were."""
 
-    def list_back(
+    async def list_back(
         self, resource: Resource[T], selection: Selection, n_commits: int
     ) -> ObjectList[T] | None:
         """The list some commits ago; None when it was no different or is forgotten."""

@@ -135,6 +135,10 @@ class FaultBook:
             self.taken.append(fault)
         return fault
 
+    def count(self, site: str) -> int:
+        """How often a site was reached so far."""
+        return self._calls[site]
+
     def hit(self, fault: Fault) -> None:
         self.hits[fault.kind] += 1
 

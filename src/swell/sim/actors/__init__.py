@@ -1,0 +1,1 @@
+"""Those who act in the simulated world beside the components under test."""

@@ -1,0 +1,58 @@
+"""What is tried (a subject) and in which circumstances (a scenario). Values, and nothing runs here.
+
+Operator, scheduler and autoscaler each bring a subject: their components, the rules they must
+keep, their scenarios. The machinery around them is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from swell.api.pod import Pod
+from swell.cluster.embedded.registry import Kind
+from swell.sim.actors.kubelet import PodStory
+from swell.sim.actors.nemesis import Disturbance
+from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.process import Main
+from swell.sim.swarm import RATES_MAX
+
+if TYPE_CHECKING:
+    from swell.sim.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What users do, and for how long things go wrong meanwhile."""
+
+    name: str
+    script: Callable[[World], Coroutine[Any, Any, None]]
+    faulty_s: float = 240.0  # how long faults are on
+    settle_s: float = 900.0  # from then on, how long everything may take to be right
+    quiet_s: float = 60.0  # and then, how long nobody may write
+    replicas: int = 1  # processes of each component
+    disturbances: Mapping[str, float] = field(default_factory=dict)  # kind to highest rate
+
+    @property
+    def rates_max(self) -> dict[str, float]:
+        return {**RATES_MAX, **self.disturbances}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Components under test with their rules."""
+
+    name: str
+    components: Mapping[str, Main]
+    scenarios: tuple[Scenario, ...]
+    safety: Callable[[World], Sequence[SafetyCheck]]
+    liveness: Callable[[World], Sequence[LivenessCheck]]
+    end_state: Callable[[World], object]  # what must not depend on faults, comparable
+    kinds: Sequence[Kind] = ()
+    story_of: Callable[[World, Pod], PodStory] | None = None
+    disturbances: Callable[[World], Mapping[str, Disturbance]] = lambda _: {}
+    calls_per_min_max: int = 600  # of one process; more is a hot loop
+
+    def scenario(self, name: str) -> Scenario:
+        return next(s for s in self.scenarios if s.name == name)

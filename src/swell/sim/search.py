@@ -1,0 +1,77 @@
+"""Ways to look for trouble: at random, at every write in turn, and by comparison.
+
+All of them return results for others to count; none prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from swell.sim.invariants import Violation
+from swell.sim.plan import Fault, FaultKind
+from swell.sim.scenario import Scenario, Subject
+from swell.sim.trial import Result, try_faults, try_seed
+
+# What is done at each write of the reference run.
+AT_EVERY_WRITE = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TIMEOUT_AFTER)
+
+
+def scenario_of(subject: Subject, seed: int) -> Scenario:
+    """Seeds go round the scenarios."""
+    return subject.scenarios[seed % len(subject.scenarios)]
+
+
+def search_at_random(subject: Subject, seeds: range) -> Iterator[Result]:
+    for seed in seeds:
+        yield try_seed(subject, scenario_of(subject, seed), seed)
+
+
+def search_every_write(subject: Subject, scenario: Scenario, seed: int) -> Iterator[Result]:
+    """The faultless run first; then, for each write in it, one run for each thing done to it.
+
+    Every run is also compared with the faultless one: a fault may cost time, but must change
+    neither what comes out nor how often anything was created and deleted.
+    """
+    reference = try_faults(subject, scenario, seed)
+    yield reference
+    if reference.violations:
+        return
+    for write in reference.write_sites:
+        for kind in AT_EVERY_WRITE:
+            fault = Fault(write.site, write.nth, kind, amount=0.2)
+            yield compared(try_faults(subject, scenario, seed, [fault]), reference)
+
+
+def compared(result: Result, reference: Result) -> Result:
+    """A result with its differences from the faultless run counted as violations."""
+    found: list[Violation] = []
+    if not result.violations:
+        if result.end_state != reference.end_state:
+            message = f"{result.end_state} instead of {reference.end_state}"
+            found.append(Violation("same end", message, result.virtual_s))
+        if result.effects != reference.effects:
+            message = f"{dict(result.effects)} instead of {dict(reference.effects)}"
+            found.append(Violation("same effects", message, result.virtual_s))
+    return replace(result, violations=(*result.violations, *found))
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """How a planted bug was found."""
+
+    mutant: str
+    seeds: int  # tried until then, this one included
+    result: Result
+
+    @property
+    def invariant(self) -> str:
+        return self.result.violations[0].invariant
+
+
+def hunt(mutant: Subject, name: str, seeds: range) -> Kill | None:
+    """The first seed that shows a planted bug; None when it survives them all."""
+    for n_tried, result in enumerate(search_at_random(mutant, seeds), 1):
+        if result.violations:
+            return Kill(name, n_tried, result)
+    return None

@@ -1,0 +1,70 @@
+"""The embedded API server as the simulated world has it: virtual time, UIDs from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from swell.api.resource import Resource
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.builtinkinds import builtin_registry
+from swell.cluster.embedded.client import InProcessCluster
+from swell.cluster.embedded.controllers.garbage import GarbageCollector
+from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.storage import Storage
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster, ObjectList, Selection
+from swell.sim.actors.collector import collect_garbage
+from swell.sim.chance import Chance
+
+T = TypeVar("T")
+
+# Versions do not begin at one, so that nobody takes them for a count.
+FIRST_VERSION = 1000
+_WHOLE = 1_000_000
+
+
+class Server:
+    """One cluster's API server with its store, and a view of its past."""
+
+    def __init__(self, clock: Clock, chance: Chance, kinds: Sequence[Kind]) -> None:
+        registry = builtin_registry()
+        for kind in kinds:
+            registry.add(kind)
+        self.storage = Storage(clock.now, version=FIRST_VERSION)
+        self._chance = chance
+        self._n_uids = 0
+        self._api = ApiServer(
+            self.storage,
+            registry,
+            clock,
+            new_uid=self._new_uid,
+            rng=chance.generator("server"),
+        )
+        self._api.ensure_namespaces()
+
+    def connect(self, actor: str) -> Cluster:
+        return InProcessCluster(self._api, actor)
+
+    def controllers(self) -> list[Coroutine[Any, Any, None]]:
+        """What a cluster runs by itself."""
+        collector = GarbageCollector(self._api)
+        return [collect_garbage(collector, self._api.clock, self._chance)]
+
+    async def list_back(
+        self, resource: Resource[T], selection: Selection, n_commits: int
+    ) -> ObjectList[T] | None:
+        """The list some commits ago; None when it was no different or is forgotten."""
+        version = self.storage.version - n_commits
+        if version <= self.storage.compacted:
+            return None
+        past = self.storage.list_at(str(resource), selection.namespace, version)
+        if past.items == self.storage.list(str(resource), selection.namespace).items:
+            return None
+        return await self.connect("past").list(
+            resource, selection, limit=_WHOLE, resource_version=str(version)
+        )
+
+    def _new_uid(self) -> str:
+        self._n_uids += 1
+        return f"00000000-0000-4000-8000-{self._n_uids:012d}"

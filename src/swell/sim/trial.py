@@ -1,0 +1,158 @@
+"""One run of a subject in a scenario, from a seed or from a plan, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from swell.cluster.embedded.storage import Commit
+from swell.sim.chance import Chance
+from swell.sim.invariants import Violation
+from swell.sim.loop import DeadlockError, LivelockError, run
+from swell.sim.plan import DrawnFaults, Fault, FaultPlan, FaultSource, PlannedFaults
+from swell.sim.scenario import Scenario, Subject
+from swell.sim.shrink import shrink
+from swell.sim.swarm import draw_rates
+from swell.sim.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSite:
+    """The n-th time a process under test sent one particular write."""
+
+    site: str
+    nth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run showed."""
+
+    scenario: str
+    seed: int
+    violations: tuple[Violation, ...]
+    faults: tuple[Fault, ...]
+    hits: Counter[str]
+    crashes: int
+    evaluations: int
+    commits: int
+    calls: int
+    virtual_s: float
+    digest: str
+    end_state: object
+    effects: Counter[str]  # creates and deletes by the subject, per kind
+    write_sites: tuple[WriteSite, ...]
+    story: tuple[str, ...]
+
+    def breaks(self, invariant: str) -> bool:
+        return any(violation.invariant == invariant for violation in self.violations)
+
+
+def try_seed(
+    subject: Subject, scenario: Scenario, seed: int, *, keep_story: bool = False
+) -> Result:
+    """Faults at random, with this seed's rates."""
+    chance = Chance(seed)
+    source = DrawnFaults(chance, draw_rates(chance, scenario.rates_max))
+    return _try(subject, scenario, seed, source, keep_story=keep_story)
+
+
+def try_faults(
+    subject: Subject,
+    scenario: Scenario,
+    seed: int,
+    faults: Iterable[Fault] = (),
+    *,
+    keep_story: bool = False,
+) -> Result:
+    """Exactly these faults; the seed gives everything else its course."""
+    return _try(subject, scenario, seed, PlannedFaults(faults), keep_story=keep_story)
+
+
+def replay(subject: Subject, plan: FaultPlan, *, keep_story: bool = False) -> Result:
+    """A written plan."""
+    scenario = subject.scenario(plan.scenario)
+    return try_faults(subject, scenario, plan.seed, plan.faults, keep_story=keep_story)
+
+
+def shrink_faults(subject: Subject, result: Result, invariant: str) -> tuple[Fault, ...]:
+    """The least faults of a run that still break the same rule."""
+    scenario = subject.scenario(result.scenario)
+
+    def fails(faults: Sequence[Fault]) -> bool:
+        return try_faults(subject, scenario, result.seed, faults).breaks(invariant)
+
+    return tuple(shrink(result.faults, fails))
+
+
+def _try(
+    subject: Subject, scenario: Scenario, seed: int, source: FaultSource, *, keep_story: bool
+) -> Result:
+    made: list[_Observed] = []
+
+    async def main() -> None:
+        world = World(subject, scenario, seed, source, keep=keep_story)
+        made.append(_Observed(world))
+        await world.run()
+        made[0].finish()
+
+    try:
+        run(main())
+    except (DeadlockError, LivelockError) as error:
+        made[0].world.judge.violations.append(Violation("alive", str(error), 0.0))
+    return made[0].result(seed)
+
+
+class _Observed:
+    """Gathers from a world while it runs what is wanted of it afterwards."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._effects: Counter[str] = Counter()
+        self._sites: list[WriteSite] = []
+        self._n_commits = 0
+        self._end_state: object = None
+        self._virtual_s = 0.0
+        world.storage.on_commit.append(self._on_commit)
+        world.network.on_call.append(self._on_call)
+
+    def finish(self) -> None:
+        self._virtual_s = self.world.clock.monotonic()
+        self._end_state = self.world.subject.end_state(self.world)
+
+    def result(self, seed: int) -> Result:
+        world = self.world
+        return Result(
+            scenario=world.scenario.name,
+            seed=seed,
+            violations=tuple(world.judge.violations),
+            faults=tuple(world.book.taken),
+            hits=world.book.hits,
+            crashes=sum(process.crashes for process in world.processes),
+            evaluations=world.judge.evaluations,
+            commits=self._n_commits,
+            calls=sum(world.network.calls.values()),
+            virtual_s=self._virtual_s,
+            digest=world.trace.digest(),
+            end_state=self._end_state,
+            effects=self._effects,
+            write_sites=tuple(self._sites),
+            story=tuple(world.trace.story),
+        )
+
+    def _on_commit(self, commit: Commit) -> None:
+        self._n_commits += 1
+        if not self.world.is_subject(commit.actor):
+            return
+        if commit.before is None:
+            self._effects[f"create {commit.collection}"] += 1
+        elif commit.verb == "delete":
+            self._effects[f"delete {commit.collection}"] += 1
+
+    def _on_call(self, _: str, site: str) -> None:
+        if site.split(" ")[1] in _WRITE_VERBS:
+            self._sites.append(WriteSite(site, self.world.book.count(site)))
+
+
+_WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -1,0 +1,185 @@
+"""One simulated cluster: server, nodes, users, nemesis, and the processes under test.
+
+The world runs in two phases. While faults are on, anything may happen that breaks no safety rule.
+Then faults stop, everything must become right in time, and after that nobody may write any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from swell.runtime.cluster import Cluster
+from swell.sim.actors.kubelet import ACTOR as KUBELET
+from swell.sim.actors.kubelet import Kubelet
+from swell.sim.actors.nemesis import Nemesis
+from swell.sim.chance import Chance
+from swell.sim.invariants import Judge
+from swell.sim.loop import VirtualClock
+from swell.sim.network import Network
+from swell.sim.plan import FaultBook, FaultSource
+from swell.sim.process import Process
+from swell.sim.scenario import Scenario, Subject
+from swell.sim.server import Server
+from swell.sim.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from swell.cluster.embedded.storage import Commit
+
+_POLL_S = 5.0
+_LOOK_S = 0.5
+_MINUTE_S = 60.0
+_LEASES = "leases.coordination.k8s.io"
+
+
+class World:
+    """Everything of one run. Made and used inside a virtual loop."""
+
+    def __init__(
+        self, subject: Subject, scenario: Scenario, seed: int, source: FaultSource, *, keep: bool
+    ) -> None:
+        self.subject = subject
+        self.scenario = scenario
+        self.chance = Chance(seed)
+        self.clock = VirtualClock()
+        self.server = Server(self.clock, self.chance, subject.kinds)
+        self.storage = self.server.storage
+        self.book = FaultBook(source)
+        self.network = Network(self.book, self.chance, self.clock, self.server)
+        self.trace = Trace(self.clock.monotonic, keep=keep)
+        self.judge = Judge(subject.safety(self), subject.liveness(self), self.clock.monotonic)
+        self.processes = [
+            Process(f"{name}-{i}", main, self.connect, self.network, self.chance)
+            for name, main in subject.components.items()
+            for i in range(scenario.replicas)
+        ]
+        self.writes: Counter[str] = Counter()  # by actor, leases aside
+        self._issued: dict[str, int] = {}
+        self._script_ended = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._recent: dict[str, deque[float]] = {p.name: deque() for p in self.processes}
+        self.storage.on_commit += [self._count, self.trace.on_commit, self.judge.on_commit]
+        self.network.on_call += [self.trace.on_call, self._note_issue, self._bound_calls]
+
+    def connect(self, actor: str) -> Cluster:
+        """A faultless client, for the world's own actors."""
+        return self.server.connect(actor)
+
+    def is_subject(self, actor: str) -> bool:
+        """Whether a commit's author is under test."""
+        return actor in self._recent
+
+    def issued_version(self, site: str) -> int:
+        """The store's version when a write was last sent. What it did may land much later, yet
+        its sender can only be blamed for what was true by then."""
+        return self._issued[site]
+
+    async def until(self, condition: Callable[[], bool], within_s: float = 60.0) -> bool:
+        """Whether something comes to pass in time; users wait so before they go on."""
+        deadline_s = self.clock.monotonic() + within_s
+        while not condition():
+            if self.clock.monotonic() >= deadline_s:
+                return False
+            await self.clock.sleep(_LOOK_S)
+        return True
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something for the world; its failure is the run's."""
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._on_done)
+        self._tasks.append(task)
+
+    async def run(self) -> None:
+        """Both phases. What was violated is the judge's to say."""
+        async with self._actors():
+            await self.judge.wait_broken(self.scenario.faulty_s)
+            self._calm()
+            if not self.judge.violations and await self._settles():
+                await self._stays_quiet()
+
+    @asynccontextmanager
+    async def _actors(self) -> AsyncIterator[None]:
+        if self.subject.story_of is not None:
+            story_of = self.subject.story_of
+            kubelet = Kubelet(
+                self.connect(KUBELET), self.clock, self.spawn, lambda pod: story_of(self, pod)
+            )
+            self.storage.on_commit.append(kubelet.on_commit)
+        try:
+            for controller in self.server.controllers():
+                self.spawn(controller)
+            for process in self.processes:
+                self.spawn(process.run())
+            disturbances = self.subject.disturbances(self)
+            self.spawn(Nemesis(self.book, self.clock, disturbances).run())
+            self.spawn(self._play())
+            yield
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _play(self) -> None:
+        await self.scenario.script(self)
+        self._script_ended = True
+
+    def _missing(self) -> list[tuple[str, str]]:
+        return self.judge.missing() if self._script_ended else [("script", "has not ended")]
+
+    def _calm(self) -> None:
+        self.trace.note("faults off")
+        self.book.on = False
+        self.network.refused_until_s.clear()
+        for process in self.processes:
+            process.heal()
+
+    async def _settles(self) -> bool:
+        """Whether everything becomes right in time; what does not is reported."""
+        deadline_s = self.clock.monotonic() + self.scenario.settle_s
+        while missing := self._missing():
+            if self.clock.monotonic() >= deadline_s:
+                for rule, what in missing:
+                    self.judge.report(rule, what)
+                return False
+            if await self.judge.wait_broken(_POLL_S):
+                return False
+        return True
+
+    async def _stays_quiet(self) -> None:
+        before = self._subject_writes()
+        if await self.judge.wait_broken(self.scenario.quiet_s):
+            return
+        n_writes = self._subject_writes() - before
+        if n_writes:
+            self.judge.report("quiet", f"{n_writes} writes though nothing changed")
+        for rule, what in self.judge.missing():
+            self.judge.report(rule, f"{what}, after it had been right")
+
+    def _subject_writes(self) -> int:
+        return sum(self.writes[process.name] for process in self.processes)
+
+    def _count(self, commit: Commit) -> None:
+        if commit.collection != _LEASES:
+            self.writes[commit.actor] += 1
+
+    def _note_issue(self, _: str, site: str) -> None:
+        self._issued[site] = self.storage.version
+
+    def _bound_calls(self, actor: str, site: str) -> None:
+        """A process that calls without pause is in a hot loop, whatever it achieves."""
+        recent = self._recent[actor]
+        now_s = self.clock.monotonic()
+        recent.append(now_s)
+        while recent[0] < now_s - _MINUTE_S:
+            recent.popleft()
+        if len(recent) > self.subject.calls_per_min_max:
+            self.judge.report("hot loop", f"{len(recent)} calls in a minute, last: {site}")
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.judge.report("alive", f"{type(error).__name__}: {error}")

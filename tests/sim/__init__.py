@@ -1,0 +1,1 @@
+"""Simulation: seeds, scenarios, planted bugs."""

@@ -1,0 +1,207 @@
+"""What users of the toy controller do, and what else happens to their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swell.api.kinds import PODS
+from swell.api.meta import Key
+from swell.api.pod import Pod, PodPhase
+from swell.runtime.cluster import Deletion, merge_patch
+from swell.runtime.errors import NotFoundError
+from swell.sim.actors.kubelet import PodStory
+from swell.sim.actors.nemesis import Disturbance
+from swell.sim.plan import Fault, FaultKind
+from swell.sim.scenario import Scenario, Subject
+from swell.sim.world import World
+from tests.sim.toy.controller import toy_main
+from tests.sim.toy.flaws import Flaw
+from tests.sim.toy.kind import (
+    FAILS_ANNOTATION,
+    NAMESPACE,
+    TOY_JOBS,
+    TOY_KIND,
+    attempt_of,
+    toy_job,
+)
+from tests.sim.toy.rules import end_state, job_at, liveness, pods_in, safety
+
+POD_DELETED = "F23 pod deleted"
+CLOCK_JUMP = "F29 wall clock jump"
+LOG_COMPACTED = "F9 log compacted"
+KILLED = "F17 killed at any time"
+ALL_PAUSED = "F30 everything paused"
+DISTURBANCES: Mapping[str, float] = {
+    POD_DELETED: 0.10,
+    CLOCK_JUMP: 0.02,
+    LOG_COMPACTED: 0.05,
+    KILLED: 0.02,
+    ALL_PAUSED: 0.01,
+}
+
+
+def toy_subject(flaws: Flaw = Flaw.NONE) -> Subject:
+    return Subject(
+        name="toy",
+        components={"toy": toy_main(flaws)},
+        scenarios=SCENARIOS,
+        safety=safety,
+        liveness=liveness,
+        end_state=end_state,
+        kinds=(TOY_KIND,),
+        story_of=story_of,
+        disturbances=disturbances,
+    )
+
+
+def story_of(world: World, pod: Pod) -> PodStory:
+    """By name and attempt, so that a pod created anew after an eviction does the same again."""
+    key = (pod.metadata.key, attempt_of(pod))
+    fails = attempt_of(pod) < int(pod.metadata.annotations[FAILS_ANNOTATION])
+    return PodStory(
+        start_s=world.chance.between(0.1, 3, "start", *key),
+        run_s=world.chance.between(2, 40, "run", *key),
+        exit_code=1 if fails else 0,
+        stop_s=world.chance.between(0, 8, "stop", *key),
+    )
+
+
+def disturbances(world: World) -> Mapping[str, Disturbance]:
+    monkey = world.connect("monkey")
+
+    async def delete_pod(fault: Fault) -> bool:
+        pods = pods_in(world)
+        if not pods:
+            return False
+        pod = pods[int(fault.amount * len(pods))]
+        try:
+            await monkey.delete(PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid))
+        except NotFoundError:
+            return False
+        return True
+
+    async def jump(fault: Fault) -> bool:
+        world.clock.jump(fault.scaled(-3600, 3600))
+        return True
+
+    async def compact(_: Fault) -> bool:
+        world.storage.compact(world.storage.version)
+        return True
+
+    async def kill(fault: Fault) -> bool:
+        process = world.processes[int(fault.amount * len(world.processes))]
+        process.crash(Fault(fault.site, fault.nth, FaultKind.CRASH_AFTER, fault.amount))
+        return True
+
+    async def pause_all(fault: Fault) -> bool:
+        for process in world.processes:
+            process.pause(fault.scaled(20, 120))
+        return True
+
+    return {
+        POD_DELETED: delete_pod,
+        CLOCK_JUMP: jump,
+        LOG_COMPACTED: compact,
+        KILLED: kill,
+        ALL_PAUSED: pause_all,
+    }
+
+
+class User:
+    """Somebody with kubectl."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._cluster = world.connect("user")
+
+    async def create(self, name: str, **spec: object) -> None:
+        await self._cluster.create(TOY_JOBS, toy_job(name, **spec))
+
+    async def delete(self, name: str) -> None:
+        await self._cluster.delete(TOY_JOBS, Key(NAMESPACE, name))
+
+    async def resize(self, name: str, replicas: int) -> None:
+        await self._cluster.patch(
+            TOY_JOBS, Key(NAMESPACE, name), merge_patch({"spec": {"replicas": replicas}})
+        )
+
+    async def until_running(self, name: str, n_pods: int) -> None:
+        await self.world.until(lambda: self._n_running(name) >= n_pods, within_s=40)
+
+    async def until_gone(self, name: str) -> None:
+        await self.world.until(lambda: job_at(self.world, name) is None, within_s=1000)
+
+    async def wait(self, *what: object, up_to_s: float = 10) -> None:
+        await self.world.clock.sleep(self.world.chance.between(0, up_to_s, "user", *what))
+
+    def _n_running(self, name: str) -> int:
+        return sum(
+            pod.metadata.name.startswith(f"{name}-") and pod.status.phase is PodPhase.RUNNING
+            for pod in pods_in(self.world)
+        )
+
+
+async def finish(world: World) -> None:
+    """Jobs of several sizes run to their end."""
+    user = User(world)
+    for index, name in enumerate(("ant", "bee", "cat")):
+        size = world.chance.integer(1, 4, "size", name)
+        await user.create(name, replicas=size, clean=index != 1)
+        await user.wait(name)
+
+
+async def restart(world: World) -> None:
+    """Pods fail; one job has more failures than it may have."""
+    user = User(world)
+    await user.create("ant", replicas=3, fails=[2, 0, 1])
+    await user.create("bee", replicas=2, fails=[0, 3], clean=False)
+    await user.wait("bee")
+    await user.create("cat", replicas=1, fails=[9], restartLimit=2)
+
+
+async def delete(world: World) -> None:
+    """Jobs are deleted as they start, as they run, and after they have ended."""
+    user = User(world)
+    await user.create("ant", replicas=2)
+    await user.create("bee", replicas=3)
+    await user.create("cat", replicas=1, clean=False)
+    await user.wait("ant", up_to_s=2)
+    await user.delete("ant")
+    await user.until_running("bee", 3)
+    await user.delete("bee")
+    await user.wait("cat", up_to_s=60)
+    await user.delete("cat")
+
+
+async def recreate(world: World) -> None:
+    """A job is deleted and another one of the same name created, twice."""
+    user = User(world)
+    await user.create("ant", replicas=3, fails=[1])
+    for round_, size in enumerate((2, 4)):
+        await user.until_running("ant", 2)
+        await user.wait("round", round_, up_to_s=5)
+        await user.delete("ant")
+        await user.until_gone("ant")
+        await user.create("ant", replicas=size, fails=[0, 1])
+
+
+async def resize(world: World) -> None:
+    """Users change their mind about the size."""
+    user = User(world)
+    await user.create("ant", replicas=2, fails=[1])
+    await user.create("bee", replicas=4)
+    await user.until_running("bee", 4)
+    await user.resize("bee", 2)
+    await user.until_running("ant", 2)
+    await user.resize("ant", 4)
+    await user.wait("again")
+    await user.resize("ant", 1)
+
+
+SCENARIOS = (
+    Scenario("finish", finish, disturbances=DISTURBANCES),
+    Scenario("restart", restart, disturbances=DISTURBANCES),
+    Scenario("delete", delete, disturbances=DISTURBANCES),
+    Scenario("recreate", recreate, disturbances=DISTURBANCES),
+    Scenario("resize", resize, disturbances=DISTURBANCES),
+)
