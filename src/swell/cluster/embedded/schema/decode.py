@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from swell.api.meta import Body
@@ -52,11 +53,13 @@ class Decoders:
         if name in WELL_KNOWN:
             return WELL_KNOWN[name]
         if name not in self._compiled:
-            # Stands in while the definition is compiled, for what refers back to it.
-            self._compiled[name] = lambda *where: self.of(name)(*where)
+            self._compiled[name] = partial(self._decode_later, name)  # for what refers back to it
             pointers = frozenset(self._pointers.get(name, ()))
             self._compiled[name] = self._compile(self._definitions[name], pointers)
         return self._compiled[name]
+
+    def _decode_later(self, name: str, value: object, path: Path, unknown: list[str]) -> object:
+        return self._compiled[name](value, path, unknown)
 
     def _compile(self, schema: Body, pointers: frozenset[str] = frozenset()) -> Decoder:
         if "$ref" in schema:

@@ -1,0 +1,326 @@
+"""Expressions from text to a tree. Knows the grammar; knows no types and no functions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+# A parenthesis, an index or a call goes one deeper; far below what would exhaust the stack.
+DEPTH_MAX = 60
+TEXT_LENGTH_MAX = 100_000
+
+
+class ExpressionError(Exception):
+    """The expression is wrong: it cannot be read, or its types do not fit."""
+
+
+class UInt(int):
+    """An unsigned number; a type of its own in expressions."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Ident:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    operand: Node
+    field: str
+    optional: bool = False  # operand.?field
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    operand: Node
+    key: Node
+    optional: bool = False  # operand[?key]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function, a method when it has a target, or an operator by its symbol."""
+
+    name: str
+    target: Node | None
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListLiteral:
+    items: tuple[tuple[Node, bool], ...]  # with whether it is optional: [?x]
+
+
+@dataclass(frozen=True, slots=True)
+class MapLiteral:
+    entries: tuple[tuple[Node, Node, bool], ...]
+
+
+Node: TypeAlias = Literal | Ident | Select | Index | Call | ListLiteral | MapLiteral
+
+
+class Token(NamedTuple):
+    kind: str  # number | text | name | symbol | end
+    text: str
+    value: object = None
+
+
+RESERVED = frozenset({
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+    "package", "namespace", "return", "var", "void", "while",
+})  # fmt: skip
+CONSTANTS = {"true": True, "false": False, "null": None}
+TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*)
+    |(?P<number>0[xX][0-9a-fA-F]+[uU]?|(\d+\.\d+|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?|\d+[uU]?)
+    |(?P<text>(?:[rR][bB]?|[bB][rR]?)?(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''
+       |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<symbol>==|!=|<=|>=|&&|\|\||[-+*/%!<>()\[\]{}.,:?])""",
+    re.VERBOSE | re.DOTALL,
+)
+ESCAPE = re.compile(
+    r"\\(?:([abfnrtv\\?\"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})"
+    r"|([0-3][0-7]{2})|(.))",
+    re.DOTALL,
+)
+SIMPLE_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+}  # fmt: skip
+
+BINARY: dict[str, int] = {
+    "||": 1, "&&": 2,
+    "<": 3, "<=": 3, ">": 3, ">=": 3, "==": 3, "!=": 3, "in": 3,
+    "+": 4, "-": 4, "*": 5, "/": 5, "%": 5,
+}  # fmt: skip
+
+
+def parse(text: str) -> Node:
+    """The tree of an expression; ExpressionError when it has none."""
+    if len(text) > TEXT_LENGTH_MAX:
+        raise ExpressionError("the expression is too long")
+    parser = _Parser(_tokens(text))
+    node = parser.expression()
+    parser.expect("end", "")
+    return node
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = TOKEN.match(text, at)
+        if match is None:
+            raise ExpressionError(f"syntax error at {text[at : at + 20]!r}")
+        at = match.end()
+        kind = match.lastgroup or ""
+        for name in ("space", "number", "text", "name", "symbol"):
+            if match.group(name) is not None:
+                kind = name
+        if kind != "space":
+            tokens.append(_token(kind, match.group()))
+    tokens.append(Token("end", ""))
+    return tokens
+
+
+def _token(kind: str, text: str) -> Token:
+    if kind == "number":
+        return Token(kind, text, _number(text))
+    if kind == "text":
+        return Token(kind, text, _text(text))
+    return Token(kind, text)
+
+
+def _number(text: str) -> object:
+    unsigned = text[-1] in "uU"
+    digits = text.rstrip("uU")
+    if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", digits):
+        whole = int(digits, 16 if digits[:2] in {"0x", "0X"} else 10)
+        if whole >= 2**64 or (whole > 2**63 and not unsigned):
+            raise ExpressionError(f"{text} is no 64-bit number")
+        return UInt(whole) if unsigned else whole
+    return float(digits)
+
+
+def _text(text: str) -> object:
+    prefix = text[: re.search("[\"']", text).start()].lower()  # type: ignore[union-attr]
+    body = text[len(prefix) :]
+    quote = 3 if body[:3] in {'"""', "'''"} else 1
+    body = body[quote:-quote]
+    if "b" in prefix:
+        raw = body if "r" in prefix else ESCAPE.sub(_byte_escape, body)
+        return raw.encode("utf-8", "surrogateescape") if "r" in prefix else _to_bytes(raw)
+    return body if "r" in prefix else ESCAPE.sub(_text_escape, body)
+
+
+def _text_escape(match: re.Match[str]) -> str:
+    simple, hexa, short, long, octal, wrong = match.groups()
+    if wrong is not None:
+        raise ExpressionError(f"unknown escape {match.group()!r}")
+    if simple is not None:
+        return SIMPLE_ESCAPES.get(simple, simple)
+    code = int(octal, 8) if octal else int(hexa or short or long, 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise ExpressionError(f"{match.group()!r} is no character")
+    return chr(code)
+
+
+def _byte_escape(match: re.Match[str]) -> str:
+    code = _text_escape(match)
+    # Escaped bytes travel as surrogates, so that they differ from characters above 127.
+    is_byte = match.group(2) is not None or match.group(5) is not None
+    return chr(0xDC00 + ord(code)) if is_byte and ord(code) > 127 else code
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+class _Parser:
+    """Precedence climbing over the tokens."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.at = 0
+        self.depth = 0
+
+    def peek(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def accept(self, symbol: str) -> bool:
+        token = self.peek()
+        if token.kind in {"symbol", "name"} and token.text == symbol:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, kind: str, text: str) -> Token:
+        token = self.take()
+        if token.kind != kind or (text and token.text != text):
+            wanted = text or kind
+            raise ExpressionError(f"syntax error: {wanted!r} is wanted, not {token.text!r}")
+        return token
+
+    def expression(self) -> Node:
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            raise ExpressionError("the expression is nested too deeply")
+        node = self.binary(1)
+        if self.accept("?"):
+            yes = self.binary(1)
+            self.expect("symbol", ":")
+            node = Call("?:", None, (node, yes, self.expression()))
+        self.depth -= 1
+        return node
+
+    def binary(self, level: int) -> Node:
+        left = self.unary()
+        while True:
+            token = self.peek()
+            power = BINARY.get(token.text, 0) if token.kind in {"symbol", "name"} else 0
+            if power < level:
+                return left
+            self.at += 1
+            left = Call(token.text, None, (left, self.binary(power + 1)))
+
+    def unary(self) -> Node:
+        operators: list[str] = []
+        while self.peek().kind == "symbol" and self.peek().text in {"!", "-"}:
+            operators.append(self.take().text)
+        if operators and operators[-1] == "-" and self.peek().kind == "number":
+            number = self.peek().value
+            if isinstance(number, (int, float)) and not isinstance(number, UInt):
+                self.tokens[self.at] = Token("number", "-", -number)
+                operators.pop()
+        node = self.member(self.primary())
+        for operator in reversed(operators):
+            node = Call("!" if operator == "!" else "neg", None, (node,))
+        return node
+
+    def member(self, node: Node) -> Node:
+        while True:
+            if self.accept("."):
+                optional = self.accept("?")
+                name = self.expect("name", "").text
+                if not optional and self.accept("("):
+                    node = Call(name, node, self.arguments(")"))
+                else:
+                    node = Select(node, name, optional)
+            elif self.peek().kind == "symbol" and self.accept("["):
+                optional = self.accept("?")
+                node = Index(node, self.expression(), optional)
+                self.expect("symbol", "]")
+            else:
+                return node
+
+    def arguments(self, end: str) -> tuple[Node, ...]:
+        args: list[Node] = []
+        while not self.accept(end):
+            if args:
+                self.expect("symbol", ",")
+            args.append(self.expression())
+        return tuple(args)
+
+    def primary(self) -> Node:
+        token = self.take()
+        if token.kind in {"number", "text"}:
+            return Literal(token.value)
+        if token.kind == "name":
+            return self.name(token.text)
+        if token.kind == "symbol" and token.text == "(":
+            node = self.expression()
+            self.expect("symbol", ")")
+            return node
+        if token.kind == "symbol" and token.text == "[":
+            return self.list_literal()
+        if token.kind == "symbol" and token.text == "{":
+            return self.map_literal()
+        if token.kind == "symbol" and token.text == ".":
+            return Ident(self.expect("name", "").text)
+        raise ExpressionError(f"syntax error at {token.text or 'the end'!r}")
+
+    def name(self, text: str) -> Node:
+        if text in CONSTANTS:
+            return Literal(CONSTANTS[text])
+        if text in RESERVED or text == "in":
+            raise ExpressionError(f"{text!r} is a reserved word")
+        if self.accept("("):
+            return Call(text, None, self.arguments(")"))
+        return Ident(text)
+
+    def list_literal(self) -> Node:
+        items: list[tuple[Node, bool]] = []
+        while not self.accept("]"):
+            if items:
+                self.expect("symbol", ",")
+                if self.accept("]"):
+                    break
+            optional = self.accept("?")
+            items.append((self.expression(), optional))
+        return ListLiteral(tuple(items))
+
+    def map_literal(self) -> Node:
+        entries: list[tuple[Node, Node, bool]] = []
+        while not self.accept("}"):
+            if entries:
+                self.expect("symbol", ",")
+                if self.accept("}"):
+                    break
+            optional = self.accept("?")
+            key = self.expression()
+            self.expect("symbol", ":")
+            entries.append((key, self.expression(), optional))
+        return MapLiteral(tuple(entries))

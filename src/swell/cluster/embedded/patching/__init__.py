@@ -1,0 +1,1 @@
+"""The three kinds of patches: from a body and a patch to the body that is then checked as usual."""

@@ -1,0 +1,75 @@
+"""A patch applied to an object's body: which kinds there are, and JSON merge patches (RFC 7386)."""
+
+from __future__ import annotations
+
+from swell.api.meta import Body, Status
+from swell.cluster.embedded.faults import bad_request
+from swell.cluster.embedded.patching.jsonpatch import JsonPatchError, apply_operations
+from swell.cluster.embedded.patching.strategic import (
+    MergeSchema,
+    StrategicMergeError,
+    strategic_merge,
+)
+from swell.cluster.embedded.registry import Kind
+from swell.runtime.cluster import Patch, PatchKind
+from swell.runtime.errors import ClusterError, error_for
+
+OPERATIONS_MAX = 10_000
+
+
+def apply_patch(kind: Kind, body: Body, patch: Patch) -> Body:
+    """The patched body; the one given may be changed. ClusterError when the patch is no good."""
+    match patch.kind:
+        case PatchKind.JSON:
+            return _json_patch(body, patch.body)
+        case PatchKind.MERGE:
+            if not isinstance(patch.body, dict):
+                raise bad_request("a merge patch must be an object")
+            return merge(body, patch.body)
+        case PatchKind.STRATEGIC:
+            return _strategic(kind, body, patch.body)
+
+
+def merge(body: Body, patch: Body) -> Body:
+    """RFC 7386: null removes, objects are merged, everything else replaces."""
+    merged = dict(body)
+    for field, value in patch.items():
+        if value is None:
+            merged.pop(field, None)
+        elif isinstance(value, dict):
+            held = merged.get(field)
+            merged[field] = merge(held if isinstance(held, dict) else {}, value)
+        else:
+            merged[field] = value
+    return merged
+
+
+def _json_patch(body: Body, operations: object) -> Body:
+    if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
+        raise bad_request("a JSON patch must be a list of operations")
+    if len(operations) > OPERATIONS_MAX:
+        told = f"at most {OPERATIONS_MAX} operations are allowed in a JSON patch"
+        raise _refused(413, "RequestEntityTooLarge", told)
+    try:
+        patched = apply_operations(body, operations)
+    except JsonPatchError as error:
+        raise _refused(422, "Invalid", f"the server rejected our request: {error}") from error
+    if not isinstance(patched, dict):
+        raise _refused(422, "Invalid", "the patched object is no object")
+    return patched
+
+
+def _strategic(kind: Kind, body: Body, patch: object) -> Body:
+    if not isinstance(kind.merge_schema, MergeSchema):
+        told = "strategic merge patches are for built-in kinds only"
+        raise _refused(415, "UnsupportedMediaType", told)
+    if not isinstance(patch, dict):
+        raise bad_request("a strategic merge patch must be an object")
+    try:
+        return strategic_merge(body, patch, kind.merge_schema)
+    except StrategicMergeError as error:
+        raise bad_request(str(error)) from error
+
+
+def _refused(code: int, reason: str, message: str) -> ClusterError:
+    return error_for(Status(status="Failure", code=code, reason=reason, message=message))

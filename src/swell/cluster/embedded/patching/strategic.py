@@ -1,0 +1,187 @@
+"""Strategic merge patches: merge patches that know which lists are merged, and by which key.
+
+What is known comes from the schema (`x-kubernetes-patch-strategy`, `-merge-key`); directives in the
+patch (`$patch`, `$retainKeys`, `$setElementOrder/...`, `$deleteFromPrimitiveList/...`) go beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from swell.api.meta import Body
+
+DIRECTIVE = "$patch"
+RETAIN_KEYS = "$retainKeys"
+ELEMENT_ORDER = "$setElementOrder/"
+DELETE_PRIMITIVES = "$deleteFromPrimitiveList/"
+
+
+class StrategicMergeError(Exception):
+    """The patch makes no sense for this object."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSchema:
+    """A schema among the definitions it may refer to, as far as merging asks."""
+
+    schema: Body
+    definitions: Mapping[str, Body] = field(repr=False)
+
+    def field(self, name: str) -> MergeSchema:
+        schema = self._resolved()
+        part = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
+        return MergeSchema(part if isinstance(part, dict) else {}, self.definitions)
+
+    @property
+    def items(self) -> MergeSchema:
+        return MergeSchema(self._resolved().get("items", {}), self.definitions)
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        return tuple(self.schema.get("x-kubernetes-patch-strategy", "").split(","))
+
+    @property
+    def merge_key(self) -> str:
+        return str(self.schema.get("x-kubernetes-patch-merge-key", ""))
+
+    def _resolved(self) -> Body:
+        reference = self.schema.get("$ref")
+        return self.definitions[reference] if reference else self.schema
+
+
+def strategic_merge(original: Body, patch: Body, schema: MergeSchema) -> Body:
+    """The patched object; neither argument is changed."""
+    directive = patch.get(DIRECTIVE)
+    if directive == "replace":
+        return dict(_clean(patch))
+    if directive == "delete":
+        return {}
+    if directive not in {None, "merge"}:
+        raise StrategicMergeError(f"unknown patch directive {directive!r}")
+    merged = _retained(original, patch)
+    for name, value in patch.items():
+        if name in {DIRECTIVE, RETAIN_KEYS} or name.startswith(ELEMENT_ORDER):
+            continue
+        if name.startswith(DELETE_PRIMITIVES):
+            _delete_primitives(merged, name.removeprefix(DELETE_PRIMITIVES), value)
+        elif value is None:
+            merged.pop(name, None)
+        else:
+            order = patch.get(ELEMENT_ORDER + name)
+            merged[name] = _merged_value(merged.get(name), value, schema.field(name), order)
+    _reorder_untouched(merged, patch, schema)
+    return merged
+
+
+def _retained(original: Body, patch: Body) -> Body:
+    kept = patch.get(RETAIN_KEYS)
+    if kept is None:
+        return dict(original)
+    if not isinstance(kept, list):
+        raise StrategicMergeError(f"{RETAIN_KEYS} must be a list")
+    return {name: value for name, value in original.items() if name in kept}
+
+
+def _merged_value(held: Any, value: Any, schema: MergeSchema, order: Any) -> Any:
+    if isinstance(held, dict) and isinstance(value, dict) and "replace" not in schema.strategies:
+        return strategic_merge(held, value, schema)
+    mergeable = held is None or isinstance(held, list)
+    if mergeable and isinstance(value, list) and "merge" in schema.strategies:
+        return _merged_list(held or [], value, schema, order)
+    return _clean(value)
+
+
+def _clean(value: Any) -> Any:
+    """What is new is taken as it is, without directives and nulls."""
+    if isinstance(value, dict):
+        return {
+            name: _clean(item)
+            for name, item in value.items()
+            if item is not None and not name.startswith("$")
+        }
+    if isinstance(value, list):
+        return [
+            _clean(item)
+            for item in value
+            if not (isinstance(item, dict) and item.get(DIRECTIVE) in {"replace", "delete"})
+        ]
+    return value
+
+
+def _delete_primitives(merged: Body, name: str, values: Any) -> None:
+    if not isinstance(values, list):
+        raise StrategicMergeError(f"{DELETE_PRIMITIVES}{name} must be a list")
+    if isinstance(merged.get(name), list):
+        merged[name] = [item for item in merged[name] if item not in values]
+
+
+# --- lists -------------------------------------------------------------------------------------
+
+
+def _merged_list(held: list[Any], patch: list[Any], schema: MergeSchema, order: Any) -> list[Any]:
+    if not any(isinstance(item, dict) for item in (*held, *patch)):
+        touched = list(dict.fromkeys(patch))
+        return _ordered(held, touched, order, key="")
+    key = schema.merge_key
+    plain = [item for item in patch if not _is_directive(item)]
+    directives = [item for item in patch if _is_directive(item)]
+    if any(item[DIRECTIVE] == "replace" for item in directives):
+        return [_clean(item) for item in plain]
+    gone = [_key_of(item, key) for item in directives if item[DIRECTIVE] == "delete"]
+    base = [item for item in held if _key_of(item, key) not in gone]
+    by_key = {_key_of(item, key): item for item in base}
+    touched = []
+    for item in plain:
+        previous = by_key.get(_key_of(item, key))
+        merged = _clean(item) if previous is None else strategic_merge(previous, item, schema.items)
+        touched.append(merged)
+    return _ordered(base, touched, order, key)
+
+
+def _is_directive(item: Any) -> bool:
+    return isinstance(item, dict) and item.get(DIRECTIVE) in {"replace", "delete"}
+
+
+def _key_of(item: Any, key: str) -> Any:
+    if not key:
+        return item
+    if not isinstance(item, dict) or item.get(key) is None:
+        raise StrategicMergeError(f"a list element does not have its merge key {key!r}")
+    value = item[key]
+    if isinstance(value, (dict, list)):
+        raise StrategicMergeError(f"the merge key {key!r} is no plain value")
+    return value
+
+
+def _ordered(held: list[Any], touched: list[Any], order: Any, key: str) -> list[Any]:
+    """Patched elements in the patch's order, the others where they were in relation to them."""
+    if order is not None and not isinstance(order, list):
+        raise StrategicMergeError(f"{ELEMENT_ORDER} must be a list")
+    positions = {_key_of(item, key): at for at, item in enumerate(held)}
+    touched_keys = {_key_of(item, key) for item in touched}
+    wanted = [_key_of(item, key) for item in order or ()]
+    named = touched_keys | set(wanted)
+    left = [item for item in held if _key_of(item, key) not in named]
+    right = [*touched, *(i for i in held if _key_of(i, key) in named - touched_keys)]
+    if wanted:
+        ranks = {name: at for at, name in enumerate(wanted)}
+        right.sort(key=lambda item: ranks.get(_key_of(item, key), len(ranks)))
+    merged: list[Any] = []
+    while left and right:
+        one, other = positions[_key_of(left[0], key)], positions.get(_key_of(right[0], key))
+        merged.append(left.pop(0) if other is not None and one < other else right.pop(0))
+    return merged + left + right
+
+
+def _reorder_untouched(merged: Body, patch: Body, schema: MergeSchema) -> None:
+    """An order may come alone, for a list the patch does not change otherwise."""
+    for name, order in patch.items():
+        field_name = name.removeprefix(ELEMENT_ORDER)
+        if name == field_name or field_name in patch:
+            continue
+        held = merged.get(field_name)
+        part = schema.field(field_name)
+        if isinstance(held, list) and "merge" in part.strategies:
+            merged[field_name] = _ordered(held, [], order, part.merge_key)
