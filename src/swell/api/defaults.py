@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from swell.api.aitrainingjob import AITrainingJob, ReplicaSpec
-from swell.api.crds.definitions import DEFINITIONS
 from swell.api.meta import Body
+from swell.api.schemas.definitions import DEFINITIONS
 from swell.api.schemas.model import Schema
 from swell.api.trainingjob import RoleSpec, TrainingJob
 

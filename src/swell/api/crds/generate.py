@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from swell.api.crds.definitions import Column, Definition
 from swell.api.meta import Body
+from swell.api.schemas.definitions import Column, Definition
 from swell.api.schemas.model import INT32_MAX, Schema, Type
 from swell.api.schemas.shared import QUANTITY_FORMAT
 

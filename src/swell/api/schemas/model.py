@@ -6,7 +6,7 @@ Validation walks it, CRDs are generated from it. Holds no knowledge of any kind.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 INT32_MAX = 2**31 - 1
@@ -62,7 +62,8 @@ class Schema:
     size_min: int | None = None  # characters, items or properties, as the type has it
     size_max: int | None = None
     format: str = ""
-    is_open: bool = False  # unknown fields are kept
+    is_open: bool = False  # the server keeps unknown fields
+    tells_unknown: bool = False  # validation reports them all the same
     map_keys: tuple[str, ...] = ()  # what identifies an item of a list
     rules: tuple[Rule, ...] = ()
 
@@ -72,6 +73,7 @@ def table(
     *,
     required: tuple[str, ...] = (),
     is_open: bool = False,
+    tells_unknown: bool = False,
     rules: tuple[Rule, ...] = (),
     description: str = "",
 ) -> Schema:
@@ -81,6 +83,7 @@ def table(
         properties=properties,
         required=required,
         is_open=is_open,
+        tells_unknown=tells_unknown,
         rules=rules,
         description=description,
     )
@@ -175,7 +178,3 @@ def moment(description: str = "") -> Schema:
 def open_object(description: str = "") -> Schema:
     """An object that goes elsewhere unread."""
     return Schema(type=Type.OBJECT, is_open=True, description=description)
-
-
-def described(schema: Schema, description: str) -> Schema:
-    return replace(schema, description=description)

@@ -1,4 +1,6 @@
-"""The schema of PodGroup: takes what is valid for Volcano, and keeps what it does not know."""
+"""The schema of PodGroup: takes what is valid for Volcano, and keeps what it does not know.
+
+A newer Volcano may have more fields, so servers keep them; validation asks whether one was meant."""
 
 from __future__ import annotations
 
@@ -31,6 +33,7 @@ _TOPOLOGY = table(
         "highestTierName": text("The same by name."),
     },
     is_open=True,
+    tells_unknown=True,
 )
 
 _SUB_GROUP = table(
@@ -43,6 +46,7 @@ _SUB_GROUP = table(
         "networkTopology": _TOPOLOGY,
     },
     is_open=True,
+    tells_unknown=True,
 )
 
 
@@ -60,6 +64,7 @@ def pod_group() -> Schema:
             "preemptable": boolean(),
         },
         is_open=True,
+        tells_unknown=True,
     )
     condition = table(
         {
@@ -71,6 +76,7 @@ def pod_group() -> Schema:
             "transitionID": text(),
         },
         is_open=True,
+        tells_unknown=True,
     )
     status = table(
         {
@@ -81,6 +87,7 @@ def pod_group() -> Schema:
             "failed": count,
         },
         is_open=True,
+        tells_unknown=True,
     )
     return table(
         {

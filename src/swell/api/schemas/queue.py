@@ -1,4 +1,6 @@
-"""The schema of Queue: takes what is valid for Volcano, and keeps what it does not know."""
+"""The schema of Queue: takes what is valid for Volcano, and keeps what it does not know.
+
+A newer Volcano may have more fields, so servers keep them; validation asks whether one was meant."""
 
 from __future__ import annotations
 
@@ -29,6 +31,7 @@ _NODE_GROUPS = table(
         "preferredDuringSchedulingIgnoredDuringExecution": listing(text(), size_max=1024),
     },
     is_open=True,
+    tells_unknown=True,
 )
 
 
@@ -39,7 +42,7 @@ def queue() -> Schema:
             "weight": integer("The queue's share against its siblings.", minimum=1, default=1),
             "capability": RESOURCES,
             "deserved": RESOURCES,
-            "guarantee": table({"resource": RESOURCES}, is_open=True),
+            "guarantee": table({"resource": RESOURCES}, is_open=True, tells_unknown=True),
             "reclaimable": boolean("Whether others may take back what is lent; true if not given."),
             "parent": text("The queue above this one; root if not given."),
             "priority": integer(
@@ -49,11 +52,13 @@ def queue() -> Schema:
             "affinity": table(
                 {"nodeGroupAffinity": _NODE_GROUPS, "nodeGroupAntiAffinity": _NODE_GROUPS},
                 is_open=True,
+                tells_unknown=True,
             ),
             "extendClusters": listing(open_object(), size_max=1024),
             "dequeueStrategy": choice(DequeueStrategy),
         },
         is_open=True,
+        tells_unknown=True,
     )
     status = table(
         {
@@ -67,6 +72,7 @@ def queue() -> Schema:
             "allocated": RESOURCES,
         },
         is_open=True,
+        tells_unknown=True,
     )
     return table(
         {

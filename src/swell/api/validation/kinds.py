@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from swell.api.crds.definitions import DEFINITIONS, Definition
 from swell.api.kinds import SCHEDULING
+from swell.api.schemas.definitions import DEFINITIONS, Definition
 from swell.api.schemas.model import Schema, open_object
 from swell.api.validation.access import at
 from swell.api.validation.aitrainingjob import job_problems

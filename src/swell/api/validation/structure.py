@@ -100,7 +100,7 @@ def _object_problems(
             yield FieldProblem(steps, message, "put it in quotes")
             continue
         expected = schema.properties.get(key, schema.values)
-        if expected is None and not schema.is_open:
+        if expected is None and (schema.tells_unknown or not schema.is_open):
             hint = fields_hint(key, schema.properties)
             yield FieldProblem((*steps, key), "unknown field", hint)
         elif expected is not None and part is not None:

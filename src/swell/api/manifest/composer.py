@@ -1,0 +1,188 @@
+"""Builds JSON values from the events of a YAML parser, noting the line of every field.
+
+Bounded in depth and in what aliases may blow a document up to; repeated keys, unknown tags and
+broken aliases are told with their line. Never builds anything but plain JSON values.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import yaml
+
+from swell.api.manifest.scalars import Scalar, plain_scalar
+from swell.api.validation.problems import Steps, show
+
+DEPTH_MAX = 100
+ALIASED_NODES_MAX = 1_000_000
+
+Value = Scalar | list["Value"] | dict[str, "Value"]
+
+_TAG_PREFIX = "tag:yaml.org,2002:"
+_PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class ManifestSyntaxError(ValueError):
+    """The text cannot be read, with the line and what to do."""
+
+    def __init__(self, line: int, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.line = line
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class Composed:
+    """One document: its value, the lines of its fields, and keys that stand there twice."""
+
+    value: Value = None
+    lines: dict[Steps, int] = field(default_factory=dict)
+    repeated: list[Steps] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    value: Value
+    n_nodes: int
+
+
+def compose(text: str) -> Iterator[Composed]:
+    """The documents of a YAML text; ManifestSyntaxError where it cannot be read."""
+    events = yaml.parse(text, Loader=_PARSER)
+    try:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                yield _Composer(events).document()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        hint = "remove it, or escape it in a text in double quotes"
+        raise ManifestSyntaxError(line, f"unreadable character: {error.reason}", hint) from error
+
+
+class _Composer:
+    """Follows the events of one document."""
+
+    def __init__(self, events: Iterator[yaml.Event]) -> None:
+        self._events = events
+        self._done = Composed()
+        self._anchors: dict[str, _Anchored] = {}
+        self._n_nodes = 0
+        self._n_aliased = 0
+
+    def document(self) -> Composed:
+        self._done.value = self._node(next(self._events), ())
+        return self._done
+
+    def _node(self, event: yaml.Event, steps: Steps) -> Value:
+        line = _line(event)
+        self._done.lines.setdefault(steps, line)
+        if len(steps) > DEPTH_MAX:
+            message = f"is nested more than {DEPTH_MAX} deep"
+            raise ManifestSyntaxError(line, message, "no manifest needs that")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        n_before = self._n_nodes
+        self._n_nodes += 1
+        value = self._fresh(event, steps)
+        if isinstance(event, yaml.NodeEvent) and event.anchor:
+            self._anchors[event.anchor] = _Anchored(value, self._n_nodes - n_before)
+        return value
+
+    def _fresh(self, event: yaml.Event, steps: Steps) -> Value:
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(steps)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(steps)
+        return _scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+
+    def _mapping(self, steps: Steps) -> dict[str, Value]:
+        mapping: dict[str, Value] = {}
+        merged: list[Value] = []
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = _key_text(event)
+            here = (*steps, key)
+            is_merge = key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
+            if key in mapping:
+                self._done.repeated.append(here)
+            self._done.lines[here] = _line(event)
+            value = self._node(next(self._events), here)
+            if is_merge:
+                merged.append(value)
+            else:
+                mapping[key] = value
+        for value in merged:
+            _merge(mapping, value)
+        return mapping
+
+    def _sequence(self, steps: Steps) -> list[Value]:
+        items: list[Value] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._node(event, (*steps, len(items))))
+        return items
+
+    def _alias(self, event: yaml.AliasEvent) -> Value:
+        line = _line(event)
+        anchored = self._anchors.get(event.anchor or "")
+        if anchored is None:
+            message = f"alias *{event.anchor} refers to nothing before it"
+            raise ManifestSyntaxError(line, message, f"put &{event.anchor} before what is meant")
+        self._n_nodes += anchored.n_nodes
+        self._n_aliased += anchored.n_nodes
+        if self._n_aliased > ALIASED_NODES_MAX:
+            raise ManifestSyntaxError(line, "aliases make the document too large", "write less")
+        return copy.deepcopy(anchored.value)
+
+
+def _merge(mapping: dict[str, Value], value: Value) -> None:
+    """YAML's `<<`: fields of another object, or of several, that are not there themselves."""
+    for source in value if isinstance(value, list) else [value]:
+        if isinstance(source, dict):
+            for name, part in source.items():
+                mapping.setdefault(name, part)
+
+
+def _scalar(event: yaml.ScalarEvent) -> Scalar:
+    text: str = event.value
+    tag = (event.tag or "").removeprefix(_TAG_PREFIX)
+    if tag == "str" or (not tag and not event.implicit[0]) or tag == "!":
+        return text
+    value = plain_scalar(text)
+    kinds: dict[str, tuple[type, ...]] = {
+        "": (object,),
+        "int": (int,),
+        "float": (float, int),
+        "bool": (bool,),
+        "null": (type(None),),
+    }
+    if tag not in kinds or not isinstance(value, kinds[tag]):
+        line = _line(event)
+        raise ManifestSyntaxError(line, f"{show(text)} cannot be a {show(tag)}", "remove the tag")
+    return value
+
+
+def _key_text(event: yaml.Event) -> str:
+    if not isinstance(event, yaml.ScalarEvent):
+        raise ManifestSyntaxError(_line(event), "a key must be a text", "write name: value")
+    value = _scalar(event)
+    if value is None:
+        raise ManifestSyntaxError(_line(event), "a key is missing", "write name: value")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return event.value if isinstance(value, float) else str(value)
+
+
+def _line(event: yaml.Event) -> int:
+    mark = event.start_mark
+    return 1 if mark is None else mark.line + 1
+
+
+def _syntax_error(error: yaml.MarkedYAMLError) -> ManifestSyntaxError:
+    mark = error.problem_mark or error.context_mark
+    parts = [part for part in (error.context, error.problem) if part]
+    line = 1 if mark is None else mark.line + 1
+    return ManifestSyntaxError(line, ": ".join(parts), "check indentation, quotes and colons here")

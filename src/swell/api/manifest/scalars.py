@@ -1,0 +1,53 @@
+"""What an unquoted word in YAML stands for, as kubectl reads it.
+
+That is YAML 1.1 in its booleans and octal numbers, but without numbers to base 60; dates stay text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, bool | float | None] = {
+    **dict.fromkeys(
+        ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
+    ),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE"), False),
+    **dict.fromkeys(("off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+_INTEGER = re.compile(
+    r"([-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO]?(?P<octal>[0-7]+)"
+    r"|(?P<decimal>0|[1-9][0-9]*))"
+)
+_BASES = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INTEGER_SIZE_MAX = 70  # of 64 bits written in binary, with sign and prefix
+
+
+def plain_scalar(text: str) -> Scalar:
+    """The value of a word without quotes."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if not text or text[0] not in "+-.0123456789":
+        return text
+    plain = text.replace("_", "")
+    integer = _integer(plain)
+    if integer is not None:
+        return integer
+    number = float(plain) if _FLOAT.fullmatch(plain) else math.inf
+    return number if math.isfinite(number) else text
+
+
+def _integer(text: str) -> int | None:
+    match = _INTEGER.fullmatch(text) if len(text) <= _INTEGER_SIZE_MAX else None
+    if match is None or match.lastgroup is None:
+        return None
+    magnitude = int(match[match.lastgroup], _BASES[match.lastgroup])
+    value = -magnitude if match[1] == "-" else magnitude
+    return value if -(2**63) <= value < 2**64 else None
