@@ -1,0 +1,1 @@
+"""The job controllers. `lifecycle` decides, purely; the modules beside it act."""

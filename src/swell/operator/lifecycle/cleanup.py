@@ -1,0 +1,108 @@
+"""What goes when pods, roles or the whole job go, and when it is certain to be gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from swell.api.aitrainingjob import Ending
+from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
+from swell.api.meta import ObjectMeta
+from swell.api.pod import Pod
+from swell.operator import labels
+from swell.operator.lifecycle import nodes
+from swell.operator.lifecycle.endings import is_deleted_at_end
+from swell.operator.lifecycle.world import Replica, World
+from swell.runtime.plan import Action, DeleteObject, Plan, Step, Together, patch_object
+
+
+def delete_pods(replicas: Iterable[Replica], world: World, now: float) -> list[Action]:
+    """Delete gracefully, once. Only where the processes certainly ended is a record dropped."""
+    actions: list[Action] = []
+    for one in replicas:
+        meta = one.pod.metadata
+        if nodes.is_fenced(one, world, now):
+            actions.append(DeleteObject(PODS, meta.key, meta.uid, grace_s=0))
+        elif not one.is_leaving:
+            actions.append(DeleteObject(PODS, meta.key, meta.uid))
+    return actions
+
+
+def fence_deadline(replicas: Iterable[Replica], world: World, now: float) -> float | None:
+    """When a leaving pod's node will count as fenced: the time to look again."""
+    times = [nodes.fenced_at(one, world, now) for one in replicas if one.is_leaving]
+    return min((at for at in times if at is not None and at > now), default=None)
+
+
+def delete_services(world: World, names: frozenset[str]) -> list[Action]:
+    """Delete the services of these pods, unless that is under way."""
+    return [
+        DeleteObject(SERVICES, service.metadata.key, service.metadata.uid)
+        for service in world.services
+        if service.metadata.name in names and service.metadata.deletion_timestamp is None
+    ]
+
+
+def delete_shared(world: World) -> list[Action]:
+    """Delete what the job has one of: a finished job must not ask for room."""
+    actions: list[Action] = []
+    if world.group is not None and world.group.metadata.deletion_timestamp is None:
+        meta = world.group.metadata
+        actions.append(DeleteObject(POD_GROUPS, meta.key, meta.uid))
+    if world.members is not None and world.members.metadata.deletion_timestamp is None:
+        meta = world.members.metadata
+        actions.append(DeleteObject(CONFIG_MAPS, meta.key, meta.uid))
+    return actions
+
+
+def end_actions(world: World, ending: Ending, now: float) -> list[Action]:
+    """What is to be deleted now because the job ends so."""
+    policy = world.job.spec.clean_pod_policy
+    doomed = [one for one in world.replicas if is_deleted_at_end(one, ending, policy)]
+    kept = {one.name for one in world.replicas if not is_deleted_at_end(one, ending, policy)}
+    names = frozenset(service.metadata.name for service in world.services) - kept
+    return [
+        *delete_pods(doomed, world, now),
+        *delete_services(world, names),
+        *delete_shared(world),
+    ]
+
+
+def is_cleaned(world: World, ending: Ending) -> bool:
+    """Whether everything that goes with an ending has gone."""
+    policy = world.job.spec.clean_pod_policy
+    kept = {one.name for one in world.replicas if not is_deleted_at_end(one, ending, policy)}
+    pods_gone = len(kept) == len(world.replicas)
+    services_gone = all(service.metadata.name in kept for service in world.services)
+    return pods_gone and services_gone and world.group is None and world.members is None
+
+
+def plan_deletion(world: World, now: float) -> Plan:
+    """The job object is being deleted: everything it owns goes first, then the finalizer."""
+    meta = world.job.metadata
+    if labels.FINALIZER not in meta.finalizers:
+        return Plan()
+    owned = [_as_replica(pod) for pod in world.pods]
+    names = frozenset(service.metadata.name for service in world.services)
+    actions = [
+        *delete_pods(owned, world, now),
+        *delete_services(world, names),
+        *delete_shared(world),
+    ]
+    if actions or owned or names or world.group or world.members:
+        return Plan(together(actions), wake_at=fence_deadline(owned, world, now))
+    return Plan((_without_finalizer(meta),))
+
+
+def together(actions: list[Action]) -> tuple[Step, ...]:
+    return (Together(tuple(actions)),) if actions else ()
+
+
+def _as_replica(pod: Pod) -> Replica:
+    """Any pod of the job, whether its labels make sense or not: its end depends on neither."""
+    return Replica(pod, "", 0, 0)
+
+
+def _without_finalizer(meta: ObjectMeta) -> Action:
+    rest = [name for name in meta.finalizers if name != labels.FINALIZER]
+    body = {"metadata": {"finalizers": rest}}
+    return patch_object(AI_TRAINING_JOBS, meta.key, meta.uid, body, version=meta.resource_version)

@@ -1,0 +1,74 @@
+"""The PodGroup of a job: how many pods must start together, and what they ask for.
+
+It follows the spec, never the target: growing must not raise the bar for a running job.
+"""
+
+from __future__ import annotations
+
+from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.meta import Body
+from swell.api.pod import PodPhase
+from swell.api.quantity import ZERO, Quantity
+from swell.api.requests import template_requests
+from swell.operator import labels
+from swell.operator.lifecycle.causes import Cause
+from swell.operator.lifecycle.world import World, current
+
+
+def group_spec(world: World, status: AITrainingJobStatus, final: tuple[Cause, ...]) -> Body:
+    """What the group should say. Pods that are finished for good no longer need room."""
+    done = {(cause.role, cause.index) for cause in final} | {
+        (one.role, one.index) for one in current(world, status) if one.phase is PodPhase.SUCCEEDED
+    }
+    minimum: dict[str, int] = {}
+    total: dict[str, Quantity] = {}
+    for role, spec in world.roles.items():
+        n_done = sum(name == role for name, _ in done)
+        minimum[role] = max(spec.gang_minimum - n_done, 0)
+        for name, amount in template_requests(spec.template).items():
+            total[name] = total.get(name, ZERO) + amount * minimum[role]
+    made: Body = {
+        "minMember": sum(minimum.values()),
+        "minTaskMember": minimum,
+        "queue": world.job.spec.queue or "default",
+        "minResources": {name: str(amount) for name, amount in sorted(total.items())},
+    }
+    if world.job.spec.priority and world.priority_class_found:
+        made["priorityClassName"] = world.job.spec.priority
+    return made
+
+
+def group_body(world: World, spec: Body, owner: Body) -> Body:
+    meta = world.job.metadata
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": {
+                **meta.labels,
+                labels.GROUP_NAME: labels.GROUP_VALUE,
+                labels.TRAINING_JOB_NAME: meta.name,
+                labels.JOB_NAME: meta.name,
+            },
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
+    }
+
+
+def group_change(world: World, spec: Body) -> Body:
+    """What has to change in the group that is there; empty when nothing."""
+    held = world.group.spec if world.group else None
+    if held is None:
+        return {}
+    now: Body = {
+        "minMember": held.min_member,
+        "minTaskMember": held.min_task_member,
+        "queue": held.queue,
+        "minResources": held.min_resources or {},
+        "priorityClassName": held.priority_class_name,
+    }
+    wanted = {"priorityClassName": "", **spec}
+    return {name: value for name, value in wanted.items() if value != now[name]}

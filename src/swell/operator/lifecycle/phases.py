@@ -1,0 +1,85 @@
+"""The phases of a job: which may follow which, and which one holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Phase
+from swell.api.pod import PodPhase
+from swell.operator.lifecycle.world import Replica, World, current, is_restarting
+
+_ALIVE = frozenset(
+    {Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.RESTARTING, Phase.TERMINATING}
+)
+# From any living phase the next look may find any other: pods come, go and end meanwhile. What
+# the table rules out is a job that is born again, ends unrecorded, or changes after its end.
+TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
+    Phase.EMPTY: frozenset({Phase.PENDING, Phase.FAILED, Phase.TERMINATING}),
+    Phase.PENDING: _ALIVE,
+    Phase.CREATING: _ALIVE,
+    Phase.RUNNING: _ALIVE,
+    Phase.RESTARTING: _ALIVE,
+    Phase.TERMINATING: _ALIVE | FINAL,
+    **dict.fromkeys(FINAL, frozenset[Phase]()),
+}
+
+
+class IllegalTransitionError(Exception):
+    """A decision moved a job from one phase to another that cannot follow it."""
+
+    def __init__(self, old: Phase, new: Phase) -> None:
+        super().__init__(f"{old.value or 'no phase'} cannot become {new.value}")
+        self.old = old
+        self.new = new
+
+
+def advance(old: Phase, new: Phase) -> Phase:
+    """The new phase, if it may follow the old one."""
+    if new is old or new in TRANSITIONS[old]:
+        return new
+    raise IllegalTransitionError(old, new)
+
+
+def living_phase(world: World, status: AITrainingJobStatus) -> Phase:
+    """The phase of a job that has not ended, the first that holds."""
+    if any(is_restarting(one, status) for one in world.replicas):
+        return Phase.TERMINATING
+    if status.restart is not None:
+        return Phase.RESTARTING
+    if _enough(world, status, active(world, status)):
+        return Phase.RUNNING
+    if _enough(world, status, bound(world, status)):
+        return Phase.CREATING
+    return Phase.PENDING
+
+
+def active(world: World, status: AITrainingJobStatus) -> frozenset[tuple[str, int]]:
+    """Replicas that run, or finished without having ended their role."""
+    return frozenset(
+        (one.role, one.index) for one in current(world, status) if one.is_finished or _runs(one)
+    )
+
+
+def bound(world: World, status: AITrainingJobStatus) -> frozenset[tuple[str, int]]:
+    """Replicas that have a node."""
+    return frozenset(
+        (one.role, one.index)
+        for one in current(world, status)
+        if (one.is_bound and not one.is_leaving) or one.is_finished
+    )
+
+
+def _runs(replica: Replica) -> bool:
+    return replica.phase is PodPhase.RUNNING and not replica.is_leaving
+
+
+def _enough(
+    world: World, status: AITrainingJobStatus, replicas: frozenset[tuple[str, int]]
+) -> bool:
+    """Whether each rigid role has all its pods among these, each elastic one its minimum."""
+    for role, spec in world.roles.items():
+        target = status.target_replicas.get(role, 0)
+        n_needed = min(spec.minimum, target) if spec.is_elastic else target
+        if sum(name == role for name, _ in replicas) < n_needed:
+            return False
+    return True

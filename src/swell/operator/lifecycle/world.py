@@ -1,0 +1,151 @@
+"""What a decision about a job sees: the job, what belongs to it, and the nodes it runs on.
+
+Immutable, of one moment. Also says of each pod which replica it is and what state it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobStatus, ReplicaSpec, RestartScope
+from swell.api.configmap import ConfigMap
+from swell.api.node import Node
+from swell.api.pod import Pod, PodPhase
+from swell.api.podgroup import PodGroup
+from swell.api.service import Service
+from swell.operator import labels
+from swell.operator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A write the API server did not want; trying again before `retry_at` is of no use."""
+
+    what: str
+    reason: str
+    message: str
+    retry_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One pod of a job, read by its labels."""
+
+    pod: Pod
+    role: str
+    index: int
+    restart_count: int
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def phase(self) -> PodPhase:
+        return self.pod.status.phase
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def is_bound(self) -> bool:
+        return bool(self.pod.spec.node_name)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything about one job that a decision may look at.
+
+    `nodes` is None when nodes cannot be listed; then nothing is concluded about them.
+    """
+
+    job: AITrainingJob
+    pods: tuple[Pod, ...] = ()
+    services: tuple[Service, ...] = ()
+    group: PodGroup | None = None
+    members: ConfigMap | None = None
+    nodes: Mapping[str, Node] | None = None
+    problems: tuple[str, ...] = ()  # what validation has against the spec
+    priority_class_found: bool = False
+    gang_served: bool = True  # whether the cluster has the PodGroup kind
+    refused: Refused | None = None
+    settings: Settings = field(default_factory=Settings)
+
+    @cached_property
+    def roles(self) -> dict[str, ReplicaSpec]:
+        """By name in lower case, which is how everything but the spec writes them; sorted."""
+        specs = self.job.spec.replica_specs
+        return {role.lower(): specs[role] for role in sorted(specs, key=str.lower)}
+
+    @cached_property
+    def replicas(self) -> tuple[Replica, ...]:
+        """The pods that are replicas, by role and index."""
+        found = (_replica(pod) for pod in self.pods)
+        known = [one for one in found if one is not None and one.role in self.roles]
+        return tuple(sorted(known, key=lambda one: (one.role, one.index)))
+
+    def of_role(self, role: str) -> tuple[Replica, ...]:
+        return tuple(one for one in self.replicas if one.role == role)
+
+    def node_of(self, replica: Replica) -> Node | None:
+        return (self.nodes or {}).get(replica.pod.spec.node_name)
+
+
+def _replica(pod: Pod) -> Replica | None:
+    marks = pod.metadata.labels
+    index, count = marks.get(labels.REPLICA_INDEX, ""), marks.get(labels.RESTART_COUNT, "0")
+    if not (index.isdecimal() and count.isdecimal()):
+        return None
+    return Replica(pod, marks.get(labels.REPLICA_NAME, ""), int(index), int(count))
+
+
+def is_restarting(replica: Replica, status: AITrainingJobStatus) -> bool:
+    """Whether the recorded restart wants this pod gone."""
+    restart = status.restart
+    if restart is None or not covers(status, replica.role, replica.index):
+        return False
+    return replica.restart_count < restart.counts.get(replica.role, 0)
+
+
+def is_surplus(replica: Replica, status: AITrainingJobStatus) -> bool:
+    """Whether the role is meant to be smaller than to have this index."""
+    return replica.index >= status.target_replicas.get(replica.role, 0)
+
+
+def covers(status: AITrainingJobStatus, role: str, index: int) -> bool:
+    """Whether the recorded restart is about this replica."""
+    restart = status.restart
+    if restart is None:
+        return False
+    match restart.scope:
+        case RestartScope.ALL:
+            return True
+        case RestartScope.REPLICA:
+            return role == restart.role
+        case RestartScope.POD:
+            return role == restart.role and index in restart.indexes
+
+
+def current(world: World, status: AITrainingJobStatus) -> tuple[Replica, ...]:
+    """The pods that count: those no restart or resize has given up."""
+    return tuple(
+        one
+        for one in world.replicas
+        if not is_restarting(one, status) and not is_surplus(one, status)
+    )
+
+
+def missing(world: World, status: AITrainingJobStatus) -> Iterator[tuple[str, int]]:
+    """Replicas that should exist and have no pod at all."""
+    present = {(one.role, one.index) for one in world.replicas}
+    for role in world.roles:
+        for index in range(status.target_replicas.get(role, 0)):
+            if (role, index) not in present:
+                yield role, index
