@@ -389,6 +389,11 @@ class Cursor:
         self._position += len(commits)
         return commits
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether commits wait to be taken, settled or not."""
+        return self._position < self._held.dropped + len(self._held.log)
+
     async def wait(self) -> None:
         """Return when there may be something to take; it may also be a false alarm."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -66,6 +66,7 @@ class Watch:
         self._cursor = cursor
         self._first = first
         self._since = since
+        self._reached = since
 
     def poll(self) -> list[Event]:
         """The next events, possibly none. GoneError when the watcher fell behind the log."""
@@ -78,6 +79,8 @@ class Watch:
             commits = self._cursor.take()
         except CompactedError as error:
             raise too_old(error) from error
+        if commits:
+            self._reached = commits[-1].version
         events: list[Event] = []
         for commit in commits:
             event = self._event(commit)
@@ -94,7 +97,12 @@ class Watch:
 
     @property
     def version(self) -> int:
-        """What a bookmark may say when `poll` gave nothing: all before it has been handed out."""
+        """What a bookmark may say: everything up to it has been handed out.
+
+        A commit may have come since the last poll, in the very moment a quiet minute ended.
+        """
+        if self._cursor.is_behind:
+            return self._reached
         return max(self._since, self._core.storage.settled_version)
 
     def _event(self, commit: Commit) -> Event | None:
