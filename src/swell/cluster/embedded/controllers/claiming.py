@@ -1,0 +1,97 @@
+"""Which pods belong to an owner with a selector: whom to adopt, whom to let go. Pure.
+
+A pod without a controller that the selector matches is adopted; one that it no longer matches is
+let go. An owner on its way out does neither, and nobody adopts what is being deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from swell.api.codec import to_body
+from swell.api.kinds import PODS
+from swell.api.meta import Body, OwnerReference
+from swell.api.pod import LabelSelector, Pod
+from swell.api.resource import ApiObject, Resource
+from swell.cluster.embedded.controllers.pods import is_deleted
+from swell.cluster.embedded.selectors import from_label_selector
+from swell.runtime.cluster import Patch, PatchKind
+from swell.runtime.plan import PatchObject
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The pods an owner has, and the patches that settle it with the others."""
+
+    owned: tuple[Pod, ...]
+    patches: tuple[PatchObject, ...]
+
+
+def controller_reference(owner: ApiObject, resource: Resource[object]) -> OwnerReference:
+    """What a controlled object says of its controller."""
+    return OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def selects(selector: LabelSelector | None) -> Callable[[Pod], bool]:
+    """Whether a pod's labels match; no selector matches nothing."""
+    parsed = from_label_selector(to_body(selector)) if selector is not None else None
+    return lambda pod: parsed is not None and parsed.matches(pod.metadata.labels)
+
+
+def claim(
+    pods: Iterable[Pod],
+    reference: OwnerReference,
+    matches: Callable[[Pod], bool],
+    *,
+    settling: bool,
+    finalizer: str = "",
+) -> Claims:
+    """Settle who owns which of the pods; not `settling` takes things as they are.
+
+    A finalizer is put on what is adopted, and taken off what is let go.
+    """
+    owned: list[Pod] = []
+    patches: list[PatchObject] = []
+    for pod in pods:
+        controller = pod.metadata.controller
+        if controller is not None and controller.uid != reference.uid:
+            continue
+        if controller is not None:
+            if matches(pod):
+                owned.append(pod)
+            elif settling:
+                patches.append(_patch(pod, _released(reference, finalizer)))
+        elif settling and matches(pod) and not is_deleted(pod):
+            patches.append(_patch(pod, _adopted(reference, finalizer)))
+    return Claims(tuple(owned), tuple(patches))
+
+
+def finalizer_removal(pod: Pod, finalizer: str) -> PatchObject:
+    """Take a finalizer off, whatever others do to the pod at the same time."""
+    return _patch(pod, {"$deleteFromPrimitiveList/finalizers": [finalizer]})
+
+
+def _adopted(reference: OwnerReference, finalizer: str) -> Body:
+    metadata: Body = {"ownerReferences": [to_body(reference)]}
+    return {**metadata, "finalizers": [finalizer]} if finalizer else metadata
+
+
+def _released(reference: OwnerReference, finalizer: str) -> Body:
+    metadata: Body = {"ownerReferences": [{"$patch": "delete", "uid": reference.uid}]}
+    if finalizer:
+        metadata["$deleteFromPrimitiveList/finalizers"] = [finalizer]
+    return metadata
+
+
+def _patch(pod: Pod, metadata: Body) -> PatchObject:
+    """Strategic, so that it adds to or takes from lists; the UID makes sure of which pod."""
+    body = {"metadata": {"uid": pod.metadata.uid, **metadata}}
+    return PatchObject(PODS, pod.metadata.key, Patch(PatchKind.STRATEGIC, body))

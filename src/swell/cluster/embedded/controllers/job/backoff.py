@@ -1,0 +1,64 @@
+"""How long a Job waits after failures before it makes the next pod. Pure.
+
+Ten seconds after the first failure, twice as long after each further one, up to ten minutes; a
+success makes it forget the failures before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from swell.api.job import Job
+from swell.api.meta import Uid
+from swell.api.pod import Pod, PodPhase
+from swell.cluster.embedded.controllers.job.jobpods import has_failed, is_tracked
+from swell.cluster.embedded.controllers.pods import finished_at, is_deleted
+
+FIRST_S = 10.0
+MAX_S = 600.0
+# 10 s doubled six times is beyond the maximum: more failures than these change nothing.
+FAILURES_MAX = 7
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """The latest failures, by when and which pod. Pods may be deleted; the record remembers them.
+
+    Seeing a pod again changes nothing, so a pass may be repeated at will.
+    """
+
+    failures: tuple[tuple[float, Uid], ...] = ()
+    succeeded_at: float | None = None
+
+    def after_seeing(self, job: Job, pods: Sequence[Pod]) -> FailureRecord:
+        known = (self.succeeded_at,) if self.succeeded_at is not None else ()
+        successes = (finished_at(p) for p in pods if p.status.phase is PodPhase.SUCCEEDED)
+        last_success = max((*known, *successes), default=None)
+        failed = {p.metadata.uid: finished_at(p) for p in pods if _is_failure(job, p)}
+        seen = [f for f in self.failures if f[1] not in failed]
+        seen += [(moment, uid) for uid, moment in failed.items()]
+        counting = sorted(f for f in seen if last_success is None or f[0] > last_success)
+        return FailureRecord(tuple(counting[-FAILURES_MAX:]), last_success)
+
+    @property
+    def retry_at(self) -> float:
+        """When the next pod may be made; 0 when nothing speaks against making it now."""
+        return self.failures[-1][0] + delay_s(len(self.failures)) if self.failures else 0.0
+
+
+NO_FAILURES = FailureRecord()
+
+
+def delay_s(n_failures: int) -> float:
+    """The wait after so many failures in a row."""
+    if n_failures <= 0:
+        return 0.0
+    return min(MAX_S, FIRST_S * 2.0 ** min(n_failures - 1, FAILURES_MAX))
+
+
+def _is_failure(job: Job, pod: Pod) -> bool:
+    """Whether it failed, other than by being given up: then it lost its finalizer before."""
+    if is_tracked(pod):
+        return has_failed(job, pod)
+    return pod.status.phase is PodPhase.FAILED and not is_deleted(pod)

@@ -1,0 +1,199 @@
+"""What a Job needs next: pods made or given up, finished ones counted, its end declared. Pure.
+
+Order in a plan: the status records what was found and decided, then pods are deleted, counted ones
+let go, new ones made. An end becomes final in a pass of its own, when no pod is left to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from swell.api.event import EventSeverity
+from swell.api.job import Job, JobStatus
+from swell.api.kinds import JOBS
+from swell.api.pod import Pod
+from swell.api.times import parse_time
+from swell.cluster.embedded.controllers.claiming import (
+    claim,
+    controller_reference,
+    finalizer_removal,
+    selects,
+)
+from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, FailureRecord
+from swell.cluster.embedded.controllers.job.ending import (
+    COMPLETE,
+    COMPLETIONS_REACHED,
+    FAILED,
+    Ending,
+    deadline_at,
+    find_ending,
+    is_finished,
+    reaches_completions,
+)
+from swell.cluster.embedded.controllers.job.jobpods import TRACKING, is_tracked
+from swell.cluster.embedded.controllers.job.jobstatus import (
+    SUSPENDED,
+    next_status,
+    with_ending,
+    with_suspension,
+)
+from swell.cluster.embedded.controllers.job.population import Population, plan_population
+from swell.cluster.embedded.controllers.job.tally import tally
+from swell.cluster.embedded.controllers.job.tracking import Tracking, track
+from swell.cluster.embedded.controllers.podtemplate import pod_deletion
+from swell.cluster.embedded.controllers.slowstart import slow_start
+from swell.cluster.embedded.controllers.statuspatch import status_patch
+from swell.runtime.controller import Refusal
+from swell.runtime.plan import (
+    NOTHING,
+    CreateObject,
+    EmitEvent,
+    PatchStatus,
+    Plan,
+    Step,
+    Together,
+    Write,
+)
+
+OWN_NAME = "kubernetes.io/job-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A Job, its pods and those it might adopt.
+
+    `record` remembers failures, `refusal` is the last write refused, `seed` names new pods.
+    """
+
+    job: Job
+    pods: tuple[Pod, ...]
+    record: FailureRecord = NO_FAILURES
+    refusal: Refusal | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one look at a Job brought: pods to delete and to make, its end, its status."""
+
+    population: Population
+    doomed: tuple[Pod, ...]
+    ending: Ending | None
+    tracking: Tracking
+    status: JobStatus
+
+
+def decide_job(view: JobView, now: float) -> Plan:
+    """One step of a Job towards its end."""
+    job = view.job
+    if is_finished(job) or job.spec.managed_by not in {"", OWN_NAME}:
+        return NOTHING
+    claims = claim(
+        view.pods,
+        controller_reference(job, JOBS),
+        selects(job.spec.selector),
+        settling=_is_alive(job),
+        finalizer=TRACKING,
+    )
+    if claims.patches:
+        return Plan((Together(claims.patches),), reasons=("ownership",))
+    outlook = _look(view, claims.owned, now)
+    return Plan(
+        tuple(_steps(job, outlook)),
+        wake_at=_wake_at(job, outlook),
+        reasons=(outlook.ending.reason,) if outlook.ending else (),
+    )
+
+
+def _is_alive(job: Job) -> bool:
+    return job.metadata.deletion_timestamp is None
+
+
+def _look(view: JobView, pods: Sequence[Pod], now: float) -> Outlook:
+    job = view.job
+    counted = tally(job, pods)
+    population = Population()
+    doomed = counted.active
+    ending = find_ending(job, pods, counted, now)
+    if ending is None:
+        if _is_alive(job):
+            population = plan_population(job, counted, view.record, view.seed, now)
+            population = _without_refused(population, view.refusal, now)
+        doomed = population.doomed
+        n_active = len(counted.active) - len(doomed) + len(population.creates)
+        if reaches_completions(job, counted, n_active):
+            ending = COMPLETIONS_REACHED
+    given_up = {pod.metadata.uid for pod in population.doomed}
+    kept = [pod for pod in pods if pod.metadata.uid not in given_up]
+    tracking = track(job, kept, counted, ending)
+    status = next_status(job, counted, doomed, tracking, now)
+    if ending is not None:
+        status = with_ending(status, ending, tracking, now)
+    elif _is_alive(job):
+        status = with_suspension(job, status, now)
+    return Outlook(population, doomed, ending, tracking, status)
+
+
+def _without_refused(population: Population, refusal: Refusal | None, now: float) -> Population:
+    """No creates while the server would refuse them again."""
+    if refusal is None or not isinstance(refusal.action, CreateObject):
+        return population
+    if not population.creates or now >= refusal.retry_at:
+        return population
+    return Population(retry_at=refusal.retry_at)
+
+
+def _steps(job: Job, outlook: Outlook) -> list[Step]:
+    steps: list[Step] = []
+    patch = status_patch(job.status, outlook.status)
+    if patch:
+        metadata = job.metadata
+        steps.append(PatchStatus(JOBS, metadata.key, metadata.resource_version, patch))
+    given_up = [pod for pod in outlook.population.doomed if is_tracked(pod)]
+    # Who is given up does not count as failed, so it is let go before it is deleted.
+    steps += _together([finalizer_removal(pod, TRACKING) for pod in given_up])
+    steps += _together([pod_deletion(pod) for pod in outlook.doomed])
+    steps += _together([finalizer_removal(pod, TRACKING) for pod in outlook.tracking.released])
+    steps += slow_start(outlook.population.creates)
+    return [*steps, *_events(job, outlook)]
+
+
+def _together(writes: Sequence[Write]) -> list[Step]:
+    return [Together(tuple(writes))] if writes else []
+
+
+def _wake_at(job: Job, outlook: Outlook) -> float | None:
+    """When pods may be made that had to wait, or when the Job will have run too long."""
+    started = outlook.status.start_time
+    deadline = deadline_at(job, parse_time(started) if started else None)
+    moments = (outlook.population.retry_at, None if outlook.ending else deadline)
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _events(job: Job, outlook: Outlook) -> list[EmitEvent]:
+    told = [("SuccessfulDelete", f"Deleted pod: {p.metadata.name}") for p in outlook.doomed]
+    told += [
+        ("SuccessfulCreate", f"Created pod: {create.key.name}")
+        for create in outlook.population.creates
+    ]
+    for condition in outlook.status.conditions:
+        if condition in job.status.conditions:
+            continue
+        if condition.type == SUSPENDED:
+            reason = "Suspended" if condition.status == "True" else "Resumed"
+            told.append((reason, condition.message))
+        elif condition.type == COMPLETE:
+            told.append(("Completed", "Job completed"))
+        elif condition.type == FAILED:
+            warning = (condition.reason, condition.message)
+            return [*_normal(job, told), _event(job, EventSeverity.WARNING, *warning)]
+    return _normal(job, told)
+
+
+def _normal(job: Job, told: Sequence[tuple[str, str]]) -> list[EmitEvent]:
+    return [_event(job, EventSeverity.NORMAL, reason, message) for reason, message in told]
+
+
+def _event(job: Job, severity: EventSeverity, reason: str, message: str) -> EmitEvent:
+    return EmitEvent(JOBS, job.metadata.key, job.metadata.uid, severity, reason, message)

@@ -1,0 +1,168 @@
+"""Whether a Job has come to its end, and which. Pure.
+
+An end once recorded stands, whatever happens to pods afterwards. Among several ends failures come
+before success, as Kubernetes orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from swell.api.job import Job, SuccessPolicy
+from swell.api.meta import Condition
+from swell.api.pod import Pod, PodPhase
+from swell.api.times import parse_time
+from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, judge
+from swell.cluster.embedded.controllers.job.indexes import Indexes
+from swell.cluster.embedded.controllers.job.jobpods import has_failed
+from swell.cluster.embedded.controllers.job.tally import Tally
+
+SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
+FAILURE_TARGET = "FailureTarget"
+COMPLETE = "Complete"
+FAILED = "Failed"
+BACKOFF_LIMIT_DEFAULT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An end decided upon. It is recorded before pods are touched, and final when all are gone."""
+
+    is_success: bool
+    reason: str
+    message: str
+
+    @property
+    def interim(self) -> str:
+        return SUCCESS_CRITERIA_MET if self.is_success else FAILURE_TARGET
+
+    @property
+    def final(self) -> str:
+        return COMPLETE if self.is_success else FAILED
+
+
+COMPLETIONS_REACHED = Ending(
+    True, "CompletionsReached", "Reached expected number of succeeded pods"
+)
+_BACKOFF_LIMIT = Ending(
+    False, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+)
+_DEADLINE = Ending(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+_MAX_FAILED_INDEXES = Ending(
+    False,
+    "MaxFailedIndexesExceeded",
+    "Job has exceeded the specified maximal number of failed indexes",
+)
+_FAILED_INDEXES = Ending(False, "FailedIndexes", "Job has failed indexes")
+
+
+def is_finished(job: Job) -> bool:
+    return any(is_true(job.status.conditions, type_) for type_ in (COMPLETE, FAILED))
+
+
+def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+    return any(c.type == type_ and c.status == "True" for c in conditions)
+
+
+def find_ending(job: Job, pods: Sequence[Pod], counted: Tally, now: float) -> Ending | None:
+    """The end a Job has reached, other than by its completions."""
+    return (
+        _recorded(job)
+        or _failed_by_policy(job, pods)
+        or _failed_by_limits(job, pods, counted, now)
+        or _failed_by_indexes(job, counted)
+        or _succeeded_by_policy(job, counted)
+    )
+
+
+def reaches_completions(job: Job, counted: Tally, n_active: int) -> bool:
+    """Whether all that was asked for has succeeded, and nothing runs any more."""
+    if n_active:
+        return False
+    if job.spec.completions is None:
+        return counted.n_succeeded > 0
+    return counted.n_succeeded >= job.spec.completions
+
+
+def deadline_at(job: Job, started_at: float | None) -> float | None:
+    """When a Job that runs since then will have run too long."""
+    limit_s = job.spec.active_deadline_seconds
+    if limit_s is None or started_at is None or job.spec.suspend:
+        return None
+    return started_at + limit_s
+
+
+def _recorded(job: Job) -> Ending | None:
+    for type_, is_success in ((SUCCESS_CRITERIA_MET, True), (FAILURE_TARGET, False)):
+        for condition in job.status.conditions:
+            if condition.type == type_ and condition.status == "True":
+                return Ending(is_success, condition.reason, condition.message)
+    return None
+
+
+def _failed_by_policy(job: Job, pods: Iterable[Pod]) -> Ending | None:
+    policy = job.spec.pod_failure_policy
+    for pod in pods if policy is not None else ():
+        judgement = judge(policy, pod)
+        if judgement.action is FailureAction.FAIL_JOB and has_failed(job, pod):
+            return Ending(False, "PodFailurePolicy", judgement.message)
+    return None
+
+
+def _failed_by_limits(job: Job, pods: Iterable[Pod], counted: Tally, now: float) -> Ending | None:
+    limit = job.spec.backoff_limit
+    limit = BACKOFF_LIMIT_DEFAULT if limit is None else limit
+    if counted.n_failed > limit or _restarted_too_often(job, pods, limit):
+        return _BACKOFF_LIMIT
+    started = job.status.start_time
+    deadline = deadline_at(job, parse_time(started) if started else None)
+    return _DEADLINE if deadline is not None and deadline <= now else None
+
+
+def _restarted_too_often(job: Job, pods: Iterable[Pod], limit: int) -> bool:
+    """Pods that restart in place fail without ever being failed pods: their restarts count."""
+    if (job.spec.template.get("spec") or {}).get("restartPolicy") != "OnFailure":
+        return False
+    n_restarts = sum(
+        status.restart_count
+        for pod in pods
+        if pod.status.phase in {PodPhase.RUNNING, PodPhase.PENDING}
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    )
+    return n_restarts >= max(limit, 1)
+
+
+def _failed_by_indexes(job: Job, counted: Tally) -> Ending | None:
+    failed, succeeded = counted.failed_indexes, counted.succeeded_indexes
+    if not failed or succeeded is None:
+        return None
+    allowed = job.spec.max_failed_indexes
+    if allowed is not None and len(failed) > allowed:
+        return _MAX_FAILED_INDEXES
+    if len(failed) + len(succeeded) >= (job.spec.completions or 0):
+        return _FAILED_INDEXES
+    return None
+
+
+def _succeeded_by_policy(job: Job, counted: Tally) -> Ending | None:
+    succeeded, policy = counted.succeeded_indexes, job.spec.success_policy
+    if not succeeded or policy is None:
+        return None
+    matched = _matched_rule(policy, succeeded, job.spec.completions or 0)
+    if matched is None:
+        return None
+    return Ending(True, "SuccessPolicy", f"Matched rules at index {matched}")
+
+
+def _matched_rule(policy: SuccessPolicy, succeeded: Indexes, completions: int) -> int | None:
+    for number, rule in enumerate(policy.rules):
+        if rule.succeeded_indexes is None:
+            n_found, n_all = len(succeeded), None
+        else:
+            required = Indexes.parse(rule.succeeded_indexes, completions)
+            n_found, n_all = required.overlap(succeeded), len(required) or None
+        enough = rule.succeeded_count
+        if n_found == n_all or (enough is not None and n_found >= enough):
+            return number
+    return None

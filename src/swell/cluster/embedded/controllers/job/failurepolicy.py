@@ -1,0 +1,80 @@
+"""What a Job's podFailurePolicy says of one failed pod. Pure.
+
+The first rule that matches decides; a failure that none matches is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from swell.api.job import ExitCodesRequirement, PodFailurePolicy, PodFailureRule
+from swell.api.pod import ContainerStatus, Pod
+
+
+class FailureAction(Enum):
+    IGNORE = "Ignore"
+    COUNT = "Count"
+    FAIL_INDEX = "FailIndex"
+    FAIL_JOB = "FailJob"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a failure means; `message` says why, where it is the Job's end."""
+
+    action: FailureAction
+    message: str = ""
+
+    @property
+    def is_counted(self) -> bool:
+        return self.action is not FailureAction.IGNORE
+
+
+_ACTIONS = {action.value: action for action in FailureAction}
+COUNTED = Judgement(FailureAction.COUNT)
+
+
+def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
+    """The judgement on a failed pod."""
+    for number, rule in enumerate(policy.rules if policy else ()):
+        cause = _cause(rule, pod)
+        action = _ACTIONS.get(rule.action)
+        if cause and action is not None:
+            return Judgement(action, f"{cause} matching {rule.action} rule at index {number}")
+    return COUNTED
+
+
+def _cause(rule: PodFailureRule, pod: Pod) -> str:
+    """What about the pod makes a rule apply; empty when it does not."""
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if rule.on_exit_codes is not None:
+        container = _exited(pod.status.container_statuses, rule.on_exit_codes) or _exited(
+            pod.status.init_container_statuses, rule.on_exit_codes
+        )
+        if container is None or container.state.terminated is None:
+            return ""
+        code = container.state.terminated.exit_code
+        return f"Container {container.name} for pod {name} failed with exit code {code}"
+    patterns = {(pattern.type, pattern.status) for pattern in rule.on_pod_conditions}
+    for condition in pod.status.conditions:
+        if (condition.type, condition.status) in patterns:
+            return f"Pod {name} has condition {condition.type}"
+    return ""
+
+
+def _exited(
+    statuses: Iterable[ContainerStatus], requirement: ExitCodesRequirement
+) -> ContainerStatus | None:
+    """The first container that ended with an exit code as required; success never is one."""
+    for status in statuses:
+        if requirement.container_name not in {None, status.name}:
+            continue
+        ended = status.state.terminated
+        if ended is None or ended.exit_code == 0:
+            continue
+        listed = ended.exit_code in requirement.values
+        if requirement.operator == ("In" if listed else "NotIn"):
+            return status
+    return None

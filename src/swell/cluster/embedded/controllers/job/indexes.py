@@ -1,0 +1,89 @@
+"""Sets of completion indexes as a Job's status writes them: `0-3,5,7`. Pure.
+
+Kept as intervals: a Job with a million completions has few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """Disjoint intervals in rising order, with a gap between any two."""
+
+    intervals: tuple[Interval, ...] = ()
+
+    @classmethod
+    def of(cls, indexes: Iterable[int]) -> Indexes:
+        return cls(_merged(Interval(index, index) for index in sorted(indexes)))
+
+    @classmethod
+    def parse(cls, text: str, below: int) -> Indexes:
+        """The indexes a text names, as far as they are below a limit; what is no number is left."""
+        found: list[Interval] = []
+        for part in text.split(",") if text else ():
+            first, dash, last = part.partition("-")
+            if not first.isdigit() or (dash and not last.isdigit()):
+                continue
+            interval = Interval(int(first), min(int(last) if dash else int(first), below - 1))
+            if interval.first <= interval.last:
+                found.append(interval)
+        return cls(_merged(sorted(found)))
+
+    def __or__(self, other: Indexes) -> Indexes:
+        return Indexes(_merged(sorted(self.intervals + other.intervals)))
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self.intervals)
+
+    def __contains__(self, index: int) -> bool:
+        return any(first <= index <= last for first, last in self.intervals)
+
+    def overlap(self, other: Indexes) -> int:
+        """How many indexes both have."""
+        return sum(
+            max(0, min(mine.last, theirs.last) - max(mine.first, theirs.first) + 1)
+            for mine in self.intervals
+            for theirs in other.intervals
+        )
+
+    def first_missing(self, count: int, below: int) -> list[int]:
+        """The lowest indexes that are not in the set."""
+        return list(islice(self._missing(below), count))
+
+    def _missing(self, below: int) -> Iterator[int]:
+        candidate = 0
+        for first, last in self.intervals:
+            yield from range(candidate, min(first, below))
+            candidate = last + 1
+        yield from range(candidate, below)
+
+    def __str__(self) -> str:
+        return ",".join(_written(interval) for interval in self.intervals)
+
+
+def _written(interval: Interval) -> str:
+    first, last = interval
+    if first == last:
+        return str(first)
+    return f"{first}{',' if last == first + 1 else '-'}{last}"
+
+
+def _merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """Intervals in rising order of their beginnings, joined where they touch."""
+    merged: list[Interval] = []
+    for interval in intervals:
+        if merged and interval.first <= merged[-1].last + 1:
+            merged[-1] = Interval(merged[-1].first, max(merged[-1].last, interval.last))
+        else:
+            merged.append(interval)
+    return tuple(merged)

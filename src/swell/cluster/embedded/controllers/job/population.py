@@ -1,0 +1,186 @@
+"""Which pods a Job makes and which it gives up. Pure.
+
+Never both in one pass: pods are given up first. After failures new ones wait their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from swell.api.job import Job
+from swell.api.kinds import JOBS
+from swell.api.meta import Body
+from swell.api.pod import Pod
+from swell.cluster.embedded.controllers.claiming import controller_reference
+from swell.cluster.embedded.controllers.job.backoff import FailureRecord, delay_s
+from swell.cluster.embedded.controllers.job.failurepolicy import judge
+from swell.cluster.embedded.controllers.job.indexes import Indexes
+from swell.cluster.embedded.controllers.job.jobpods import (
+    COMPLETION_INDEX,
+    FAILURE_COUNT,
+    IGNORED_FAILURE_COUNT,
+    TRACKING,
+    completion_index,
+    failure_count,
+    ignored_failure_count,
+    indexes_of,
+    is_indexed,
+    replaces_only_failed,
+)
+from swell.cluster.embedded.controllers.job.tally import Tally, n_attempts_before
+from swell.cluster.embedded.controllers.pods import finished_at
+from swell.cluster.embedded.controllers.podtemplate import (
+    PREFIX_LENGTH_MAX,
+    name_with_suffix,
+    pod_from_template,
+)
+from swell.cluster.embedded.controllers.ranking import dispensable_first
+from swell.cluster.embedded.controllers.slowstart import BURST_MAX
+from swell.runtime.plan import CreateObject
+
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Pods to give up, pods to make, and when others may be made that had to wait."""
+
+    doomed: tuple[Pod, ...] = ()
+    creates: tuple[CreateObject, ...] = ()
+    retry_at: float | None = None
+
+
+def plan_population(
+    job: Job, counted: Tally, record: FailureRecord, seed: int, now: float
+) -> Population:
+    wanted = _n_wanted(job, counted)
+    doomed = _doomed(job, counted.active, max(0, len(counted.active) - wanted))
+    if doomed:
+        return Population(doomed=tuple(doomed if job.spec.suspend else doomed[:BURST_MAX]))
+    missing = wanted - len(counted.active)
+    if replaces_only_failed(job.spec):
+        missing -= len(counted.terminating)
+    if missing <= 0:
+        return Population()
+    missing = min(missing, BURST_MAX)
+    if counted.failed_indexes is not None:
+        return _replacements(job, counted, _open_indexes(job, counted, missing), seed, now)
+    if record.retry_at > now:
+        return Population(retry_at=record.retry_at)
+    if is_indexed(job):
+        indexes = _open_indexes(job, counted, missing)
+        return Population(creates=tuple(_indexed_pod(job, i, None, seed) for i in indexes))
+    return Population(creates=tuple(_pod(job, position, seed) for position in range(missing)))
+
+
+def _n_wanted(job: Job, counted: Tally) -> int:
+    """How many pods should be at work now."""
+    if job.spec.suspend:
+        return 0
+    if job.spec.completions is None:
+        # One success is the end: whoever is still at work may finish, nobody new begins.
+        return len(counted.active) if counted.n_succeeded else job.spec.parallelism
+    return max(0, min(job.spec.completions - counted.n_succeeded, job.spec.parallelism))
+
+
+def _doomed(job: Job, active: Sequence[Pod], at_least: int) -> list[Pod]:
+    """Pods to give up: all without an index of the Job or of their own, then the cheapest."""
+    if not is_indexed(job):
+        return dispensable_first(active)[:at_least]
+    doomed: list[Pod] = []
+    holders: dict[int, list[Pod]] = {}
+    for pod in active:
+        index = completion_index(pod)
+        if index is None or index >= (job.spec.completions or 0):
+            doomed.append(pod)
+        else:
+            holders.setdefault(index, []).append(pod)
+    left: list[Pod] = []
+    for index in sorted(holders):
+        *extra, kept = dispensable_first(holders[index])
+        doomed += extra
+        left.append(kept)
+    return doomed + dispensable_first(left)[: max(0, at_least - len(doomed))]
+
+
+def _open_indexes(job: Job, counted: Tally, count: int) -> list[int]:
+    taken = (counted.succeeded_indexes or Indexes()) | indexes_of(counted.active)
+    if replaces_only_failed(job.spec):
+        taken |= indexes_of(counted.terminating)
+    if counted.failed_indexes is not None:
+        taken |= counted.failed_indexes
+    return taken.first_missing(count, job.spec.completions or 0)
+
+
+def _replacements(
+    job: Job, counted: Tally, indexes: Sequence[int], seed: int, now: float
+) -> Population:
+    """Pods for indexes that fail on their own account, each after its own wait."""
+    creates: list[CreateObject] = []
+    waiting: list[float] = []
+    for index in indexes:
+        former = counted.replaceable.get(index)
+        retry_at = _retry_at(former) if former is not None else 0.0
+        if retry_at > now:
+            waiting.append(retry_at)
+        else:
+            creates.append(_indexed_pod(job, index, former, seed))
+    return Population(creates=tuple(creates), retry_at=min(waiting, default=None))
+
+
+def _retry_at(former: Pod) -> float:
+    return finished_at(former) + delay_s(n_attempts_before(former) + 1)
+
+
+def _pod(job: Job, position: int, seed: int) -> CreateObject:
+    prefix = f"{job.metadata.name}-"
+    return _created(job, _tracked(job.spec.template), prefix, seed, position)
+
+
+def _indexed_pod(job: Job, index: int, former: Pod | None, seed: int) -> CreateObject:
+    """The pod of an index, told which one by annotation, label, host name and variable."""
+    template = _tracked(job.spec.template)
+    metadata, spec = template["metadata"], template["spec"]
+    annotations = {**(metadata.get("annotations") or {}), COMPLETION_INDEX: str(index)}
+    if job.spec.backoff_limit_per_index is not None:
+        annotations |= _failure_counts(job, former)
+    labels = {**(metadata.get("labels") or {}), COMPLETION_INDEX: str(index)}
+    spec = {**spec, "hostname": f"{job.metadata.name}-{index}"}
+    for field in ("initContainers", "containers"):
+        if spec.get(field):
+            spec[field] = [_told_index(container) for container in spec[field]]
+    template = {"metadata": {**metadata, "annotations": annotations, "labels": labels}}
+    ending = f"-{index}-"
+    prefix = job.metadata.name[: PREFIX_LENGTH_MAX - len(ending)] + ending
+    return _created(job, {**template, "spec": spec}, prefix, seed, index)
+
+
+def _tracked(template: Body) -> Body:
+    metadata = template.get("metadata") or {}
+    others = [f for f in metadata.get("finalizers") or () if f != TRACKING]
+    return {**template, "metadata": {**metadata, "finalizers": [*others, TRACKING]}}
+
+
+def _created(job: Job, template: Body, prefix: str, seed: int, position: int) -> CreateObject:
+    reference = controller_reference(job, JOBS)
+    name = name_with_suffix(prefix, seed, position)
+    return pod_from_template(template, reference, job.metadata.namespace, prefix, name)
+
+
+def _failure_counts(job: Job, former: Pod | None) -> dict[str, str]:
+    """What a pod inherits from the one it replaces."""
+    if former is None:
+        return {FAILURE_COUNT: "0"}
+    counted = judge(job.spec.pod_failure_policy, former).is_counted
+    n_ignored = ignored_failure_count(former) + (not counted)
+    counts = {FAILURE_COUNT: str(failure_count(former) + counted)}
+    return {**counts, IGNORED_FAILURE_COUNT: str(n_ignored)} if n_ignored else counts
+
+
+def _told_index(container: Body) -> Body:
+    env = container.get("env") or []
+    if any(variable.get("name") == INDEX_VARIABLE for variable in env):
+        return container
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}}
+    return {**container, "env": [*env, {"name": INDEX_VARIABLE, "valueFrom": source}]}

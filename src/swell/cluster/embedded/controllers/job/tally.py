@@ -1,0 +1,151 @@
+"""Where a Job stands, counted from its pods and its status. Pure.
+
+Every finished pod counts exactly once. Until it does it keeps the tracking finalizer; the status
+names it as uncounted while the finalizer is taken off, and when that has gone, the number grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from swell.api.job import Job, UncountedPods
+from swell.api.meta import Uid
+from swell.api.pod import Pod, PodPhase
+from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, judge
+from swell.cluster.embedded.controllers.job.indexes import Indexes
+from swell.cluster.embedded.controllers.job.jobpods import (
+    failure_count,
+    has_failed,
+    ignored_failure_count,
+    indexes_of,
+    is_indexed,
+    is_tracked,
+    valid_index,
+)
+from swell.cluster.embedded.controllers.pods import (
+    finished_at,
+    is_active,
+    is_ready,
+    is_terminating,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Pods by what they are doing, and how many have ended how, uncounted ones included.
+
+    `succeeded_indexes` and `failed_indexes` are None for Jobs that have none. `replaceable` are
+    the failed pods, one an index, whose successors inherit their count of failures: they are kept
+    until those are there.
+    """
+
+    active: tuple[Pod, ...]
+    terminating: tuple[Pod, ...]
+    n_ready: int
+    n_succeeded: int
+    n_failed: int
+    succeeded_indexes: Indexes | None
+    failed_indexes: Indexes | None
+    replaceable: Mapping[int, Pod]
+
+
+def tally(job: Job, pods: Sequence[Pod]) -> Tally:
+    uncounted = job.status.uncounted_terminated_pods or UncountedPods()
+    active = tuple(pod for pod in pods if is_active(pod))
+    succeeded = _newly_ended(
+        job, (p for p in pods if p.status.phase is PodPhase.SUCCEEDED), uncounted.succeeded
+    )
+    failed = _newly_ended(job, (p for p in pods if has_failed(job, p)), uncounted.failed)
+    n_counted_failed = sum(judge(job.spec.pod_failure_policy, pod).is_counted for pod in failed)
+    n_succeeded = job.status.succeeded + len(succeeded) + len(uncounted.succeeded)
+    done = _succeeded_indexes(job, pods) if is_indexed(job) else None
+    lost = _failed_indexes(job, pods) if _limits_each_index(job) else None
+    replaceable: Mapping[int, Pod] = {}
+    if done is not None and lost is not None:
+        replaceable = _replaceable(job, pods, done | lost | indexes_of(active))
+    return Tally(
+        active=active,
+        terminating=tuple(pod for pod in pods if is_terminating(pod)),
+        n_ready=sum(is_ready(pod) for pod in active),
+        n_succeeded=n_succeeded if done is None else len(done),
+        n_failed=job.status.failed + n_counted_failed + len(uncounted.failed),
+        succeeded_indexes=done,
+        failed_indexes=lost,
+        replaceable=replaceable,
+    )
+
+
+def _limits_each_index(job: Job) -> bool:
+    return is_indexed(job) and job.spec.backoff_limit_per_index is not None
+
+
+def _newly_ended(job: Job, ended: Iterable[Pod], uncounted: Sequence[str]) -> list[Pod]:
+    """Those that neither the numbers nor the lists of the status hold yet."""
+    return [
+        pod
+        for pod in ended
+        if is_tracked(pod)
+        and pod.metadata.uid not in uncounted
+        and (not is_indexed(job) or valid_index(job, pod) is not None)
+    ]
+
+
+def counted_indexes(job: Job) -> Indexes:
+    """The completed indexes the status holds, as far as the Job still has them."""
+    return Indexes.parse(job.status.completed_indexes, job.spec.completions or 0)
+
+
+def _succeeded_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
+    new = {
+        index
+        for pod in pods
+        if pod.status.phase is PodPhase.SUCCEEDED
+        and is_tracked(pod)
+        and (index := valid_index(job, pod)) is not None
+    }
+    return counted_indexes(job) | Indexes.of(new)
+
+
+def _failed_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
+    known = Indexes.parse(job.status.failed_indexes or "", job.spec.completions or 0)
+    new = {
+        index
+        for pod in pods
+        if is_tracked(pod)
+        and (index := valid_index(job, pod)) is not None
+        and _exhausts_index(job, pod)
+    }
+    return known | Indexes.of(new)
+
+
+def _exhausts_index(job: Job, pod: Pod) -> bool:
+    """Whether its failure was the last one its index was allowed."""
+    if not has_failed(job, pod):
+        return False
+    judgement = judge(job.spec.pod_failure_policy, pod)
+    if judgement.action is FailureAction.FAIL_INDEX:
+        return True
+    limit = job.spec.backoff_limit_per_index or 0
+    return judgement.is_counted and failure_count(pod) >= limit
+
+
+def _replaceable(job: Job, pods: Iterable[Pod], settled: Indexes) -> dict[int, Pod]:
+    """The latest failed pod of each index that is open and has no pod at work."""
+    latest: dict[int, Pod] = {}
+    for pod in pods:
+        index = valid_index(job, pod)
+        if index is None or index in settled or not is_tracked(pod) or not has_failed(job, pod):
+            continue
+        if index not in latest or _attempt(pod) >= _attempt(latest[index]):
+            latest[index] = pod
+    return latest
+
+
+def _attempt(pod: Pod) -> tuple[int, float, Uid]:
+    return n_attempts_before(pod), finished_at(pod), pod.metadata.uid
+
+
+def n_attempts_before(pod: Pod) -> int:
+    """Failures of its index before it, counted and ignored."""
+    return failure_count(pod) + ignored_failure_count(pod)

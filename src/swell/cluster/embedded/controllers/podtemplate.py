@@ -1,0 +1,52 @@
+"""Pods made from an owner's template, and their names. Pure.
+
+A name ends in characters derived from a seed: the same seed gives the same names, so a create
+whose answer was lost, or that was refused, is tried again under the same name.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from swell.api.codec import to_body
+from swell.api.kinds import PODS
+from swell.api.meta import Body, OwnerReference
+from swell.api.pod import Pod
+from swell.runtime.plan import CreateObject, DeleteObject
+
+# No vowels and nothing that looks like one: suffixes must not spell words.
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH = 5
+PREFIX_LENGTH_MAX = 63 - SUFFIX_LENGTH
+
+
+def name_with_suffix(prefix: str, seed: int, position: int) -> str:
+    """A pod's name, as an API server would have generated it from the prefix."""
+    number = int.from_bytes(blake2b(f"{seed}/{position}".encode(), digest_size=8).digest())
+    suffix = ""
+    for _ in range(SUFFIX_LENGTH):
+        number, digit = divmod(number, len(ALPHABET))
+        suffix += ALPHABET[digit]
+    return prefix[:PREFIX_LENGTH_MAX] + suffix
+
+
+def pod_from_template(
+    template: Body, reference: OwnerReference, namespace: str, prefix: str, name: str
+) -> CreateObject:
+    """The create of a pod with a template's spec, labels, annotations and finalizers."""
+    given = template.get("metadata") or {}
+    metadata: Body = {
+        "name": name,
+        "generateName": prefix,
+        "namespace": namespace,
+        "ownerReferences": [to_body(reference)],
+    }
+    for field in ("labels", "annotations", "finalizers"):
+        if given.get(field):
+            metadata[field] = given[field]
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    return CreateObject(PODS, body)
+
+
+def pod_deletion(pod: Pod) -> DeleteObject:
+    return DeleteObject(PODS, pod.metadata.key, pod.metadata.uid)
