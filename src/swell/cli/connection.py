@@ -1,0 +1,94 @@
+"""Opens the chosen cluster for a command, and says in words what went wrong with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.cli.choice import Choice, Flags, NoClusterError, Surroundings, choose
+from swell.cli.failure import CommandError
+from swell.cluster.home import is_running
+from swell.cluster.kube.access import Access, AccessError
+from swell.cluster.kube.kubeconfig import in_cluster, read_kubeconfig
+from swell.cluster.kube.oneshot import OneShot
+from swell.runtime.errors import (
+    ClusterError,
+    MalformedError,
+    OutcomeUnknownError,
+    UnauthorizedError,
+    UnreachableError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One cluster, open for a few calls."""
+
+    client: OneShot
+    access: Access
+    embedded: bool
+
+    def namespace(self, asked: str, in_manifest: str = "") -> str:
+        """The namespace meant: the flag's, else the manifest's, else the context's."""
+        return asked or in_manifest or self.access.namespace or "default"
+
+    def announce_change(self) -> None:
+        """Name the cluster that is about to be changed, unless it is the user's own machine."""
+        if not self.embedded:
+            sys.stderr.write(f"cluster: {self.access.context}\n")
+
+
+@contextmanager
+def connected(flags: Flags) -> Iterator[Connection]:
+    """The chosen cluster; whatever it refuses ends the command with a sentence."""
+    choice = _chosen(flags)
+    access = _access(choice)
+    try:
+        with OneShot(access, random.Random()) as client:  # noqa: S311
+            yield Connection(client, access, choice.embedded)
+    except UnreachableError as error:
+        raise CommandError(f"cannot reach {access.server}: {error}", _hint(choice)) from error
+    except OutcomeUnknownError as error:
+        hint = "it may have been done; look with: swell get"
+        raise CommandError(f"the answer was lost: {error}", hint) from error
+    except UnauthorizedError as error:
+        raise CommandError(f"{access.server} does not know this user", _hint(choice)) from error
+    except ClusterError as error:
+        raise CommandError(str(error)) from error
+    except MalformedError as error:
+        raise CommandError(f"not understood: {error}") from error
+
+
+def _chosen(flags: Flags) -> Choice:
+    seen = Surroundings(
+        environ=os.environ, user_home=Path.home(), is_running=is_running, is_file=Path.is_file
+    )
+    try:
+        return choose(flags, seen)
+    except NoClusterError as error:
+        raise CommandError(str(error), error.hint) from error
+
+
+def _access(choice: Choice) -> Access:
+    try:
+        found = (
+            read_kubeconfig(choice.kubeconfigs, choice.context)
+            if choice.kubeconfigs
+            else in_cluster(os.environ)
+        )
+    except AccessError as error:
+        raise CommandError(str(error)) from error
+    if found is None:
+        raise CommandError("no service account is mounted in this pod")
+    return found
+
+
+def _hint(choice: Choice) -> str:
+    if choice.embedded:
+        return "is it running? start it with: swell server"
+    return "check the kubeconfig and its context"

@@ -1,0 +1,103 @@
+"""The `swell` command: finds the subcommand, loads it and nothing else, and ends cleanly.
+
+A subcommand is one line in COMMANDS. Its module is imported only when it is asked for, so that
+`swell --help` and quick commands stay quick.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from swell.cli.failure import CommandError
+
+# Name, where it lives, and what the overview says of it. A typer.Typer is a group of commands.
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("apply", "swell.cli.apply:apply", "Create or update objects from manifests."),
+    ("get", "swell.cli.objects:get", "Show objects: jobs, or those of a kind."),
+    ("describe", "swell.cli.objects:describe", "Tell all about objects, with their events."),
+    ("delete", "swell.cli.objects:delete", "Delete objects and wait until they are gone."),
+    ("validate", "swell.cli.manifests:validate", "Check manifests, without a cluster."),
+    ("render", "swell.cli.manifests:render", "Print jobs with their defaults filled in."),
+    ("crds", "swell.cli.manifests:crds", "Print our CustomResourceDefinitions."),
+    ("plan", "swell.cli.plan:app", "Decide without a cluster: what would happen."),
+    ("server", "swell.cli.server:server", "Run the embedded API server alone."),
+    ("version", "swell.cli.version:version", "Print the versions of client and server."),
+)
+_PLACES = {name: place for name, place, _ in COMMANDS}
+_HELP = frozenset({"-h", "--help", "help"})
+USAGE = 2
+INTERRUPTED = 130
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and give its exit code."""
+    if not arguments or arguments[0] in _HELP:
+        (sys.stdout if arguments else sys.stderr).write(_overview())
+        return 0 if arguments else USAGE
+    try:
+        return _run_command(arguments)
+    except CommandError as error:
+        sys.stderr.write(f"error: {error}\n")
+        if error.hint:
+            sys.stderr.write(f"  {error.hint}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the answer has seen enough; nothing may be flushed there at exit, either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run_command(arguments: Sequence[str]) -> int:
+    name = arguments[0]
+    if name not in _PLACES:
+        near = difflib.get_close_matches(name, _PLACES, 1)
+        hint = f"did you mean: swell {near[0]}" if near else "see: swell --help"
+        raise CommandError(f"there is no command {name!r}", hint, USAGE)
+    import typer
+
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_several)
+    module, _, attribute = _PLACES[name].partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name)(found)
+    try:
+        app(list(arguments), prog_name="swell")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
+
+
+def _several() -> None:
+    """Makes typer expect the command's name, though only one is loaded."""
+
+
+def _overview() -> str:
+    width = max(len(name) for name, _, _ in COMMANDS)
+    lines = [f"  {name:<{width}}  {text}" for name, _, text in COMMANDS]
+    return "\n".join(
+        [
+            "Usage: swell COMMAND [OPTIONS]",
+            "",
+            "Elastic deep-learning jobs: on one machine, and on Kubernetes.",
+            "",
+            "Commands:",
+            *lines,
+            "",
+            "swell COMMAND --help tells more about one of them.",
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    """The console entry."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""Turns the words of a command line into a kind and names.
+
+The first word is a kind if it names one: singular, plural, short name or kind, with or without
+its group. Kinds we know are found without asking; for others the server's discovery is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from swell.api import codec
+from swell.api.kinds import AI_TRAINING_JOBS, ALL
+from swell.api.meta import Body
+from swell.api.resource import Resource
+from swell.cli.failure import CommandError
+from swell.cluster.kube.calls import raw
+from swell.cluster.kube.oneshot import OneShot
+
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a command is about: a kind, and the names of its objects (none: all of them)."""
+
+    resource: Resource[Body]
+    names: tuple[str, ...]
+
+
+def target_of(words: Sequence[str], client: OneShot) -> Target:
+    """`pods`, `pods a b`, `pod/a`, or names alone, which are jobs'."""
+    if not words:
+        return Target(AI_TRAINING_JOBS.untyped(), ())
+    first, *rest = words
+    if "/" in first:
+        return _slashed(words, client)
+    found = find_kind(first, client)
+    if found is None:
+        return Target(AI_TRAINING_JOBS.untyped(), tuple(words))
+    return Target(found, tuple(rest))
+
+
+def _slashed(words: Sequence[str], client: OneShot) -> Target:
+    """`kind/name` for every word, all of the same kind."""
+    pairs = [word.partition("/") for word in words]
+    kinds = {kind for kind, _, _ in pairs}
+    if len(kinds) > 1 or not all(name for _, _, name in pairs):
+        raise CommandError("give kind/name words of one kind only", exit_code=2)
+    found = find_kind(pairs[0][0], client)
+    if found is None:
+        raise CommandError(f"the cluster has no kind {pairs[0][0]!r}")
+    return Target(found, tuple(name for _, _, name in pairs))
+
+
+def find_kind(word: str, client: OneShot) -> Resource[Body] | None:
+    """The kind a word names, by our own list first."""
+    known = _match(word, (resource.untyped() for resource in ALL))
+    return known or _match(word, _discovered(client))
+
+
+def resource_of(api_version: str, kind: str, client: OneShot) -> Resource[Body] | None:
+    """The resource that serves objects of this apiVersion and kind."""
+
+    def serves(resource: Resource[Body]) -> bool:
+        return resource.api_version == api_version and resource.kind == kind
+
+    known = next((r for r in ALL if serves(r.untyped())), None)
+    if known is not None:
+        return known.untyped()
+    return next((r for r in _discovered(client) if serves(r)), None)
+
+
+def _match(word: str, resources: Iterable[Resource[Body]]) -> Resource[Body] | None:
+    name, _, group = word.lower().partition(".")
+    for resource in resources:
+        names = {resource.plural, resource.kind.lower(), *resource.short_names}
+        if name in names and (not group or group == resource.group):
+            return resource
+    return None
+
+
+def _discovered(client: OneShot) -> Iterator[Resource[Body]]:
+    for path in ("/api", "/apis"):
+        answer = codec.decode(client.send(raw(path, accept=_DISCOVERY)), dict)
+        for group in answer.get("items") or []:
+            name = group.get("metadata", {}).get("name", "")
+            for version in group.get("versions") or []:
+                for found in version.get("resources") or []:
+                    yield _resource(name, version["version"], found)
+
+
+def _resource(group: str, version: str, found: Body) -> Resource[Body]:
+    return Resource(
+        group,
+        version,
+        found.get("responseKind", {}).get("kind", ""),
+        found["resource"],
+        dict,
+        namespaced=found.get("scope") == "Namespaced",
+        short_names=tuple(found.get("shortNames") or ()),
+    )
