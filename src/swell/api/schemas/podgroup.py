@@ -1,6 +1,7 @@
 """The schema of PodGroup: takes what is valid for Volcano, and keeps what it does not know.
 
-A newer Volcano may have more fields, so servers keep them; validation asks whether one was meant."""
+A newer Volcano may have more fields, so servers keep them; validation tells them all the same.
+"""
 
 from __future__ import annotations
 
