@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+import msgspec
+
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
@@ -19,6 +21,7 @@ from swell.runtime.errors import (
     AlreadyExistsError,
     ClusterError,
     ConflictError,
+    InvalidError,
     NotFoundError,
     OutcomeUnknownError,
     ServerError,
@@ -172,7 +175,8 @@ class Executor:
             failure = _failure(action, _verdict(error), error)
         except UnreachableError as error:
             failure = _failure(action, Verdict.RETRY, error)
-        except (OutcomeUnknownError, TimeoutError) as error:
+        except (OutcomeUnknownError, TimeoutError, msgspec.ValidationError) as error:
+            # The last one: it was done, and the answer is no object we understand.
             failure = _failure(action, Verdict.UNKNOWN, error)
         if self._meter:
             result = failure.verdict.value if failure else "done"
@@ -266,11 +270,17 @@ def _verdict(error: ClusterError) -> Verdict:
     if isinstance(error, ServerError):
         # A server that fails after storing answers the same as one that fails before.
         return Verdict.UNKNOWN
-    if isinstance(error, ConflictError | NotFoundError):
+    if isinstance(error, ConflictError | NotFoundError) or _is_uid_mismatch(error):
         return Verdict.STALE
     if isinstance(error, TooManyRequestsError):
         return Verdict.RETRY
     return Verdict.REFUSED
+
+
+def _is_uid_mismatch(error: ClusterError) -> bool:
+    """A patch that names another UID is answered as an attempt to change it."""
+    causes = error.status.details.causes if error.status.details else ()
+    return isinstance(error, InvalidError) and any(c.field == "metadata.uid" for c in causes)
 
 
 def _failure(action: Write, verdict: Verdict, error: Exception) -> Failure:

@@ -1,17 +1,26 @@
-"""Owns a program's tasks, and decides what happens when one of them fails in a way nobody foresaw.
+"""Owns a program's tasks: starts them, ends the program when one fails, and stops them in order.
 
-The only place that catches any exception: `contain` and `contain_call` turn it into a `Bug` value
-for those who must go on with other work.
+The only place that catches any exception: a service's unforeseen failure ends the program, and
+`contain` and `contain_call` turn one into a `Bug` value for those who must go on with other work.
 """
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from traceback import format_exception
 from typing import TypeVar
 
+from swell.runtime.clock import Clock
+from swell.runtime.logs import get_logger
+
 R = TypeVar("R")
+log = get_logger(__name__)
+
+# A task that goes on this long after being cancelled is left to the end of the process.
+_CANCEL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +48,103 @@ def contain_call(call: Callable[[], R]) -> R | Bug:
         return call()
     except Exception as error:
         return Bug(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Something that runs as long as the program does.
+
+    `stop` asks it to finish what it has begun and return; without one it is cancelled.
+    """
+
+    name: str
+    run: Callable[[], Awaitable[None]]
+    stop: Callable[[], None] | None = None
+
+
+class ServiceFailedError(Exception):
+    """A service ended that should have run as long as the program."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"service {name} ended")
+        self.name = name
+
+
+class Manager:
+    """Runs services. They start in the order they were added and stop in the reverse order."""
+
+    def __init__(self, *, clock: Clock, drain_s: float = 20.0) -> None:
+        self._clock = clock
+        self._drain_s = drain_s
+        self._services: list[Service] = []
+        self._tasks: list[asyncio.Task[Bug | None]] = []
+        self._stopping = asyncio.Event()
+        self._failed: str | None = None
+
+    def add(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[None]],
+        stop: Callable[[], None] | None = None,
+    ) -> None:
+        self._services.append(Service(name, run, stop))
+
+    def stop(self) -> None:
+        """Begin an orderly shutdown. Safe to call from a signal handler, and more than once."""
+        self._stopping.set()
+
+    async def run(self, *, handle_signals: bool = False) -> None:
+        """Run every service until `stop`, a signal, or the end of one of them.
+
+        Raises ServiceFailedError in the last case, after the others have been stopped.
+        """
+        if handle_signals:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.stop)
+        try:
+            for service in self._services:
+                task = asyncio.create_task(contain(service.run()), name=service.name)
+                task.add_done_callback(self._on_end)
+                self._tasks.append(task)
+            await self._stopping.wait()
+        finally:
+            await self._shut_down()
+        if self._failed is not None:
+            raise ServiceFailedError(self._failed)
+
+    def _on_end(self, task: asyncio.Task[Bug | None]) -> None:
+        """A service is over. Unless that was asked for, so is the program."""
+        if not task.cancelled():
+            result = task.result()
+            if isinstance(result, Bug):
+                log.error("service failed", service=task.get_name(), trace=result.trace)
+        if not self._stopping.is_set():
+            self._failed = task.get_name()
+            self._stopping.set()
+
+    async def _shut_down(self) -> None:
+        """Stop services one by one, the last started first, all within the drain time."""
+        self._stopping.set()
+        deadline = self._clock.monotonic() + self._drain_s
+        for service, task in reversed(list(zip(self._services, self._tasks, strict=False))):
+            if service.stop is None:
+                task.cancel()
+            elif not task.done():
+                service.stop()
+            left_s = max(0.0, deadline - self._clock.monotonic())
+            if not await _ends_within(task, left_s):
+                log.warning("service cut short", service=service.name)
+                task.cancel()
+                if not await _ends_within(task, _CANCEL_S):
+                    log.error("service does not end", service=service.name)
+
+
+async def _ends_within(task: asyncio.Task[Bug | None], limit_s: float) -> bool:
+    """Whether a task ends in time. It is not cancelled if it does not."""
+    try:
+        async with asyncio.timeout(limit_s):
+            await asyncio.shield(asyncio.gather(task, return_exceptions=True))
+    except TimeoutError:
+        return False
+    return True

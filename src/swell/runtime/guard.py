@@ -1,0 +1,132 @@
+"""Keeps writes from being issued by a process that may no longer lead.
+
+A cluster behind a guard reads as ever; a write is refused once the guard has closed, and one that
+is still waiting when it closes is given up, its outcome unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import (
+    EVERYTHING,
+    PLAIN,
+    PLAIN_DELETION,
+    Cluster,
+    Deletion,
+    ObjectList,
+    Patch,
+    Selection,
+    WatchEvent,
+    WriteOptions,
+)
+from swell.runtime.errors import OutcomeUnknownError, UnreachableError
+
+T = TypeVar("T")
+
+
+class NotLeaderError(UnreachableError):
+    """A write was not sent, because this process is not surely the leader."""
+
+
+class LeaderGuard:
+    """Open until a moment of the monotonic clock; closed to begin with."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._deadline = float("-inf")
+
+    @property
+    def is_open(self) -> bool:
+        return self._clock.monotonic() < self._deadline
+
+    def open_until(self, deadline: float) -> None:
+        self._deadline = deadline
+
+    def close(self) -> None:
+        self._deadline = float("-inf")
+
+    async def admit(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Begin a write only while the guard is open, and wait for it no longer than that."""
+        left_s = self._deadline - self._clock.monotonic()
+        if left_s <= 0:
+            raise NotLeaderError("not the leader")
+        try:
+            async with asyncio.timeout(left_s) as limit:
+                return await write()
+        except TimeoutError:
+            if limit.expired():
+                raise OutcomeUnknownError("leadership ended while writing") from None
+            raise
+
+
+class GuardedCluster:
+    """A cluster whose writes pass a guard."""
+
+    def __init__(self, cluster: Cluster, guard: LeaderGuard) -> None:
+        self._cluster = cluster
+        self._guard = guard
+
+    async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
+        return await self._cluster.get(resource, key, resource_version=resource_version)
+
+    async def list(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> ObjectList[T]:
+        return await self._cluster.list(
+            resource,
+            selection,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+        )
+
+    def watch(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        resource_version: str,
+        timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        return self._cluster.watch(
+            resource, selection, resource_version=resource_version, timeout_s=timeout_s
+        )
+
+    async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        return await self._guard.admit(lambda: self._cluster.create(resource, body, options))
+
+    async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+        return await self._guard.admit(lambda: self._cluster.update(resource, body, options))
+
+    async def patch(
+        self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
+    ) -> T:
+        return await self._guard.admit(lambda: self._cluster.patch(resource, key, patch, options))
+
+    async def delete(
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+    ) -> T | None:
+        return await self._guard.admit(lambda: self._cluster.delete(resource, key, deletion))
+
+    async def delete_collection(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        deletion: Deletion = PLAIN_DELETION,
+    ) -> None:
+        await self._guard.admit(
+            lambda: self._cluster.delete_collection(resource, selection, deletion)
+        )

@@ -1,0 +1,109 @@
+"""Whether this process lives and is ready, as named checks; and the HTTP endpoints that say so.
+
+/livez fails when only a restart can help, /readyz when nothing should be expected of the process
+now; /healthz is the older name of /livez. /metrics is for Prometheus. Read-only, plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from swell.runtime.manager import Bug, contain_call
+from swell.runtime.metrics import CONTENT_TYPE, Metrics
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+# A check says what is wrong; the empty text means nothing is.
+Check = Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    text: str
+
+
+@dataclass(slots=True)
+class Health:
+    """Checks by name, asked in the order they were added."""
+
+    live: dict[str, Check] = field(default_factory=dict)
+    ready: dict[str, Check] = field(default_factory=dict)
+
+    def livez(self, *, verbose: bool = False) -> Answer:
+        return _answer("livez", self.live, verbose)
+
+    def readyz(self, *, verbose: bool = False) -> Answer:
+        """A process that does not live is not ready either."""
+        return _answer("readyz", {**self.live, **self.ready}, verbose)
+
+
+def _answer(name: str, checks: Mapping[str, Check], verbose: bool) -> Answer:
+    lines = []
+    failed = False
+    for check, ask in checks.items():
+        wrong = contain_call(ask)
+        if isinstance(wrong, Bug):
+            wrong = repr(wrong.error)
+        failed |= bool(wrong)
+        lines.append(f"[-]{check} failed: {wrong}" if wrong else f"[+]{check} ok")
+    lines.append(f"{name} check {'failed' if failed else 'passed'}")
+    if failed:
+        return Answer(503, "\n".join(lines) + "\n")
+    return Answer(200, "\n".join(lines) + "\n" if verbose else "ok")
+
+
+class Endpoints:
+    """Serves health and metrics over HTTP until cancelled. aiohttp is imported when it runs."""
+
+    def __init__(
+        self, health: Health, metrics: Metrics | None = None, *, host: str = "127.0.0.1", port: int
+    ) -> None:
+        self._health = health
+        self._metrics = metrics
+        self._host = host
+        self._port = port
+        # The port served, known once running: the one given, or a free one if that was 0.
+        self.port = 0
+
+    async def run(self) -> None:
+        from asyncio import get_running_loop
+
+        from aiohttp import web
+
+        app = web.Application(client_max_size=1024)
+        app.router.add_get("/livez", self._livez)
+        app.router.add_get("/healthz", self._livez)
+        app.router.add_get("/readyz", self._readyz)
+        if self._metrics:
+            app.router.add_get("/metrics", self._exposition)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self._host, self._port)
+            await site.start()
+            self.port = runner.addresses[0][1]
+            await get_running_loop().create_future()  # served until cancelled
+        finally:
+            await runner.cleanup()
+
+    async def _livez(self, request: web.Request) -> web.Response:
+        return _response(self._health.livez(verbose="verbose" in request.query))
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        return _response(self._health.readyz(verbose="verbose" in request.query))
+
+    async def _exposition(self, _: web.Request) -> web.Response:
+        from aiohttp import web
+
+        body = self._metrics.exposition() if self._metrics else b""
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+
+def _response(answer: Answer) -> web.Response:
+    from aiohttp import web
+
+    return web.Response(status=answer.status, text=answer.text)

@@ -1,0 +1,203 @@
+"""Leader election by a Lease, and the guard that keeps a former leader from writing.
+
+Nobody's clock is compared with anybody else's: a lease has expired when *this* process has seen no
+change of it for its whole duration, by its own monotonic clock. And a leader counts its time from
+the moment it sent the renewal that succeeded, so it falls silent before anyone else may start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+
+from swell.api.kinds import LEASES
+from swell.api.lease import Lease, LeaseSpec
+from swell.api.meta import Body, Key
+from swell.api.times import format_micro_time
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster
+from swell.runtime.errors import (
+    AlreadyExistsError,
+    ClusterError,
+    ConflictError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnreachableError,
+)
+from swell.runtime.guard import LeaderGuard
+from swell.runtime.logs import get_logger
+
+log = get_logger(__name__)
+
+_FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError)
+
+
+class LeadershipLostError(Exception):
+    """The lease could not be renewed in time: this process has to start afresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """A leader writes no longer than `renew_deadline_s` after its last renewal; others take over
+    after `duration_s` without one. The difference is what makes the hand-over safe."""
+
+    duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration_s > self.renew_deadline_s > self.retry_s > 0:
+            raise ValueError(f"lease times must fall: {self}")
+
+
+class LeaderElector:
+    """Leads when it can. `guard` is closed whenever this process is not surely the leader."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        key: Key,
+        identity: str,
+        *,
+        clock: Clock,
+        random: Random,
+        times: LeaseTimes = LeaseTimes(),  # noqa: B008
+    ) -> None:
+        """`identity` must be unique to this life of this process: a successor is another."""
+        self.guard = LeaderGuard(clock)
+        self._cluster = cluster
+        self._key = key
+        self._identity = identity
+        self._clock = clock
+        self._random = random
+        self._times = times
+        self._held: Lease | None = None
+        self._seen_version = ""
+        self._seen_at = 0.0
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait to become leader, then lead until `lead` returns, or the lease is lost.
+
+        Being cancelled while leading cancels `lead`, keeps the lease while that ends, and then
+        gives the lease up. Raises LeadershipLostError, after cancelling `lead`, when renewal fails.
+        """
+        await self._acquire()
+        log.info("leading", lease=str(self._key), identity=self._identity)
+        leading = asyncio.ensure_future(lead())
+        renewing = asyncio.ensure_future(self._renew_until_lost())
+        # Whichever ends first wakes us; nobody iterates over a set of tasks.
+        ended = asyncio.Event()
+        leading.add_done_callback(lambda _: ended.set())
+        renewing.add_done_callback(lambda _: ended.set())
+        try:
+            await ended.wait()
+        finally:
+            await _ended(leading)
+            await _ended(renewing)
+            self.guard.close()
+            await self._release()
+            if not leading.cancelled() and leading.exception():
+                log.error(
+                    "failed while leading", lease=str(self._key), exc_info=leading.exception()
+                )
+        if leading.cancelled():
+            raise LeadershipLostError(str(self._key))
+        leading.result()
+
+    async def _acquire(self) -> None:
+        while not await self._try_once():
+            # Jittered, so that candidates do not knock in step.
+            await self._clock.sleep(self._times.retry_s * (1 + self._random.random()))
+
+    async def _renew_until_lost(self) -> None:
+        while True:
+            await self._clock.sleep(self._times.retry_s)
+            if not await self._try_once() and not self.guard.is_open:
+                log.error("lease lost", lease=str(self._key), identity=self._identity)
+                return
+
+    async def _try_once(self) -> bool:
+        """Take or renew the lease if it is free or ours; whether that surely succeeded."""
+        sent_at = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(self._times.renew_deadline_s / 3):
+                written = await self._write()
+        except _FAILURES as error:
+            log.info("lease not written", lease=str(self._key), error=str(error))
+            self._held = None
+            return False
+        if not written:
+            return False
+        self.guard.open_until(sent_at + self._times.renew_deadline_s)
+        return True
+
+    async def _write(self) -> bool:
+        if self._held is not None:
+            self._held = await self._cluster.update(LEASES, self._body(self._held))
+            return True
+        try:
+            found = await self._cluster.get(LEASES, self._key)
+        except NotFoundError:
+            try:
+                self._held = await self._cluster.create(LEASES, self._body(None))
+            except AlreadyExistsError:
+                return False
+            return True
+        if not self._is_free(found):
+            self.guard.close()
+            return False
+        try:
+            self._held = await self._cluster.update(LEASES, self._body(found))
+        except ConflictError:
+            return False
+        return True
+
+    def _is_free(self, found: Lease) -> bool:
+        now = self._clock.monotonic()
+        if found.metadata.resource_version != self._seen_version:
+            self._seen_version, self._seen_at = found.metadata.resource_version, now
+        if found.spec.holder_identity in {"", self._identity}:
+            return True
+        duration_s = found.spec.lease_duration_seconds or self._times.duration_s
+        return now - self._seen_at > duration_s
+
+    def _body(self, former: Lease | None) -> Body:
+        now = format_micro_time(self._clock.now())
+        spec = former.spec if former else LeaseSpec()
+        is_ours = spec.holder_identity == self._identity
+        metadata = {"name": self._key.name, "namespace": self._key.namespace}
+        if former:
+            metadata["resourceVersion"] = former.metadata.resource_version
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": max(1, round(self._times.duration_s)),
+                "acquireTime": spec.acquire_time if is_ours else now,
+                "renewTime": now,
+                "leaseTransitions": spec.lease_transitions + (0 if is_ours or not former else 1),
+            },
+        }
+
+    async def _release(self) -> None:
+        """Let the next leader start at once. Nothing depends on it: leases expire."""
+        if self._held is None:
+            return
+        body = self._body(self._held)
+        body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        self._held = None
+        try:
+            async with asyncio.timeout(self._times.retry_s):
+                await self._cluster.update(LEASES, body)
+        except _FAILURES as error:
+            log.info("lease not released", lease=str(self._key), error=str(error))
+
+
+async def _ended(task: asyncio.Future[None]) -> None:
+    """Cancel a task of ours, if it is not over, and wait until it is."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

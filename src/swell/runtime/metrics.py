@@ -1,0 +1,68 @@
+"""Every metric the runtime exports, in one place, on a registry of its own.
+
+prometheus-client is imported when metrics are made: programs that export none do not pay for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """Counts passes and writes; satisfies the meters of controller and executor."""
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self.registry: CollectorRegistry = CollectorRegistry()
+        self._passes = Counter(
+            "swell_controller_passes",
+            "Looks at one key, by how they ended.",
+            ("controller", "result"),
+            registry=self.registry,
+        )
+        self._pass_seconds = Histogram(
+            "swell_controller_pass_seconds",
+            "Duration of a look at one key, its writes included.",
+            ("controller",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._queued = Gauge(
+            "swell_controller_queued_keys",
+            "Keys that wait for a worker.",
+            ("controller",),
+            registry=self.registry,
+        )
+        self._writes = Counter(
+            "swell_writes",
+            "Writes to the cluster, by what came of them.",
+            ("resource", "action", "result"),
+            registry=self.registry,
+        )
+        self._leading = Gauge("swell_leader", "1 while this process leads.", registry=self.registry)
+
+    def passed(self, controller: str, result: str, seconds: float) -> None:
+        self._passes.labels(controller, result).inc()
+        self._pass_seconds.labels(controller).observe(seconds)
+
+    def queued(self, controller: str, n_keys: int) -> None:
+        self._queued.labels(controller).set(n_keys)
+
+    def wrote(self, resource: str, verb: str, result: str) -> None:
+        self._writes.labels(resource, verb, result).inc()
+
+    def led(self, is_leader: bool) -> None:
+        self._leading.set(is_leader)
+
+    def exposition(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry)
