@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS counter (
 );
 """
 _FORMAT = 1
+LOCK_WAIT_S = 0.5
 _PUT = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)"
 _REMOVE = "DELETE FROM object WHERE collection = ? AND namespace = ? AND name = ?"
 _COUNT = "INSERT OR REPLACE INTO counter VALUES (0, ?)"
@@ -107,7 +108,9 @@ class Database:
     """The file. Everything here blocks."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(
+            path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
+        )
         # Nobody else may have the file: two servers on one store would both believe their memory.
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._connection.execute("PRAGMA journal_mode = WAL")

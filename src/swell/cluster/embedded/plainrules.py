@@ -76,7 +76,10 @@ def _check_metadata(metadata: Body) -> None:
         elif not isinstance(value, list):
             raise bad_request(f"metadata.{field} is not a list")
     for field in _TEXTS:
-        if not isinstance(metadata.get(field, ""), str):
+        value = metadata.get(field)
+        if value is None:
+            metadata.pop(field, None)
+        elif not isinstance(value, str):
             raise bad_request(f"metadata.{field} is not a string")
 
 

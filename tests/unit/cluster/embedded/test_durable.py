@@ -1,0 +1,239 @@
+"""The store on disk: what is acknowledged survives, what fails never happened."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from swell.api.kinds import PODS
+from swell.api.meta import Body, Key
+from swell.cluster.embedded.client import InProcessCluster
+from swell.cluster.embedded.durable import Database, DurableStorage, WrongFormatError
+from swell.cluster.embedded.storage import Commit
+from swell.cluster.embedded.verbs.calls import ListOptions, WatchOptions
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import GoneError, NotFoundError, ServerError
+from tests.unit.cluster.embedded.world import NOON, World, names, told
+
+KEY = Key("default", "a")
+
+
+def a_pod(name: str = "a") -> Body:
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": []}}
+
+
+class Opened:
+    """A server on a file, with a client of it."""
+
+    def __init__(self, durable: DurableStorage) -> None:
+        self.durable = durable
+        self.storage = durable.storage
+        self.world = World(durable.storage)
+        self.cluster = InProcessCluster(self.world.api, "tester")
+
+
+def on_disk(path: Path, act: Callable[[Opened], Awaitable[None]]) -> None:
+    """Open the store, do something, close it."""
+
+    async def life() -> None:
+        durable = await DurableStorage.open(path, lambda: NOON)
+        try:
+            await act(Opened(durable))
+        finally:
+            await durable.close()
+
+    asyncio.run(life())
+
+
+def break_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(database: Database, group: list[Commit]) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Database, "write", fail)
+
+
+def test_acknowledged_objects_and_version_survive(tmp_path: Path) -> None:
+    """A reopened store holds the same objects and goes on counting where it was."""
+    path = tmp_path / "store.db"
+    versions: list[int] = []
+
+    async def write(opened: Opened) -> None:
+        await opened.cluster.create(PODS, a_pod("a"))
+        await opened.cluster.create(PODS, a_pod("b"))
+        await opened.cluster.patch(PODS, KEY, merge_patch({"metadata": {"labels": {"x": "y"}}}))
+        await opened.cluster.delete(PODS, Key("default", "b"))
+        versions.append(opened.storage.version)
+
+    async def read(opened: Opened) -> None:
+        assert opened.storage.version == versions[0]
+        listed = await opened.cluster.list(PODS)
+        assert [pod.metadata.labels for pod in listed.items] == [{"x": "y"}]
+        created = await opened.cluster.create(PODS, a_pod("c"))
+        assert int(created.metadata.resource_version) == versions[0] + 1
+
+    on_disk(path, write)
+    on_disk(path, read)
+
+
+def test_watch_from_before_the_start_is_gone(tmp_path: Path) -> None:
+    """The past is not kept on disk; the version it ended with is a valid start."""
+    path = tmp_path / "store.db"
+
+    async def write(opened: Opened) -> None:
+        await opened.cluster.create(PODS, a_pod())
+
+    async def read(opened: Opened) -> None:
+        version = opened.storage.version
+        with pytest.raises(GoneError):
+            opened.world.watch("pods", WatchOptions(resource_version=str(version - 1)))
+        watch = opened.world.watch("pods", WatchOptions(resource_version=str(version)))
+        await opened.cluster.delete(PODS, KEY)
+        assert told(watch.poll()) == [("MODIFIED", "a"), ("DELETED", "a")]
+
+    on_disk(path, write)
+    on_disk(path, read)
+
+
+def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
+    """Watchers see a commit only when it is settled, and answers wait for it."""
+
+    async def act(opened: Opened) -> None:
+        await opened.world.api.settled(opened.storage.version)
+        watch = opened.world.watch("pods", WatchOptions())
+        opened.world.pod("a")
+
+        assert watch.poll() == []
+        await opened.world.api.settled(opened.storage.version)
+        assert told(watch.poll()) == [("ADDED", "a")]
+
+    on_disk(tmp_path / "store.db", act)
+
+
+def test_failed_write_is_an_error_and_never_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the disk refuses, the writer is told, and memory is what the disk holds."""
+    path = tmp_path / "store.db"
+
+    async def act(opened: Opened) -> None:
+        await opened.cluster.create(PODS, a_pod("kept"))
+        start = opened.storage.version
+        watch = opened.world.watch("pods", WatchOptions(resource_version=str(start)))
+        with monkeypatch.context() as patched:
+            break_writes(patched)
+            results = await asyncio.gather(
+                opened.cluster.create(PODS, a_pod("a")),
+                opened.cluster.delete(PODS, Key("default", "kept")),
+                opened.cluster.patch(PODS, KEY, merge_patch({"metadata": {"labels": {"x": "y"}}})),
+                return_exceptions=True,
+            )
+        assert [type(result) for result in results] == [ServerError] * 3
+        assert names(opened.world.list("pods")) == ["kept"]
+        assert watch.poll() == []
+
+        await opened.cluster.create(PODS, a_pod("after"))
+        assert told(watch.poll()) == [("ADDED", "after")]
+
+    async def read(opened: Opened) -> None:
+        assert names(opened.world.list("pods")) == ["after", "kept"]
+
+    on_disk(path, act)
+    on_disk(path, read)
+
+
+def test_refusal_based_on_a_lost_write_is_an_error_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object that is gone in memory alone is not gone: nobody is told it was not found."""
+
+    async def act(opened: Opened) -> None:
+        await opened.cluster.create(PODS, a_pod())
+        with monkeypatch.context() as patched:
+            break_writes(patched)
+            results = await asyncio.gather(
+                opened.cluster.delete(PODS, KEY),
+                opened.cluster.get(PODS, KEY),
+                return_exceptions=True,
+            )
+        assert [type(result) for result in results] == [ServerError] * 2
+        assert (await opened.cluster.get(PODS, KEY)).metadata.name == "a"
+
+    on_disk(tmp_path / "store.db", act)
+
+
+def test_hooks_see_what_is_undone_reversed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever derives something from commits can take it back."""
+
+    async def act(opened: Opened) -> None:
+        await opened.world.api.settled(opened.storage.version)
+        seen: list[Commit] = []
+        opened.storage.on_commit.append(seen.append)
+        break_writes(monkeypatch)
+        with pytest.raises(ServerError):
+            await opened.cluster.create(PODS, a_pod())
+
+        done, undone = seen
+        assert (done.undone, undone.undone) == (False, True)
+        assert (undone.before, undone.after) == (done.after, done.before)
+        with pytest.raises(NotFoundError):
+            opened.world.get("pods", "a")
+
+    on_disk(tmp_path / "store.db", act)
+
+
+def test_torn_tail_is_dropped_whole(tmp_path: Path) -> None:
+    """Whatever the last bytes of the log are cut to, the store opens and holds whole groups."""
+    path = tmp_path / "store.db"
+    copies: list[tuple[bytes, bytes]] = []
+
+    async def write(opened: Opened) -> None:
+        for name in ("a", "b", "c"):
+            await opened.cluster.create(PODS, a_pod(name))
+        wal = path.with_name(path.name + "-wal")
+        copies.append((path.read_bytes(), wal.read_bytes()))
+
+    on_disk(path, write)
+    database, wal = copies[0]
+    counts: list[int] = []
+    for n_cut in range(0, 20_000, 1_237):
+        torn = tmp_path / f"torn-{n_cut}.db"
+        torn.write_bytes(database)
+        torn.with_name(torn.name + "-wal").write_bytes(wal[: len(wal) - n_cut])
+
+        async def read(opened: Opened) -> None:
+            page = opened.world.api.list(opened.world.kind("pods"), ListOptions())
+            assert names(page) == ["a", "b", "c"][: len(page.items)]
+            counts.append(len(page.items))
+
+        on_disk(torn, read)
+
+    assert counts[0] == 3
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] < 3
+
+
+def test_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    """A store of a later version is left alone."""
+    path = tmp_path / "store.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+    with pytest.raises(WrongFormatError):
+        Database(path)
+
+
+def test_file_in_use_is_refused(tmp_path: Path) -> None:
+    """Two servers on one file would each believe their own memory."""
+    path = tmp_path / "store.db"
+
+    async def act(opened: Opened) -> None:
+        await opened.cluster.create(PODS, a_pod())
+        with pytest.raises(sqlite3.OperationalError):
+            Database(path)
+
+    on_disk(path, act)
