@@ -6,6 +6,7 @@ now; /healthz is the older name of /livez. /metrics is for Prometheus. Read-only
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -66,12 +67,11 @@ class Endpoints:
         self._metrics = metrics
         self._host = host
         self._port = port
-        # The port served, known once running: the one given, or a free one if that was 0.
+        # The port served: the one given, or a free one if that was 0; known once serving.
         self.port = 0
+        self.serving = asyncio.Event()
 
     async def run(self) -> None:
-        from asyncio import get_running_loop
-
         from aiohttp import web
 
         app = web.Application(client_max_size=1024)
@@ -86,7 +86,8 @@ class Endpoints:
             site = web.TCPSite(runner, self._host, self._port)
             await site.start()
             self.port = runner.addresses[0][1]
-            await get_running_loop().create_future()  # served until cancelled
+            self.serving.set()
+            await asyncio.get_running_loop().create_future()  # until cancelled
         finally:
             await runner.cleanup()
 
