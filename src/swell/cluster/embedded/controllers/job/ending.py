@@ -42,19 +42,15 @@ class Ending:
         return COMPLETE if self.is_success else FAILED
 
 
-COMPLETIONS_REACHED = Ending(
-    True, "CompletionsReached", "Reached expected number of succeeded pods"
-)
-_BACKOFF_LIMIT = Ending(
-    False, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-)
-_DEADLINE = Ending(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+COMPLETIONS_REACHED = Ending(True, "CompletionsReached", "as many pods succeeded as were asked for")
+_BACKOFF_LIMIT = Ending(False, "BackoffLimitExceeded", "more failures than backoffLimit allows")
+_DEADLINE = Ending(False, "DeadlineExceeded", "ran longer than activeDeadlineSeconds")
 _MAX_FAILED_INDEXES = Ending(
     False,
     "MaxFailedIndexesExceeded",
-    "Job has exceeded the specified maximal number of failed indexes",
+    "more indexes failed than maxFailedIndexes allows",
 )
-_FAILED_INDEXES = Ending(False, "FailedIndexes", "Job has failed indexes")
+_FAILED_INDEXES = Ending(False, "FailedIndexes", "every index has ended, some of them failed")
 
 
 def is_finished(job: Job) -> bool:
@@ -152,7 +148,7 @@ def _succeeded_by_policy(job: Job, counted: Tally) -> Ending | None:
     matched = _matched_rule(policy, succeeded, job.spec.completions or 0)
     if matched is None:
         return None
-    return Ending(True, "SuccessPolicy", f"Matched rules at index {matched}")
+    return Ending(True, "SuccessPolicy", f"rule {matched} of successPolicy is met")
 
 
 def _matched_rule(policy: SuccessPolicy, succeeded: Indexes, completions: int) -> int | None:

@@ -42,7 +42,7 @@ def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
         cause = _cause(rule, pod)
         action = _ACTIONS.get(rule.action)
         if cause and action is not None:
-            return Judgement(action, f"{cause} matching {rule.action} rule at index {number}")
+            return Judgement(action, f"{cause}: rule {number} says {rule.action}")
     return COUNTED
 
 
@@ -56,11 +56,11 @@ def _cause(rule: PodFailureRule, pod: Pod) -> str:
         if container is None or container.state.terminated is None:
             return ""
         code = container.state.terminated.exit_code
-        return f"Container {container.name} for pod {name} failed with exit code {code}"
+        return f"container {container.name} of pod {name} ended with exit code {code}"
     patterns = {(pattern.type, pattern.status) for pattern in rule.on_pod_conditions}
     for condition in pod.status.conditions:
         if (condition.type, condition.status) in patterns:
-            return f"Pod {name} has condition {condition.type}"
+            return f"pod {name} is marked {condition.type}"
     return ""
 
 

@@ -1,0 +1,205 @@
+"""Puts the built-in controllers together and hands them to a manager to run.
+
+Each acts under its own name, so the store's log tells who did what. They share one cache of pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from swell.api.job import Job
+from swell.api.kinds import JOBS, LEASES, NAMESPACES, NODES, PODS, REPLICA_SETS
+from swell.api.meta import Key
+from swell.api.resource import ApiObject, Resource
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.client import InProcessCluster
+from swell.cluster.embedded.controllers.contents import ContentsSight
+from swell.cluster.embedded.controllers.garbage import GarbageCollector
+from swell.cluster.embedded.controllers.heartbeats import LEASE_NAMESPACE, NodeSight
+from swell.cluster.embedded.controllers.job.decision import decide_job
+from swell.cluster.embedded.controllers.job.release import decide_release
+from swell.cluster.embedded.controllers.namespace import decide_namespace
+from swell.cluster.embedded.controllers.nodelifecycle import GRACE_S_DEFAULT, decide_node
+from swell.cluster.embedded.controllers.podowners import (
+    JobSight,
+    ReplicaSetSight,
+    by_namespace,
+    orphans_by_namespace,
+    wake_adopters,
+)
+from swell.cluster.embedded.controllers.replicaset import decide_replica_set
+from swell.runtime.cache import Index
+from swell.runtime.cluster import EVERYTHING, Selection
+from swell.runtime.controller import Controller, Work
+from swell.runtime.doubt import Children
+from swell.runtime.events import EventRecorder
+from swell.runtime.executor import Executor, Observer
+from swell.runtime.informer import Informer, by_controller_key
+from swell.runtime.manager import Manager
+from swell.runtime.queue import WorkQueue
+
+T = TypeVar("T", bound=ApiObject)
+S = TypeVar("S")
+
+READER = "controller-caches"
+# Removals come in swarms; a namespace is looked at again this long after the first of them.
+REMOVALS_S = 0.05
+_PODS_OF_SETS = by_controller_key(REPLICA_SETS.kind)
+_PODS_OF_JOBS = by_controller_key(JOBS.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator may choose. Without a garbage collector somebody else runs one."""
+
+    node_monitor_grace_s: float = GRACE_S_DEFAULT
+    garbage_collector: bool = True
+
+
+def add_controllers(
+    manager: Manager,
+    api: ApiServer,
+    random: Random,
+    settings: Settings = Settings(),  # noqa: B008
+) -> None:
+    """Have a manager run every built-in controller of an embedded cluster."""
+    _Assembly(manager, api, random).add_all(settings)
+
+
+class _Assembly:
+    """The parts the controllers share while they are put together."""
+
+    def __init__(self, manager: Manager, api: ApiServer, random: Random) -> None:
+        self._manager = manager
+        self._api = api
+        self._random = random
+        self._pods = self._informer(PODS, [orphans_by_namespace(), _PODS_OF_SETS, _PODS_OF_JOBS])
+
+    def add_all(self, settings: Settings) -> None:
+        if settings.garbage_collector:
+            self._manager.add("garbage-collector", GarbageCollector(self._api).run)
+        self._add_replica_sets()
+        self._add_jobs()
+        self._add_namespaces()
+        self._add_nodes(settings.node_monitor_grace_s)
+
+    def _add_replica_sets(self) -> None:
+        name = "replicaset-controller"
+        sets = self._informer(REPLICA_SETS, [by_namespace()])
+        sight = ReplicaSetSight(self._pods, sets, self._random)
+        controller = Controller(
+            name,
+            Work(sight.snapshot, decide_replica_set),
+            owners=sets,
+            children=[Children(self._pods, _PODS_OF_SETS.name, _same_namespace)],
+            executor=self._executor(name, [sets, self._pods], tells=True),
+            queue=self._queue(),
+            clock=self._api.clock,
+        )
+        sight.refusals = controller.refusal
+        self._pods.add_handler(wake_adopters(self._pods, sets, controller.wake))
+        self._manager.add(name, controller.run, controller.stop)
+
+    def _add_jobs(self) -> None:
+        name = "job-controller"
+        jobs = self._informer(JOBS, [by_namespace()])
+        sight = JobSight(self._pods, jobs, self._random)
+        controller = Controller(
+            name,
+            Work(sight.snapshot, decide_job),
+            owners=jobs,
+            children=[Children(self._pods, _PODS_OF_JOBS.name, _same_namespace)],
+            executor=self._executor(name, [jobs, self._pods], tells=True),
+            queue=self._queue(),
+            clock=self._api.clock,
+        )
+        sight.refusals = controller.refusal
+        self._pods.add_handler(wake_adopters(self._pods, jobs, controller.wake))
+        self._manager.add(name, controller.run, controller.stop)
+        self._add_release(jobs, sight)
+
+    def _add_release(self, jobs: Informer[Job], sight: JobSight) -> None:
+        name = "job-pod-release"
+        controller = Controller(
+            name,
+            Work(sight.tracked, decide_release),
+            owners=self._pods,
+            others=[jobs],
+            executor=self._executor("job-controller", [self._pods]),
+            queue=self._queue(),
+            clock=self._api.clock,
+        )
+        jobs.add_handler(sight.wake_pods(_PODS_OF_JOBS.name, controller.wake))
+        self._manager.add(name, controller.run, controller.stop)
+
+    def _add_namespaces(self) -> None:
+        name = "namespace-controller"
+        namespaces = self._informer(NAMESPACES)
+        sight = ContentsSight(self._api, namespaces)
+        queue = self._queue()
+        controller = Controller(
+            name,
+            Work(sight.snapshot, decide_namespace),
+            owners=namespaces,
+            executor=self._executor(name, [namespaces]),
+            queue=queue,
+            clock=self._api.clock,
+        )
+        sight.on_removal(lambda key: queue.add_after(key, REMOVALS_S))
+        self._manager.add(name, controller.run, controller.stop)
+
+    def _add_nodes(self, grace_s: float) -> None:
+        name = "node-lifecycle-controller"
+        nodes = self._informer(NODES)
+        leases = self._informer(LEASES, selection=Selection(LEASE_NAMESPACE))
+        sight = NodeSight(nodes, leases, self._api.clock, grace_s)
+        controller = Controller(
+            name,
+            Work(sight.snapshot, decide_node),
+            owners=nodes,
+            others=[leases],
+            executor=self._executor(name, [nodes]),
+            queue=self._queue(),
+            clock=self._api.clock,
+        )
+        sight.watch_leases(controller.wake)
+        self._manager.add(name, controller.run, controller.stop)
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _informer(
+        self,
+        resource: Resource[T],
+        indexes: Sequence[Index[object]] = (),
+        selection: Selection = EVERYTHING,
+    ) -> Informer[T]:
+        informer = Informer(
+            InProcessCluster(self._api, READER),
+            resource,
+            clock=self._api.clock,
+            random=self._random,
+            selection=selection,
+            indexes=indexes,
+        )
+        self._manager.add(f"{resource} cache", informer.run)
+        return informer
+
+    def _executor(
+        self, actor: str, informers: Sequence[Observer], *, tells: bool = False
+    ) -> Executor:
+        cluster = InProcessCluster(self._api, actor)
+        if not tells:
+            return Executor(cluster, informers=informers)
+        recorder = EventRecorder(cluster, actor, clock=self._api.clock, random=self._random)
+        self._manager.add(f"{actor} events", recorder.run)
+        return Executor(cluster, informers=informers, events=recorder)
+
+    def _queue(self) -> WorkQueue[Key]:
+        return WorkQueue(clock=self._api.clock, random=self._random)
+
+
+def _same_namespace(owner: Key) -> Selection:
+    return Selection(owner.namespace)
