@@ -52,7 +52,7 @@ async def go_wrong(call: Call[R], fault: Fault, network: Network, life: Life) ->
 
 
 async def _answer_stale(call: Call[R], fault: Fault, network: Network) -> R:
-    n_commits = 1 + int(fault.scaled(0, STALE_COMMITS_MAX))
+    n_commits = 1 + int(STALE_COMMITS_MAX * fault.amount**2)  # mostly the recent past
     stale = await call.stale(n_commits) if call.stale else None
     if stale is None:
         return await call.request()

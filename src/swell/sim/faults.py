@@ -62,6 +62,9 @@ class FaultyCluster:
         self._inner = inner
         self._network = network
         self._life = life
+        # Kinds this life has seen a list of. A later consistent list may be made stale: that
+        # breaks the server's promise, but who never goes back in time does not depend on it. Made
+        # stale for an empty memory, nobody could tell.
         self._listed: set[str] = set()
 
     async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
@@ -79,13 +82,13 @@ class FaultyCluster:
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList[T]:
-        may_be_stale = not continue_token and self._may_be_stale(
-            str(resource), selection, resource_version
-        )
-        return await self._carry_out(
+        kind = str(resource)
+        is_whole = not (selection.labels or selection.fields or continue_token)
+        may_be_stale = is_whole and (resource_version == "0" or kind in self._listed)
+        found = await self._carry_out(
             Call(
                 self._site("list", resource),
-                str(resource),
+                kind,
                 lambda: self._inner.list(
                     resource,
                     selection,
@@ -97,6 +100,9 @@ class FaultyCluster:
                 lambda n: self._network.past.list_back(resource, selection, n),
             )
         )
+        if is_whole:
+            self._listed.add(kind)
+        return found
 
     def watch(
         self,
@@ -149,14 +155,6 @@ class FaultyCluster:
             return self._inner.delete_collection(resource, selection, deletion)
 
         await self._call("deletecollection", resource, None, request, ON_CHANGE)
-
-    def _may_be_stale(self, kind: str, selection: Selection, version: str) -> bool:
-        """Version 0 allows any state. A consistent list of all is made stale only when it is not
-        the first: it then breaks the server's promise, which informers do not rely on, since they
-        never go back in time. With empty memory nobody could tell."""
-        is_again = kind in self._listed and not selection.labels and not selection.fields
-        self._listed.add(kind)
-        return version == "0" or is_again
 
     def _site(self, verb: str, resource: Resource[T], key: Key | None = None) -> str:
         what = f"{resource}/{resource.subresource}" if resource.subresource else str(resource)

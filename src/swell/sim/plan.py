@@ -19,7 +19,8 @@ from swell.sim.chance import Chance
 
 
 class FaultKind(StrEnum):
-    """The faults at the cluster port. Actors may add their own kinds: a kind is text."""
+    """The faults of the cluster port, and common ones of the cluster. A kind is text: subjects
+    add their own."""
 
     CONFLICT = "F1 conflict"
     SERVER_ERROR = "F2 server error"
@@ -42,10 +43,12 @@ class FaultKind(StrEnum):
     CRASH_BEFORE = "F17 crash before write"
     CRASH_AFTER = "F17 crash after write"
     CRASH_LOOP = "F18 crash loop"
+    KILLED = "F17 killed at any time"
     PAUSED = "F19 process paused"
-
-
-CRASHES = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.CRASH_LOOP)
+    COMPACTED = "F9 log compacted"
+    POD_DELETED = "F23 pod deleted"
+    CLOCK_JUMP = "F29 wall clock jump"
+    ALL_PAUSED = "F30 everything paused"
 
 
 class Fault(msgspec.Struct, frozen=True):

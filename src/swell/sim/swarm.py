@@ -1,13 +1,13 @@
 """How often each fault happens in a run: drawn per seed, so that runs differ in kind.
 
-Half of the seeds mix many faults at moderate rates and leave some out. The other half take two to
-four kinds only, often: rare bugs need particular faults to overlap, and a mixture seldom repeats
-the same pair within one run.
+Rare bugs need particular faults to overlap, which a mixture of everything seldom brings about. So
+some seeds mix many faults at moderate rates, some take two to four kinds only, but often, and some
+take kinds that are known to be dangerous together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from swell.sim.chance import Chance
 from swell.sim.plan import FaultKind
@@ -24,7 +24,7 @@ RATES_MAX: Mapping[str, float] = {
     FaultKind.SLOW: 0.10,
     FaultKind.REFUSED: 0.02,
     FaultKind.TRUNCATED: 0.06,
-    FaultKind.GONE: 0.06,
+    FaultKind.GONE: 0.08,
     FaultKind.CUT: 0.06,
     FaultKind.DELAYED: 0.15,
     FaultKind.DUPLICATED: 0.10,
@@ -38,22 +38,63 @@ RATES_MAX: Mapping[str, float] = {
     FaultKind.PAUSED: 0.03,
 }
 
-# No season of a fault is so hard that nothing gets done: calls fail less often than this in sum.
+# Answers lost while views lag and pods vanish; views that lag and fall back while names are used
+# again; crashes with lagging views; leaders that stand still.
+OVERLAPS: Sequence[Mapping[str, float]] = (
+    {
+        FaultKind.TIMEOUT_AFTER: 0.25,
+        FaultKind.DELAYED: 0.30,
+        FaultKind.OUT_OF_STEP: 0.10,
+        FaultKind.POD_DELETED: 0.15,
+    },
+    {
+        FaultKind.GONE: 0.15,
+        FaultKind.STALE_LIST: 0.70,
+        FaultKind.DELAYED: 0.15,
+        FaultKind.POD_DELETED: 0.10,
+    },
+    {
+        FaultKind.CRASH_BEFORE: 0.08,
+        FaultKind.CRASH_AFTER: 0.08,
+        FaultKind.OUT_OF_STEP: 0.10,
+        FaultKind.SKIPPED: 0.15,
+    },
+    {FaultKind.PAUSED: 0.08, FaultKind.KILLED: 0.03, FaultKind.DELAYED: 0.10},
+)
+
+# However hard the season, most calls get through.
 _TOTAL_MAX = 0.6
+# Of calls that are made seldom, and not by themselves the work.
+_OWN_SITES = frozenset({FaultKind.STALE_LIST, FaultKind.BOOKMARK_ONLY})
 
 
 def draw_rates(chance: Chance, rates_max: Mapping[str, float] = RATES_MAX) -> dict[str, float]:
     """The rates of one seed."""
-    kinds = list(rates_max)
-    if chance.uniform("swarm") < 0.5:
-        rates = {
-            kind: rates_max[kind] * chance.uniform("rate", kind)
-            for kind in kinds
-            if chance.uniform("present", kind) < 0.6
-        }
-    else:
-        n_kinds = chance.integer(2, 4, "focus")
-        kinds.sort(key=lambda kind: chance.uniform("order", kind))
-        rates = {kind: min(0.5, rates_max[kind] * 2) for kind in kinds[:n_kinds]}
-    scale = min(1.0, _TOTAL_MAX / max(sum(rates.values()), 1e-9))
-    return {kind: rate * scale for kind, rate in rates.items()}
+    mode = chance.uniform("swarm")
+    if mode < 0.4:
+        return _scaled(_mixture(chance, rates_max))
+    if mode < 0.7:
+        return _scaled(_focus(chance, rates_max))
+    overlap = chance.pick(OVERLAPS, "overlap")
+    return {kind: rate for kind, rate in overlap.items() if kind in rates_max}
+
+
+def _mixture(chance: Chance, rates_max: Mapping[str, float]) -> dict[str, float]:
+    return {
+        kind: highest * chance.uniform("rate", kind)
+        for kind, highest in rates_max.items()
+        if chance.uniform("present", kind) < 0.6
+    }
+
+
+def _focus(chance: Chance, rates_max: Mapping[str, float]) -> dict[str, float]:
+    kinds = sorted(rates_max, key=lambda kind: chance.uniform("order", kind))
+    n_kinds = chance.integer(2, 4, "focus")
+    return {kind: min(0.5, rates_max[kind] * 2) for kind in kinds[:n_kinds]}
+
+
+def _scaled(rates: dict[str, float]) -> dict[str, float]:
+    """No more faults in sum than leave room for work; those of lists and openings are apart."""
+    total = sum(rate for kind, rate in rates.items() if kind not in _OWN_SITES)
+    scale = min(1.0, _TOTAL_MAX / max(total, 1e-9))
+    return {k: rate if k in _OWN_SITES else rate * scale for k, rate in rates.items()}

@@ -174,8 +174,8 @@ class _Delivery(Generic[T]):
 def merged(events: Iterable[WatchEvent[T]]) -> list[WatchEvent[T]]:
     """The same change with the states in between left out, as a list after a cut would show it.
 
-    An object replaced by one of the same name appears as a modification, one that came and went
-    does not appear at all.
+    An object replaced by one of the same name appears as a modification. One that came and went
+    is still reported gone: its creator knew of it before the watch did.
     """
     first: dict[Key | None, EventType] = {}
     last: dict[Key | None, WatchEvent[T]] = {}
@@ -187,8 +187,6 @@ def merged(events: Iterable[WatchEvent[T]]) -> list[WatchEvent[T]]:
     result: list[WatchEvent[T]] = []
     for key, event in last.items():
         is_new = first[key] is EventType.ADDED
-        if event.type is EventType.DELETED and is_new:
-            continue
         if event.type in {EventType.ADDED, EventType.MODIFIED}:
             shown = EventType.ADDED if is_new else EventType.MODIFIED
             result.append(WatchEvent(shown, event.object, event.resource_version))

@@ -58,7 +58,7 @@ def decide(view: View, _now: float) -> Plan:
         return _clean_up(view)
     if FINALIZER not in job.metadata.finalizers:
         return _set_finalizers(job, [*job.metadata.finalizers, FINALIZER])
-    if job.status.phase in FINAL and Flaw.NOT_FINAL not in view.flaws:
+    if job.status.phase in FINAL and (view.pods or Flaw.NOT_FINAL not in view.flaws):
         return _tidy(view)
     if job.status.target != job.spec.replicas or not job.status.phase:
         return _record(view, phase=RUNNING, target=job.spec.replicas)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from swell.api.kinds import PODS
 from swell.api.meta import Key
 from swell.api.pod import Pod, PodPhase
-from swell.runtime.cluster import Deletion, merge_patch
-from swell.runtime.errors import NotFoundError
+from swell.runtime.cluster import merge_patch
+from swell.sim.actors.disturbances import RATES_MAX, common_disturbances
 from swell.sim.actors.kubelet import PodStory
-from swell.sim.actors.nemesis import Disturbance
-from swell.sim.plan import Fault, FaultKind
 from swell.sim.scenario import Scenario, Subject
 from swell.sim.world import World
 from tests.sim.toy.controller import toy_main
@@ -26,19 +21,6 @@ from tests.sim.toy.kind import (
 )
 from tests.sim.toy.rules import end_state, job_at, liveness, pods_in, safety
 
-POD_DELETED = "F23 pod deleted"
-CLOCK_JUMP = "F29 wall clock jump"
-LOG_COMPACTED = "F9 log compacted"
-KILLED = "F17 killed at any time"
-ALL_PAUSED = "F30 everything paused"
-DISTURBANCES: Mapping[str, float] = {
-    POD_DELETED: 0.10,
-    CLOCK_JUMP: 0.02,
-    LOG_COMPACTED: 0.05,
-    KILLED: 0.02,
-    ALL_PAUSED: 0.01,
-}
-
 
 def toy_subject(flaws: Flaw = Flaw.NONE) -> Subject:
     return Subject(
@@ -50,7 +32,7 @@ def toy_subject(flaws: Flaw = Flaw.NONE) -> Subject:
         end_state=end_state,
         kinds=(TOY_KIND,),
         story_of=story_of,
-        disturbances=disturbances,
+        disturbances=common_disturbances,
     )
 
 
@@ -66,47 +48,6 @@ def story_of(world: World, pod: Pod) -> PodStory:
     )
 
 
-def disturbances(world: World) -> Mapping[str, Disturbance]:
-    monkey = world.connect("monkey")
-
-    async def delete_pod(fault: Fault) -> bool:
-        pods = pods_in(world)
-        if not pods:
-            return False
-        pod = pods[int(fault.amount * len(pods))]
-        try:
-            await monkey.delete(PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid))
-        except NotFoundError:
-            return False
-        return True
-
-    async def jump(fault: Fault) -> bool:
-        world.clock.jump(fault.scaled(-3600, 3600))
-        return True
-
-    async def compact(_: Fault) -> bool:
-        world.storage.compact(world.storage.version)
-        return True
-
-    async def kill(fault: Fault) -> bool:
-        process = world.processes[int(fault.amount * len(world.processes))]
-        process.crash(Fault(fault.site, fault.nth, FaultKind.CRASH_AFTER, fault.amount))
-        return True
-
-    async def pause_all(fault: Fault) -> bool:
-        for process in world.processes:
-            process.pause(fault.scaled(20, 120))
-        return True
-
-    return {
-        POD_DELETED: delete_pod,
-        CLOCK_JUMP: jump,
-        LOG_COMPACTED: compact,
-        KILLED: kill,
-        ALL_PAUSED: pause_all,
-    }
-
-
 class User:
     """Somebody with kubectl."""
 
@@ -119,6 +60,13 @@ class User:
 
     async def delete(self, name: str) -> None:
         await self._cluster.delete(TOY_JOBS, Key(NAMESPACE, name))
+
+    async def force_delete(self, name: str) -> None:
+        """Delete without waiting for the controller: pods are left to the garbage collector."""
+        await self.delete(name)
+        if job_at(self.world, name) is not None:
+            nothing = merge_patch({"metadata": {"finalizers": None}})
+            await self._cluster.patch(TOY_JOBS, Key(NAMESPACE, name), nothing)
 
     async def resize(self, name: str, replicas: int) -> None:
         await self._cluster.patch(
@@ -174,15 +122,17 @@ async def delete(world: World) -> None:
 
 
 async def recreate(world: World) -> None:
-    """A job is deleted and another one of the same name created, twice."""
+    """A job is replaced by another one of the same name: first patiently, then by force."""
     user = User(world)
     await user.create("ant", replicas=3, fails=[1])
-    for round_, size in enumerate((2, 4)):
-        await user.until_running("ant", 2)
-        await user.wait("round", round_, up_to_s=5)
-        await user.delete("ant")
-        await user.until_gone("ant")
-        await user.create("ant", replicas=size, fails=[0, 1])
+    await user.until_running("ant", 2)
+    await user.delete("ant")
+    await user.until_gone("ant")
+    await user.create("ant", replicas=2, fails=[0, 1])
+    await user.until_running("ant", 2)
+    await user.wait("force", up_to_s=30)
+    await user.force_delete("ant")
+    await user.create("ant", replicas=4, fails=[1])
 
 
 async def resize(world: World) -> None:
@@ -199,9 +149,9 @@ async def resize(world: World) -> None:
 
 
 SCENARIOS = (
-    Scenario("finish", finish, disturbances=DISTURBANCES),
-    Scenario("restart", restart, disturbances=DISTURBANCES),
-    Scenario("delete", delete, disturbances=DISTURBANCES),
-    Scenario("recreate", recreate, disturbances=DISTURBANCES),
-    Scenario("resize", resize, disturbances=DISTURBANCES),
+    Scenario("finish", finish, disturbances=RATES_MAX),
+    Scenario("restart", restart, disturbances=RATES_MAX),
+    Scenario("delete", delete, disturbances=RATES_MAX),
+    Scenario("recreate", recreate, disturbances=RATES_MAX),
+    Scenario("resize", resize, disturbances=RATES_MAX),
 )
