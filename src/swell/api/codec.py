@@ -42,4 +42,5 @@ def convert(body: object, type_: type[T]) -> T:
 
 def to_body(value: object) -> dict[str, Any]:
     """Plain JSON data from a struct."""
-    return cast("dict[str, Any]", msgspec.to_builtins(value))
+    # By way of bytes, because msgspec.to_builtins keeps tuples, which JSON does not have.
+    return cast("dict[str, Any]", msgspec.json.decode(_encoder.encode(value)))

@@ -28,12 +28,14 @@ def queue_problems(body: object) -> Iterator[FieldProblem]:
             continue  # said already through what lies between
         yield from _order_problems(spec, low, high)
     name, parent = at(body, "metadata", "name"), at(spec, "parent")
-    if isinstance(parent, str) and parent and parent == name:
-        message = "a queue must not be its own parent"
-        yield FieldProblem(("spec", "parent"), message, f"name another queue, or {ROOT_QUEUE}")
-    elif isinstance(parent, str) and parent and name == ROOT_QUEUE:
+    if not isinstance(parent, str) or not parent:
+        return
+    if name == ROOT_QUEUE:
         message = f"{ROOT_QUEUE} is above all queues"
         yield FieldProblem(("spec", "parent"), message, "remove the field")
+    elif name == parent:
+        message = "a queue must not be its own parent"
+        yield FieldProblem(("spec", "parent"), message, f"name another queue, or {ROOT_QUEUE}")
 
 
 def _topology_problems(topology: object, steps: Steps) -> Iterator[FieldProblem]:

@@ -1,0 +1,208 @@
+"""A real API server takes our CRDs, and judges manifests as our own validation does."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from swell.api.crds import DEFINITIONS, Definition, crd
+from swell.api.meta import Body
+from swell.api.validation import change_problems
+from tests.property.broken_by_hand import written_by_hand
+from tests.property.broken_manifests import MANIFESTS, Broken, generated, manifest, with_field
+from tests.testbed.control_plane import ControlPlane
+
+ESTABLISH_S_MAX = 30.0
+REFUSED_ON_SERVER = [one for one in (*generated(), *written_by_hand()) if one.on_server]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Plain requests over one connection."""
+
+    connection: http.client.HTTPSConnection
+    token: str
+
+    def call(self, method: str, path: str, body: object = None, kind: str = "") -> tuple[int, Body]:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        if body is not None:
+            headers["Content-Type"] = kind or "application/json"
+        self.connection.request(
+            method, path, json.dumps(body) if body is not None else None, headers
+        )
+        answer = self.connection.getresponse()
+        decoded: Any = json.loads(answer.read())
+        return answer.status, decoded
+
+
+@pytest.fixture(scope="module")
+def api(control_plane: ControlPlane) -> Iterator[Api]:
+    """The real API server, with our CRDs established."""
+    trust = ssl.create_default_context(cafile=str(control_plane.ca_file))
+    address = urlsplit(control_plane.server_url).netloc
+    connection = http.client.HTTPSConnection(address, context=trust, timeout=ESTABLISH_S_MAX)
+    api = Api(connection, control_plane.token)
+    for definition in DEFINITIONS:
+        status, answer = api.call("POST", CRDS, crd(definition))
+        assert status in {201, 409}, answer
+    for definition in DEFINITIONS:
+        wait_until_established(api, definition)
+    yield api
+    connection.close()
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def wait_until_established(api: Api, definition: Definition) -> None:
+    """Watch the definition until the server serves it."""
+    query = f"{CRDS}?watch=true&fieldSelector=metadata.name%3D{definition.name}&timeoutSeconds=30"
+    api.connection.request("GET", query, headers={"Authorization": f"Bearer {api.token}"})
+    answer = api.connection.getresponse()
+    for line in answer:
+        conditions = json.loads(line)["object"].get("status", {}).get("conditions", [])
+        if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+            break
+    api.connection.close()  # the rest of the watch is not wanted
+
+
+def collection(body: Body, definition: Definition) -> str:
+    version = body["apiVersion"] if isinstance(body.get("apiVersion"), str) else ""
+    served = [f"{definition.group}/{version}" for version in definition.versions]
+    scope = "namespaces/default/" if definition.namespaced else ""
+    return f"/apis/{version if version in served else served[0]}/{scope}{definition.plural}"
+
+
+def created(api: Api, body: Body, definition: Definition, query: str) -> tuple[int, Body]:
+    body = {**body}
+    if isinstance(body.get("metadata"), dict):
+        body["metadata"] = {k: v for k, v in body["metadata"].items() if k != "namespace"}
+    return api.call("POST", collection(body, definition) + query, body)
+
+
+def definition_named(kind: str) -> Definition:
+    return next(one for one in DEFINITIONS if one.kind == kind)
+
+
+@pytest.mark.parametrize("path", sorted(MANIFESTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_valid_manifest_is_accepted(api: Api, path: Any) -> None:
+    """What we call valid is valid for the server, with no field unknown to it."""
+    body = manifest(path.stem)
+    query = "?dryRun=All&fieldValidation=Strict"
+    status, answer = created(api, body, definition_named(body["kind"]), query)
+
+    assert status == 201, answer
+
+
+KINDS = {
+    "aitrainingjob-full": "AITrainingJob",
+    "trainingjob-full": "TrainingJob",
+    "podgroup": "PodGroup",
+    "queue": "Queue",
+}
+
+
+@pytest.mark.parametrize("broken", REFUSED_ON_SERVER, ids=lambda broken: broken.name)
+def test_broken_manifest_is_refused(api: Api, broken: Broken) -> None:
+    """What our schemas and rules say is wrong, the server refuses too."""
+    definition = definition_named(KINDS[broken.name.partition(":")[0]])
+    status, answer = created(api, broken.body, definition, "?dryRun=All&fieldValidation=Strict")
+
+    assert status in {400, 422}, answer
+
+
+WORKER = "spec.replicaSpecs.Worker"
+CHANGES: list[tuple[str, object, bool]] = [
+    (f"{WORKER}.minReplicas", 1, True),
+    (f"{WORKER}.maxReplicas", 9, True),
+    (f"{WORKER}.edlPolicy", "Manual", True),
+    (f"{WORKER}.restartLimit", 9, True),
+    ("spec.timeLimit", 60, True),
+    ("spec.cleanPodPolicy", "None", True),
+    (f"{WORKER}.replicas", 5, False),
+    (f"{WORKER}.restartPolicy", "Always", False),
+    (f"{WORKER}.restartScope", "All", False),
+    (f"{WORKER}.failPolicy", "Any", False),
+    (f"{WORKER}.completePolicy", "All", False),
+    (f"{WORKER}.template.spec.containers[0].image", "other", False),
+    (f"{WORKER}.template.spec.containers[0].command", ["sh"], False),
+    (f"{WORKER}.template.spec.hostNetwork", True, False),
+    (f"{WORKER}.template.metadata.labels.tier", "cpu", False),
+    ("spec.frameworkType", "jax", False),
+    ("spec.faultTolerant", True, False),
+    ("spec.priority", "low", False),
+    ("spec.schedulerName", "other", False),
+    ("spec.queue", "other", False),
+    ("spec.failPolicy", "All", False),
+    ("spec.completePolicy", "Any", False),
+    ("spec.restartingExitCode", "137", False),
+    (
+        "spec.replicaSpecs.extra",
+        {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}},
+        False,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def started_job(api: Api) -> Iterator[Body]:
+    """A job whose phase has left the empty one."""
+    definition = definition_named("AITrainingJob")
+    status, job = created(api, manifest("aitrainingjob-full"), definition, "")
+    assert status == 201, job
+    path = f"{collection(job, definition)}/{job['metadata']['name']}"
+    patch = {"status": {"phase": "Running"}}
+    status, job = api.call("PATCH", f"{path}/status", patch, "application/merge-patch+json")
+    assert status == 200, job
+    yield job
+    api.call("DELETE", path)
+
+
+@pytest.mark.parametrize(("field", "value", "allowed"), CHANGES, ids=[path for path, *_ in CHANGES])
+def test_change_of_a_started_job(
+    api: Api, started_job: Body, field: str, value: object, allowed: bool
+) -> None:
+    """The server and our validation agree on what may change once a job is under way."""
+    changed = with_field(started_job, field, value)
+    definition = definition_named("AITrainingJob")
+    path = f"{collection(changed, definition)}/{changed['metadata']['name']}?dryRun=All"
+    status, answer = api.call("PUT", path, changed)
+
+    assert (status == 200) == allowed, answer
+    assert (not change_problems(started_job, changed)) == allowed
+    if not allowed:
+        told = [problem.message for problem in change_problems(started_job, changed)]
+        causes = [cause["message"] for cause in answer["details"]["causes"]]
+        assert any(message in cause for message in told for cause in causes)
+
+
+def test_size_of_a_manual_role_may_change(api: Api, started_job: Body) -> None:
+    """Whoever makes a role Manual may choose its size."""
+    manual = with_field(started_job, f"{WORKER}.edlPolicy", "Manual")
+    resized = with_field(manual, f"{WORKER}.replicas", 6)
+    definition = definition_named("AITrainingJob")
+    path = f"{collection(resized, definition)}/{resized['metadata']['name']}?dryRun=All"
+
+    assert api.call("PUT", path, resized)[0] == 200
+    assert change_problems(started_job, resized) == []
+
+
+def test_status_keeps_every_field(api: Api, started_job: Body) -> None:
+    """Nothing that we write into a status is pruned."""
+    status = json.loads((MANIFESTS.parent / "aitrainingjob-status.json").read_text())
+    definition = definition_named("AITrainingJob")
+    path = f"{collection(started_job, definition)}/{started_job['metadata']['name']}/status"
+    query = "?dryRun=All&fieldValidation=Strict"
+    code, answer = api.call(
+        "PATCH", path + query, {"status": status}, "application/merge-patch+json"
+    )
+
+    assert code == 200, answer
+    assert answer["status"] == status

@@ -1,0 +1,102 @@
+"""The generated CRDs: checked in, current, and the same bytes whoever makes them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from swell.api.crds import DEFINITIONS, Definition, crd, crd_file_name, crd_yaml
+
+DEPLOYED = Path(__file__).parents[3] / "deploy" / "crds"
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind)
+def test_checked_in_file_is_current(definition: Definition) -> None:
+    """`python -m swell.api.crds deploy/crds` changes nothing."""
+    text = (DEPLOYED / crd_file_name(definition)).read_text()
+
+    assert text == crd_yaml(definition)
+    assert yaml.safe_load(text) == crd(definition)
+
+
+def test_no_other_file_is_checked_in() -> None:
+    """A kind that is gone leaves no file behind."""
+    assert {path.name for path in DEPLOYED.iterdir()} == {
+        crd_file_name(definition) for definition in DEFINITIONS
+    }
+
+
+def test_generation_is_deterministic() -> None:
+    """The order of sets and hashes does not reach the files."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-m", "swell.api.crds"],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(outputs) == 1
+
+
+def walked(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schema and all schemas in it."""
+    inner = [*schema.get("properties", {}).values()]
+    inner += [schema[name] for name in ("items", "additionalProperties") if name in schema]
+    return [schema, *(part for one in inner for part in walked(one))]
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind)
+def test_everything_is_bounded(definition: Definition) -> None:
+    """Lists, maps and texts have a greatest size, so that rules have a greatest cost."""
+    for version in crd(definition)["spec"]["versions"]:
+        for schema in walked(version["schema"]["openAPIV3Schema"]):
+            if schema.get("type") == "array":
+                assert "maxItems" in schema
+            if "additionalProperties" in schema:
+                assert "maxProperties" in schema
+            if schema.get("type") == "string" and "enum" not in schema and "format" not in schema:
+                assert "maxLength" in schema
+
+
+def test_columns_are_the_ones_people_know() -> None:
+    """`kubectl get aitj` shows phase, readiness, restarts, queue and age; wide, the reason."""
+    job = crd(DEFINITIONS[0])["spec"]
+    columns = job["versions"][0]["additionalPrinterColumns"]
+
+    assert job["names"]["shortNames"] == ["aitj"]
+    assert [column["name"] for column in columns if "priority" not in column] == [
+        "PHASE", "READY", "RESTARTS", "QUEUE", "AGE",
+    ]  # fmt: skip
+    assert [column["name"] for column in columns if column.get("priority") == 1] == ["REASON"]
+
+
+def test_training_job_has_both_versions_with_one_schema() -> None:
+    """Old and new manifests are served alike; the newer version is stored."""
+    old, new = crd(DEFINITIONS[1])["spec"]["versions"]
+
+    assert (old["name"], new["name"]) == ("v1alpha1", "v1")
+    assert old["schema"] == new["schema"]
+    assert (old["storage"], new["storage"]) == (False, True)
+    assert old["served"]
+
+
+def test_every_kind_has_a_status_of_its_own() -> None:
+    """Status is written apart from spec, and PodGroup and Queue are called as Volcano has them."""
+    assert [definition.name for definition in DEFINITIONS] == [
+        "aitrainingjobs.elasticdeeplearning.ai",
+        "trainingjobs.paddlepaddle.org",
+        "podgroups.scheduling.volcano.sh",
+        "queues.scheduling.volcano.sh",
+    ]
+    for definition in DEFINITIONS:
+        for version in crd(definition)["spec"]["versions"]:
+            assert version["subresources"] == {"status": {}}
