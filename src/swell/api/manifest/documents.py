@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from swell.api.manifest.composer import DEPTH_MAX, ManifestSyntaxError, Value, compose
+from swell.api.manifest.scalars import number
 from swell.api.meta import Body
 from swell.api.validation.problems import FieldProblem, Steps, path_text, show
 
@@ -117,7 +118,7 @@ def _json_value(text: str) -> Value:
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        value: Value = json.loads(text, object_pairs_hook=_distinct)
+        value: Value = json.loads(text, object_pairs_hook=_distinct, parse_float=number)
         if "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()  # no halves of characters
     except (ValueError, RecursionError):

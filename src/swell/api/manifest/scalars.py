@@ -27,6 +27,7 @@ _INTEGER = re.compile(
 )
 _BASES = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_EXACT_MAX = 2**53  # up to here every whole number is a float
 _INTEGER_SIZE_MAX = 70  # of 64 bits written in binary, with sign and prefix
 
 
@@ -36,12 +37,18 @@ def plain_scalar(text: str) -> Scalar:
         return _WORDS[text]
     if not text or text[0] not in "+-.0123456789":
         return text
-    plain = text.replace("_", "")
+    plain = text if text[0] == "." else text.replace("_", "")
     integer = _integer(plain)
     if integer is not None:
         return integer
-    number = float(plain) if _FLOAT.fullmatch(plain) else math.inf
-    return number if math.isfinite(number) else text
+    value = number(plain) if _FLOAT.fullmatch(plain) else math.inf
+    return value if math.isfinite(value) else text
+
+
+def number(text: str) -> int | float:
+    """The value of a decimal number; 1.0 is 1, as it is by the time a server reads it."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < _EXACT_MAX else value
 
 
 def _integer(text: str) -> int | None:
