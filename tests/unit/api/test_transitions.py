@@ -1,0 +1,96 @@
+"""What may change in a job that is under way."""
+
+from __future__ import annotations
+
+import pytest
+
+from swell.api.meta import Body
+from swell.api.validation import change_problems
+from tests.property.broken_manifests import manifest, with_field, without_field
+
+WORKER = "spec.replicaSpecs.Worker"
+
+
+def job(phase: str = "Running") -> Body:
+    return {**manifest("aitrainingjob-full"), "status": {"phase": phase}}
+
+
+def told(old: Body, new: Body) -> list[str]:
+    return [problem.path for problem in change_problems(old, new)]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{WORKER}.minReplicas", 1),
+        (f"{WORKER}.maxReplicas", 9),
+        (f"{WORKER}.edlPolicy", "Never"),
+        (f"{WORKER}.restartLimit", 0),
+        ("spec.timeLimit", 1),
+        ("spec.cleanPodPolicy", "None"),
+        ("metadata.labels.team", "other"),
+    ],
+)
+def test_changes_that_are_always_allowed(path: str, value: object) -> None:
+    """Bounds, policies of size, limits and cleaning may change at any time."""
+    assert told(job(), with_field(job(), path, value)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec.queue", "other"),
+        ("spec.priority", "low"),
+        ("spec.restartingExitCode", "137,1"),
+        ("spec.faultTolerant", True),
+        (f"{WORKER}.restartPolicy", "Always"),
+        (f"{WORKER}.restartScope", "All"),
+        (f"{WORKER}.failPolicy", "Any"),
+        (f"{WORKER}.completePolicy", "All"),
+        (f"{WORKER}.template", {"spec": {"containers": []}}),
+        (f"{WORKER}.replicas", 5),
+    ],
+)
+def test_changes_that_are_refused_once_under_way(path: str, value: object) -> None:
+    """All else is fixed when the phase has left the empty one, and free before."""
+    changed = with_field(job(), path, value)
+
+    assert told(job(), changed) == [path]
+    assert told(job(phase=""), changed) == []
+    assert told(manifest("aitrainingjob-full"), changed) == []
+
+
+def test_size_is_chosen_by_hand_only_in_manual_roles() -> None:
+    """The hint says how to be allowed to choose a size."""
+    auto = with_field(job(), f"{WORKER}.replicas", 5)
+    (problem,) = change_problems(job(), auto)
+    assert "edlPolicy: Manual" in problem.hint
+
+    manual = with_field(auto, f"{WORKER}.edlPolicy", "Manual")
+    assert told(job(), manual) == []
+    assert told(job(), without_field(job(), f"{WORKER}.replicas")) == [f"{WORKER}.replicas"]
+
+
+def test_roles_are_neither_added_nor_removed() -> None:
+    """The set of roles is fixed, too."""
+    fewer = without_field(job(), "spec.replicaSpecs.ps")
+
+    assert told(job(), fewer) == ["spec.replicaSpecs.ps"]
+    assert told(fewer, job()) == ["spec.replicaSpecs.ps"]
+
+
+def test_a_default_written_out_is_no_change() -> None:
+    """What the server fills in by itself may be written or left out."""
+    old = without_field(job(), "spec.queue")
+    new = with_field(job(), "spec.queue", "default")
+
+    assert told(old, new) == []
+    assert told(new, old) == []
+
+
+def test_true_and_one_are_different() -> None:
+    """Equality is that of JSON, not that of Python."""
+    old = with_field(job(), "spec.faultTolerant", True)
+    new = with_field(job(), "spec.faultTolerant", 1)
+
+    assert told(old, new) == ["spec.faultTolerant"]
