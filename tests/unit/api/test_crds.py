@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from swell.api.crds import DEFINITIONS, Definition, crd, crd_file_name, crd_yaml
+from swell.api.crds.__main__ import main
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "crds"
 
@@ -45,6 +46,14 @@ def test_generation_is_deterministic() -> None:
     }
 
     assert len(outputs) == 1
+
+
+def test_command_writes_the_files(tmp_path: Path) -> None:
+    """Given a directory, the command fills it with one file a kind."""
+    main([str(tmp_path / "new")])
+
+    written = {path.name: path.read_text() for path in (tmp_path / "new").iterdir()}
+    assert written == {path.name: path.read_text() for path in DEPLOYED.iterdir()}
 
 
 def walked(schema: dict[str, Any]) -> list[dict[str, Any]]:

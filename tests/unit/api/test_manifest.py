@@ -166,6 +166,23 @@ def test_aliases_and_merges_are_written_out() -> None:
     assert body["same"]["sizes"] is not body["base"]["sizes"]
 
 
+def test_merges_of_no_object_add_nothing() -> None:
+    """`<<` takes objects, and lists of them; earlier ones win."""
+    text = "a: &a {x: 1}\nb: &b {x: 2, w: 2}\nc: {<<: [*a, *b]}\nd: {<<: 5, z: 1}\n"
+    (document,) = read(text).documents
+
+    assert document.body["c"] == {"x": 1, "w": 2}
+    assert document.body["d"] == {"z": 1}
+
+
+def test_json_that_yaml_cannot_read_has_no_lines() -> None:
+    """A key too long for YAML is fine in JSON; all is then on line 1."""
+    (document,) = read('{"%s": 1,\n"b": 2}' % ("k" * 2000)).documents
+
+    assert document.body["b"] == 2
+    assert document.line_of(("b",)) == 1
+
+
 @pytest.mark.parametrize("text", ["5", "- a\n- b\n", "just words", '"text"', "[1]"])
 def test_documents_that_are_no_objects_are_told(text: str) -> None:
     """A manifest is an object."""

@@ -83,6 +83,28 @@ def test_local_jobs_may_ask_for_more_trainers() -> None:
     assert problems_at(with_field(body, "spec.frame_work.type", "local")) == []
 
 
+def test_containers_have_distinct_names() -> None:
+    """The second of two equal names is told."""
+    body = manifest("aitrainingjob-full")
+    containers = body["spec"]["replicaSpecs"]["ps"]["template"]["spec"]["containers"]
+    containers.append({"name": "aitj-ps", "image": "b"})
+    (problem,) = validate(body)
+
+    assert problem.path == "spec.replicaSpecs.ps.template.spec.containers[1].name"
+    assert problem.message == 'is the same as in item 0: "aitj-ps"'
+
+
+def test_overlong_lists_are_told_once() -> None:
+    """A list beyond its bound is one problem, not one for each item."""
+    body = manifest("aitrainingjob-full")
+    spec = body["spec"]["replicaSpecs"]["ps"]["template"]["spec"]
+    spec["containers"] = [{"resources": {"limits": {"cpu": "x"}}}] * 5000
+    problems = validate(body)
+
+    assert problems[0].message == "must have at most 64 items, has 5000"
+    assert len(problems) <= 65
+
+
 @pytest.mark.parametrize("codes", ["137,128", "137", 137, "1, 255", "", " 9 "])
 def test_exit_codes_in_all_forms_are_valid(codes: str | int) -> None:
     """Text or number, one or several, with or without blanks."""

@@ -9,8 +9,7 @@ from swell.api.validation.access import at, fields, items
 from swell.api.validation.problems import FieldProblem, Steps, show
 from swell.api.validation.structure import quantity_problems
 
-# A list longer than any sane pod's is left to the API server.
-_CONTAINERS_MAX = 1024
+_CONTAINERS_MAX = 64  # of one list; longer ones are refused as a whole
 
 
 def template_problems(template: object, steps: Steps) -> Iterator[FieldProblem]:
