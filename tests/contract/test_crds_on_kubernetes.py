@@ -15,12 +15,11 @@ import pytest
 from swell.api.crds import DEFINITIONS, Definition, crd
 from swell.api.meta import Body
 from swell.api.validation import change_problems
-from tests.property.broken_by_hand import written_by_hand
-from tests.property.broken_manifests import MANIFESTS, Broken, generated, manifest, with_field
+from tests.contract.judged import CHANGES, REFUSED, WORKER, kind_of
+from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 from tests.testbed.control_plane import ControlPlane
 
 ESTABLISH_S_MAX = 30.0
-REFUSED_ON_SERVER = [one for one in (*generated(), *written_by_hand()) if one.on_server]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,54 +100,13 @@ def test_valid_manifest_is_accepted(api: Api, path: Any) -> None:
     assert status == 201, answer
 
 
-KINDS = {
-    "aitrainingjob-full": "AITrainingJob",
-    "trainingjob-full": "TrainingJob",
-    "podgroup": "PodGroup",
-    "queue": "Queue",
-}
-
-
-@pytest.mark.parametrize("broken", REFUSED_ON_SERVER, ids=lambda broken: broken.name)
+@pytest.mark.parametrize("broken", REFUSED, ids=lambda broken: broken.name)
 def test_broken_manifest_is_refused(api: Api, broken: Broken) -> None:
     """What our schemas and rules say is wrong, the server refuses too."""
-    definition = definition_named(KINDS[broken.name.partition(":")[0]])
+    definition = definition_named(kind_of(broken))
     status, answer = created(api, broken.body, definition, "?dryRun=All&fieldValidation=Strict")
 
     assert status in {400, 422}, answer
-
-
-WORKER = "spec.replicaSpecs.Worker"
-CHANGES: list[tuple[str, object, bool]] = [
-    (f"{WORKER}.minReplicas", 1, True),
-    (f"{WORKER}.maxReplicas", 9, True),
-    (f"{WORKER}.edlPolicy", "Manual", True),
-    (f"{WORKER}.restartLimit", 9, True),
-    ("spec.timeLimit", 60, True),
-    ("spec.cleanPodPolicy", "None", True),
-    (f"{WORKER}.replicas", 5, False),
-    (f"{WORKER}.restartPolicy", "Always", False),
-    (f"{WORKER}.restartScope", "All", False),
-    (f"{WORKER}.failPolicy", "Any", False),
-    (f"{WORKER}.completePolicy", "All", False),
-    (f"{WORKER}.template.spec.containers[0].image", "other", False),
-    (f"{WORKER}.template.spec.containers[0].command", ["sh"], False),
-    (f"{WORKER}.template.spec.hostNetwork", True, False),
-    (f"{WORKER}.template.metadata.labels.tier", "cpu", False),
-    ("spec.frameworkType", "jax", False),
-    ("spec.faultTolerant", True, False),
-    ("spec.priority", "low", False),
-    ("spec.schedulerName", "other", False),
-    ("spec.queue", "other", False),
-    ("spec.failPolicy", "All", False),
-    ("spec.completePolicy", "Any", False),
-    ("spec.restartingExitCode", "137", False),
-    (
-        "spec.replicaSpecs.extra",
-        {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}},
-        False,
-    ),
-]
 
 
 @pytest.fixture(scope="module")
