@@ -8,7 +8,7 @@ Status a real server would send. Whoever passes answers on runs the verbs throug
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from swell.api.meta import Body, Key
@@ -54,6 +54,8 @@ class ApiServer:
         self.storage = storage
         self.registry = registry
         self.clock = clock
+        # What has to run beside the server, for as long as it serves.
+        self.background: list[Callable[[], Coroutine[None, None, None]]] = []
         self._core = Core(storage, registry, clock, new_uid, rng)
         self._reading = Reading(self._core)
         self._writing = Writing(self._core, apply_patch)

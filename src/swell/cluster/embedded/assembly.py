@@ -12,10 +12,14 @@ import uuid
 from swell.api.crds import DEFINITIONS, crd
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.builtinkinds import builtin_registry
+from swell.cluster.embedded.builtin.serving import full_registry
+from swell.cluster.embedded.controllers.all import add_controllers
+from swell.cluster.embedded.customresources.registrar import Registrar
+from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.storage import Storage
 from swell.cluster.embedded.verbs.calls import Call
 from swell.runtime.clock import Clock
+from swell.runtime.manager import Manager
 
 ACTOR = "bootstrap"
 _CRDS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -28,13 +32,28 @@ _SYSTEM_PRIORITIES = {
 
 def new_api_server(storage: Storage, clock: Clock, rng: random.Random) -> ApiServer:
     """An API server on a store, old or new, with the system's objects in it."""
-    api = ApiServer(storage, builtin_registry(), clock, new_uid=lambda: _random_uid(rng), rng=rng)
+    api = ApiServer(
+        storage,
+        full_registry(),
+        clock,
+        new_uid=lambda: _random_uid(rng),
+        rng=rng,
+        apply_patch=apply_patch,
+    )
+    api.background.append(Registrar(api).run)
     api.ensure_namespaces()
     for name, value in _SYSTEM_PRIORITIES.items():
         _ensure(api, _PRIORITY_CLASSES, _priority_class(name, value))
     for definition in DEFINITIONS:
         _ensure(api, _CRDS, crd(definition))
     return api
+
+
+def add_services(manager: Manager, api: ApiServer, rng: random.Random) -> None:
+    """Have a manager run what an API server needs beside it, and the built-in controllers."""
+    for n, run in enumerate(api.background):
+        manager.add(f"api-server-{n}", run)
+    add_controllers(manager, api, rng)
 
 
 def _ensure(api: ApiServer, collection: str, body: Body) -> None:

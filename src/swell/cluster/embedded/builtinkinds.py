@@ -7,6 +7,7 @@ an update needs a version, whether objects have a generation, which fields selec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from swell.cluster.embedded.plainrules import PlainRules
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     Column,
+    Conversion,
     FieldPath,
     Kind,
     Registry,
@@ -106,7 +108,10 @@ _TRAITS: dict[str, dict[str, Any]] = {
         "unconditional_update": False,
     },
     "poddisruptionbudgets.policy": {"unconditional_update": False},
-    "customresourcedefinitions.apiextensions.k8s.io": {"unconditional_update": False},
+    "customresourcedefinitions.apiextensions.k8s.io": {
+        "unconditional_update": False,
+        "deletion_finalizer": "customresourcecleanup.apiextensions.k8s.io",
+    },
     "jobs.batch": {
         "default_propagation": "Orphan",
         "selectable_fields": _fields(status__successful="0"),
@@ -122,12 +127,14 @@ def plain_rules(resource: str, entry: Mapping[str, Any]) -> Rules:  # noqa: ARG0
     return PlainRules(has_status=any(sub["name"] == "status" for sub in entry["subresources"]))
 
 
-def builtin_kinds(rules_for: RulesFor = plain_rules) -> list[Kind]:
-    """The built-in kinds that need no conversion from what is stored."""
+def builtin_kinds(
+    rules_for: RulesFor = plain_rules, conversions: Mapping[str, Conversion] = MappingProxyType({})
+) -> list[Kind]:
+    """The built-in kinds; those stored in another form only if their conversion is given."""
     return [
-        _kind(entry, rules_for)
+        replace(_kind(entry, rules_for), conversion=conversions.get(_resource(entry)))
         for entry in _data()["kinds"]
-        if "stored_as" not in _TRAITS.get(_resource(entry), {})
+        if "stored_as" not in _TRAITS.get(_resource(entry), {}) or _resource(entry) in conversions
     ]
 
 

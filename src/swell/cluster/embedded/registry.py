@@ -8,7 +8,7 @@ ones are registered when their definition is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -35,6 +35,8 @@ class WriteContext:
     warnings: list[str] = field(default_factory=list)
     actor: str = ""
     dry_run: bool = False
+    # Every object of a collection; for collections that are small.
+    each: Callable[[str], Iterable[Body]] = lambda _collection: ()
 
 
 class Rules(Protocol):
@@ -131,6 +133,7 @@ class Kind:
     default_propagation: str = "Background"
     name_rule: str = "subdomain"  # or "label", or "label1035" (which begins with a letter)
     graceful: bool = False  # deletion waits for a grace period: pods
+    deletion_finalizer: str = ""  # added when deletion begins, for who cleans up after it
     returns_deleted: bool = False  # a finished delete is answered with the object, not a Status
     ttl_s: float = 0.0  # objects vanish this long after their last write; 0: never
 

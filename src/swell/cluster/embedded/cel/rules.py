@@ -146,8 +146,8 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
                 before = Optional(old_value, True) if known else NOTHING
             detail = rule.failure(new_value, before)
             if detail is not None:
-                where = render(path) + rule.field_path
-                errors.append(REASONS[rule.reason](where.lstrip("."), value, detail))
+                where = (render(path) + rule.field_path).lstrip(".") or faults.NO_FIELD
+                errors.append(REASONS[rule.reason](where, value, detail))
 
     return [enforce]
 

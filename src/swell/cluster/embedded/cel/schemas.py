@@ -48,6 +48,10 @@ OBJECT_FIELDS: Mapping[str, Body] = {
 }
 
 
+# Costs are estimated as Kubernetes does, so that the same rules are accepted: keys of maps and
+# whole objects count as nothing there.
+
+
 def type_of(schema: Body, *, root: bool = False) -> Type | None:
     """The type of a schema's values; None when expressions cannot look at them."""
     sized = _sized_type(schema, root=root)
@@ -86,7 +90,7 @@ def _map_type(schema: Body) -> tuple[Type, int] | None:
     if value is None:
         return None
     most = schema.get("maxProperties", TEXT_MAX // (value[1] + 6))
-    return map_of(STRING.sized(TEXT_MAX), value[0], max(most, 0)), 2
+    return map_of(STRING.sized(0), value[0], max(most, 0)), 2
 
 
 def _object_type(schema: Body, *, root: bool) -> tuple[Type, int]:
@@ -102,7 +106,7 @@ def _object_type(schema: Body, *, root: bool) -> tuple[Type, int]:
             fields[identifier] = field[0]
         if name in schema.get("required", ()) and part.get("default") is None:
             smallest += len(name) + field[1] + 4
-    return Type("object", fields=fields), smallest
+    return Type("object", fields=fields, size_max=0), smallest
 
 
 def _text_type(schema: Body) -> tuple[Type, int]:

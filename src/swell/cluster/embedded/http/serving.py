@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from aiohttp import web
 
 from swell.cluster import home
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.assembly import new_api_server
-from swell.cluster.embedded.controllers.garbage import GarbageCollector
+from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.durable import DurableStorage
 from swell.cluster.embedded.http import credentials
 from swell.cluster.embedded.http.handler import Handler
@@ -23,6 +21,7 @@ from swell.cluster.embedded.http.logs import LogSource, NoLogs
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.watches import Watches
 from swell.runtime.clock import Clock, SystemClock
+from swell.runtime.manager import Manager
 
 DATABASE = "store.db"
 SHUTDOWN_S = 5.0
@@ -49,41 +48,19 @@ def serve(
 async def _serve_until_told(
     folder: Path, port: int | None, on_ready: Callable[[Served], None] | None
 ) -> None:
-    told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    async with running_server(folder, port) as served:
-        if on_ready is not None:
-            on_ready(served)
-        await told.wait()
-
-
-@asynccontextmanager
-async def running_server(folder: Path, port: int | None = None) -> AsyncIterator[Served]:
-    """A durable server with its controllers; the caller holds the folder."""
+    """A durable server with its controllers; the end of one of these is the end of all."""
     clock, rng = SystemClock(), random.SystemRandom()
     durable = await DurableStorage.open(folder / DATABASE, clock.now)
     try:
         api = new_api_server(durable.storage, clock, rng)
-        async with (
-            running_controllers(api),
-            listening(api, folder, clock=clock, rng=rng, port=port) as served,
-        ):
-            yield served
+        manager = Manager(clock=clock, drain_s=SHUTDOWN_S)
+        add_services(manager, api, rng)
+        async with listening(api, folder, clock=clock, rng=rng, port=port) as served:
+            if on_ready is not None:
+                on_ready(served)
+            await manager.run(handle_signals=True)
     finally:
         await durable.close()
-
-
-@asynccontextmanager
-async def running_controllers(api: ApiServer) -> AsyncIterator[None]:
-    """The built-in controllers, for as long as the context lasts."""
-    tasks = [asyncio.create_task(GarbageCollector(api).run(), name="garbage-collector")]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from swell.api.codec import encode
@@ -78,6 +78,7 @@ class Core:
             warnings=call.warnings,
             actor=call.actor,
             dry_run=call.dry_run,
+            each=self._each,
         )
 
     def put(
@@ -121,6 +122,9 @@ class Core:
         at = self.clock.now() + kind.ttl_s
         for key, stored in self.storage.list(kind.collection).items:
             self._expiries.append(_Expiry(at, kind.collection, key, stored.version))
+
+    def _each(self, collection: str) -> Iterator[Body]:
+        return (stored.body for _, stored in self.storage.list(collection).items)
 
     def _read(self, collection: str, key: Key) -> Body | None:
         stored = self.storage.get(collection, key)

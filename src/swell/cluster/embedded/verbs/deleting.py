@@ -99,6 +99,8 @@ def plan_deletion(kind: Kind, body: Body, options: DeleteOptions, now: float) ->
             return DeletionPlan(None, remove=False)
         graceful = graced
     finalizers = _finalizers(kind, metadata.get("finalizers") or [], options)
+    if kind.deletion_finalizer and not metadata.get("deletionTimestamp"):
+        finalizers = [*finalizers, kind.deletion_finalizer]
     if set(finalizers) != set(metadata.get("finalizers") or ()):
         metadata["finalizers"] = finalizers
         if not finalizers:

@@ -17,6 +17,7 @@ from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, Written
 from swell.cluster.embedded.verbs.core import Core, refuse_invalid
 from swell.runtime.cluster import Patch
+from swell.runtime.errors import ClusterError
 
 # Applies a patch to a body, which it may change, and returns the result.
 ApplyPatch = Callable[[Kind, Body, Patch], Body]
@@ -81,6 +82,8 @@ class Writing:
             if not given and not kind.custom:
                 body[field] = wanted
             elif given != wanted:
+                if kind.custom and field == "kind" and given and isinstance(given, str):
+                    raise _other_kind(kind, given, body)
                 raise bad_request(f"{field} {given!r} in the body, expected {wanted!r}")
         body = kind.rules.shape(body, context)
         metadata = body.setdefault("metadata", {})
@@ -161,6 +164,14 @@ class Writing:
             if self._core.find(kind, Key(namespace if kind.namespaced else "", name)) is None:
                 break
         return name
+
+
+def _other_kind(kind: Kind, given: str, body: Body) -> ClusterError:
+    """A custom resource of another kind is read, and then found to be in the wrong place."""
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    error = invalid("kind", given, f"must be {kind.kind}")
+    return failures.invalid(given, kind.group, name if isinstance(name, str) else "", [error])
 
 
 def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:

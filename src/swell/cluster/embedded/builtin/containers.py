@@ -1,0 +1,305 @@
+"""What a container may look like: ports, environment, mounts, resources, probes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api import quantity
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.registry import FieldError
+
+FIELD_PATHS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+SUBSCRIPTED = ("metadata.annotations", "metadata.labels")
+RESOURCE_FIELDS = tuple(
+    f"{side}.{name}"
+    for side in ("limits", "requests")
+    for name in ("cpu", "memory", "ephemeral-storage")
+)
+ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+
+
+def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
+    """What holds for containers of every sort."""
+    name, image = container.get("name", ""), container.get("image", "")
+    if name:
+        yield from fields.name_errors(name, f"{path}.name", "label")
+    if not image:
+        yield faults.required(f"{path}.image")
+    elif image != image.strip():
+        detail = "must not have leading or trailing whitespace"
+        yield faults.invalid(f"{path}.image", image, detail)
+    yield from _port_errors(container.get("ports", ()), f"{path}.ports")
+    for index, variable in enumerate(container.get("env", ())):
+        yield from _env_errors(variable, f"{path}.env[{index}]")
+    yield from _env_from_errors(container.get("envFrom", ()), f"{path}.envFrom")
+    yield from _mount_errors(container.get("volumeMounts", ()), volumes, f"{path}.volumeMounts")
+    yield from resource_errors(container.get("resources", {}), f"{path}.resources")
+    yield from _restart_errors(container, path)
+    yield from _security_errors(container.get("securityContext", {}), f"{path}.securityContext")
+
+
+def handler_errors(container: Body, grace_s: int, path: str) -> Iterator[FieldError]:
+    """Probes and hooks, of containers that may have them."""
+    for name in PROBES:
+        probe = container.get(name)
+        if probe is not None:
+            yield from _probe_errors(name, probe, grace_s, f"{path}.{name}")
+    lifecycle = container.get("lifecycle", {})
+    for hook in ("postStart", "preStop"):
+        if hook in lifecycle:
+            yield from _handler_errors(lifecycle[hook], grace_s, f"{path}.lifecycle.{hook}")
+
+
+def init_container_errors(container: Body, grace_s: int, path: str) -> Iterator[FieldError]:
+    """Init containers have probes and hooks only when they go on beside the others."""
+    if container.get("restartPolicy") == "Always":
+        yield from handler_errors(container, grace_s, path)
+        return
+    for name in ("lifecycle", *PROBES):
+        if name in container:
+            detail = "may not be set for init containers without restartPolicy=Always"
+            yield faults.forbidden(f"{path}.{name}", detail)
+
+
+def host_port_errors(containers: list[Body], path: str) -> Iterator[FieldError]:
+    """No two containers of a list may want the same port of the host."""
+    seen: set[str] = set()
+    for index, container in enumerate(containers):
+        for at, port in enumerate(container.get("ports", ())):
+            wanted = f"{port.get('protocol')}/{port.get('hostIP', '')}/{port.get('hostPort')}"
+            if port.get("hostPort") and wanted in seen:
+                yield faults.duplicate(f"{path}[{index}].ports[{at}].hostPort", wanted)
+            seen.add(wanted)
+
+
+def _port_errors(ports: list[Body], path: str) -> Iterator[FieldError]:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        where, name = f"{path}[{index}]", port.get("name", "")
+        if name:
+            problems = list(fields.port_name_errors(name, f"{where}.name"))
+            yield from problems
+            if not problems and name in names:
+                yield faults.duplicate(f"{where}.name", name)
+            names.add(name)
+        if not port.get("containerPort"):
+            yield faults.required(f"{where}.containerPort")
+        else:
+            yield from fields.port_number_errors(port["containerPort"], f"{where}.containerPort")
+        if port.get("hostPort"):
+            yield from fields.port_number_errors(port["hostPort"], f"{where}.hostPort")
+
+
+# --- environment -------------------------------------------------------------------------------
+
+
+def _env_errors(variable: Body, path: str) -> Iterator[FieldError]:
+    if variable.get("name"):
+        yield from fields.env_name_errors(variable["name"], f"{path}.name")
+    source = variable.get("valueFrom")
+    if source is None:
+        return
+    where = f"{path}.valueFrom"
+    chosen = [name for name in ENV_SOURCES if name in source]
+    if "fieldRef" in source:
+        yield from field_ref_errors(source["fieldRef"], f"{where}.fieldRef", FIELD_PATHS)
+    if "resourceFieldRef" in source:
+        yield from resource_ref_errors(source["resourceFieldRef"], f"{where}.resourceFieldRef")
+    for name in ("configMapKeyRef", "secretKeyRef"):
+        if name in source:
+            yield from _key_ref_errors(source[name], f"{where}.{name}")
+    if not chosen:
+        yield faults.invalid(where, "", f"must specify one of: {', '.join(ENV_SOURCES)}")
+    elif variable.get("value"):
+        yield faults.invalid(where, "", "may not be specified when `value` is not empty")
+    elif len(chosen) > 1:
+        yield faults.invalid(where, "", "may not have more than one field specified at a time")
+
+
+def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
+    """A field of the pod, by its path."""
+    field_path = ref.get("fieldPath", "")
+    base, bracket, key = field_path.partition("['")
+    if not field_path:
+        return  # said to be required already
+    if bracket and key.endswith("']"):
+        if base in SUBSCRIPTED:
+            shown = key[:-2].lower() if base.endswith("annotations") else key[:-2]
+            yield from fields.qualified_name_errors(shown, path)
+        else:
+            yield faults.invalid(f"{path}.fieldPath", field_path, "error converting fieldPath")
+    elif field_path in (*FIELD_PATHS, *SUBSCRIPTED):
+        if field_path not in allowed:
+            yield faults.not_supported(f"{path}.fieldPath", field_path, allowed)
+    else:
+        yield faults.invalid(f"{path}.fieldPath", field_path, "error converting fieldPath")
+
+
+def resource_ref_errors(ref: Body, path: str) -> Iterator[FieldError]:
+    resource = ref.get("resource", "")
+    huge = resource.startswith(("limits.hugepages-", "requests.hugepages-"))
+    if resource and resource not in RESOURCE_FIELDS and not huge:
+        yield faults.not_supported(f"{path}.resource", resource, RESOURCE_FIELDS)
+
+
+def _key_ref_errors(ref: Body, path: str) -> Iterator[FieldError]:
+    yield from fields.name_errors(ref.get("name", ""), f"{path}.name")
+    if ref.get("key"):
+        yield from fields.config_key_errors(ref["key"], f"{path}.key")
+
+
+def _env_from_errors(sources: list[Body], path: str) -> Iterator[FieldError]:
+    for index, source in enumerate(sources):
+        where = f"{path}[{index}]"
+        if source.get("prefix"):
+            yield from fields.env_name_errors(source["prefix"], f"{where}.prefix")
+        chosen = [name for name in ("configMapRef", "secretRef") if name in source]
+        for name in chosen:
+            if not source[name].get("name"):
+                yield faults.required(f"{where}.{name}.name")
+            else:
+                yield from fields.name_errors(source[name]["name"], f"{where}.{name}.name")
+        if len(chosen) != 1:
+            yield faults.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+
+
+# --- mounts and resources ----------------------------------------------------------------------
+
+
+def _mount_errors(mounts: list[Body], volumes: set[str], path: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, mount in enumerate(mounts):
+        where, target = f"{path}[{index}]", mount.get("mountPath", "")
+        if mount.get("name", "") not in volumes:
+            yield faults.not_found(f"{where}.name", mount.get("name", ""))
+        if target in seen:
+            yield faults.invalid(f"{where}.mountPath", target, "must be unique")
+        seen.add(target)
+        for name in ("subPath", "subPathExpr"):
+            if mount.get(name):
+                yield from fields.relative_path_errors(mount[name], f"{path}.{name}")
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            detail = "subPathExpr and subPath are mutually exclusive"
+            yield faults.invalid(f"{where}.subPathExpr", mount["subPathExpr"], detail)
+
+
+def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
+    """Requests and limits: known names, no negative amounts, requests within limits."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for side, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            where = f"{path}.{side}[{name}]"
+            yield from _resource_name_errors(name, where)
+            yield from _amount_errors(name, amount, where)
+    for name, amount in requests.items():
+        yield from _request_errors(name, amount, limits.get(name), path)
+
+
+def _resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
+    problems = list(fields.qualified_name_errors(name, where))
+    yield from problems
+    if not problems and "/" not in name and not is_standard_resource(name):
+        yield faults.invalid(where, name, "must be a standard resource type or fully qualified")
+
+
+def _amount_errors(name: str, amount: str, where: str) -> Iterator[FieldError]:
+    value = quantity.parse(amount)
+    if value.nano < 0:
+        yield faults.invalid(where, amount, "must be greater than or equal to 0")
+    if "/" in name and value.nano % quantity.NANO:
+        yield faults.invalid(where, amount, "must be an integer")
+
+
+def _request_errors(name: str, amount: str, limit: str | None, path: str) -> Iterator[FieldError]:
+    flexible = "/" not in name and not name.startswith("hugepages-")
+    if limit is None:
+        if not flexible and (is_standard_resource(name) or "/" in name):
+            detail = "Limit must be set for non overcommitable resources"
+            yield faults.required(f"{path}.limits", detail)
+        return
+    wanted, most = quantity.parse(amount), quantity.parse(limit)
+    if not flexible and wanted != most:
+        detail = f"must be equal to {name} limit of {limit}"
+        yield faults.invalid(f"{path}.requests", amount, detail)
+    elif wanted > most:
+        detail = f"must be less than or equal to {name} limit of {limit}"
+        yield faults.invalid(f"{path}.requests", amount, detail)
+
+
+def is_standard_resource(name: str) -> bool:
+    return name in STANDARD_RESOURCES or name.startswith("hugepages-")
+
+
+# --- probes, hooks, restarts -------------------------------------------------------------------
+
+
+def _probe_errors(name: str, probe: Body, grace_s: int, path: str) -> Iterator[FieldError]:
+    yield from _handler_errors(probe, grace_s, path)
+    for field in (
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ):
+        yield from fields.non_negative(probe, field, path)
+    if name != "readinessProbe" and probe.get("successThreshold") != 1:
+        yield faults.invalid(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
+    grace = probe.get("terminationGracePeriodSeconds")
+    where = f"{path}.terminationGracePeriodSeconds"
+    if grace is not None and name == "readinessProbe":
+        yield faults.invalid(where, grace, "must not be set for readinessProbes")
+    elif grace is not None and grace <= 0:
+        yield faults.invalid(where, grace, "must be greater than 0")
+
+
+def _handler_errors(handler: Body, grace_s: int, path: str) -> Iterator[FieldError]:
+    chosen = [name for name in HANDLERS if name in handler]
+    if not chosen:
+        yield faults.required(path, "must specify a handler type")
+        return
+    for name in chosen[1:]:
+        yield faults.forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+    first = chosen[0]
+    action, where = handler[first], f"{path}.{first}"
+    if first == "exec" and not action.get("command"):
+        yield faults.required(f"{where}.command")
+    elif first in {"httpGet", "tcpSocket", "grpc"}:
+        yield from fields.port_errors(action.get("port", 0), f"{where}.port")
+    elif first == "sleep" and not 0 <= action.get("seconds", 0) <= grace_s:
+        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
+        yield faults.invalid(where, action.get("seconds", 0), detail)
+
+
+def _restart_errors(container: Body, path: str) -> Iterator[FieldError]:
+    policy = container.get("restartPolicy")
+    if policy is not None and policy not in RESTART_POLICIES:
+        yield faults.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
+    if policy is None and container.get("restartPolicyRules"):
+        detail = "must specify restartPolicy when restart rules are used"
+        yield faults.required(f"{path}.restartPolicy", detail)
+
+
+def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
+    for field in ("runAsUser", "runAsGroup"):
+        if context.get(field) is not None and not 0 <= context[field] <= 2**31 - 1:
+            yield faults.invalid(f"{path}.{field}", context[field], "must be between 0 and 2^31-1")
+    if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
+        detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+        yield faults.invalid(path, context, detail)

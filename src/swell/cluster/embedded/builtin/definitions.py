@@ -1,0 +1,120 @@
+"""The schemas of the built-in kinds, with the defaults that schemas do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from swell.api.codec import decode
+from swell.api.meta import Body
+from swell.cluster.embedded.patching.strategic import MergeSchema
+from swell.cluster.embedded.schema.decode import Decoders
+from swell.cluster.embedded.schema.words import WordChecks
+
+CORE = "io.k8s.api.core.v1."
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+OBJECT_META = f"{META}ObjectMeta"
+FILE_MODE = 0o644
+
+# Defaults that are the same wherever the type stands.
+DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    f"{CORE}PodSpec": {
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    },
+    f"{CORE}Container": {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    },
+    f"{CORE}Probe": {
+        "failureThreshold": 3,
+        "periodSeconds": 10,
+        "successThreshold": 1,
+        "timeoutSeconds": 1,
+    },
+    f"{CORE}HTTPGetAction": {"path": "/", "scheme": "HTTP"},
+    f"{CORE}ObjectFieldSelector": {"apiVersion": "v1"},
+    f"{CORE}HostPathVolumeSource": {"type": ""},
+    f"{CORE}ConfigMapVolumeSource": {"defaultMode": FILE_MODE},
+    f"{CORE}SecretVolumeSource": {"defaultMode": FILE_MODE},
+    f"{CORE}DownwardAPIVolumeSource": {"defaultMode": FILE_MODE},
+    f"{CORE}ProjectedVolumeSource": {"defaultMode": FILE_MODE},
+    f"{CORE}ServiceAccountTokenProjection": {"expirationSeconds": 3600},
+    f"{CORE}Secret": {"type": "Opaque"},
+    f"{CORE}ServiceSpec": {"sessionAffinity": "None", "type": "ClusterIP"},
+    f"{CORE}NamespaceStatus": {"phase": "Active"},
+    "io.k8s.api.apps.v1.ReplicaSetSpec": {"replicas": 1},
+    "io.k8s.api.batch.v1.JobSpec": {
+        "completionMode": "NonIndexed",
+        "manualSelector": False,
+        "suspend": False,
+    },
+    "io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern": {"status": "True"},
+    "io.k8s.api.scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
+}
+
+# Fields whose values the kinds' own rules look at: other reasons, or not checked at all.
+ELSEWHERE: Mapping[str, frozenset[str]] = {
+    f"{CORE}HostAlias": frozenset({"ip"}),
+    f"{CORE}HTTPHeader": frozenset({"name"}),
+    f"{CORE}NodeSelectorRequirement": frozenset({"key", "operator"}),
+    f"{CORE}ContainerResizePolicy": frozenset({"resourceName", "restartPolicy"}),
+    f"{CORE}Lifecycle": frozenset({"stopSignal"}),
+    f"{CORE}Pod": frozenset({"metadata", "status"}),
+    f"{CORE}PodReadinessGate": frozenset({"conditionType"}),
+    f"{CORE}PodSchedulingGate": frozenset({"name"}),
+    f"{CORE}PodTemplateSpec": frozenset({"metadata"}),
+    f"{CORE}Taint": frozenset({"key"}),
+    f"{META}LabelSelectorRequirement": frozenset({"key", "operator"}),
+}
+UNCHECKED_AT_ROOT = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+@cache
+def schemas() -> Mapping[str, Body]:
+    return dict(_data("builtin-schemas.json")["definitions"])
+
+
+@cache
+def names() -> Mapping[tuple[str, str, str], str]:
+    """Names of definitions by group, version and kind."""
+    found: dict[tuple[str, str, str], str] = {}
+    for name, schema in schemas().items():
+        for owner in schema.get("x-kubernetes-group-version-kind", ()):
+            found.setdefault((owner["group"], owner["version"], owner["kind"]), name)
+    return found
+
+
+@cache
+def decoders() -> Decoders:
+    return Decoders(_with_defaults(schemas()), _data("pointer-fields.json"))
+
+
+@cache
+def word_checks() -> WordChecks:
+    roots = dict.fromkeys(names().values(), UNCHECKED_AT_ROOT)
+    return WordChecks(schemas(), {**roots, **ELSEWHERE})
+
+
+def merge_schema(name: str) -> MergeSchema:
+    return MergeSchema({"$ref": name}, schemas())
+
+
+def _with_defaults(definitions: Mapping[str, Body]) -> dict[str, Body]:
+    filled = dict(definitions)
+    for name, defaults in DEFAULTS.items():
+        properties = dict(definitions[name]["properties"])
+        for field, value in defaults.items():
+            properties[field] = {**properties[field], "default": value}
+        filled[name] = {**definitions[name], "properties": properties}
+    return filled
+
+
+def _data(name: str) -> dict[str, Any]:
+    file = resources.files("swell.cluster.embedded") / "data" / name
+    return decode(file.read_bytes(), dict)

@@ -1,0 +1,101 @@
+"""Events: one stored form, two served ones with other names for the same fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.registry import FieldError, WriteContext
+
+LENGTHS_MAX = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+# Field of events.k8s.io to field of the core group. Errors name the latter in both.
+CORE_NAMES = {
+    "note": "message",
+    "regarding": "involvedObject",
+    "reportingController": "reportingComponent",
+    "deprecatedCount": "count",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedSource": "source",
+}
+NEW_NAMES = {core: new for new, core in CORE_NAMES.items()}
+IMMUTABLE = (
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count",
+    "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance",
+)  # fmt: skip
+UNSET = ("firstTimestamp", "lastTimestamp", "count")
+CLUSTER_NAMESPACES = ("default", "kube-system")
+
+
+class EventConversion:
+    """Between events.k8s.io and the stored form, which is the core group's."""
+
+    def to_stored(self, body: Body) -> Body:
+        return {**_renamed(body, CORE_NAMES), "apiVersion": "v1"}
+
+    def from_stored(self, body: Body) -> Body:
+        return {**_renamed(body, NEW_NAMES), "apiVersion": "events.k8s.io/v1"}
+
+
+def _renamed(body: Body, names: dict[str, str]) -> Body:
+    return {names.get(name, name): value for name, value in body.items()}
+
+
+def core_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    yield from _common_errors(new, "reportingComponent")
+
+
+def new_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    """Events of the new group say when, who and what; only their series may grow."""
+    event = _renamed(new, CORE_NAMES)
+    yield from _common_errors(event, "reportingController")
+    series = event.get("series")
+    if series is not None and series.get("count", 0) < 2:
+        yield faults.invalid("series.count", series.get("count", 0), "should be at least 2")
+    if old is not None:
+        yield from _change_errors(event, _renamed(old, CORE_NAMES))
+        return
+    if not event.get("eventTime"):
+        yield faults.required("eventTime")
+    if event.get("type") not in {"Normal", "Warning"}:
+        yield faults.invalid("type", event.get("type", ""), "has invalid value")
+    for name in UNSET:
+        if event.get(name):
+            yield faults.invalid(name, event[name], "needs to be unset")
+    if any(event.get("source", {}).values()):
+        yield faults.invalid("source", event["source"], "needs to be unset")
+
+
+def _change_errors(event: Body, before: Body) -> Iterator[FieldError]:
+    for name in IMMUTABLE:
+        field = "reportingController" if name == "reportingComponent" else name
+        yield from fields.immutable(event.get(name), before.get(name), field)
+
+
+def _common_errors(event: Body, controller_field: str) -> Iterator[FieldError]:
+    namespace = event["metadata"].get("namespace", "")
+    involved = event.get("involvedObject", {}).get("namespace", "")
+    detail = "does not match event.namespace"
+    if not event.get("eventTime"):
+        if involved != namespace and (involved or namespace != "default"):
+            yield faults.invalid("involvedObject.namespace", involved, detail)
+        return
+    if not involved and namespace not in CLUSTER_NAMESPACES:
+        yield faults.invalid("involvedObject.namespace", involved, detail)
+    controller = event.get("reportingComponent", "")
+    if not controller:
+        yield faults.required(controller_field)
+    yield from fields.qualified_name_errors(controller, controller_field)
+    for name, limit in LENGTHS_MAX.items():
+        value = event.get(name, "")
+        if not value and name != "message":
+            yield faults.required(name)
+        elif len(value) > limit:
+            yield faults.invalid(name, "", f"can have at most {limit} characters")
+
+
+CORE_EVENTS = Behaviour(errors=core_errors)
+NEW_EVENTS = Behaviour(errors=new_errors)

@@ -1,0 +1,136 @@
+"""Checks of single fields that several kinds share: names, ports, paths, selectors, amounts.
+
+Each yields the errors of one field. Pure.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.objectmeta import (
+    label_errors,
+    label_value_problem,
+    name_problem,
+    qualified_name_problem,
+)
+from swell.cluster.embedded.registry import FieldError
+
+PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+ENV_NAME = re.compile(r"[ -<>-~]+")  # printable ASCII without "="
+CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+CONFIG_KEY_LENGTH_MAX = 253
+
+
+def name_errors(value: str, field: str, rule: str = "subdomain") -> Iterator[FieldError]:
+    """A name of the given rule: subdomain, label or label1035."""
+    if problem := name_problem(value, rule):
+        yield faults.invalid(field, value, problem)
+
+
+def qualified_name_errors(value: str, field: str) -> Iterator[FieldError]:
+    if problem := qualified_name_problem(value):
+        yield faults.invalid(field, value, problem)
+
+
+def non_negative(body: Body, name: str, path: str) -> Iterator[FieldError]:
+    value = body.get(name)
+    if value is not None and value < 0:
+        detail = "must be greater than or equal to 0"
+        yield faults.invalid(f"{path}.{name}", value, detail)
+
+
+def immutable(new: object, old: object, field: str) -> Iterator[FieldError]:
+    if new != old:
+        yield faults.invalid(field, new, "field is immutable")
+
+
+def port_number_errors(port: int, field: str) -> Iterator[FieldError]:
+    if not 1 <= port <= 65535:
+        yield faults.invalid(field, port, "must be between 1 and 65535, inclusive")
+
+
+def port_name_errors(name: str, field: str) -> Iterator[FieldError]:
+    if len(name) > 15:
+        yield faults.invalid(field, name, "must be no more than 15 characters")
+    elif not PORT_NAME.fullmatch(name) or "--" in name:
+        yield faults.invalid(field, name, "must contain only alphanumeric characters and '-'")
+    elif not re.search("[a-z]", name):
+        yield faults.invalid(field, name, "must contain at least one letter (a-z)")
+
+
+def port_errors(port: object, field: str) -> Iterator[FieldError]:
+    """A port by number or by name."""
+    if isinstance(port, int):
+        yield from port_number_errors(port, field)
+    else:
+        yield from port_name_errors(str(port or ""), field)
+
+
+def ip_errors(value: str, field: str) -> Iterator[FieldError]:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        yield faults.invalid(field, value, "must be a valid IP address")
+
+
+def config_key_errors(key: str, field: str) -> Iterator[FieldError]:
+    """A key of a ConfigMap or a Secret."""
+    if len(key) > CONFIG_KEY_LENGTH_MAX:
+        yield faults.invalid(field, key, f"must be no more than {CONFIG_KEY_LENGTH_MAX} characters")
+    elif not CONFIG_KEY.fullmatch(key):
+        yield faults.invalid(field, key, "a valid config key must consist of [-._a-zA-Z0-9]")
+    elif key == "." or key == ".." or key.startswith(".."):
+        yield faults.invalid(field, key, "must not be '.', '..' or start with '..'")
+
+
+def env_name_errors(name: str, field: str) -> Iterator[FieldError]:
+    if not ENV_NAME.fullmatch(name):
+        detail = "must consist only of printable ASCII characters other than '='"
+        yield faults.invalid(field, name, detail)
+
+
+def relative_path_errors(path: str, field: str) -> Iterator[FieldError]:
+    if path.startswith("/"):
+        yield faults.invalid(field, path, "must be a relative path")
+    yield from no_backstep_errors(path, field)
+
+
+def no_backstep_errors(path: str, field: str) -> Iterator[FieldError]:
+    if ".." in path.split("/"):
+        yield faults.invalid(field, path, "must not contain '..'")
+
+
+def file_mode_errors(body: Body, name: str, path: str) -> Iterator[FieldError]:
+    mode = body.get(name)
+    if mode is not None and not 0 <= mode <= 0o777:
+        yield faults.invalid(f"{path}.{name}", mode, "must be between 0 and 0777 (octal)")
+
+
+def labels_errors(labels: dict[str, str], field: str) -> list[FieldError]:
+    return label_errors(labels, field)
+
+
+def selector_errors(selector: Body | None, field: str) -> Iterator[FieldError]:
+    """A label selector with its labels and expressions."""
+    if not selector:
+        return
+    yield from label_errors(selector.get("matchLabels", {}), f"{field}.matchLabels")
+    for index, term in enumerate(selector.get("matchExpressions", ())):
+        path = f"{field}.matchExpressions[{index}]"
+        operator, values = term.get("operator"), term.get("values", [])
+        if operator in {"In", "NotIn"}:
+            if not values:
+                yield faults.required(f"{path}.values", "must be specified for In and NotIn")
+        elif operator in {"Exists", "DoesNotExist"}:
+            if values:
+                yield faults.forbidden(f"{path}.values", "may not be specified for this operator")
+        else:
+            yield faults.invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield from qualified_name_errors(term.get("key", ""), f"{path}.key")
+        for at, value in enumerate(values):
+            if problem := label_value_problem(value):
+                yield faults.invalid(f"{path}.values[{at}]", value, problem)

@@ -1,0 +1,274 @@
+"""Jobs: the selector the server makes, what the modes ask for, and what may change when."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
+from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.selectors import SelectorError, from_label_selector
+
+INT32_MAX = 2**31 - 1
+BACKOFF_LIMIT = 6
+INDEXED_PARALLELISM_MAX = 100_000
+MANY_COMPLETIONS = 100_000
+MANY_LIMIT = 10_000
+FAILURE_RULES_MAX = 20
+SUCCESS_RULES_MAX = 20
+EXIT_CODES_MAX = 255
+NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+COUNTS = (
+    "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
+    "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
+)  # fmt: skip
+IMMUTABLE = (
+    "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy",
+    "successPolicy",
+)  # fmt: skip
+
+
+def default(job: Body) -> None:
+    spec = job["spec"]
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    per_index = "backoffLimitPerIndex" in spec
+    spec.setdefault("backoffLimit", INT32_MAX if per_index else BACKOFF_LIMIT)
+    has_policy = "podFailurePolicy" in spec
+    spec.setdefault("podReplacementPolicy", "Failed" if has_policy else "TerminatingOrFailed")
+    labels = spec["template"].get("metadata", {}).get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
+    default_pod_spec(spec["template"]["spec"])
+
+
+def prepare(new: Body, old: Body | None, _context: WriteContext) -> None:
+    spec = new["spec"]
+    if old is not None or spec.get("manualSelector"):
+        return
+    labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+    for label in NAME_LABELS:
+        labels.setdefault(label, new["metadata"].get("name", ""))
+    for label in UID_LABELS:
+        labels.setdefault(label, new["metadata"]["uid"])
+    chosen = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+    chosen.setdefault(UID_LABELS[0], new["metadata"]["uid"])
+
+
+def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    spec = new["spec"]
+    for name in COUNTS:
+        yield from fields.non_negative(spec, name, "spec")
+    yield from _mode_errors(spec)
+    yield from _selector_errors(new)
+    yield from template_errors(spec["template"], "spec.template")
+    yield from _restart_policy_errors(spec)
+    if "podFailurePolicy" in spec:
+        yield from _failure_policy_errors(spec, "spec.podFailurePolicy.rules")
+    yield from _success_policy_errors(spec, "spec.successPolicy")
+    if old is not None:
+        yield from _update_errors(spec, old)
+
+
+def _mode_errors(spec: Body) -> Iterator[FieldError]:
+    indexed = spec.get("completionMode") == "Indexed"
+    failed_max = spec.get("maxFailedIndexes")
+    if failed_max is not None and "backoffLimitPerIndex" not in spec:
+        detail = "when maxFailedIndexes is specified"
+        yield faults.required("spec.backoffLimitPerIndex", detail)
+    if not indexed:
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if name in spec:
+                detail = "requires indexed completion mode"
+                yield faults.invalid(f"spec.{name}", spec[name], detail)
+        return
+    completions = spec.get("completions")
+    if completions is None:
+        yield faults.required("spec.completions", "when completion mode is Indexed")
+    if spec.get("parallelism", 0) > INDEXED_PARALLELISM_MAX:
+        detail = f"must be less than or equal to {INDEXED_PARALLELISM_MAX}"
+        yield faults.invalid("spec.parallelism", spec["parallelism"], detail)
+    if completions is not None and failed_max is not None and failed_max > completions:
+        detail = "must be less than or equal to completions"
+        yield faults.invalid("spec.maxFailedIndexes", failed_max, detail)
+    if (completions or 0) > MANY_COMPLETIONS and "backoffLimitPerIndex" in spec:
+        yield from _many_errors(spec, failed_max)
+
+
+def _many_errors(spec: Body, failed_max: int | None) -> Iterator[FieldError]:
+    """With very many indexes, those that run and those that fail must stay few."""
+    detail = f"must be less than or equal to {MANY_LIMIT} when completions are that many"
+    if failed_max is None:
+        yield faults.required("spec.maxFailedIndexes", "must be specified with many completions")
+    elif failed_max > MANY_LIMIT:
+        yield faults.invalid("spec.maxFailedIndexes", failed_max, detail)
+    if spec.get("parallelism", 0) > MANY_LIMIT:
+        yield faults.invalid("spec.parallelism", spec["parallelism"], detail)
+
+
+def _selector_errors(job: Body) -> Iterator[FieldError]:
+    spec = job["spec"]
+    labels = spec["template"].get("metadata", {}).get("labels", {})
+    selector = spec.get("selector")
+    if selector is None:
+        yield faults.required("spec.selector")
+    yield from fields.selector_errors(selector, "spec.selector")
+    try:
+        matcher = from_label_selector(selector)
+    except SelectorError:
+        return
+    if matcher is not None and not matcher.matches(labels):
+        detail = "`selector` does not match template `labels`"
+        yield faults.invalid("spec.template.metadata.labels", labels, detail)
+    if not spec.get("manualSelector") and selector is not None:
+        yield from _generated_errors(job, labels)
+
+
+def _generated_errors(job: Body, labels: dict[str, str]) -> Iterator[FieldError]:
+    """Without manualSelector the labels and the selector are the server's."""
+    metadata = job["metadata"]
+    expected = dict.fromkeys(NAME_LABELS, metadata.get("name", ""))
+    expected |= dict.fromkeys(UID_LABELS, metadata.get("uid", ""))
+    where = "spec.template.metadata.labels"
+    for label, value in expected.items():
+        if label not in labels:
+            yield faults.required(where, f"must be '{value}'")
+        elif labels[label] != value:
+            yield faults.invalid(where, labels, f"{label} must be '{value}'")
+    matcher = from_label_selector(job["spec"]["selector"])
+    if matcher is not None and not matcher.matches(expected):
+        detail = "`selector` not auto-generated"
+        yield faults.invalid("spec.selector", job["spec"]["selector"], detail)
+
+
+def _restart_policy_errors(spec: Body) -> Iterator[FieldError]:
+    policy, where = (
+        spec["template"]["spec"].get("restartPolicy"),
+        "spec.template.spec.restartPolicy",
+    )
+    if policy in {None, "", "Always"}:
+        yield faults.required(where, 'valid values: "OnFailure", "Never"')
+    elif policy == "OnFailure" and "podFailurePolicy" in spec:
+        detail = 'only "Never" is supported when podFailurePolicy is specified'
+        yield faults.invalid(where, policy, detail)
+
+
+def _failure_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
+    rules = spec["podFailurePolicy"].get("rules", [])
+    pod = spec["template"]["spec"]
+    names = {
+        one.get("name") for name in ("containers", "initContainers") for one in pod.get(name, ())
+    }
+    if len(rules) > FAILURE_RULES_MAX:
+        yield faults.too_many(path, len(rules), FAILURE_RULES_MAX)
+    for index, rule in enumerate(rules):
+        where = f"{path}[{index}]"
+        if rule.get("action") == "FailIndex" and "backoffLimitPerIndex" not in spec:
+            detail = "requires the backoffLimitPerIndex to be set"
+            yield faults.invalid(f"{where}.action", rule["action"], detail)
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+        if bool(codes) == bool(conditions):
+            detail = "specifying one of OnExitCodes and OnPodConditions is required"
+            yield faults.invalid(where, "", detail)
+        if codes:
+            yield from _exit_code_errors(codes, names, f"{where}.onExitCodes")
+        for at, condition in enumerate(conditions or ()):
+            place = f"{where}.onPodConditions[{at}].type"
+            yield from fields.qualified_name_errors(condition.get("type", ""), place)
+
+
+def _exit_code_errors(codes: Body, names: set[str], path: str) -> Iterator[FieldError]:
+    values = codes.get("values", [])
+    name = codes.get("containerName")
+    if name is not None and name not in names:
+        yield faults.invalid(f"{path}.containerName", name, "must be one of the container names")
+    if not values:
+        yield faults.invalid(f"{path}.values", values, "at least one value is required")
+    elif len(values) > EXIT_CODES_MAX:
+        yield faults.too_many(f"{path}.values", len(values), EXIT_CODES_MAX)
+    for index, value in enumerate(values):
+        if codes.get("operator") == "In" and value == 0:
+            detail = "must not be 0 for the In operator"
+            yield faults.invalid(f"{path}.values[{index}]", value, detail)
+        if values.index(value) != index:
+            yield faults.duplicate(f"{path}.values[{index}]", value)
+    if values != sorted(values):
+        yield faults.invalid(f"{path}.values", values, "must be ordered")
+
+
+def _success_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
+    policy = spec.get("successPolicy")
+    if policy is None:
+        return
+    if spec.get("completionMode") != "Indexed":
+        yield faults.invalid(path, policy, "requires indexed completion mode")
+        return
+    rules = policy.get("rules", [])
+    if not rules:
+        yield faults.required(f"{path}.rules", "at least one rule must be specified")
+    if len(rules) > SUCCESS_RULES_MAX:
+        yield faults.too_many(f"{path}.rules", len(rules), SUCCESS_RULES_MAX)
+    for index, rule in enumerate(rules):
+        where = f"{path}.rules[{index}]"
+        if not rule.get("succeededIndexes") and "succeededCount" not in rule:
+            detail = "at least one of succeededCount or succeededIndexes must be specified"
+            yield faults.required(where, detail)
+        count = rule.get("succeededCount")
+        if count is not None and count > spec.get("completions", 0):
+            detail = f"must be less than or equal to {spec.get('completions', 0)}"
+            yield faults.invalid(f"{where}.succeededCount", count, detail)
+
+
+def _update_errors(spec: Body, old_job: Body) -> Iterator[FieldError]:
+    old = old_job["spec"]
+    for name in IMMUTABLE:
+        yield from fields.immutable(spec.get(name), old.get(name), f"spec.{name}")
+    completions = spec.get("completions")
+    if spec.get("completionMode") != "Indexed":
+        yield from fields.immutable(completions, old.get("completions"), "spec.completions")
+    elif completions != old.get("completions") and completions != spec.get("parallelism"):
+        detail = "can only be modified in tandem with spec.parallelism"
+        yield faults.invalid("spec.completions", completions, detail)
+    template = _with_mutable(old_job, spec["template"])
+    yield from fields.immutable(spec["template"], template, "spec.template")
+
+
+def _with_mutable(old_job: Body, new: Body) -> Body:
+    """The old template with what a job that is suspended and not running may change."""
+    template: Body = copy.deepcopy(old_job["spec"]["template"])
+    status = old_job.get("status", {})
+    conditions = status.get("conditions", ())
+    suspended = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in conditions)
+    idle = ("startTime" not in status or suspended) and not status.get("active")
+    if not old_job["spec"].get("suspend") or not idle:
+        return template
+    for name in ("labels", "annotations"):
+        _take(template.setdefault("metadata", {}), new.get("metadata", {}), name)
+    for name in ("nodeSelector", "tolerations", "schedulingGates"):
+        _take(template["spec"], new["spec"], name)
+    affinity = dict(template["spec"].get("affinity", {}))
+    _take(affinity, new["spec"].get("affinity", {}), "nodeAffinity")
+    template["spec"].pop("affinity", None)
+    if affinity or "affinity" in new["spec"]:
+        template["spec"]["affinity"] = affinity
+    for name in ("containers", "initContainers"):
+        for held, given in zip(
+            template["spec"].get(name, ()), new["spec"].get(name, ()), strict=False
+        ):
+            _take(held, given, "resources")
+    return template
+
+
+def _take(held: Body, given: Body, name: str) -> None:
+    held.pop(name, None)
+    if name in given:
+        held[name] = given[name]
+
+
+JOBS = Behaviour(default=default, prepare=prepare, errors=errors)

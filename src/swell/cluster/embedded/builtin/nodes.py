@@ -1,0 +1,100 @@
+"""Nodes and namespaces: what a cluster stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api import quantity
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.scheduling import taint_errors
+from swell.cluster.embedded.registry import FieldError, WriteContext
+
+NOT_READY = "node.kubernetes.io/not-ready"
+NAME_LABEL = "kubernetes.io/metadata.name"
+WHOLE = frozenset({"pods", "services", "replicationcontrollers"})
+
+
+def default_node(node: Body) -> None:
+    status = node.get("status", {})
+    if "capacity" in status:
+        status.setdefault("allocatable", dict(status["capacity"]))
+
+
+def prepare_node(new: Body, old: Body | None, _context: WriteContext) -> None:
+    """A new node takes no pods until someone finds it ready."""
+    if old is not None:
+        return
+    taints = new.setdefault("spec", {}).setdefault("taints", [])
+    if not any(taint.get("key") == NOT_READY for taint in taints):
+        taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+
+
+def node_errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[FieldError]:
+    spec = new.get("spec", {})
+    yield from taint_errors(spec.get("taints", []), "metadata.taints")
+    yield from node_status_errors(new, old, context)
+    before = (old or {}).get("spec", {})
+    for name in ("podCIDRs", "providerID"):
+        if before.get(name) and before[name] != spec.get(name):
+            detail = f'node updates may not change {name} except from "" to valid'
+            yield faults.forbidden(f"spec.{name}", detail)
+
+
+def node_status_errors(
+    new: Body, _old: Body | None, _context: WriteContext
+) -> Iterator[FieldError]:
+    status = new.get("status", {})
+    for side in ("capacity", "allocatable"):
+        for name, amount in status.get(side, {}).items():
+            value = quantity.parse(amount)
+            if value.nano < 0:
+                detail = "must be greater than or equal to 0"
+                yield faults.invalid(f"status.{side}.{name}", amount, detail)
+            if (name in WHOLE or "/" in name) and value.nano % quantity.NANO:
+                yield faults.invalid(f"status.{side}.{name}", amount, "must be an integer")
+    addresses = status.get("addresses", [])
+    for index, address in enumerate(addresses):
+        if addresses.index(address) != index:
+            yield faults.duplicate(f"status.addresses[{index}]", address)
+
+
+def default_namespace(namespace: Body) -> None:
+    name = namespace["metadata"].get("name")
+    if name:
+        namespace["metadata"].setdefault("labels", {})[NAME_LABEL] = name
+
+
+def prepare_namespace(new: Body, old: Body | None, context: WriteContext) -> None:
+    """The finalizer of a namespace keeps it until it is empty; only /finalize removes it."""
+    default_namespace(new)
+    if old is None:
+        finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+    elif context.subresource != "finalize":
+        new["spec"] = old.get("spec", {})
+
+
+def namespace_status_errors(
+    new: Body, _old: Body | None, _context: WriteContext
+) -> Iterator[FieldError]:
+    wanted = "Terminating" if new["metadata"].get("deletionTimestamp") else "Active"
+    phase = new.get("status", {}).get("phase")
+    if phase != wanted:
+        yield faults.invalid("status.Phase", phase, f"may only be '{wanted}' now")
+
+
+NODES = Behaviour(
+    default=default_node,
+    prepare=prepare_node,
+    errors=node_errors,
+    status_errors=node_status_errors,
+    keeps_status=True,
+)
+NAMESPACES = Behaviour(
+    default=default_namespace,
+    prepare=prepare_namespace,
+    status_errors=namespace_status_errors,
+)

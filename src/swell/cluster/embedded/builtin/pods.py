@@ -1,0 +1,255 @@
+"""Pods: what the server decides at creation (priority, tolerations, QoS), and what may change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from swell.api import quantity
+from swell.api.meta import Body, Key
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.podspec import (
+    all_containers,
+    default_pod_only,
+    default_pod_spec,
+    pod_spec_errors,
+)
+from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.scheduling import toleration_errors
+from swell.cluster.embedded.registry import FieldError, WriteContext
+
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+TOLERATED_S = 300
+TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
+
+
+def default(pod: Body) -> None:
+    default_pod_spec(pod["spec"])
+    default_pod_only(pod["spec"])
+
+
+def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
+    spec = new["spec"]
+    if old is None:
+        _set_priority(new, context)
+        new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+    else:  # what the server once filled in need not be sent back
+        for name in ("priority", "preemptionPolicy"):
+            if name in old["spec"]:
+                spec.setdefault(name, old["spec"][name])
+    spec["tolerations"] = [*spec.get("tolerations", ()), *_missing_tolerations(spec)]
+    if not spec["tolerations"]:
+        del spec["tolerations"]
+
+
+def _set_priority(pod: Body, context: WriteContext) -> None:
+    """The class's value, taken once; a number without a class that says it is refused."""
+    spec, name = pod["spec"], pod["spec"].get("priorityClassName", "")
+    if name:
+        found = context.read(PRIORITY_CLASSES, Key("", name))
+        if found is None:
+            raise _refused(pod, f"no PriorityClass with name {name} was found")
+    else:
+        found = _default_class(context)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    value = found["value"] if found is not None else 0
+    policy = found.get("preemptionPolicy") if found is not None else None
+    policy = policy or "PreemptLowerPriority"
+    if spec.get("priority", value) != value:
+        detail = "the integer value of priority must not be provided in pod spec"
+        raise _refused(pod, detail)
+    if spec.get("preemptionPolicy", policy) != policy:
+        raise _refused(pod, "the string value of PreemptionPolicy must not be provided in pod spec")
+    spec["priority"], spec["preemptionPolicy"] = value, policy
+
+
+def _default_class(context: WriteContext) -> Body | None:
+    """Of several global defaults the lowest counts, as on a real server."""
+    found = [one for one in context.each(PRIORITY_CLASSES) if one.get("globalDefault")]
+    return min(found, key=lambda one: one.get("value", 0), default=None)
+
+
+def _refused(pod: Body, message: str) -> Exception:
+    return faults.access_denied("pods", "", pod["metadata"].get("name", ""), message)
+
+
+def _missing_tolerations(spec: Body) -> list[Body]:
+    """Every pod outlives a node's short absence, unless it says how long itself."""
+    given = spec.get("tolerations", ())
+
+    def is_tolerated(key: str) -> bool:
+        return any(
+            one.get("key", key) == key and one.get("effect", "NoExecute") == "NoExecute"
+            for one in given
+        )
+
+    return [
+        {
+            "key": key,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": TOLERATED_S,
+        }
+        for key in TOLERATED
+        if not is_tolerated(key)
+    ]
+
+
+def qos_class(spec: Body) -> str:
+    """BestEffort: nothing asked; Guaranteed: limits of both, and requests equal to them."""
+    guaranteed, asked = True, False
+    for container in all_containers(spec):
+        resources = container.get("resources", {})
+        for name in ("cpu", "memory"):
+            request = _amount(resources.get("requests", {}), name)
+            limit = _amount(resources.get("limits", {}), name)
+            asked = asked or bool(request or limit)
+            guaranteed = guaranteed and bool(limit) and request == limit
+    if not asked:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _amount(amounts: Body, name: str) -> int:
+    return quantity.parse(amounts.get(name, "0")).nano
+
+
+def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    yield from pod_spec_errors(new["spec"], "spec", is_pod=True)
+    if old is not None:
+        yield from _update_errors(new["spec"], old["spec"])
+        return
+    if new["spec"].get("ephemeralContainers"):
+        yield faults.forbidden("spec.ephemeralContainers", "cannot be set on create")
+    if new["spec"].get("nodeName") and new["spec"].get("schedulingGates"):
+        detail = "cannot be set until all schedulingGates have been cleared"
+        yield faults.forbidden("spec.nodeName", detail)
+
+
+def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
+    """Images, the deadline, added tolerations and removed gates may change; nothing else."""
+    for name in ("containers", "initContainers"):
+        if len(new.get(name, ())) != len(old.get(name, ())):
+            detail = "pod updates may not add or remove containers"
+            yield faults.forbidden(f"spec.{name}", detail)
+            return
+    problem = _deadline_problem(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
+    if problem:
+        deadline = new.get("activeDeadlineSeconds")
+        yield faults.invalid("spec.activeDeadlineSeconds", deadline, problem)
+        if deadline is not None:
+            return
+    yield from _toleration_change_errors(new.get("tolerations", []), old.get("tolerations", []))
+    gates = {gate["name"] for gate in old.get("schedulingGates", ())}
+    for index, gate in enumerate(new.get("schedulingGates", ())):
+        if gate["name"] not in gates:
+            where = f"spec.schedulingGates[{index}].name"
+            yield faults.forbidden(where, "only deletion is allowed")
+    allowed = _as_old(new, old)
+    if gates:
+        yield from _gated_errors(allowed, old)
+    if allowed != old:
+        yield faults.forbidden("spec", "pod updates may not change fields other than images")
+
+
+def _deadline_problem(new: int | None, old: int | None) -> str:
+    if new is None:
+        return "must not update from a positive integer to nil value" if old is not None else ""
+    if old is not None and new > old:
+        return "must be less than or equal to previous value"
+    return ""
+
+
+def _toleration_change_errors(new: list[Body], old: list[Body]) -> Iterator[FieldError]:
+    def kept(toleration: Body) -> Body:
+        return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+    given = [kept(toleration) for toleration in new]
+    if any(kept(toleration) not in given for toleration in old):
+        detail = "existing toleration can not be modified except its tolerationSeconds"
+        yield faults.forbidden("spec.tolerations", detail)
+    yield from toleration_errors(new, "spec.tolerations")
+
+
+def _as_old(new: Body, old: Body) -> Body:
+    """The new spec with everything that may change set back."""
+    spec = copy.deepcopy(new)
+    for name in ("containers", "initContainers"):
+        for container, before in zip(spec.get(name, ()), old.get(name, ()), strict=True):
+            container["image"] = before.get("image", "")
+    for name in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
+        if name in old:
+            spec[name] = old[name]
+        else:
+            spec.pop(name, None)
+    return spec
+
+
+def _gated_errors(spec: Body, old: Body) -> Iterator[FieldError]:
+    """While gates hold a pod back, its node selection may become narrower."""
+    before = old.get("nodeSelector", {})
+    if any(spec.get("nodeSelector", {}).get(key) != value for key, value in before.items()):
+        yield faults.invalid("spec.nodeSelector", spec.get("nodeSelector"), "only additions")
+    spec.pop("nodeSelector", None)
+    if before:
+        spec["nodeSelector"] = before
+    affinity = old.get("affinity", {}).get("nodeAffinity")
+    narrowed = dict(spec.get("affinity", {}))
+    narrowed.pop("nodeAffinity", None)
+    if affinity is not None:
+        narrowed["nodeAffinity"] = affinity
+    spec.pop("affinity", None)
+    if narrowed or "affinity" in old:
+        spec["affinity"] = narrowed
+
+
+def prepare_status(new: Body, old: Body, _context: WriteContext) -> None:
+    """A status write reaches labels, annotations and finalizers, but not the owners."""
+    metadata, before = new["metadata"], old["metadata"]
+    metadata.pop("ownerReferences", None)
+    if "ownerReferences" in before:
+        metadata["ownerReferences"] = before["ownerReferences"]
+    for name in ("qosClass", "observedGeneration"):
+        if name in old.get("status", {}):
+            new["status"].setdefault(name, old["status"][name])
+
+
+def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    status, before = new["status"], (old or {}).get("status", {})
+    for index, condition in enumerate(status.get("conditions", ())):
+        if condition.get("type") not in SYSTEM_CONDITIONS:
+            where = f"status.conditions[{index}].Type"
+            yield from fields.qualified_name_errors(condition.get("type", ""), where)
+    yield from fields.immutable(status.get("qosClass"), before.get("qosClass"), "status.qosClass")
+    for name in ("containerStatuses", "initContainerStatuses"):
+        yield from _revival_errors(status, before, new["spec"], name)
+    addresses = [one.get("ip", "") for one in status.get("podIPs", ())]
+    for index, address in enumerate(addresses):
+        yield from fields.ip_errors(address, f"status.podIPs[{index}]")
+
+
+def _revival_errors(status: Body, before: Body, spec: Body, name: str) -> Iterator[FieldError]:
+    """What has ended for good stays ended."""
+    policy = spec.get("restartPolicy", "Always")
+    now = {one.get("name"): one for one in status.get(name, ())}
+    for index, one in enumerate(before.get(name, ())):
+        ended = one.get("state", {}).get("terminated")
+        held = now.get(one.get("name"))
+        if ended is None or held is None or "terminated" in held.get("state", {}):
+            continue
+        failed = ended.get("exitCode", 0) != 0
+        if policy == "Never" or (policy == "OnFailure" and not failed):
+            detail = "may not be transitioned to non-terminated state"
+            yield faults.forbidden(f"status.{name}[{index}].state", detail)
+
+
+PODS = Behaviour(
+    default=default,
+    prepare=prepare,
+    errors=errors,
+    prepare_status=prepare_status,  # type: ignore[arg-type]
+    status_errors=status_errors,
+)

@@ -1,0 +1,166 @@
+"""The spec of a pod, alone or in a template: computed defaults, and what may stand together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import containers, fields
+from swell.cluster.embedded.builtin.scheduling import scheduling_errors
+from swell.cluster.embedded.builtin.volumes import default_volume, volume_errors
+from swell.cluster.embedded.registry import FieldError
+
+NAMESERVERS_MAX = 3
+SEARCHES_MAX = 32
+INT32_MAX = 2**31 - 1
+
+
+def default_pod_spec(spec: Body) -> None:
+    """Defaults that are computed wherever a pod's spec stands."""
+    for container in all_containers(spec):
+        if "imagePullPolicy" not in container:
+            latest = _tag(container.get("image", "")) == "latest"
+            container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
+    for volume in spec.get("volumes", ()):
+        default_volume(volume)
+    # The two names of one field.
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+
+
+def default_pod_only(spec: Body) -> None:
+    """Defaults of pods that templates do not get."""
+    spec.setdefault("enableServiceLinks", True)
+    for container in all_containers(spec):
+        resources = container.get("resources", {})
+        if "limits" in resources:
+            resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+        if spec.get("hostNetwork"):
+            for port in container.get("ports", ()):
+                port.setdefault("hostPort", port["containerPort"])
+
+
+def all_containers(spec: Body) -> list[Body]:
+    return [*spec.get("containers", ()), *spec.get("initContainers", ())]
+
+
+def _tag(image: str) -> str:
+    name, digest, _ = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return tag or ("" if digest else "latest")
+
+
+def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[FieldError]:
+    volumes, errors = volume_errors(spec.get("volumes", []), f"{path}.volumes")
+    yield from errors
+    yield from _container_list_errors(spec, volumes, path)
+    yield from scheduling_errors(spec, path)
+    yield from _dns_errors(spec, path)
+    yield from _host_network_errors(spec, path, is_pod=is_pod)
+    yield from _name_errors(spec, path)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= INT32_MAX:
+        detail = f"must be between 1 and {INT32_MAX}, inclusive"
+        yield faults.invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
+    for index, alias in enumerate(spec.get("hostAliases", ())):
+        where = f"{path}.hostAliases[{index}]"
+        yield from fields.ip_errors(alias.get("ip", ""), f"{where}.ip")
+        for at, host in enumerate(alias.get("hostnames", ())):
+            yield from fields.name_errors(host, f"{where}.hostnames[{at}]")
+    for index, gate in enumerate(spec.get("readinessGates", ())):
+        where = f"{path}.readinessGates[{index}].conditionType"
+        yield from fields.qualified_name_errors(gate.get("conditionType", ""), where)
+
+
+def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
+    grace_s = spec.get("terminationGracePeriodSeconds", 0)
+    if not spec.get("containers"):
+        yield faults.required(f"{path}.containers")
+    names: set[str] = set()
+    for index, container in enumerate(spec.get("containers", ())):
+        where = f"{path}.containers[{index}]"
+        yield from containers.container_errors(container, volumes, where)
+        yield from containers.handler_errors(container, grace_s, where)
+        yield from _unique_name(container, names, where)
+    yield from containers.host_port_errors(spec.get("containers", []), f"{path}.containers")
+    for index, container in enumerate(spec.get("initContainers", ())):
+        where = f"{path}.initContainers[{index}]"
+        yield from containers.container_errors(container, volumes, where)
+        yield from containers.init_container_errors(container, grace_s, where)
+        yield from _unique_name(container, names, where)
+
+
+def _unique_name(container: Body, names: set[str], path: str) -> Iterator[FieldError]:
+    name = container.get("name", "")
+    if name and name in names:
+        yield faults.duplicate(f"{path}.name", name)
+    names.add(name)
+
+
+def _name_errors(spec: Body, path: str) -> Iterator[FieldError]:
+    for field, rule in (
+        ("hostname", "label"),
+        ("subdomain", "label"),
+        ("nodeName", "subdomain"),
+        ("priorityClassName", "subdomain"),
+        ("runtimeClassName", "subdomain"),
+        ("serviceAccountName", "subdomain"),
+    ):
+        if spec.get(field):
+            yield from fields.name_errors(spec[field], f"{path}.{field}", rule)
+
+
+def _dns_errors(spec: Body, path: str) -> Iterator[FieldError]:
+    config, where = spec.get("dnsConfig"), f"{path}.dnsConfig"
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            yield faults.required(where, "must provide `dnsConfig` when `dnsPolicy` is None")
+        elif not config.get("nameservers"):
+            yield faults.required(f"{where}.nameservers", "must provide at least one nameserver")
+    if config is None:
+        return
+    yield from _dns_config_errors(config, where)
+
+
+def _dns_config_errors(config: Body, path: str) -> Iterator[FieldError]:
+    servers, searches = config.get("nameservers", []), config.get("searches", [])
+    if len(servers) > NAMESERVERS_MAX:
+        yield faults.invalid(f"{path}.nameservers", servers, f"at most {NAMESERVERS_MAX}")
+    if len(searches) > SEARCHES_MAX:
+        yield faults.invalid(f"{path}.searches", searches, f"at most {SEARCHES_MAX}")
+    for index, server in enumerate(servers):
+        yield from fields.ip_errors(server, f"{path}.nameservers[{index}]")
+    for index, search in enumerate(searches):
+        if search != ".":
+            plain = search.removesuffix(".").replace("_", "-")
+            yield from fields.name_errors(plain, f"{path}.searches[{index}]")
+    for index, option in enumerate(config.get("options", ())):
+        if not option.get("name"):
+            yield faults.required(f"{path}.options[{index}]", "must not be empty")
+
+
+def _host_network_errors(spec: Body, path: str, *, is_pod: bool) -> Iterator[FieldError]:
+    if not spec.get("hostNetwork"):
+        return
+    for index, container in enumerate(spec.get("containers", ())):
+        for at, port in enumerate(container.get("ports", ())):
+            host = port.get("hostPort", 0)
+            if (is_pod or host) and host != port.get("containerPort"):
+                where = f"{path}.containers[{index}].ports[{at}].hostPort"
+                detail = "must match `containerPort` when `hostNetwork` is true"
+                yield faults.invalid(where, host, detail)
+
+
+def template_errors(template: Body, path: str) -> Iterator[FieldError]:
+    """A pod template in another kind's spec."""
+    labels = template.get("metadata", {}).get("labels", {})
+    yield from fields.labels_errors(labels, f"{path}.labels")
+    spec = template.get("spec", {})
+    yield from pod_spec_errors(spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        detail = "ephemeral containers not allowed in pod template"
+        yield faults.forbidden(f"{path}.spec.ephemeralContainers", detail)

@@ -1,0 +1,72 @@
+"""ReplicaSets: the selector that must match its template and may never change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
+from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.selectors import SelectorError, from_label_selector
+
+STATUS_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+
+
+def default(replica_set: Body) -> None:
+    template = replica_set["spec"].get("template", {})
+    if "spec" in template:
+        default_pod_spec(template["spec"])
+
+
+def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    spec = new["spec"]
+    for name in ("replicas", "minReadySeconds"):
+        yield from fields.non_negative(spec, name, "spec")
+    yield from _selector_errors(spec)
+    template = spec.get("template", {})
+    yield from template_errors(template, "spec.template")
+    policy = template.get("spec", {}).get("restartPolicy", "Always")
+    if policy != "Always":
+        yield faults.not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
+    if "activeDeadlineSeconds" in template.get("spec", {}):
+        detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        yield faults.forbidden("spec.template.spec.activeDeadlineSeconds", detail)
+    if old is not None:
+        before = old["spec"].get("selector")
+        yield from fields.immutable(spec.get("selector"), before, "spec.selector")
+
+
+def _selector_errors(spec: Body) -> Iterator[FieldError]:
+    selector = spec.get("selector")
+    if selector is None:
+        yield faults.required("spec.selector")
+        return
+    yield from fields.selector_errors(selector, "spec.selector")
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        yield faults.invalid("spec.selector", selector, "empty selector is invalid")
+        return
+    try:
+        matcher = from_label_selector(selector)
+    except SelectorError:
+        yield faults.invalid("spec.selector", selector, "invalid label selector")
+        return
+    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
+    if matcher is not None and not matcher.matches(labels):
+        detail = "`selector` does not match template `labels`"
+        yield faults.invalid("spec.template.metadata.labels", labels, detail)
+
+
+def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    status = new["status"]
+    for name in STATUS_COUNTS:
+        yield from fields.non_negative(status, name, "status")
+    for name in STATUS_COUNTS[1:]:
+        if status.get(name, 0) > status.get("replicas", 0):
+            detail = "cannot be greater than status.replicas"
+            yield faults.invalid(f"status.{name}", status[name], detail)
+
+
+REPLICA_SETS = Behaviour(default=default, errors=errors, status_errors=status_errors)

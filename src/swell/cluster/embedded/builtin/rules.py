@@ -1,0 +1,118 @@
+"""The rules of a built-in kind: its schema, and the few functions in which it differs from others.
+
+Follows the order of a real server: read, fill defaults, decide what the caller may not, validate.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from swell.api.meta import Body
+from swell.cluster.embedded import failures, faults
+from swell.cluster.embedded.builtin import definitions
+from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.schema.decode import DecodeError
+
+Default: TypeAlias = Callable[[Body], None]
+Prepare: TypeAlias = Callable[[Body, Body | None, WriteContext], None]
+Errors: TypeAlias = Callable[[Body, Body | None, WriteContext], Iterable[FieldError]]
+Grows: TypeAlias = Callable[[Body, Body], bool]
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _no_errors(_new: Body, _old: Body | None, _context: WriteContext) -> Iterable[FieldError]:
+    return ()
+
+
+def spec_changed(new: Body, old: Body) -> bool:
+    return bool(new.get("spec") != old.get("spec"))
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What is particular to a kind."""
+
+    default: Default = _nothing  # values computed from others, on every write
+    prepare: Prepare = _nothing  # what the server decides; not called for /status
+    errors: Errors = _no_errors  # writes of the object itself
+    status_errors: Errors = _no_errors  # writes of /status
+    prepare_status: Prepare = _nothing
+    grows: Grows = spec_changed
+    keeps_status: bool = False  # a status given on create counts
+
+
+class BuiltinRules:
+    """The `Rules` of a kind, from the name of its definition and its behaviour."""
+
+    def __init__(self, definition: str, behaviour: Behaviour) -> None:
+        self._decode = definitions.decoders().of(definition)
+        self._words = definitions.word_checks().of(definition)
+        self._behaviour = behaviour
+        self._has_status = "status" in definitions.schemas()[definition]["properties"]
+
+    def shape(self, body: Body, context: WriteContext) -> Body:
+        unknown: list[str] = []
+        try:
+            shaped = cast("Body", self._decode(body, None, unknown))
+        except DecodeError as error:
+            raise unreadable(str(error), context) from error
+        report_unknown(unknown, context)
+        self._behaviour.default(shaped)
+        return shaped
+
+    def prepare(self, new: Body, old: Body | None, context: WriteContext) -> None:
+        if context.subresource == "status" and old is not None:
+            for field in [field for field in new if field not in {"metadata", "status"}]:
+                del new[field]
+            for field, value in old.items():
+                if field not in {"metadata", "status"}:
+                    new[field] = copy.deepcopy(value)
+            self._behaviour.prepare_status(new, old, context)
+            return
+        if self._has_status:
+            self._settle_status(new, old)
+        self._behaviour.prepare(new, old, context)
+
+    def _settle_status(self, new: Body, old: Body | None) -> None:
+        """Only /status writes the status."""
+        if old is not None:
+            new["status"] = copy.deepcopy(old.get("status", {}))
+        elif not self._behaviour.keeps_status:
+            empty = cast("Body", self._decode({}, None, []))
+            new["status"] = empty.get("status", {})
+
+    def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
+        if context.subresource == "status":
+            return list(self._behaviour.status_errors(new, old, context))
+        errors: list[FieldError] = []
+        if self._words is not None:
+            self._words(new, None, errors)
+        errors += self._behaviour.errors(new, old, context)
+        return errors
+
+    def grows_generation(self, new: Body, old: Body) -> bool:
+        return self._behaviour.grows(new, old)
+
+
+def unreadable(problem: str, context: WriteContext) -> Exception:
+    """A body that cannot be read: a bad request, or in a patch an invalid one."""
+    if context.verb == "patch":
+        error = faults.invalid("patch", "", problem)
+        return failures.invalid("", "", "", [error])
+    return faults.bad_request(f"the body cannot be read: {problem}")
+
+
+def report_unknown(unknown: list[str], context: WriteContext) -> None:
+    """Unknown fields are gone; whether that is an error, a warning or nothing is the caller's."""
+    if not unknown or context.field_validation == "Ignore":
+        return
+    told = [f'unknown field "{field}"' for field in unknown]
+    if context.field_validation == "Strict":
+        raise unreadable("strict decoding error: " + ", ".join(told), context)
+    context.warnings.extend(told)

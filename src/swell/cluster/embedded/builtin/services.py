@@ -1,0 +1,190 @@
+"""Services: addresses from a fixed range, headless ones without, and what may not change."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.registry import FieldError, WriteContext
+
+ADDRESSES = ipaddress.IPv4Network("10.96.0.0/16")
+NODE_PORTS = range(30000, 32768)
+AFFINITY_S = 10800
+AFFINITY_S_MAX = 86400
+HEADLESS = "None"
+EXTERNAL = ("NodePort", "LoadBalancer")
+# Filled in by the server; a writer who leaves them out means no change.
+KEPT_ON_UPDATE = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
+
+
+def default(service: Body) -> None:
+    spec = service["spec"]
+    _default_affinity(spec)
+    for port in spec.get("ports", ()):
+        if not port.get("targetPort"):
+            port["targetPort"] = port["port"]
+    if spec["type"] in EXTERNAL or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    elif spec.get("clusterIPs") and not spec.get("clusterIP"):
+        spec["clusterIP"] = spec["clusterIPs"][0]
+
+
+def _default_affinity(spec: Body) -> None:
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        config = spec.get("sessionAffinityConfig", {}).get("clientIP", {})
+        if "timeoutSeconds" not in config:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_S}}
+
+
+def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
+    spec = new["spec"]
+    if old is not None:
+        _keep(spec, old["spec"])
+    if spec["type"] == "ExternalName":
+        if old is not None and old["spec"]["type"] != "ExternalName":
+            for name in KEPT_ON_UPDATE:
+                spec.pop(name, None)
+        return
+    if not spec.get("clusterIP"):
+        spec["clusterIP"] = _free_address(context)
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    if spec["clusterIP"] != HEADLESS or spec.get("selector"):
+        spec.setdefault("ipFamilies", [_family(spec["clusterIP"])])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+    else:  # without a selector a headless service may have addresses of both families
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack")
+    if spec["type"] in EXTERNAL:
+        _allocate_node_ports(spec, context)
+
+
+def _keep(spec: Body, old: Body) -> None:
+    if old["type"] == "ExternalName" or spec["type"] == "ExternalName":
+        return
+    for name in KEPT_ON_UPDATE:
+        if name in old and not spec.get(name):
+            spec[name] = old[name]
+    if spec["type"] in EXTERNAL:
+        held = {(one["port"], one.get("protocol")): one for one in old.get("ports", ())}
+        for port in spec.get("ports", ()):
+            before = held.get((port["port"], port.get("protocol")), {})
+            if "nodePort" in before:
+                port.setdefault("nodePort", before["nodePort"])
+
+
+def _family(address: str) -> str:
+    return "IPv6" if ":" in address else "IPv4"
+
+
+def _free_address(context: WriteContext) -> str:
+    taken = {one.get("spec", {}).get("clusterIP") for one in context.each("services")}
+    for address in ADDRESSES.hosts():
+        if str(address) not in taken:
+            return str(address)
+    raise faults.bad_request("all service addresses are taken")
+
+
+def _allocate_node_ports(spec: Body, context: WriteContext) -> None:
+    taken = {
+        port.get("nodePort")
+        for one in context.each("services")
+        for port in one.get("spec", {}).get("ports", ())
+    }
+    free = (port for port in NODE_PORTS if port not in taken)
+    for port in spec.get("ports", ()):
+        if not port.get("nodePort"):
+            port["nodePort"] = next(free)
+
+
+def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    spec = new["spec"]
+    headless = spec.get("clusterIP") == HEADLESS
+    if not spec.get("ports") and not headless and spec["type"] != "ExternalName":
+        yield faults.required("spec.ports")
+    if headless and spec["type"] in EXTERNAL:
+        detail = f"may not be set to 'None' for {spec['type']} services"
+        yield faults.invalid("spec.clusterIPs[0]", HEADLESS, detail)
+    if spec["type"] == "ExternalName":
+        yield from _external_name_errors(spec)
+    else:
+        yield from _address_errors(spec, (old or {}).get("spec", {}))
+    yield from _port_errors(spec)
+    yield from fields.labels_errors(spec.get("selector", {}), "spec.selector")
+    timeout = spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds")
+    if timeout is not None and not 0 < timeout <= AFFINITY_S_MAX:
+        where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+        yield faults.invalid(where, timeout, f"must be between 1 and {AFFINITY_S_MAX}")
+    for index, address in enumerate(spec.get("externalIPs", ())):
+        yield from fields.ip_errors(address, f"spec.externalIPs[{index}]")
+    if "allocateLoadBalancerNodePorts" in spec and spec["type"] != "LoadBalancer":
+        detail = "may only be used when `type` is 'LoadBalancer'"
+        yield faults.forbidden("spec.allocateLoadBalancerNodePorts", detail)
+
+
+def _external_name_errors(spec: Body) -> Iterator[FieldError]:
+    for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get(name):
+            yield faults.forbidden(f"spec.{name}", "may not be set for ExternalName services")
+    target = spec.get("externalName", "").removesuffix(".")
+    if not target:
+        yield faults.required("spec.externalName")
+    else:
+        yield from fields.name_errors(target, "spec.externalName")
+
+
+def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
+    addresses = spec.get("clusterIPs", [])
+    if addresses and addresses[0] != spec.get("clusterIP"):
+        yield faults.invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
+    for index, address in enumerate(addresses):
+        if address != HEADLESS:
+            yield from fields.ip_errors(address, f"spec.clusterIPs[{index}]")
+        elif len(addresses) > 1:
+            detail = "'None' must be the first and only value"
+            yield faults.invalid("spec.clusterIPs", addresses, detail)
+    if len(addresses) > 2:
+        yield faults.invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
+    before = old.get("clusterIPs", [])
+    if old.get("type") != "ExternalName" and before and before[:1] != addresses[:1]:
+        yield faults.invalid("spec.clusterIPs[0]", addresses, "may not change once set")
+
+
+def _port_errors(spec: Body) -> Iterator[FieldError]:
+    ports = spec.get("ports", [])
+    names: set[str] = set()
+    numbers: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        where, name = f"spec.ports[{index}]", port.get("name", "")
+        if name:
+            yield from fields.name_errors(name, f"{where}.name", "label")
+            if name in names:
+                yield faults.duplicate(f"{where}.name", name)
+        elif len(ports) > 1:
+            yield faults.required(f"{where}.name")
+        names.add(name)
+        yield from fields.port_number_errors(port["port"], f"{where}.port")
+        yield from fields.port_errors(port.get("targetPort", 0), f"{where}.targetPort")
+        if port.get("appProtocol"):
+            yield from fields.qualified_name_errors(port["appProtocol"], f"{where}.appProtocol")
+        if port.get("nodePort") and spec["type"] == "ClusterIP":
+            detail = "may not be used when `type` is 'ClusterIP'"
+            yield faults.forbidden(f"{where}.nodePort", detail)
+        number = (port.get("protocol", "TCP"), port["port"])
+        if number in numbers:
+            yield faults.duplicate(where, list(number))
+        numbers.add(number)
+
+
+SERVICES = Behaviour(default=default, prepare=prepare, errors=errors)

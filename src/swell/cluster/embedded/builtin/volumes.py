@@ -1,0 +1,150 @@
+"""What a pod's volumes may look like; of the many sources, those people use with jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.containers import FIELD_PATHS, SUBSCRIPTED, resource_ref_errors
+from swell.cluster.embedded.registry import FieldError
+
+VOLUME_FIELD_PATHS = (*FIELD_PATHS[:3], *SUBSCRIPTED)
+HOST_PATH_TYPES = (
+    "", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice",
+    "BlockDevice",
+)  # fmt: skip
+
+
+def default_volume(volume: Body) -> None:
+    """A volume without a source is an empty folder."""
+    if not set(volume) - {"name"}:
+        volume["emptyDir"] = {}
+
+
+def volume_errors(volumes: list[Body], path: str) -> tuple[set[str], list[FieldError]]:
+    """The names containers may mount, and what is wrong with the volumes."""
+    names: set[str] = set()
+    errors: list[FieldError] = []
+    for index, volume in enumerate(volumes):
+        where, name = f"{path}[{index}]", volume.get("name", "")
+        found = list(_source_errors(volume, where))
+        if name:
+            found += fields.name_errors(name, f"{where}.name", "label")
+        if name in names:
+            found.append(faults.duplicate(f"{where}.name", name))
+        if not found:
+            names.add(name)
+        errors += found
+    return names, errors
+
+
+def _source_errors(volume: Body, path: str) -> Iterator[FieldError]:
+    sources = [name for name in volume if name != "name"]
+    for name in sources[1:]:
+        yield faults.forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
+    for name in sources[:1]:
+        check = CHECKS.get(name)
+        if check is not None:
+            yield from check(volume[name], f"{path}.{name}")
+
+
+def _host_path(source: Body, path: str) -> Iterator[FieldError]:
+    yield from fields.no_backstep_errors(source.get("path", ""), f"{path}.path")
+    if source.get("type", "") not in HOST_PATH_TYPES:
+        yield faults.not_supported(f"{path}.type", source["type"], HOST_PATH_TYPES)
+
+
+def _config_map(source: Body, path: str) -> Iterator[FieldError]:
+    if not source.get("name"):
+        yield faults.required(f"{path}.name")
+    yield from _items(source, path)
+
+
+def _secret(source: Body, path: str) -> Iterator[FieldError]:
+    if not source.get("secretName"):
+        yield faults.required(f"{path}.secretName")
+    yield from _items(source, path)
+
+
+def _items(source: Body, path: str) -> Iterator[FieldError]:
+    yield from fields.file_mode_errors(source, "defaultMode", path)
+    for index, item in enumerate(source.get("items", ())):
+        where = f"{path}.items[{index}]"
+        yield from _file_path(item.get("path", ""), f"{where}.path")
+        yield from fields.file_mode_errors(item, "mode", where)
+
+
+def _file_path(path: str, field: str) -> Iterator[FieldError]:
+    yield from fields.relative_path_errors(path, field)
+    if path.startswith("..") and not path.startswith("../"):
+        yield faults.invalid(field, path, "must not start with '..'")
+
+
+def _downward(source: Body, path: str) -> Iterator[FieldError]:
+    yield from fields.file_mode_errors(source, "defaultMode", path)
+    for index, item in enumerate(source.get("items", ())):
+        where = f"{path}.items[{index}]"
+        yield from _file_path(item.get("path", ""), f"{where}.path")
+        yield from fields.file_mode_errors(item, "mode", where)
+        field_ref, resource_ref = item.get("fieldRef"), item.get("resourceFieldRef")
+        if field_ref is not None:
+            yield from _volume_field_ref(field_ref, f"{where}.fieldRef")
+            if resource_ref is not None:
+                detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
+                yield faults.invalid(where, "resource", detail)
+        elif resource_ref is not None:
+            if not resource_ref.get("containerName"):
+                yield faults.required(f"{where}.resourceFieldRef.containerName")
+            yield from resource_ref_errors(resource_ref, f"{where}.resourceFieldRef")
+        else:
+            detail = "one of fieldRef and resourceFieldRef is required"
+            yield faults.required(f"{where}.fieldRef", detail)
+
+
+def _volume_field_ref(ref: Body, path: str) -> Iterator[FieldError]:
+    from swell.cluster.embedded.builtin.containers import field_ref_errors
+
+    yield from field_ref_errors(ref, path, VOLUME_FIELD_PATHS)
+
+
+def _projected(source: Body, path: str) -> Iterator[FieldError]:
+    yield from fields.file_mode_errors(source, "defaultMode", path)
+    checks = {"configMap": _config_map, "secret": _projected_secret, "downwardAPI": _downward}
+    for index, one in enumerate(source.get("sources", ())):
+        where = f"{path}.sources[{index}]"
+        if len(one) > 1:
+            yield faults.forbidden(where, "may not specify more than 1 volume type per source")
+        for name, check in checks.items():
+            if name in one:
+                yield from check(one[name], f"{where}.{name}")
+
+
+def _projected_secret(source: Body, path: str) -> Iterator[FieldError]:
+    if not source.get("name"):
+        yield faults.required(f"{path}.name")
+    yield from _items(source, path)
+
+
+def _nfs(source: Body, path: str) -> Iterator[FieldError]:
+    target = source.get("path", "")
+    if target and not target.startswith("/"):
+        yield faults.invalid(f"{path}.path", target, "must be an absolute path")
+
+
+def _empty_dir(source: Body, path: str) -> Iterator[FieldError]:
+    limit = source.get("sizeLimit", "")
+    if limit.startswith("-"):
+        yield faults.forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid quantity")
+
+
+CHECKS = {
+    "configMap": _config_map,
+    "downwardAPI": _downward,
+    "emptyDir": _empty_dir,
+    "hostPath": _host_path,
+    "nfs": _nfs,
+    "projected": _projected,
+    "secret": _secret,
+}

@@ -1,0 +1,280 @@
+"""CustomResourceDefinitions: which are accepted, what the server fills in, and their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swell.api.meta import Body
+from swell.api.times import format_time
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.cel.checks import rule_errors
+from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.schema.structural import structural_errors
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+APPROVAL = "api-approved.kubernetes.io"
+PROTECTED_GROUPS = ("k8s.io", "kubernetes.io")
+COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+COLUMN_FORMATS = (
+    "", "int32", "int64", "float", "double", "byte", "date", "date-time", "password", "name",
+)  # fmt: skip
+WARNING_LENGTH_MAX = 256
+
+
+def default(definition: Body) -> None:
+    spec = definition["spec"]
+    names = spec.setdefault("names", {})
+    kind = names.get("kind", "")
+    if kind:
+        names["singular"] = names.get("singular") or kind.lower()
+        names["listKind"] = names.get("listKind") or f"{kind}List"
+    spec.setdefault("conversion", {"strategy": "None"})
+
+
+def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
+    """The naming controller's work, done at once: are the names free, and is it established."""
+    status = new["status"]
+    stored = status["storedVersions"] = list(status.get("storedVersions") or ())
+    for version in new["spec"].get("versions", ()):
+        if version.get("storage") and version["name"] not in stored:
+            stored.append(version["name"])
+    if old is not None and old["spec"] == new["spec"]:
+        return
+    problem = _names_problem(new, context)
+    if not problem:
+        status["acceptedNames"] = dict(new["spec"]["names"])
+    else:
+        status.setdefault("acceptedNames", {"plural": "", "kind": ""})
+    established = not problem or _is_true(status, "Established")
+    _set_conditions(status, problem, established=established, now=context.now)
+
+
+def _names_problem(definition: Body, context: WriteContext) -> tuple[str, str] | None:
+    """Reason and message of the first name that another definition of the group holds."""
+    spec = definition["spec"]
+    names = spec.get("names", {})
+    resources, kinds = set(), set()
+    for other in context.each(CRDS):
+        accepted = other.get("status", {}).get("acceptedNames", {})
+        same = other["metadata"]["name"] == definition["metadata"].get("name")
+        if not same and other["spec"]["group"] == spec.get("group"):
+            taken = (accepted.get("plural"), accepted.get("singular"))
+            resources |= {*taken, *accepted.get("shortNames", ())}
+            kinds |= {accepted.get("kind"), accepted.get("listKind")}
+    wanted = [
+        ("PluralConflict", names.get("plural"), resources),
+        ("SingularConflict", names.get("singular"), resources),
+        *(("ShortNamesConflict", short, resources) for short in names.get("shortNames", ())),
+        ("KindConflict", names.get("kind"), kinds),
+        ("ListKindConflict", names.get("listKind"), kinds),
+    ]
+    for reason, name, taken_names in wanted:
+        if name and name in taken_names:
+            return reason, f'"{name}" is already in use'
+    return None
+
+
+def _set_conditions(
+    status: Body, problem: tuple[str, str] | None, *, established: bool, now: float
+) -> None:
+    accepted = problem or ("NoConflicts", "no conflicts found")
+    told = ("InitialNamesAccepted", "the initial names have been accepted")
+    refused = ("NotAccepted", "not all names are accepted")
+    wanted = (
+        ("NamesAccepted", problem is None, *accepted),
+        ("Established", established, *(told if established else refused)),
+    )
+    held = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    for kind, value, reason, message in wanted:
+        shown = "True" if value else "False"
+        before = held.get(kind, {})
+        since = before.get("lastTransitionTime") if before.get("status") == shown else None
+        held[kind] = {
+            "type": kind,
+            "status": shown,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since or format_time(now),
+        }
+    status["conditions"] = list(held.values())
+
+
+def _is_true(status: Body, kind: str) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
+
+
+# --- validation --------------------------------------------------------------------------------
+
+
+def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    spec = new["spec"]
+    group, plural = spec.get("group", ""), spec.get("names", {}).get("plural", "")
+    if new["metadata"].get("name") != f"{plural}.{group}":
+        name = new["metadata"].get("name", "")
+        detail = 'must be spec.names.plural+"."+spec.group'
+        yield faults.invalid("metadata.name", name, detail)
+    yield from _group_errors(new)
+    if spec.get("scope") not in {"Namespaced", "Cluster"}:
+        yield faults.not_supported("spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"])
+    if spec.get("preserveUnknownFields"):
+        detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields in the schema"
+        yield faults.invalid("spec.preserveUnknownFields", True, detail)
+    yield from _name_errors(spec.get("names", {}), "spec.names")
+    yield from _version_list_errors(spec.get("versions", []))
+    for index, version in enumerate(spec.get("versions", ())):
+        yield from _version_errors(version, f"spec.versions[{index}]")
+    yield from _stored_version_errors(new)
+    yield from _conversion_errors(spec.get("conversion", {}))
+    if old is not None:
+        yield from _change_errors(spec, old)
+
+
+def _group_errors(definition: Body) -> Iterator[FieldError]:
+    group = definition["spec"].get("group", "")
+    if not group:
+        return
+    yield from fields.name_errors(group, "spec.group")
+    if "." not in group:
+        yield faults.invalid("spec.group", group, "should be a domain with at least one dot")
+    protected = any(group == name or group.endswith(f".{name}") for name in PROTECTED_GROUPS)
+    if protected and not definition["metadata"].get("annotations", {}).get(APPROVAL):
+        detail = "protected groups must have approval annotation"
+        yield faults.required(f"metadata.annotations[{APPROVAL}]", detail)
+
+
+def _name_errors(names: Body, path: str) -> Iterator[FieldError]:
+    for name in ("plural", "singular", "kind", "listKind"):
+        value = names.get(name, "")
+        if not value:
+            yield faults.required(f"{path}.{name}")
+        else:  # kinds may have capital letters
+            shown = value.lower() if name.endswith(("kind", "Kind")) else value
+            yield from fields.name_errors(shown, f"{path}.{name}", "label1035")
+    for name in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(name, ())):
+            yield from fields.name_errors(value, f"{path}.{name}[{index}]", "label1035")
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        detail = "kind and listKind may not be the same"
+        yield faults.invalid(f"{path}.listKind", names["listKind"], detail)
+
+
+def _version_list_errors(versions: list[Body]) -> Iterator[FieldError]:
+    names = [version.get("name", "") for version in versions]
+    if len(set(names)) != len(names):
+        yield faults.invalid("spec.versions", names, "must contain unique version names")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        detail = "must have exactly one version marked as storage version"
+        yield faults.invalid("spec.versions", names, detail)
+
+
+def _version_errors(version: Body, path: str) -> Iterator[FieldError]:
+    yield from fields.name_errors(version.get("name", ""), f"{path}.name", "label1035")
+    schema, where = version.get("schema", {}).get("openAPIV3Schema"), f"{path}.schema"
+    if schema is None:
+        yield faults.required(f"{where}.openAPIV3Schema", "schemas are required")
+    else:
+        problems = structural_errors(schema, f"{where}.openAPIV3Schema")
+        yield from problems or rule_errors(schema, f"{where}.openAPIV3Schema")
+    yield from _deprecation_errors(version, f"{path}.deprecationWarning")
+    yield from _scale_errors(version.get("subresources", {}), f"{path}.subresources.scale")
+    for index, column in enumerate(version.get("additionalPrinterColumns", ())):
+        yield from _column_errors(column, f"{path}.additionalPrinterColumns[{index}]")
+    for index, field in enumerate(version.get("selectableFields", ())):
+        json_path = field.get("jsonPath", "")
+        if not _selects_scalar(json_path, schema or {}):
+            where = f"{path}.selectableFields[{index}].jsonPath"
+            detail = "must point to a field of type string, boolean or integer"
+            yield faults.invalid(where, json_path, detail)
+
+
+def _selects_scalar(json_path: str, schema: Body) -> bool:
+    if not json_path.startswith(".") or json_path.startswith(".metadata"):
+        return False
+    for step in json_path[1:].split("."):
+        schema = schema.get("properties", {}).get(step, {})
+    return schema.get("type") in {"string", "boolean", "integer"}
+
+
+def _deprecation_errors(version: Body, path: str) -> Iterator[FieldError]:
+    warning = version.get("deprecationWarning")
+    if warning is None:
+        return
+    if not version.get("deprecated"):
+        yield faults.invalid(path, warning, "can only be set for deprecated versions")
+    if not warning or len(warning) > WARNING_LENGTH_MAX or not warning.isprintable():
+        detail = f"must be printable and have 1 to {WARNING_LENGTH_MAX} characters"
+        yield faults.invalid(path, warning, detail)
+
+
+def _scale_errors(subresources: Body, path: str) -> Iterator[FieldError]:
+    scale = subresources.get("scale")
+    if scale is None:
+        return
+    roots = {
+        "specReplicasPath": (".spec.",),
+        "statusReplicasPath": (".status.",),
+        "labelSelectorPath": (".spec.", ".status."),
+    }
+    for name, allowed in roots.items():
+        value = scale.get(name, "")
+        if not value:
+            if name != "labelSelectorPath":
+                yield faults.required(f"{path}.{name}")
+        elif not value.startswith(allowed) or "[" in value or value.endswith("."):
+            detail = f"should be a json path under {' or '.join(allowed)}"
+            yield faults.invalid(f"{path}.{name}", value, detail)
+
+
+def _column_errors(column: Body, path: str) -> Iterator[FieldError]:
+    if not column.get("name"):
+        yield faults.required(f"{path}.name")
+    if not column.get("type"):
+        yield faults.required(f"{path}.type")
+    elif column["type"] not in COLUMN_TYPES:
+        yield faults.invalid(f"{path}.type", column["type"], f"one of {', '.join(COLUMN_TYPES)}")
+    if column.get("format", "") not in COLUMN_FORMATS:
+        detail = f"one of {', '.join(COLUMN_FORMATS)}"
+        yield faults.invalid(f"{path}.format", column["format"], detail)
+    json_path = column.get("jsonPath", "")
+    if not json_path:
+        yield faults.required(f"{path}.JSONPath")
+    elif not json_path.startswith("."):
+        detail = "must be a simple json path starting with ."
+        yield faults.invalid(f"{path}.JSONPath", json_path, detail)
+
+
+def _stored_version_errors(definition: Body) -> Iterator[FieldError]:
+    names = {version.get("name") for version in definition["spec"].get("versions", ())}
+    for index, name in enumerate(definition["status"].get("storedVersions") or ()):
+        if name not in names:
+            where = f"status.storedVersions[{index}]"
+            yield faults.invalid(where, name, "missing from spec.versions")
+
+
+def _conversion_errors(conversion: Body) -> Iterator[FieldError]:
+    strategy, where = conversion.get("strategy", "None"), "spec.conversion"
+    if strategy not in {"None", "Webhook"}:
+        yield faults.not_supported(f"{where}.strategy", strategy, ["None", "Webhook"])
+    elif strategy == "Webhook":
+        # A deliberate difference: there are no webhooks here.
+        yield faults.not_supported(f"{where}.strategy", strategy, ["None"])
+    elif conversion.get("webhook"):
+        detail = "should not be set when strategy is not set to Webhook"
+        yield faults.forbidden(f"{where}.webhook", detail)
+
+
+def _change_errors(spec: Body, old: Body) -> Iterator[FieldError]:
+    before = old["spec"]
+    yield from fields.immutable(spec.get("group"), before.get("group"), "spec.group")
+    names, held = spec.get("names", {}), before.get("names", {})
+    yield from fields.immutable(names.get("plural"), held.get("plural"), "spec.names.plural")
+    if _is_true(old.get("status", {}), "Established"):
+        yield from fields.immutable(spec.get("scope"), before.get("scope"), "spec.scope")
+        yield from fields.immutable(names.get("kind"), held.get("kind"), "spec.names.kind")
+
+
+DEFINITIONS = Behaviour(default=default, prepare=prepare, errors=errors)

@@ -1,0 +1,205 @@
+"""From a definition to the kinds it serves: schema, rules, columns, subresources, versions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import cast
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import definitions
+from swell.cluster.embedded.builtin.rules import report_unknown, unreadable
+from swell.cluster.embedded.cel.rules import compile_rules
+from swell.cluster.embedded.registry import (
+    METADATA_FIELDS,
+    Column,
+    FieldError,
+    FieldPath,
+    Kind,
+    ScalePaths,
+    WriteContext,
+)
+from swell.cluster.embedded.schema.decode import DecodeError
+from swell.cluster.embedded.schema.paths import Path
+from swell.cluster.embedded.schema.shape import compile_shape
+from swell.cluster.embedded.schema.values import MISSING, compile_values
+
+# With one of these no rule is run: it could fail for the same reason, in worse words.
+BLOCKING = frozenset(
+    {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
+)
+AGE = Column(
+    name="Age",
+    json_path=".metadata.creationTimestamp",
+    type="date",
+    description="When the object was created.",
+)
+NAME = Column(name="Name", json_path=".metadata.name", type="string", format="name")
+
+
+class CustomRules:
+    """The `Rules` of one version of a custom resource."""
+
+    def __init__(self, schema: Body, *, has_status: bool) -> None:
+        shape = compile_shape(schema, metadata=_shape_metadata, root=True)
+        if shape is None:
+            raise AssertionError("the schema of a whole object always shapes it")
+        self._shape = shape
+        self._values = compile_values(schema)
+        self._rules = compile_rules(schema, root=True)
+        self._has_status = has_status
+
+    def shape(self, body: Body, context: WriteContext) -> Body:
+        unknown: list[str] = []
+        try:
+            shaped = self._shape(body, None, unknown)
+        except DecodeError as error:
+            raise unreadable(str(error), context) from error
+        report_unknown(sorted(unknown), context)
+        return cast("Body", shaped)
+
+    def reshape(self, body: Body) -> Body:
+        """What is stored, as this version's schema has it."""
+        return cast("Body", self._shape(body, None, []))
+
+    def prepare(self, new: Body, old: Body | None, context: WriteContext) -> None:
+        if not self._has_status:
+            return
+        if context.subresource == "status" and old is not None:
+            status = new.get("status")
+            new.clear()
+            new.update(copy.deepcopy({name: old[name] for name in old if name != "status"}))
+            if status is not None:
+                new["status"] = status
+            return
+        new.pop("status", None)
+        if old is not None and "status" in old:
+            new["status"] = copy.deepcopy(old["status"])
+
+    def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
+        del context
+        before: object = MISSING if old is None else old
+        errors: list[FieldError] = []
+        self._values(new, before, None, errors)
+        if self._rules is None:
+            return errors
+        if any(error.reason in BLOCKING for error in errors):
+            detail = "some validation rules were not checked because the object was invalid"
+            errors.append(faults.invalid(faults.NO_FIELD, "", detail))
+        else:
+            self._rules(new, before, None, errors)
+        return errors
+
+    def grows_generation(self, new: Body, old: Body) -> bool:
+        outside = {"metadata", "status"} if self._has_status else {"metadata"}
+        names = dict.fromkeys((*new, *old))
+        return any(new.get(name) != old.get(name) for name in names if name not in outside)
+
+
+def _shape_metadata(value: object, path: Path, unknown: list[str]) -> object:
+    return definitions.decoders().of(definitions.OBJECT_META)(value, path, unknown)
+
+
+class VersionConversion:
+    """Between versions that differ in their schemas only (strategy None)."""
+
+    def __init__(self, kind: tuple[str, CustomRules], stored: tuple[str, CustomRules]) -> None:
+        self._kind = kind
+        self._stored = stored
+
+    def to_stored(self, body: Body) -> Body:
+        return _in_version(body, *self._stored)
+
+    def from_stored(self, body: Body) -> Body:
+        return _in_version(body, *self._kind)
+
+
+def _in_version(body: Body, api_version: str, rules: CustomRules) -> Body:
+    return {**rules.reshape(body), "apiVersion": api_version}
+
+
+def kinds_of(definition: Body) -> list[Kind]:
+    """The kinds a definition serves, each version one; the stored one even when not served."""
+    spec = definition["spec"]
+    stored = next(version for version in spec["versions"] if version.get("storage"))
+    stored_rules = _rules_of(stored)
+    kinds: list[Kind] = []
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        rules = stored_rules if version is stored else _rules_of(version)
+        conversion = None
+        if version is not stored:
+            conversion = VersionConversion(
+                (_api_version(spec, version), rules), (_api_version(spec, stored), stored_rules)
+            )
+        kinds.append(_kind(spec, version, rules, conversion))
+    return kinds
+
+
+def _api_version(spec: Body, version: Body) -> str:
+    return f"{spec['group']}/{version['name']}"
+
+
+def _rules_of(version: Body) -> CustomRules:
+    schema = version.get("schema", {}).get("openAPIV3Schema", {"type": "object"})
+    return CustomRules(schema, has_status="status" in version.get("subresources", {}))
+
+
+def _kind(
+    spec: Body, version: Body, rules: CustomRules, conversion: VersionConversion | None
+) -> Kind:
+    names, subresources = spec["names"], version.get("subresources", {})
+    return Kind(
+        group=spec["group"],
+        version=version["name"],
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular", ""),
+        list_kind=names.get("listKind", f"{names['kind']}List"),
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames", ())),
+        categories=tuple(names.get("categories", ())),
+        subresources=frozenset(subresources),
+        columns=_columns(version),
+        custom=True,
+        rules=rules,
+        conversion=conversion,
+        scale=_scale(subresources.get("scale")),
+        selectable_fields=_selectable(version),
+        unconditional_update=False,
+    )
+
+
+def _columns(version: Body) -> tuple[Column, ...]:
+    given = version.get("additionalPrinterColumns")
+    if not given:
+        return (NAME, AGE)
+    columns = (
+        Column(
+            name=column["name"],
+            json_path=column["jsonPath"],
+            type=column["type"],
+            format=column.get("format", ""),
+            description=column.get("description", ""),
+            priority=column.get("priority", 0),
+        )
+        for column in given
+    )
+    return (NAME, *columns)
+
+
+def _scale(scale: Body | None) -> ScalePaths | None:
+    if scale is None:
+        return None
+    return ScalePaths(
+        scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")
+    )
+
+
+def _selectable(version: Body) -> Mapping[str, FieldPath]:
+    paths = [field["jsonPath"].lstrip(".") for field in version.get("selectableFields", ())]
+    own = {path: FieldPath(path) for path in paths}
+    return MappingProxyType({**METADATA_FIELDS, **own})

@@ -1,0 +1,99 @@
+"""Keeps the registry in step with the stored definitions, and empties what a deleted one leaves.
+
+Works from the store's commits: a definition is served from the moment it is stored, and while it
+is being deleted its objects are deleted first. `run` does that, `drain` does it now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from swell.api.meta import Body, Key
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS
+from swell.cluster.embedded.customresources.kinds import kinds_of
+from swell.cluster.embedded.storage import Commit
+from swell.cluster.embedded.verbs.calls import Call, DeleteOptions
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import NotFoundError
+
+ACTOR = "definition-cleaner"
+
+
+class Registrar:
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._due: dict[Key, None] = {}  # definitions being deleted; a dict keeps their order
+        self._cleaned: dict[str, Key] = {}  # collections of those, to see when they are empty
+        self._wake = asyncio.Event()
+        for key, stored in api.storage.list(CRDS).items:
+            self._serve(key, stored.body)
+        api.storage.on_commit.append(self._see)
+
+    def drain(self) -> None:
+        """Do what can be done now for the definitions being deleted."""
+        while self._due:
+            key = next(iter(self._due))
+            del self._due[key]
+            try:
+                self._clean(key)
+            except NotFoundError:
+                continue  # gone meanwhile
+
+    async def run(self) -> None:
+        """Clean up until cancelled."""
+        while True:
+            self.drain()
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _see(self, commit: Commit) -> None:
+        if commit.collection == CRDS:
+            if commit.after is not None:
+                self._serve(commit.key, commit.after.body)
+            elif commit.before is not None:
+                spec = commit.before.body["spec"]
+                self._api.registry.remove(spec["group"], spec["names"]["plural"])
+        elif commit.after is None and commit.collection in self._cleaned:
+            self._due[self._cleaned[commit.collection]] = None
+        if self._due:
+            self._wake.set()
+
+    def _serve(self, key: Key, definition: Body) -> None:
+        spec = definition["spec"]
+        if definition["metadata"].get("deletionTimestamp"):
+            self._due[key] = None
+            self._cleaned[f"{spec['names']['plural']}.{spec['group']}"] = key
+        conditions = definition.get("status", {}).get("conditions") or ()
+        if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+            return
+        kinds = kinds_of(definition)
+        served = {(kind.version, kind.kind) for kind in kinds}
+        held = [kind for kind in self._api.registry if kind.resource == key.name]
+        if any((kind.version, kind.kind) not in served for kind in held):
+            self._api.registry.remove(spec["group"], spec["names"]["plural"])
+        for kind in kinds:
+            self._api.registry.add(kind)
+
+    def _clean(self, key: Key) -> None:
+        """Delete the objects; when none is left, let the definition go."""
+        definition = self._api.storage.get(CRDS, key)
+        kind = self._api.registry.stored(CRDS)
+        if definition is None or kind is None:
+            return
+        collection = key.name
+        custom = next((k for k in self._api.registry if k.collection == collection), None)
+        if custom is not None:
+            for object_key, stored in self._api.storage.list(collection).items:
+                if not stored.metadata.get("deletionTimestamp"):
+                    options = DeleteOptions(propagation="Background")
+                    self._api.delete(custom, object_key, options, Call(ACTOR))
+        if self._api.storage.count(collection) == 0:
+            self._cleaned.pop(collection, None)
+            left = [
+                name
+                for name in definition.metadata.get("finalizers") or ()
+                if name != CLEANUP_FINALIZER
+            ]
+            patch = merge_patch({"metadata": {"finalizers": left or None}})
+            self._api.patch(kind, key, patch, Call(ACTOR))
