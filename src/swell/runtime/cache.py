@@ -103,9 +103,16 @@ class Cache(Generic[T]):
         self._gone.pop(key, None)
         return self._swap(key, before, after)
 
-    def put_read(self, held: T | Malformed) -> Change[T] | None:
-        """Take what a consistent read or a write answered: it outweighs an earlier `put_gone`."""
-        self._gone.pop(_identity(held).key, None)
+    def put_read(self, held: T | Malformed, as_of: int = 0) -> Change[T] | None:
+        """Take what a consistent read or a write answered. It outweighs an earlier `put_gone`.
+
+        `as_of` is the version of the answer, if it is not the object's own. Once the watch has
+        passed that, an object not held is one that was deleted while the answer was on its way.
+        """
+        key, _, version = _identity(held)
+        if key not in self._entries and (as_of or version) <= self.version:
+            return None
+        self._gone.pop(key, None)
         return self.put(held)
 
     def put_gone(self, key: Key, uid: Uid) -> Change[T] | None:

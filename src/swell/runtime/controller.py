@@ -134,7 +134,13 @@ class Controller(Generic[S]):
         """Work until `stop`; keys that are ready by then are still worked on."""
         for informer in self._informers:
             await informer.wait_synced()
-        await asyncio.gather(*(self._worker() for _ in range(self._n_workers)))
+        workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
     def stop(self) -> None:
         self._queue.close()

@@ -37,7 +37,7 @@ from swell.runtime.cluster import (
     Selection,
     WatchEvent,
 )
-from swell.runtime.errors import ClusterError, GoneError, UnreachableError
+from swell.runtime.errors import ClusterError, GoneError, NotFoundError, UnreachableError
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain
 
@@ -78,6 +78,8 @@ class InformerOptions:
     # When more objects than this are to be read one by one, one list of all is cheaper.
     single_reads_max: int = 32
     backoff: Backoff = RECONNECT
+    # A kind the cluster may not serve: then there are no objects, and it is asked for now and then.
+    is_optional: bool = False
 
 
 class Informer(Generic[T]):
@@ -101,6 +103,7 @@ class Informer(Generic[T]):
         self.resource = resource
         self.selection = selection
         self.synced = False
+        self.is_served = True
         self.last_error = ""
         self._cluster = cluster
         self._clock = clock
@@ -114,6 +117,7 @@ class Informer(Generic[T]):
         self._failures = 0
         self._must_list = True
         self._resync_at = 0.0
+        self._heard_at = 0.0
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -169,8 +173,17 @@ class Informer(Generic[T]):
             for key in _routed(index, Change(None, entry)):
                 handler(key)
 
+    def problem(self, patience_s: float = 180.0) -> str:
+        """What keeps this informer from knowing the present; empty when nothing does."""
+        if not self.synced:
+            return f"not listed yet: {self.last_error}" if self.last_error else "not listed yet"
+        silent_s = self._clock.monotonic() - self._heard_at
+        if self.is_served and silent_s > patience_s:
+            return f"nothing heard for {silent_s:.0f} s: {self.last_error}"
+        return ""
+
     async def wait_synced(self) -> None:
-        """Return when the first list is in."""
+        """Return when the first list is in, or the kind is optional and not served."""
         await self._synced_event.wait()
 
     async def wait_seen(self, version: int, within_s: float) -> bool:
@@ -214,7 +227,7 @@ class Informer(Generic[T]):
         selection = Selection(key.namespace, fields=f"metadata.name={key.name}")
         listed, version = await self._read(selection)
         for held in listed:
-            self.observe(held)
+            self._notify(self._cache.put_read(held, version))
         if not listed:
             self._notify(self._cache.put_absent(key, version))
 
@@ -223,22 +236,28 @@ class Informer(Generic[T]):
 
         What is not listed is read by its key: it may have left the selection without being gone.
         """
-        listed, _ = await self._read(selection)
+        listed, version = await self._read(selection)
         for item in listed:
-            self.observe(item)
+            self._notify(self._cache.put_read(item, version))
         present = {_key_of(item) for item in listed}
         missing = [key for key in held if key not in present]
         if len(missing) > self._options.single_reads_max:
-            await self._list()
+            await self._refresh_all()
             return
         for key in missing:
             await self.refresh(key)
 
+    async def _refresh_all(self) -> None:
+        listed, version = await self._read(self.selection)
+        if version > self._cache.version:  # otherwise the watch has told all of it meanwhile
+            self._replace(listed, version)
+
     async def _read(self, selection: Selection) -> tuple[list[T | Malformed], int]:
-        """A list that must not be older than what the watch has told."""
+        """A list that is not older than what was known when it was asked for."""
+        known = self._cache.version
         listed, version = await self._list_all(selection)
-        if version < self._cache.version:
-            raise StaleListError(version, self._cache.version)
+        if version < known:
+            raise StaleListError(version, known)
         return listed, version
 
     # -- the loop ----------------------------------------------------------------------------
@@ -281,13 +300,28 @@ class Informer(Generic[T]):
         return 0.0
 
     async def _list(self) -> None:
-        listed, version = await self._list_all(self.selection)
-        for change in self._cache.replace(listed, version):
-            self._notify(change)
+        try:
+            listed, version = await self._list_all(self.selection)
+        except NotFoundError:
+            # Collections are never absent, only kinds are.
+            self.is_served = False
+            if self._options.is_optional:
+                self._set_synced()
+            raise
+        self.is_served = True
+        self._replace(listed, version)
         self._must_list = False
         self._resync_at = self._clock.monotonic() + self._jittered(self._options.resync_s)
-        self._wake_waiters()
         self.last_error = ""
+        self._heard_at = self._clock.monotonic()
+        self._set_synced()
+
+    def _replace(self, listed: list[T | Malformed], version: int) -> None:
+        for change in self._cache.replace(listed, version):
+            self._notify(change)
+        self._wake_waiters()
+
+    def _set_synced(self) -> None:
         self.synced = True
         self._synced_event.set()
 
@@ -324,6 +358,7 @@ class Informer(Generic[T]):
             async for event in events:
                 self._take(event)
                 self._failures = 0
+                self._heard_at = self._clock.monotonic()
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Take one event. What is not newer than the watch itself is a duplicate or time travel."""

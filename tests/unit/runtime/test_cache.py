@@ -99,6 +99,18 @@ def test_read_outweighs_gone() -> None:
     assert held_version(cache) == 9
 
 
+def test_late_answer_does_not_bring_back_what_was_deleted_meanwhile() -> None:
+    """An answer that the watch has overtaken says nothing about an object no longer held."""
+    cache = Cache[Pod]()
+    cache.put(pod(9))
+    cache.remove(A, 11)
+    cache.reach(11)
+
+    assert cache.put_read(pod(9)) is None
+    assert cache.put_read(pod(9), as_of=10) is None
+    assert cache.put_read(pod(9), as_of=12) is not None
+
+
 def test_absent_at_a_version_refuses_older_states_until_the_watch_is_past() -> None:
     """What a consistent read did not find cannot be brought back by an older event."""
     cache = Cache[Pod]()

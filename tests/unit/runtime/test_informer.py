@@ -11,6 +11,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.runtime.cache import StaleListError
 from swell.runtime.cluster import (
+    Deletion,
     EventType,
     Malformed,
     ObjectList,
@@ -430,5 +431,90 @@ def test_refresh_refuses_a_read_older_than_the_watch() -> None:
 
         assert isinstance(toys.get(key("a")), Toy)
         assert toys.by_owner(Uid("nobody")) == ()
+
+    play(story)
+
+
+def test_refresh_succeeds_while_the_watch_is_busy() -> None:
+    """A read that the watch overtakes while it is under way is no stale read."""
+
+    async def story(world: World) -> None:
+        line = world.line()
+        toys = world.toys(line)
+        made = await world.add_toy("a")
+        await started(toys)
+        line.answer_delay_s = 5
+        reading = asyncio.create_task(toys.refresh(key("a")))
+        await asyncio.sleep(1)
+        await world.user.delete(TOYS, key("a"))
+        await until(lambda: len(toys) == 0)
+        await reading
+
+        assert made.metadata.name == "a"
+        assert len(toys) == 0
+
+    play(story)
+
+
+def test_many_missing_children_are_settled_by_one_list_while_the_watch_is_busy() -> None:
+    """Reading everything works also when the watch gets further than the list meanwhile."""
+
+    async def story(world: World) -> None:
+        owner = await world.add_toy("t")
+        for n in range(5):
+            await world.user.create(PODS, pod_body(f"p{n}", owner))
+        line = world.line()
+        pods = world.pods(line, single_reads_max=2)
+        await started(pods)
+        held = pods.keys()
+        line.answer_delay_s = 5
+        reading = asyncio.create_task(
+            pods.refresh_selected(Selection("default", labels="toy=nobody"), held)
+        )
+        await asyncio.sleep(7)
+        await world.user.delete(PODS, key("p0"), Deletion(grace_s=0))
+        await reading
+
+        assert [pod.metadata.name for pod in pods.all()] == ["p1", "p2", "p3", "p4"]
+        assert len(line.calls) == 4  # list and watch; the selection; everything
+
+    play(story)
+
+
+def test_optional_kind_that_is_not_served_is_empty_and_not_in_the_way() -> None:
+    """A cluster without the kind counts as one without objects of it, until it has the kind."""
+
+    async def story(world: World) -> None:
+        line = world.line()
+        line.fail_before["list"] = [failure(404, "NotFound")] * 3
+        toys = world.toys(line, is_optional=True)
+        await world.add_toy("a")
+        await started(toys)
+        assert not toys.is_served
+        assert len(toys) == 0
+        assert toys.problem() == ""
+        await until(lambda: len(toys) == 1)
+
+        assert toys.is_served
+
+    play(story)
+
+
+def test_problem_says_what_keeps_the_view_from_being_current() -> None:
+    """Not listed, silent for long, and well again: each can be asked for."""
+
+    async def story(world: World) -> None:
+        line = world.line()
+        toys = world.toys(line)
+        assert toys.problem() == "not listed yet"
+        await started(toys)
+        await asyncio.sleep(1000)
+        assert toys.problem() == ""
+        line.fail_before["watch"] = [failure(403)] * 30
+        line.cut_watches(failure(403))
+        await asyncio.sleep(350)
+        assert "403" in toys.problem()
+        await asyncio.sleep(1000)
+        assert toys.problem() == ""
 
     play(story)

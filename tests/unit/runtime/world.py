@@ -73,6 +73,7 @@ class Line:
     fail_before: dict[str, list[Exception]] = field(default_factory=dict)
     fail_after: dict[str, list[Exception]] = field(default_factory=dict)
     delay_s: float = 0.0
+    answer_delay_s: float = 0.0  # of lists
     n_under_way: int = 0
     n_under_way_max: int = 0
     holds_events: bool = False
@@ -124,9 +125,11 @@ class Line:
         await self._begin("list", resource, selection.fields or selection.labels)
         if self.past_lists:
             return self.past_lists.pop(0)  # type: ignore[return-value]
-        return await self.inner.list(
+        found = await self.inner.list(
             resource, selection, limit=limit, continue_token=continue_token
         )
+        await asyncio.sleep(self.answer_delay_s)
+        return found
 
     @asynccontextmanager
     async def watch(
