@@ -107,8 +107,9 @@ class ApiServer:
 
     def delete_collection(
         self, kind: Kind, selection: ListOptions, options: DeleteOptions, call: Call
-    ) -> tuple[Deleted, ...]:
-        return tuple(self._deleting.delete_collection(kind, selection, options, call))
+    ) -> Page:
+        """Delete what is selected, or a page of it; the page as it was."""
+        return self._deleting.delete_collection(kind, selection, options, call)
 
     def bind(self, kind: Kind, key: Key, binding: Body, call: Call) -> int:
         """POST of a pod's `binding`; the version to await."""

@@ -42,7 +42,7 @@ def _fields(*same: str, **absent: str) -> Mapping[str, FieldPath]:
     return MappingProxyType({**METADATA_FIELDS, **found})
 
 
-def _event_fields(reference: str, component: str, count: str) -> Mapping[str, FieldPath]:
+def _event_fields(reference: str, component: str) -> Mapping[str, FieldPath]:
     parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
     found = {f"{reference}.{part}": FieldPath(f"{reference}.{part}") for part in parts}
     found |= {name: FieldPath(name) for name in ("reason", "type", "reportingComponent")}
@@ -50,7 +50,7 @@ def _event_fields(reference: str, component: str, count: str) -> Mapping[str, Fi
         found["source"] = FieldPath("source.component")
     else:
         found["reportingController"] = FieldPath("reportingController")
-    return MappingProxyType({**METADATA_FIELDS, **found, count: FieldPath(count, "0")})
+    return MappingProxyType({**METADATA_FIELDS, **found})
 
 
 _POD_FIELDS = _fields(
@@ -60,6 +60,7 @@ _POD_FIELDS = _fields(
     "spec.serviceAccountName",
     "status.phase",
     "status.podIP",
+    "status.podIPs",
     "status.nominatedNodeName",
     spec__hostNetwork="false",
 )
@@ -67,6 +68,8 @@ _CLUSTER_NAME = {"metadata.name": METADATA_FIELDS["metadata.name"]}
 _EVENT: dict[str, Any] = {
     "has_generation": False,
     "create_on_update": True,
+    "name_rule": "segment",
+    "qualified_finalizers": False,
     "default_propagation": "Unsupported",
     "ttl_s": EVENT_TTL_S,
 }
@@ -78,7 +81,7 @@ _TRAITS: dict[str, dict[str, Any]] = {
     "services": {
         "has_generation": False,
         "create_on_update": True,
-        "name_rule": "label1035",
+        "name_rule": "label",
         "returns_deleted": True,
         "selectable_fields": _fields("spec.clusterIP", "spec.type"),
     },
@@ -96,20 +99,26 @@ _TRAITS: dict[str, dict[str, Any]] = {
         "selectable_fields": {**_CLUSTER_NAME, "status.phase": FieldPath("status.phase")},
     },
     "pods": {"graceful": True, "returns_deleted": True, "selectable_fields": _POD_FIELDS},
-    "events": {**_EVENT, "selectable_fields": _event_fields("involvedObject", "source", "count")},
+    "events": {**_EVENT, "selectable_fields": _event_fields("involvedObject", "source")},
     "events.events.k8s.io": {
         **_EVENT,
         "stored_as": "events",
-        "selectable_fields": _event_fields("regarding", "reportingController", "deprecatedCount"),
+        "selectable_fields": _event_fields("regarding", "reportingController"),
     },
     "leases.coordination.k8s.io": {
         "has_generation": False,
         "create_on_update": True,
         "unconditional_update": False,
+        "qualified_finalizers": False,
     },
-    "poddisruptionbudgets.policy": {"unconditional_update": False},
+    "poddisruptionbudgets.policy": {
+        "unconditional_update": False,
+        "name_rule": "segment",
+        "qualified_finalizers": False,
+    },
     "customresourcedefinitions.apiextensions.k8s.io": {
         "unconditional_update": False,
+        "qualified_finalizers": False,
         "deletion_finalizer": "customresourcecleanup.apiextensions.k8s.io",
     },
     "jobs.batch": {
@@ -118,7 +127,6 @@ _TRAITS: dict[str, dict[str, Any]] = {
     },
     "replicasets.apps": {
         "scale": ScalePaths("spec.replicas", "status.replicas", "spec.selector"),
-        "selectable_fields": _fields(status__replicas="0"),
     },
 }
 
@@ -185,5 +193,5 @@ def _kind(entry: Mapping[str, Any], rules_for: RulesFor) -> Kind:
             for column in entry["columns"]
         ),
         rules=rules_for(resource, entry),
-        **_TRAITS.get(resource, {}),
+        **{"qualified_finalizers": True, **_TRAITS.get(resource, {})},
     )

@@ -86,6 +86,16 @@ def budget_lags(name: str) -> ClusterError:
     return _refusal(429, "TooManyRequests", told, details)
 
 
+def two_budgets() -> ClusterError:
+    told = "This pod has more than one PodDisruptionBudget, which eviction does not support."
+    return _refusal(500, "", told, None)
+
+
+def bad_patch(message: str) -> ClusterError:
+    """The patched object is none of the kind; a real server blames the patch, and nothing else."""
+    return invalid("", "", "", [FieldError("FieldValueInvalid", "patch", message)])
+
+
 def internal(message: str) -> ClusterError:
     return _refusal(500, "InternalError", f"Internal error occurred: {message}", None)
 

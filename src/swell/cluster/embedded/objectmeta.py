@@ -17,15 +17,16 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%]+")
 _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 _NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
     "subdomain": (_SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain"),
     "label": (_LABEL, 63, "a lowercase RFC 1123 label"),
-    "label1035": (_LABEL_1035, 63, "a DNS-1035 label"),
+    "segment": (_SEGMENT, 1 << 16, "a path segment: not . or .., and without / and %"),
 }
+_WELL_KNOWN_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _FIXED = (
     *("name", "namespace", "uid"),
     *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -70,14 +71,18 @@ def metadata_errors(kind: Kind, metadata: Body, old: Body | None) -> list[FieldE
         value = metadata.get(field)
         if value and (old is None or value != old.get(field)):
             errors += check(value)
+            if field == "finalizers" and kind.qualified_finalizers:
+                errors += _unqualified_errors(value)
     return errors
 
 
 def _name_errors(kind: Kind, metadata: Body) -> list[FieldError]:
     errors: list[FieldError] = []
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
-    # A trailing dash is fine in a prefix: something follows it.
-    if prefix and (problem := name_problem(re.sub("-$", "a", prefix), kind.name_rule)):
+    # Something follows the prefix, so a dash may end it. A real server looks away from the
+    # character before that dash, too.
+    masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    if prefix and (problem := name_problem(masked, kind.name_rule)):
         errors.append(invalid("metadata.generateName", prefix, problem))
     if not name:
         errors.append(required("metadata.name", "name or generateName is required"))
@@ -149,6 +154,15 @@ def _finalizer_errors(finalizers: list[str]) -> list[FieldError]:
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         errors.append(invalid(field, finalizers, f"{ORPHAN} and {FOREGROUND} cannot be both set"))
     return errors
+
+
+def _unqualified_errors(finalizers: list[str]) -> list[FieldError]:
+    told = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"metadata.finalizers[{n}]", name, told)
+        for n, name in enumerate(finalizers)
+        if "/" not in name and name not in _WELL_KNOWN_FINALIZERS
+    ]
 
 
 _CHECKS: tuple[tuple[str, Callable[..., list[FieldError]]], ...] = (

@@ -131,7 +131,8 @@ class Kind:
     unconditional_update: bool = True  # PUT without a version is accepted
     create_on_update: bool = False  # PUT of a missing object creates it
     default_propagation: str = "Background"
-    name_rule: str = "subdomain"  # or "label", or "label1035" (which begins with a letter)
+    name_rule: str = "subdomain"  # or "label", or "segment": whatever fits into a path
+    qualified_finalizers: bool = False  # finalizers need a domain, but for the well-known ones
     graceful: bool = False  # deletion waits for a grace period: pods
     deletion_finalizer: str = ""  # added when deletion begins, for who cleans up after it
     returns_deleted: bool = False  # a finished delete is answered with the object, not a Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swell.cluster.embedded.verbs.calls import DeleteOptions, ListOptions
-from swell.runtime.errors import NotFoundError
+from swell.runtime.errors import InvalidError, NotFoundError
 from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world, causes, names, refusal
 
 
@@ -245,7 +245,23 @@ def test_delete_collection_takes_what_is_selected() -> None:
         world.kind("configmaps"), selection, DeleteOptions(), world.call()
     )
 
-    assert [one.stored.metadata["name"] for one in deleted] == ["a", "b"]
+    assert names(deleted) == ["a", "b"]
+    assert names(world.list("configmaps")) == ["c"]
+
+
+def test_delete_collection_goes_page_by_page_when_asked() -> None:
+    """A limit deletes that many and tells how to go on; bad options delete nothing."""
+    world = a_world()
+    for name in "abc":
+        world.create("configmaps", name)
+    kind, bad = world.kind("configmaps"), DeleteOptions(propagation="Sideways")
+    some = ListOptions(NAMESPACE, limit=2)
+
+    with pytest.raises(InvalidError):
+        world.api.delete_collection(kind, some, bad, world.call())
+    deleted = world.api.delete_collection(kind, some, DeleteOptions(), world.call())
+
+    assert (names(deleted), deleted.remaining) == (["a", "b"], 1)
     assert names(world.list("configmaps")) == ["c"]
 
 

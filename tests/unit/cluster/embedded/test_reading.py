@@ -120,12 +120,13 @@ def test_list_of_the_future_times_out() -> None:
 @pytest.mark.parametrize(
     "options",
     [
+        {"send_initial_events": True},
         {"resource_version_match": "Exact"},
         {"resource_version_match": "Exact", "resource_version": "0"},
         {"resource_version_match": "Sometimes", "resource_version": "1"},
     ],
 )
-def test_list_options_that_contradict_are_invalid(options: dict[str, str]) -> None:
+def test_list_options_that_contradict_are_invalid(options: dict[str, object]) -> None:
     """A match rule needs a version it can be about."""
     world = a_world()
 

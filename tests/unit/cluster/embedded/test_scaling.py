@@ -60,5 +60,11 @@ def test_scale_refuses_what_makes_no_sense() -> None:
         world.update("replicasets", {**stale, "kind": "ReplicaSet"}, subresource="scale")
     with pytest.raises(ConflictError):
         world.update("replicasets", {**stale, "spec": {"replicas": 5}}, subresource="scale")
+    with pytest.raises(InvalidError, match="patch"):
+        world.patch("replicasets", "a", {"spec": {"replicas": "many"}}, subresource="scale")
+    with pytest.raises(ConflictError):
+        world.patch("replicasets", "a", {"metadata": {"uid": "another"}}, subresource="scale")
+    with pytest.raises(BadRequestError):
+        world.patch("replicasets", "a", {"metadata": {"name": "b"}}, subresource="scale")
     with pytest.raises(NotFoundError):
         world.patch("replicasets", "b", {"spec": {"replicas": 1}}, subresource="scale")

@@ -119,12 +119,41 @@ def test_create_refuses_two_controllers() -> None:
     assert found == [("metadata.ownerReferences", "FieldValueInvalid")]
 
 
-def test_service_name_begins_with_a_letter_and_has_no_dot() -> None:
-    """Services are DNS labels of the old kind."""
+@pytest.mark.parametrize(
+    ("plural", "name", "fits"),
+    [
+        ("services", "7a", True),
+        ("services", "a.b", False),
+        ("services", "a" * 64, False),
+        ("configmaps", "a.b", True),
+        ("poddisruptionbudgets", "A_b-", True),
+        ("events", "A_b-", True),
+        ("events", "a%b", False),
+        ("events", "..", False),
+    ],
+)
+def test_name_rule_of_a_kind(plural: str, name: str, fits: bool) -> None:
+    """Services are labels, most kinds subdomains, budgets and events anything a path can hold."""
     world = a_world()
 
-    assert refusal(lambda: world.create("services", "a.b"))[:2] == (422, "Invalid")
-    assert refusal(lambda: world.create("services", "7a"))[:2] == (422, "Invalid")
+    if fits:
+        assert world.create(plural, name).metadata["name"] == name
+    else:
+        assert causes(lambda: world.create(plural, name)) == [
+            ("metadata.name", "FieldValueInvalid")
+        ]
+
+
+def test_finalizer_needs_a_domain_on_most_built_in_kinds() -> None:
+    """Well-known ones do not, and leases, budgets, events and custom kinds take any."""
+    world = a_world()
+    plain = {"name": "a", "finalizers": ["orphan", "plain"]}
+
+    assert causes(lambda: world.create("secrets", metadata=dict(plain))) == [
+        ("metadata.finalizers[1]", "FieldValueInvalid")
+    ]
+    for plural in ("leases", "poddisruptionbudgets", "events", "widgets"):
+        world.create(plural, metadata=dict(plain))
 
 
 def test_create_in_a_missing_namespace_is_not_found() -> None:
@@ -158,12 +187,37 @@ def test_create_with_a_version_or_another_namespace_is_a_bad_request() -> None:
     """What contradicts the address, or existence, is refused before it is looked at."""
     world = a_world()
 
-    assert refusal(
-        lambda: world.create("configmaps", metadata={"name": "a", "namespace": "other"})
-    )[:2] == (400, "BadRequest")
-    assert refusal(
-        lambda: world.create("configmaps", metadata={"name": "a", "resourceVersion": "5"})
-    )[:2] == (400, "BadRequest")
+    for field in ({"namespace": "other"}, {"resourceVersion": "5"}):
+        with pytest.raises(BadRequestError):
+            world.create("configmaps", metadata={"name": "a", **field})
+    world.create("configmaps", metadata={"name": "a", "resourceVersion": "0"})
+    node = world.create("nodes", metadata={"name": "n", "namespace": "anywhere"})
+    assert "namespace" not in node.metadata
+
+
+def test_create_by_update_ignores_a_version_and_refuses_a_uid() -> None:
+    """A UID says that there was an object; there is none."""
+    world = a_world()
+    known: Body = {"metadata": {"name": "a", "uid": "u"}, "spec": {}}
+    versioned: Body = {"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {}}
+
+    assert refusal(lambda: world.update("leases", known)) == (409, "Conflict", "leases", "a")
+    assert world.update("leases", versioned).created
+
+
+def test_patch_cannot_turn_an_object_into_another() -> None:
+    """Another name is a bad request; another kind is the patch's fault."""
+    world = a_world()
+    a_config(world)
+    renames: list[Body] = [{"metadata": {"name": "b"}}, {"metadata": {"name": None}}]
+
+    for rename in [*renames, {"metadata": None}, {"metadata": {"namespace": "other"}}]:
+        with pytest.raises(BadRequestError):
+            world.patch("configmaps", "a", rename)
+    for change in ({"kind": "Secret"}, {"apiVersion": "v2"}):
+        found = causes(partial(world.patch, "configmaps", "a", change))
+
+        assert found == [("patch", "FieldValueInvalid")]
 
 
 def test_update_with_a_stale_version_is_a_conflict() -> None:

@@ -68,6 +68,7 @@ def list_options(query: Query, namespace: str) -> ListOptions:
         continue_token=_text(query, "continue"),
         resource_version=_text(query, "resourceVersion"),
         resource_version_match=_text(query, "resourceVersionMatch"),
+        send_initial_events=True if "sendInitialEvents" in query else None,
     )
 
 

@@ -99,8 +99,7 @@ class Resources:
         match asked.request.method:
             case "GET":
                 version = (asked.query.get("resourceVersion") or [""])[0]
-                stored = self._api.get(asked.kind, asked.key, version)
-                return await self._answer(asked, stored)
+                return await self._read(asked, version)
             case "PUT":
                 return await self._update(asked)
             case "PATCH":
@@ -112,8 +111,7 @@ class Resources:
 
     async def _list(self, asked: Asked) -> web.StreamResponse:
         chosen = options.list_options(asked.query, asked.address.namespace)
-        page = self._api.list(asked.kind, chosen)
-        await self._api.settled(page.version)
+        page = await self._api.answer(lambda: self._api.list(asked.kind, chosen))
         return answers.of_bytes(asked.view.page(page))
 
     async def _watch(self, asked: Asked) -> web.StreamResponse:
@@ -130,15 +128,19 @@ class Resources:
     async def _create(self, asked: Asked) -> web.StreamResponse:
         call = options.write_call(asked.query, asked.actor, "CreateOptions")
         body = await _object_body(asked.request, call)
-        stored = self._api.create(asked.kind, asked.address.namespace, body, call)
-        return await self._answer(asked, stored, 201, call)
+        namespace = asked.address.namespace
+        stored = await self._api.answer(lambda: self._api.create(asked.kind, namespace, body, call))
+        return answers.of_bytes(asked.view.object(stored), 201, call.warnings)
 
     async def _update(self, asked: Asked) -> web.StreamResponse:
         call = options.write_call(asked.query, asked.actor, "UpdateOptions")
         body = await _object_body(asked.request, call)
         sub = asked.address.subresource
-        written = self._api.update(asked.kind, asked.key, body, call, subresource=sub)
-        return await self._answer(asked, written.stored, 201 if written.created else 200, call)
+        written = await self._api.answer(
+            lambda: self._api.update(asked.kind, asked.key, body, call, subresource=sub)
+        )
+        shown = asked.view.object(written.stored)
+        return answers.of_bytes(shown, 201 if written.created else 200, call.warnings)
 
     async def _patch(self, asked: Asked) -> web.StreamResponse:
         kind = _patch_kind(asked)
@@ -147,14 +149,17 @@ class Resources:
         patch = Patch(kind, read_json(raw))
         _report_duplicates(raw, patch.body, call, patched=asked)
         sub = asked.address.subresource
-        stored = self._api.patch(asked.kind, asked.key, patch, call, subresource=sub)
-        return await self._answer(asked, stored, 200, call)
+        stored = await self._api.answer(
+            lambda: self._api.patch(asked.kind, asked.key, patch, call, subresource=sub)
+        )
+        return answers.of_bytes(asked.view.object(stored), 200, call.warnings)
 
     async def _delete(self, asked: Asked) -> web.StreamResponse:
         deletion = await _deletion(asked)
         call = Call(asked.actor, deletion.dry_run)
-        deleted = self._api.delete(asked.kind, asked.key, deletion.options, call)
-        await self._api.settled(deleted.version)
+        deleted = await self._api.answer(
+            lambda: self._api.delete(asked.kind, asked.key, deletion.options, call)
+        )
         waits = not deleted.gone and deletion.options.orphan_dependents is False
         shown = self._deleted(asked, deleted)
         return answers.of_bytes(shown, 202 if waits else 200, call.warnings)
@@ -172,12 +177,10 @@ class Resources:
         chosen = options.list_options(asked.query, asked.address.namespace)
         deletion = await _deletion(asked)
         call = Call(asked.actor, deletion.dry_run)
-        deleted = self._api.delete_collection(asked.kind, chosen, deletion.options, call)
-        version = max((one.version for one in deleted), default=self._api.storage.version)
-        await self._api.settled(version)
-        meta = {"resourceVersion": str(version)}
-        shown = asked.view.items([one.stored for one in deleted], meta)
-        return answers.of_bytes(shown, 200, call.warnings)
+        page = await self._api.answer(
+            lambda: self._api.delete_collection(asked.kind, chosen, deletion.options, call)
+        )
+        return answers.of_bytes(asked.view.page(page), 200, call.warnings)
 
     # -- subresources ------------------------------------------------------------------------
 
@@ -204,22 +207,17 @@ class Resources:
                 return await self._update(asked)
             case "PATCH":
                 return await self._patch(asked)
-        if asked.address.subresource == "scale":
-            return await self._answer(asked, self._api.get_scale(asked.kind, asked.key))
-        return await self._answer(asked, self._api.get(asked.kind, asked.key))
+        return await self._read(asked)
 
     async def _pod_order(self, asked: Asked) -> web.StreamResponse:
         call = options.write_call(asked.query, asked.actor, "CreateOptions")
         body = await _object_body(asked.request, call)
-        if asked.address.subresource == "binding":
-            version = self._api.bind(asked.kind, asked.key, body, call)
-        else:
-            version = self._api.evict(asked.kind, asked.key, body, call).version
-        await self._api.settled(version)
+        verb = self._api.bind if asked.address.subresource == "binding" else self._api.evict
+        await self._api.answer(lambda: verb(asked.kind, asked.key, body, call))
         return answers.of_body(answers.success(201), 201, call.warnings)
 
     async def _log(self, asked: Asked) -> web.StreamResponse:
-        pod = self._api.get(asked.kind, asked.key).body
+        pod = (await self._api.answer(lambda: self._api.get(asked.kind, asked.key))).body
         wanted = parse_log_request(pod, asked.query)
         if not (pod.get("spec") or {}).get("nodeName"):
             return web.Response(status=204)
@@ -234,11 +232,13 @@ class Resources:
         await response.write_eof()
         return response
 
-    async def _answer(
-        self, asked: Asked, stored: Stored, code: int = 200, call: Call | None = None
-    ) -> web.StreamResponse:
-        await self._api.settled(stored.version)
-        return answers.of_bytes(asked.view.object(stored), code, call.warnings if call else ())
+    async def _read(self, asked: Asked, version: str = "") -> web.StreamResponse:
+        def read() -> Stored:
+            if asked.address.subresource == "scale":
+                return self._api.get_scale(asked.kind, asked.key)
+            return self._api.get(asked.kind, asked.key, version)
+
+        return answers.of_bytes(asked.view.object(await self._api.answer(read)))
 
 
 # -- bodies ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ class ListOptions:
     continue_token: str = ""
     resource_version: str = ""
     resource_version_match: str = ""
+    send_initial_events: bool | None = None  # said of a list, it is refused
 
 
 @dataclass(frozen=True, slots=True)

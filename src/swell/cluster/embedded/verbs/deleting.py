@@ -6,7 +6,8 @@ garbage collector's work: a delete only leaves it the finalizer that tells which
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 
 from swell.api.meta import Body, Key
 from swell.api.times import format_time, parse_time
@@ -15,7 +16,7 @@ from swell.cluster.embedded.faults import access_denied, invalid, not_supported
 from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
 from swell.cluster.embedded.registry import FieldError, Kind, WriteContext
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions, ListOptions
+from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions, ListOptions, Page
 from swell.cluster.embedded.verbs.core import Core
 from swell.cluster.embedded.verbs.reading import Reading
 from swell.cluster.embedded.verbs.writing import NAMESPACES
@@ -42,9 +43,7 @@ class Deleting:
     def delete(self, kind: Kind, key: Key, options: DeleteOptions, call: Call) -> Deleted:
         context = self._core.context("delete", call)
         stored = self._core.need(kind, key)
-        errors = _option_errors(options)
-        if errors:
-            raise failures.invalid("DeleteOptions", "meta.k8s.io", "", errors)
+        _check_options(options)
         _check_preconditions(kind, key, stored, options)
         if kind.collection == NAMESPACES and key.name in IMMORTAL_NAMESPACES:
             raise access_denied(kind.plural, "", key.name, "this namespace may not be deleted")
@@ -58,18 +57,16 @@ class Deleting:
 
     def delete_collection(
         self, kind: Kind, selection: ListOptions, options: DeleteOptions, call: Call
-    ) -> list[Deleted]:
+    ) -> Page:
         """Delete what a list shows, one by one; what vanishes meanwhile is no error."""
-        page = self._reading.list(kind, replace(selection, limit=0, continue_token=""))
-        deleted: list[Deleted] = []
+        _check_options(options)
+        page = self._reading.list(kind, selection)
         for stored in page.items:
             metadata = stored.metadata
             key = Key(metadata.get("namespace", ""), metadata["name"])
-            try:
-                deleted.append(self.delete(kind, key, options, call))
-            except NotFoundError:
-                continue
-        return deleted
+            with suppress(NotFoundError):
+                self.delete(kind, key, options, call)
+        return page
 
     def _carry_out(
         self, kind: Kind, key: Key, stored: Stored, plan: DeletionPlan, context: WriteContext
@@ -145,7 +142,9 @@ def _first_grace_s(body: Body, grace_s: int | None) -> int:
     if grace_s is not None:
         return grace_s
     own = spec.get("terminationGracePeriodSeconds")
-    return GRACE_S_DEFAULT if own is None else max(int(own), 0)
+    if own is None:
+        return GRACE_S_DEFAULT
+    return int(own) if own >= 0 else 1
 
 
 def _mark(metadata: Body, now: float) -> None:
@@ -209,17 +208,18 @@ def _check_preconditions(kind: Kind, key: Key, stored: Stored, options: DeleteOp
         raise refuse(kind, key.name, f"{told} ({stored.version})")
 
 
-def _option_errors(options: DeleteOptions) -> list[FieldError]:
+def _check_options(options: DeleteOptions) -> None:
     field, policy = "propagationPolicy", options.propagation
     if policy is None:
-        return []
+        return
     errors: list[FieldError] = []
     if options.orphan_dependents is not None:
         told = "orphanDependents and deletionPropagation cannot be both set"
         errors.append(invalid(field, policy, told))
     if policy not in _POLICIES:
         errors.append(not_supported(field, policy, [*_POLICIES, "nil"]))
-    return errors
+    if errors:
+        raise failures.invalid("DeleteOptions", "meta.k8s.io", "", errors)
 
 
 def _says_propagation(options: DeleteOptions) -> bool:

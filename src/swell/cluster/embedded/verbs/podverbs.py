@@ -104,8 +104,7 @@ class PodVerbs:
             if selector is not None and selector.matches(pod.labels):
                 found.append(budget)
         if len(found) > 1:
-            told = "This pod has more than one PodDisruptionBudget, which the eviction "
-            raise failures.internal(told + "subresource does not support.")
+            raise failures.two_budgets()
         return found[0] if found else None
 
     def _charge(self, budget: Stored, pod: Key, call: Call) -> None:
@@ -148,8 +147,11 @@ def set_condition(body: Body, condition: Body, now: float) -> None:
 
 
 def _check_name(body: Body, key: Key) -> None:
-    if not isinstance(body, dict) or (body.get("metadata") or {}).get("name") != key.name:
+    metadata = body.get("metadata") or {}
+    if metadata.get("name") != key.name:
         raise bad_request("the name in the body does not match the name on the URL")
+    if metadata.get("namespace") not in {None, "", key.namespace}:
+        raise bad_request("the namespace in the body does not match the one of the request")
 
 
 def _binding_problem(pod: Body) -> str:

@@ -52,8 +52,8 @@ class Reading:
             after = Key(token.namespace, token.name)
         else:
             snapshot = self._first_snapshot(kind, options, limit)
-            if options.resource_version == "0" and options.resource_version_match != "Exact":
-                limit = 0  # answered from a cache that knows no pages
+        if options.resource_version == "0":
+            limit = 0  # answered from a cache that knows no pages
         return self._page(kind, chosen, snapshot, after, limit)
 
     def watch(self, kind: Kind, options: WatchOptions) -> Watch:
@@ -63,11 +63,7 @@ class Reading:
         initial = options.send_initial_events
         if version > self._core.storage.version and initial:
             raise failures.version_too_large(version, self._core.storage.version)
-        if initial is None and version == 0:
-            # A real server marks the end of the first events only when no version was given.
-            marked = options.bookmarks and not options.resource_version
-            return self._watch_all(kind, chosen, marked)
-        if initial:
+        if initial or (initial is None and version == 0):
             return self._watch_all(kind, chosen, options.bookmarks)
         return self._watch_from(kind, chosen, version or self._core.storage.version)
 
@@ -179,9 +175,11 @@ def _refuse(errors: list[FieldError]) -> None:
 
 def _list_option_errors(options: ListOptions) -> list[FieldError]:
     field, match = "resourceVersionMatch", options.resource_version_match
-    if not match:
-        return []
     errors: list[FieldError] = []
+    if options.send_initial_events is not None:
+        errors.append(forbidden("sendInitialEvents", "forbidden for list"))
+    if not match:
+        return errors
     if not options.resource_version:
         errors.append(forbidden(field, "forbidden unless resourceVersion is provided"))
     if options.continue_token:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import failures
 from swell.cluster.embedded.faults import bad_request, invalid
-from swell.cluster.embedded.registry import FieldError, Kind, ScalePaths
+from swell.cluster.embedded.registry import Kind, ScalePaths
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call, Written
+from swell.cluster.embedded.verbs.calls import Call
 from swell.cluster.embedded.verbs.core import Core
 from swell.cluster.embedded.verbs.writing import ApplyPatch, Writing
 from swell.runtime.cluster import Patch
+from swell.runtime.errors import ClusterError
 
 
 class Scaling:
@@ -24,38 +27,51 @@ class Scaling:
 
     def update(self, kind: Kind, key: Key, scale: Body, call: Call) -> Stored:
         stored = self._core.need(kind, key)
-        if scale.get("kind") not in {None, "", "Scale"}:
-            raise bad_request(f"kind {scale.get('kind')!r} in the body, expected 'Scale'")
-        metadata = scale.get("metadata") or {}
-        if metadata.get("name") != key.name:
-            raise bad_request("the name of the object does not match the name on the URL")
-        if metadata.get("uid") not in {None, "", stored.uid}:
+        _check_scale(scale, key, bad_request)
+        if _uid(scale) not in {"", stored.uid}:
             raise failures.conflict(kind, key.name, "Precondition failed: UID in object meta")
         return self._set(kind, key, scale, call)
 
     def patch(self, kind: Kind, key: Key, patch: Patch, call: Call) -> Stored:
         scale = self._apply_patch(kind, self.get(kind, key).copy(), patch)
+        _check_scale(scale, key, failures.bad_patch)
+        if _uid(scale) not in {"", self._core.need(kind, key).uid}:
+            raise failures.subresource_conflict(kind, "scale", key.name, "the UID differs")
         return self._set(kind, key, scale, call)
 
     def _set(self, kind: Kind, key: Key, scale: Body, call: Call) -> Stored:
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        errors = _replica_errors(replicas)
-        if errors:
-            raise failures.invalid("Scale", "autoscaling", key.name, errors)
+        replicas = _replicas(scale)
+        if replicas < 0:
+            error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise failures.invalid("Scale", "autoscaling", key.name, [error])
         body = self._core.view(kind, self._core.need(kind, key)).copy()
         version = (scale.get("metadata") or {}).get("resourceVersion")
         body["metadata"]["resourceVersion"] = version or body["metadata"]["resourceVersion"]
         _put(body, _paths(kind).spec_replicas, replicas)
-        written: Written = self._writing.update(kind, key, body, call)
-        return _scale_of(kind, written.stored)
+        return _scale_of(kind, self._writing.update(kind, key, body, call).stored)
 
 
-def _replica_errors(replicas: object) -> list[FieldError]:
+def _check_scale(scale: Body, key: Key, refuse: Callable[[str], ClusterError]) -> None:
+    """Refuse what is no Scale in the caller's way, and one of another object as a bad request."""
+    for field, wanted in (("kind", "Scale"), ("apiVersion", "autoscaling/v1")):
+        if scale.get(field) not in {None, "", wanted}:
+            raise refuse(f"{field} {scale[field]!r} in the body, expected {wanted!r}")
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
     if isinstance(replicas, bool) or not isinstance(replicas, int):
-        raise bad_request(f"spec.replicas: {replicas!r} is not an integer")
-    if replicas < 0:
-        return [invalid("spec.replicas", replicas, "must be greater than or equal to 0")]
-    return []
+        raise refuse(f"spec.replicas: {replicas!r} is not an integer")
+    metadata = scale.get("metadata") or {}
+    if metadata.get("name") != key.name:
+        raise bad_request("the name of the object does not match the name on the URL")
+    if metadata.get("namespace") not in {None, "", key.namespace}:
+        raise bad_request("the namespace of the object does not match the one of the request")
+
+
+def _uid(scale: Body) -> str:
+    return (scale.get("metadata") or {}).get("uid") or ""
+
+
+def _replicas(scale: Body) -> int:
+    return int((scale.get("spec") or {}).get("replicas", 0))
 
 
 def _scale_of(kind: Kind, stored: Stored) -> Stored:

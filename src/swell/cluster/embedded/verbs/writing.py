@@ -48,15 +48,14 @@ class Writing:
         context = self._core.context("update", call, subresource)
         new = self._shaped(kind, body, context)
         metadata = new["metadata"]
-        if not metadata.get("name"):
-            raise bad_request("the name of the object is empty")
-        if metadata["name"] != key.name:
-            told = f"({metadata['name']}) does not match the name on the URL ({key.name})"
-            raise bad_request(f"the name of the object {told}")
+        _check_name(metadata, key)
         stored = self._core.find(kind, key)
         if stored is None:
             if not kind.create_on_update or subresource:
                 raise failures.not_found(kind.plural, kind.group, key.name)
+            if metadata.get("uid"):
+                raise failures.conflict(kind, key.name, "Precondition failed: there is no object")
+            metadata.pop("resourceVersion", None)
             return Written(self._create(kind, key.namespace, new, context), created=True)
         if metadata.get("uid") not in {None, "", stored.uid}:
             told = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
@@ -69,7 +68,9 @@ class Writing:
         context = self._core.context("patch", call, subresource)
         stored = self._core.need(kind, key)
         patched = self._apply_patch(kind, self._core.view(kind, stored).copy(), patch)
-        return self._replace(kind, key, stored, self._shaped(kind, patched, context), context)
+        new = self._shaped(kind, patched, context)
+        _check_name(new["metadata"], key)
+        return self._replace(kind, key, stored, new, context)
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -84,7 +85,9 @@ class Writing:
             elif given != wanted:
                 if kind.custom and field == "kind" and given and isinstance(given, str):
                     raise _other_kind(kind, given, body)
-                raise bad_request(f"{field} {given!r} in the body, expected {wanted!r}")
+                told = f"{field} {given!r} in the body, expected {wanted!r}"
+                refuse = failures.bad_patch if context.verb == "patch" else bad_request
+                raise refuse(told)
         body = kind.rules.shape(body, context)
         metadata = body.setdefault("metadata", {})
         metadata.pop("selfLink", None)
@@ -94,7 +97,8 @@ class Writing:
     def _create(self, kind: Kind, namespace: str, body: Body, context: WriteContext) -> Stored:
         metadata = body["metadata"]
         _settle_namespace(kind, namespace, metadata)
-        if metadata.get("resourceVersion"):
+        version = metadata.get("resourceVersion") or "0"
+        if version.isdigit() and int(version) > 0:
             raise bad_request("resourceVersion should not be set on objects to be created")
         generated = bool(not metadata.get("name") and metadata.get("generateName"))
         self._check_namespace(kind, namespace, metadata)
@@ -153,7 +157,8 @@ class Writing:
         if holder is None:
             raise failures.not_found(NAMESPACES, "", namespace)
         if holder.metadata.get("deletionTimestamp"):
-            raise failures.namespace_terminating(kind, namespace, metadata.get("name") or "")
+            name = metadata.get("name") or metadata.get("generateName") or ""
+            raise failures.namespace_terminating(kind, namespace, name)
 
     def _free_name(self, kind: Kind, namespace: str, prefix: str) -> str:
         """A generated name; taken ones are rolled again, a few times, as a real server does."""
@@ -184,16 +189,23 @@ def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:
     return not metadata.get("deletionGracePeriodSeconds")
 
 
+def _check_name(metadata: Body, key: Key) -> None:
+    name = metadata.get("name")
+    if not name:
+        raise bad_request("the name of the object is empty")
+    if name != key.name:
+        told = f"({name}) does not match the name on the URL ({key.name})"
+        raise bad_request(f"the name of the object {told}")
+
+
 def _settle_namespace(kind: Kind, namespace: str, metadata: Body) -> None:
     if not kind.namespaced:
-        namespace = ""
+        metadata.pop("namespace", None)
+        return
     if metadata.get("namespace") not in {None, "", namespace}:
         told = "the namespace of the provided object does not match the namespace sent on the"
         raise bad_request(f"{told} request")
-    if namespace:
-        metadata["namespace"] = namespace
-    else:
-        metadata.pop("namespace", None)
+    metadata["namespace"] = namespace
 
 
 def _fill_new(kind: Kind, metadata: Body, uid: str, now: float) -> None:
