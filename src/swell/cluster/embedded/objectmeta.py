@@ -17,6 +17,7 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%]+")
 _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -24,6 +25,7 @@ _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
     "subdomain": (_SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain"),
     "label": (_LABEL, 63, "a lowercase RFC 1123 label"),
+    "label1035": (_LABEL_1035, 63, "a DNS-1035 label, which begins with a letter"),
     "segment": (_SEGMENT, 1 << 16, "a path segment: not . or .., and without / and %"),
 }
 _WELL_KNOWN_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})

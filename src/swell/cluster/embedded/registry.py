@@ -131,7 +131,7 @@ class Kind:
     unconditional_update: bool = True  # PUT without a version is accepted
     create_on_update: bool = False  # PUT of a missing object creates it
     default_propagation: str = "Background"
-    name_rule: str = "subdomain"  # or "label", or "segment": whatever fits into a path
+    name_rule: str = "subdomain"  # or "label", "label1035", "segment": see `objectmeta`
     qualified_finalizers: bool = False  # finalizers need a domain, but for the well-known ones
     graceful: bool = False  # deletion waits for a grace period: pods
     deletion_finalizer: str = ""  # added when deletion begins, for who cleans up after it
