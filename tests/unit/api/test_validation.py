@@ -139,7 +139,10 @@ def test_metadata_is_needed_in_every_kind() -> None:
         ("elasticdeeplearning.ai/v1", "Pod", "kind"),
         ("elasticdeeplearning.ai/v2", "AITrainingJob", "apiVersion"),
         ("elasticdeeplearing.ai/v1", "AITrainingJob", "apiVersion"),
+        ("batch/v1", "AITrainingJob", "apiVersion"),
+        ("kubeflow.org/v1", "AITrainingJob", "apiVersion"),
         ("paddlepaddle.org/v2", "TrainingJob", "apiVersion"),
+        ("v1", "TrainingJob", "apiVersion"),
         ("scheduling.volcano.sh/v1", "Queue", "apiVersion"),
         ("scheduling.volcano.sh/v1beta1", "Queues", "kind"),
         ("", "AITrainingJob", "apiVersion"),
@@ -148,10 +151,21 @@ def test_metadata_is_needed_in_every_kind() -> None:
     ],
 )
 def test_misspelt_kinds_are_told(version: object, kind: object, path: str) -> None:
-    """Where one of our kinds is clearly meant, the wrong word is told."""
+    """Where one of our kinds is clearly meant, the wrong word is told, and only once."""
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}
+    frame = [told for told in problems_at(body) if told in {"apiVersion", "kind"}]
 
-    assert problems_at(body) == [path]
+    assert frame == [path]
+
+
+def test_the_rest_of_a_manifest_is_judged_under_a_misspelt_kind() -> None:
+    """Nobody should have to correct one word to be told of the next."""
+    body = manifest("aitrainingjob-full")
+    body["spec"]["queue"] = 5
+
+    assert problems_at({**body, "kind": "AITrainigJob"}) == ["kind", "spec.queue"]
+    assert problems_at({**body, "apiVersion": "v1"}) == ["apiVersion", "spec.queue"]
+    assert problems_at({**body, "apiVersion": None}) == ["apiVersion", "spec.queue"]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +175,7 @@ def test_misspelt_kinds_are_told(version: object, kind: object, path: str) -> No
         ("scheduling.volcano.sh/v1beta1", "Reservation"),
         ("apps/v1", "Deployment"),
         ("kubeflow.org/v1", "TrainingJob"),
+        ("scheduling.sigs.k8s.io/v1alpha1", "PodGroup"),
     ],
 )
 def test_kinds_of_others_are_not_judged(version: str, kind: str) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 
 from swell.api.kinds import SCHEDULING
 from swell.api.schemas.definitions import DEFINITIONS, Definition
-from swell.api.schemas.model import Schema, open_object
+from swell.api.schemas.model import Schema, Type, open_object
 from swell.api.validation.access import at
 from swell.api.validation.aitrainingjob import job_problems
 from swell.api.validation.problems import FieldProblem, ValidationError, show
@@ -27,16 +27,17 @@ _OURS = {definition.kind: definition for definition in DEFINITIONS}
 
 
 def validate(body: object) -> list[FieldProblem]:
-    """Every problem of a manifest, in its order. Of kinds that are not ours, only the frame."""
+    """Every problem of a manifest. Of kinds that are not ours, only the frame is judged."""
     if not isinstance(body, Mapping):
         hint = "write apiVersion:, kind:, metadata: and spec:"
         return [FieldProblem((), f"must be an object, is {show(body)}", hint)]
-    problems = list(_type_problems(body))
-    definition = _definition_of(body)
-    if not problems and definition is not None:
-        problems += structure_problems(_manifest_schema(definition), body)
-        problems += _RULES[definition.kind](body)
-    problems += _name_problems(body)
+    kind, version = _text(body.get("kind")), _text(body.get("apiVersion"))
+    meant = _meant(kind, version)
+    problems = [*_type_problems(body), *_served_problems(kind, version, meant)]
+    if meant is not None:
+        problems += structure_problems(_manifest_schema(meant), body)
+        problems += _RULES[meant.kind](body)
+    problems += _name_problems(body, is_ours=meant is not None)
     return problems
 
 
@@ -47,53 +48,55 @@ def check(body: object) -> None:
         raise ValidationError(problems)
 
 
-def _definition_of(body: object) -> Definition | None:
-    """The kind of ours that the manifest belongs to, if it is one."""
-    kind, version = at(body, "kind"), at(body, "apiVersion")
-    definition = _OURS.get(kind) if isinstance(kind, str) else None
-    if definition is None or not isinstance(version, str):
-        return None
-    return definition if version in _api_versions(definition) else None
+def _meant(kind: str, version: str) -> Definition | None:
+    """The kind of ours that is meant, spelt right or not; None for kinds of others."""
+    group = version.rpartition("/")[0]
+    ours = _OURS.get(kind)
+    siblings = [definition.kind for definition in DEFINITIONS if definition.group == group]
+    if ours is not None:
+        is_elsewhere = "." in group and not nearest(group, [ours.group])
+        return None if is_elsewhere and kind != "AITrainingJob" else ours
+    likely = nearest(kind, siblings)
+    return _OURS[likely] if likely else None
 
 
 def _type_problems(body: Mapping[object, object]) -> Iterator[FieldProblem]:
-    for name in ("apiVersion", "kind"):
+    examples = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob"}
+    for name, example in examples.items():
         value = body.get(name)
         if value is None or value == "":
-            example = "elasticdeeplearning.ai/v1" if name == "apiVersion" else "AITrainingJob"
             yield FieldProblem((name,), "is required", f"for example {name}: {example}")
         elif not isinstance(value, str):
             yield FieldProblem((name,), f"must be a text, is {show(value)}", "put it in quotes")
-    kind, version = body.get("kind"), body.get("apiVersion")
-    if isinstance(kind, str) and isinstance(version, str) and kind and version:
-        yield from _served_problems(kind, version)
 
 
-def _served_problems(kind: str, version: str) -> Iterator[FieldProblem]:
-    """A kind or version that no API of ours has, where one of ours is clearly meant."""
+def _served_problems(kind: str, version: str, meant: Definition | None) -> Iterator[FieldProblem]:
+    """A kind or a version that no API of ours has, where one of ours must be meant."""
     group = version.rpartition("/")[0]
-    kinds = [definition.kind for definition in DEFINITIONS if definition.group == group]
-    if kinds and kind not in kinds:
-        # Volcano has kinds of its own beside the two we share with it.
-        if group != SCHEDULING or nearest(kind, kinds):
-            message = f"{group} has no kind {show(kind)}"
-            yield FieldProblem(("kind",), message, choices_hint(kind, kinds))
-    elif kind in _OURS and nearest(group, [_OURS[kind].group]):
-        served = _api_versions(_OURS[kind])
-        if version not in served:
-            message = f"{kind} is not served as {show(version)}"
-            yield FieldProblem(("apiVersion",), message, choices_hint(version, served))
+    siblings = [definition.kind for definition in DEFINITIONS if definition.group == group]
+    # Volcano has kinds of its own beside the two we share with it.
+    is_foreign = not siblings or (group == SCHEDULING and meant is None)
+    if kind and not is_foreign and kind not in siblings:
+        message = f"{group} has no kind {show(kind)}"
+        yield FieldProblem(("kind",), message, choices_hint(kind, siblings))
+    elif version and meant is not None and version not in _api_versions(meant):
+        message = f"{meant.kind} is not served as {show(version)}"
+        yield FieldProblem(("apiVersion",), message, choices_hint(version, _api_versions(meant)))
 
 
-def _name_problems(body: Mapping[object, object]) -> Iterator[FieldProblem]:
+def _name_problems(body: Mapping[object, object], *, is_ours: bool) -> Iterator[FieldProblem]:
     metadata = body.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
-        if _definition_of(body) is None:
+        if not is_ours:  # of ours, the schema has told it
             message = f"must be an object, is {show(metadata)}"
             yield FieldProblem(("metadata",), message, "write fields as name: value, indented")
         return
     if not at(metadata, "name") and not at(metadata, "generateName"):
         yield FieldProblem(("metadata", "name"), "is required", "for example name: my-job")
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _api_versions(definition: Definition) -> list[str]:
@@ -102,6 +105,7 @@ def _api_versions(definition: Definition) -> list[str]:
 
 @cache
 def _manifest_schema(definition: Definition) -> Schema:
-    """What people write: a status in a manifest is the server's own and does not matter."""
+    """What people write: apiVersion and kind are judged here, a status is the server's own."""
     schema = definition.schema()
-    return replace(schema, properties={**schema.properties, "status": open_object()})
+    frame = {"apiVersion": Schema(type=Type.ANY), "kind": Schema(type=Type.ANY)}
+    return replace(schema, properties={**schema.properties, **frame, "status": open_object()})
