@@ -83,6 +83,27 @@ def test_local_jobs_may_ask_for_more_trainers() -> None:
     assert problems_at(with_field(body, "spec.frame_work.type", "local")) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("spec.restartPolicy", "it belongs to spec.replicaSpecs.<name>"),
+        ("spec.replicas", "it belongs to spec.replicaSpecs.<name>"),
+        ("spec.replicaSpecs.ps.queue", "it belongs to spec"),
+        (
+            "spec.replicaSpecs.ps.image",
+            "it belongs to spec.replicaSpecs.<name>.template.spec.containers[]",
+        ),
+        ("metadata.queue", "it belongs to spec"),
+        ("spec.repliccas", "did you mean replicaSpecs?"),
+    ],
+)
+def test_fields_in_the_wrong_place_are_told_where_they_belong(path: str, hint: str) -> None:
+    """A name known elsewhere is not a misspelt one."""
+    (problem,) = validate(with_field(manifest("aitrainingjob-full"), path, "x"))
+
+    assert (problem.path, problem.hint) == (path, hint)
+
+
 def test_containers_have_distinct_names() -> None:
     """The second of two equal names is told."""
     body = manifest("aitrainingjob-full")

@@ -11,6 +11,7 @@ from swell.api.schemas.definitions import DEFINITIONS, Definition
 from swell.api.schemas.model import Schema, Type, open_object
 from swell.api.validation.access import at
 from swell.api.validation.aitrainingjob import job_problems
+from swell.api.validation.places import Places, places_of, with_place
 from swell.api.validation.problems import FieldProblem, ValidationError, show
 from swell.api.validation.scheduling import pod_group_problems, queue_problems
 from swell.api.validation.structure import structure_problems
@@ -35,7 +36,9 @@ def validate(body: object) -> list[FieldProblem]:
     meant = _meant(kind, version)
     problems = [*_type_problems(body), *_served_problems(kind, version, meant)]
     if meant is not None:
-        problems += structure_problems(_manifest_schema(meant), body)
+        places = _places(meant)
+        shape = structure_problems(_manifest_schema(meant), body)
+        problems += [with_place(problem, places) for problem in shape]
         problems += _RULES[meant.kind](body)
     problems += _name_problems(body, is_ours=meant is not None)
     return problems
@@ -101,6 +104,11 @@ def _text(value: object) -> str:
 
 def _api_versions(definition: Definition) -> list[str]:
     return [f"{definition.group}/{version}" for version in definition.versions]
+
+
+@cache
+def _places(definition: Definition) -> Places:
+    return places_of(definition.schema())
 
 
 @cache

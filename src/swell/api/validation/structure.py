@@ -16,6 +16,8 @@ from swell.api.schemas.shared import QUANTITY_FORMAT
 from swell.api.validation.problems import FieldProblem, Steps, show
 from swell.api.validation.suggestions import choices_hint, fields_hint
 
+UNKNOWN_FIELD = "unknown field"
+
 _WORDS = {
     Type.OBJECT: "an object",
     Type.ARRAY: "a list",
@@ -102,7 +104,7 @@ def _object_problems(
         expected = schema.properties.get(key, schema.values)
         if expected is None and (schema.tells_unknown or not schema.is_open):
             hint = fields_hint(key, schema.properties)
-            yield FieldProblem((*steps, key), "unknown field", hint)
+            yield FieldProblem((*steps, key), UNKNOWN_FIELD, hint)
         elif expected is not None and part is not None:
             yield from structure_problems(expected, part, (*steps, key))
 
