@@ -13,10 +13,10 @@ from swell.cluster.embedded import failures
 from swell.cluster.embedded.faults import bad_request, invalid, not_supported, too_long
 from swell.cluster.embedded.registry import FieldError
 from swell.cluster.embedded.verbs.calls import Call, DeleteOptions, ListOptions, WatchOptions
+from swell.cluster.embedded.verbs.core import VALIDATION_LEVELS
 
 Query = Mapping[str, list[str]]
 _META = "meta.k8s.io"
-_VALIDATION = ("", "Ignore", "Strict", "Warn")
 _MANAGER_LENGTH_MAX = 128
 _INT64 = 2**63
 
@@ -96,8 +96,8 @@ def write_call(query: Query, actor: str, options_kind: str) -> Call:
         errors.append(too_long("fieldManager", _MANAGER_LENGTH_MAX))
     elif not manager.isprintable():
         errors.append(invalid("fieldManager", manager, "should only contain printable characters"))
-    if level not in _VALIDATION:
-        errors.append(not_supported("fieldValidation", level, _VALIDATION))
+    if level not in VALIDATION_LEVELS:
+        errors.append(not_supported("fieldValidation", level, VALIDATION_LEVELS))
     if errors:
         raise failures.invalid(options_kind, _META, "", errors)
     return Call(actor, bool(query.get("dryRun")), level)

@@ -21,7 +21,7 @@ def table(
     kind: Kind, bodies: Sequence[Body], meta: Body, *, include: str, now: float, headed: bool = True
 ) -> Body:
     """A Table of objects. `include` is what a row carries: None, Metadata or Object."""
-    columns = _columns(kind)
+    columns = kind.columns or (_NAME, _AGE)
     return {
         "kind": "Table",
         "apiVersion": META_VERSION,
@@ -38,13 +38,6 @@ def partial(body: Body) -> Body:
         "apiVersion": META_VERSION,
         "metadata": body["metadata"],
     }
-
-
-def _columns(kind: Kind) -> Sequence[Column]:
-    """A built-in kind's own columns; a custom one's begin with the name and are never just that."""
-    if not kind.custom:
-        return kind.columns or (_NAME, _AGE)
-    return (_NAME, *(kind.columns or (_AGE,)))
 
 
 def _definition(column: Column) -> Body:

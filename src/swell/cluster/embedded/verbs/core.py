@@ -14,12 +14,14 @@ from typing import NamedTuple
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import failures
+from swell.cluster.embedded.faults import not_supported
 from swell.cluster.embedded.registry import FieldError, Kind, Registry, WriteContext
 from swell.cluster.embedded.storage import Change, Storage, Stored
 from swell.cluster.embedded.verbs.calls import Call
 from swell.runtime.clock import Clock
 
 EXPIRY_ACTOR = "expiry"
+VALIDATION_LEVELS = ("", "Ignore", "Strict", "Warn")
 
 
 class _Expiry(NamedTuple):
@@ -69,6 +71,10 @@ class Core:
         return Stored(encode(body), stored.version, body["metadata"])
 
     def context(self, verb: str, call: Call, subresource: str = "") -> WriteContext:
+        if call.field_validation not in VALIDATION_LEVELS:
+            error = not_supported("fieldValidation", call.field_validation, VALIDATION_LEVELS)
+            options = f"{verb.capitalize()}Options"
+            raise failures.invalid(options, "meta.k8s.io", "", [error])
         return WriteContext(
             verb=verb,
             now=self.clock.now(),
