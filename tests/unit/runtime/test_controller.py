@@ -381,3 +381,39 @@ def test_throttled_server_is_left_alone_for_as_long_as_it_asks() -> None:
         await stage.settle(1)
 
     play(story)
+
+
+def test_loop_without_owners_serves_a_single_key() -> None:
+    """Work about the whole world, as a scheduler's, has one key that any change may wake."""
+
+    async def story(stage: Stage) -> None:
+        world, whole = stage.world, Key("", "world")
+        seen: list[int] = []
+
+        def note(n_toys: int, now: float) -> Plan:
+            seen.append(n_toys)
+            return NOTHING
+
+        toys = world.toys(stage.line)
+        queue = WorkQueue[Key](clock=world.clock, random=world.random)
+        controller = Controller(
+            "whole",
+            Work(lambda _: len(toys), note),
+            owners=None,
+            others=(toys,),
+            executor=Executor(stage.line),
+            queue=queue,
+            clock=world.clock,
+        )
+        toys.add_handler(lambda _: controller.wake(whole))
+        await started(toys)
+        running = asyncio.create_task(controller.run())
+        for name in ("a", "b", "c"):
+            await world.add_toy(name)
+        await until(lambda: seen[-1:] == [3])
+        controller.stop()
+        await running
+
+        assert len(seen) <= 4
+
+    play(story)

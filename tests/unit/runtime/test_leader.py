@@ -12,10 +12,10 @@ from swell.api.kinds import LEASES
 from swell.api.meta import Key
 from swell.runtime.clock import Clock
 from swell.runtime.errors import OutcomeUnknownError, UnreachableError
-from swell.runtime.guard import GuardedCluster, LeaderGuard, NotLeaderError
+from swell.runtime.guard import GuardedCluster, NotLeaderError
 from swell.runtime.leader import LeaderElector, LeadershipLostError, LeaseTimes
 from swell.sim.loop import EPOCH_S, VirtualClock, run
-from tests.unit.runtime.world import TOYS, Line, World, failure, key, toy_body, until
+from tests.unit.runtime.world import TOYS, Line, World, failure, toy_body, until
 
 Story = Callable[[World], Awaitable[None]]
 LEASE = Key("kube-system", "swell")
@@ -241,48 +241,6 @@ def test_work_that_returns_or_fails_ends_leading() -> None:
                 with pytest.raises(ZeroDivisionError):
                     await elector.run(lead)
             assert (await world.user.get(LEASES, LEASE)).spec.holder_identity == ""
-
-    play(story)
-
-
-def test_write_under_way_when_leadership_ends_is_given_up() -> None:
-    """No write lingers, to be sent after the deadline; what became of it is unknown."""
-
-    async def story(world: World) -> None:
-        guard = LeaderGuard(world.clock)
-        guard.open_until(10)
-        line = world.line()
-        line.delay_s = 60
-        with pytest.raises(OutcomeUnknownError):
-            await GuardedCluster(line, guard).create(TOYS, toy_body("t"))
-        assert world.clock.monotonic() == 10
-        await asyncio.sleep(100)
-
-        assert (await world.user.list(TOYS)).items == ()
-
-    play(story)
-
-
-def test_guarded_cluster_reads_always_and_writes_while_open() -> None:
-    """Reading needs no leadership; every kind of write does."""
-
-    async def story(world: World) -> None:
-        guard = LeaderGuard(world.clock)
-        guarded = GuardedCluster(world.line(), guard)
-        guard.open_until(100)
-        made = await guarded.create(TOYS.untyped(), toy_body("t"))
-        guard.close()
-
-        assert await guarded.get(TOYS.untyped(), key("t")) == made
-        assert len((await guarded.list(TOYS)).items) == 1
-        async with guarded.watch(TOYS, resource_version="1", timeout_s=1) as events:
-            assert [event async for event in events]
-        with pytest.raises(NotLeaderError):
-            await guarded.update(TOYS.untyped(), made)
-        with pytest.raises(NotLeaderError):
-            await guarded.delete(TOYS, key("t"))
-        with pytest.raises(NotLeaderError):
-            await guarded.delete_collection(TOYS)
 
     play(story)
 
