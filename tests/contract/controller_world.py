@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from swell.api.kinds import JOBS, NAMESPACES, PODS, REPLICA_SETS
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
-from swell.cluster.embedded.assembly import new_api_server
+from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster
-from swell.cluster.embedded.controllers.all import add_controllers
 from swell.cluster.embedded.storage import Storage
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
@@ -212,7 +211,7 @@ async def embedded() -> AsyncIterator[Cluster]:
     clock, rng = SystemClock(), random.Random(7)
     api = new_api_server(Storage(clock.now), clock, rng)
     manager = Manager(clock=clock)
-    add_controllers(manager, api, rng)
+    add_services(manager, api, rng)
     running = asyncio.create_task(manager.run())
     try:
         yield InProcessCluster(api, "user")
