@@ -29,6 +29,8 @@ from swell.sim.network import Life, Network
 from swell.sim.plan import FaultKind
 from swell.sim.watches import disturbed_watch
 
+WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
 T = TypeVar("T")
 R = TypeVar("R")
 

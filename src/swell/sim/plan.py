@@ -8,7 +8,7 @@ that list alone, with the scenario and its seed, replays the run, and can be shr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -61,6 +61,9 @@ class Fault(msgspec.Struct, frozen=True):
 
     def scaled(self, low: float, high: float) -> float:
         return low + (high - low) * self.amount
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.site} #{self.nth} ({self.amount:.3f})"
 
 
 class FaultPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,6 +131,7 @@ class FaultBook:
         self.on = True
         self.taken: list[Fault] = []
         self.hits: Counter[str] = Counter()
+        self.on_taken: list[Callable[[Fault], None]] = []
 
     def consult(self, site: str, offered: Sequence[str]) -> Fault | None:
         self._calls[site] += 1
@@ -136,6 +140,8 @@ class FaultBook:
         fault = self._source.decide(site, self._calls[site], offered)
         if fault is not None:
             self.taken.append(fault)
+            for hook in self.on_taken:
+                hook(fault)
         return fault
 
     def count(self, site: str) -> int:

@@ -27,7 +27,7 @@ _CANCELS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All that a component under test is given of the world."""
+    """All that a component under test is given of the world; `name` is new with every life."""
 
     name: str
     cluster: Cluster
@@ -40,6 +40,10 @@ Main = Callable[[Ports], Coroutine[Any, Any, None]]
 
 class ProcessFailedError(Exception):
     """A component ended, or would not end, by itself."""
+
+
+class ProcessExitError(Exception):
+    """Raised by a component that gives up on purpose, in order to be started again."""
 
 
 class _Life:
@@ -129,7 +133,7 @@ class Process:
         loop = _loop()
         cluster = FaultyCluster(self._connect(self.name), self._network, life)
         random = self._chance.generator("process", self.name, self._n_lives)
-        ports = Ports(self.name, cluster, self._network.clock, random)
+        ports = Ports(f"{self.name}#{self._n_lives}", cluster, self._network.clock, random)
         context = Context()
         context.run(SCOPE.set, self.name)
         task = loop.create_task(self._main(ports), name=self.name, context=context)
@@ -141,7 +145,7 @@ class Process:
             was_alive = not task.done()
             loop.thaw(self.name)
             await self._reap(task)
-        if not was_alive:
+        if not was_alive and not isinstance(task.exception(), ProcessExitError):
             task.result()
             raise ProcessFailedError(f"{self.name} ended by itself")
 

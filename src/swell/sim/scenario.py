@@ -21,6 +21,8 @@ from swell.sim.swarm import RATES_MAX
 if TYPE_CHECKING:
     from swell.sim.world import World
 
+USER = "user"  # the actor whose creates count as submitted work
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -32,6 +34,9 @@ class Scenario:
     settle_s: float = 900.0  # from then on, how long everything may take to be right
     quiet_s: float = 60.0  # and then, how long nobody may write
     replicas: int = 1  # processes of each component
+    # Whether faults must not change how often anything is created and deleted: not so where users
+    # act at their own time, whatever has come about by then.
+    same_effects: bool = False
     disturbances: Mapping[str, float] = field(default_factory=dict)  # kind to highest rate
 
     @property

@@ -42,10 +42,10 @@ RATES_MAX: Mapping[str, float] = {
 # again; crashes with lagging views; leaders that stand still.
 OVERLAPS: Sequence[Mapping[str, float]] = (
     {
-        FaultKind.TIMEOUT_AFTER: 0.25,
-        FaultKind.DELAYED: 0.30,
-        FaultKind.OUT_OF_STEP: 0.10,
-        FaultKind.POD_DELETED: 0.15,
+        FaultKind.TIMEOUT_AFTER: 0.35,
+        FaultKind.DELAYED: 0.25,
+        FaultKind.OUT_OF_STEP: 0.05,
+        FaultKind.POD_DELETED: 0.20,
     },
     {
         FaultKind.GONE: 0.15,
@@ -73,7 +73,7 @@ def draw_rates(chance: Chance, rates_max: Mapping[str, float] = RATES_MAX) -> di
     mode = chance.uniform("swarm")
     if mode < 0.4:
         return _scaled(_mixture(chance, rates_max))
-    if mode < 0.7:
+    if mode < 0.65:
         return _scaled(_focus(chance, rates_max))
     overlap = chance.pick(OVERLAPS, "overlap")
     return {kind: rate for kind, rate in overlap.items() if kind in rates_max}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from swell.cluster.embedded.storage import Commit
+from swell.sim.plan import Fault
 
 
 class Trace:
@@ -24,12 +25,20 @@ class Trace:
             f" {commit.key} {state.uid if state else ''}"
         )
 
-    def on_call(self, actor: str, site: str) -> None:
-        self._note(f"call {actor} {site}")
+    def on_call(self, _actor: str, site: str) -> None:
+        self._note(f"call {site}")
+
+    def on_fault(self, fault: Fault) -> None:
+        self._note(f"fault {fault}")
 
     def note(self, text: str) -> None:
         """Anything else worth telling; it counts as part of the run."""
         self._note(text)
+
+    def tell(self, text: str) -> None:
+        """Something for readers only."""
+        if self._keep:
+            self.story.append(f"{self._monotonic():10.3f}  log {text}")
 
     def digest(self) -> str:
         return self._digest.hexdigest()[:16]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from swell.cluster.embedded.storage import Commit
+from swell.api.kinds import LEASES
+from swell.cluster.embedded.storage import Commit, Stored
 from swell.sim.chance import Chance
+from swell.sim.faults import WRITE_VERBS
 from swell.sim.invariants import Violation
 from swell.sim.loop import DeadlockError, LivelockError, run
 from swell.sim.plan import DrawnFaults, Fault, FaultPlan, FaultSource, PlannedFaults
-from swell.sim.scenario import Scenario, Subject
+from swell.sim.scenario import USER, Scenario, Subject
 from swell.sim.shrink import shrink
 from swell.sim.swarm import draw_rates
 from swell.sim.world import World
+
+_LEASES = str(LEASES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,7 @@ class WriteSite:
 class Result:
     """What a run showed."""
 
+    subject: str
     scenario: str
     seed: int
     violations: tuple[Violation, ...]
@@ -38,6 +45,7 @@ class Result:
     evaluations: int
     commits: int
     calls: int
+    n_submitted: int  # objects users created
     virtual_s: float
     digest: str
     end_state: object
@@ -98,10 +106,38 @@ def _try(
         made[0].finish()
 
     try:
-        run(main())
+        with _logs_told(made, keep=keep_story):
+            run(main())
     except (DeadlockError, LivelockError) as error:
         made[0].world.judge.violations.append(Violation("alive", str(error), 0.0))
     return made[0].result(seed)
+
+
+@contextlib.contextmanager
+def _logs_told(made: list[_Observed], *, keep: bool) -> Iterator[None]:
+    """Components' logs are part of the story, or are not made at all."""
+    handler = _Teller(made)
+    root = logging.getLogger("swell")
+    former = root.level, root.propagate
+    root.addHandler(handler)
+    root.setLevel(logging.INFO if keep else logging.CRITICAL + 1)
+    root.propagate = False
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(former[0])
+        root.propagate = former[1]
+
+
+class _Teller(logging.Handler):
+    def __init__(self, made: list[_Observed]) -> None:
+        super().__init__()
+        self._made = made
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._made:
+            self._made[0].world.trace.tell(record.getMessage())
 
 
 class _Observed:
@@ -112,6 +148,7 @@ class _Observed:
         self._effects: Counter[str] = Counter()
         self._sites: list[WriteSite] = []
         self._n_commits = 0
+        self._n_submitted = 0
         self._end_state: object = None
         self._virtual_s = 0.0
         world.storage.on_commit.append(self._on_commit)
@@ -124,6 +161,7 @@ class _Observed:
     def result(self, seed: int) -> Result:
         world = self.world
         return Result(
+            subject=world.subject.name,
             scenario=world.scenario.name,
             seed=seed,
             violations=tuple(world.judge.violations),
@@ -133,6 +171,7 @@ class _Observed:
             evaluations=world.judge.evaluations,
             commits=self._n_commits,
             calls=sum(world.network.calls.values()),
+            n_submitted=self._n_submitted,
             virtual_s=self._virtual_s,
             digest=world.trace.digest(),
             end_state=self._end_state,
@@ -143,16 +182,19 @@ class _Observed:
 
     def _on_commit(self, commit: Commit) -> None:
         self._n_commits += 1
-        if not self.world.is_subject(commit.actor):
+        self._n_submitted += commit.actor == USER and commit.before is None
+        if not self.world.is_subject(commit.actor) or commit.collection == _LEASES:
             return
         if commit.before is None:
             self._effects[f"create {commit.collection}"] += 1
-        elif commit.verb == "delete":
+        elif not _is_ending(commit.before) and (commit.after is None or _is_ending(commit.after)):
             self._effects[f"delete {commit.collection}"] += 1
 
     def _on_call(self, _: str, site: str) -> None:
-        if site.split(" ")[1] in _WRITE_VERBS:
+        verb, kind = site.split(" ")[1:3]
+        if verb in WRITE_VERBS and kind != _LEASES:
             self._sites.append(WriteSite(site, self.world.book.count(site)))
 
 
-_WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+def _is_ending(stored: Stored) -> bool:
+    return "deletionTimestamp" in stored.metadata

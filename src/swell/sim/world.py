@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from swell.api.kinds import LEASES
 from swell.runtime.cluster import Cluster
 from swell.sim.actors.kubelet import ACTOR as KUBELET
 from swell.sim.actors.kubelet import Kubelet
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _POLL_S = 5.0
 _LOOK_S = 0.5
 _MINUTE_S = 60.0
-_LEASES = "leases.coordination.k8s.io"
+_LEASES = str(LEASES)
 
 
 class World:
@@ -64,6 +65,7 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
         self._recent: dict[str, deque[float]] = {p.name: deque() for p in self.processes}
         self.storage.on_commit += [self._count, self.trace.on_commit, self.judge.on_commit]
+        self.book.on_taken.append(self.trace.on_fault)
         self.network.on_call += [self.trace.on_call, self._note_issue, self._bound_calls]
 
     def connect(self, actor: str) -> Cluster:

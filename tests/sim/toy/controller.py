@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from swell.api.kinds import PODS
@@ -15,15 +16,19 @@ from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.controller import Controller, Work
 from swell.runtime.doubt import Children, Doubts
 from swell.runtime.executor import Executor, Failure, Verdict
+from swell.runtime.guard import GuardedCluster
 from swell.runtime.informer import Informer, by_controller_key
+from swell.runtime.leader import LeaderElector, LeadershipLostError, LeaseTimes
 from swell.runtime.queue import WorkQueue
-from swell.sim.process import Main, Ports
+from swell.sim.process import Main, Ports, ProcessExitError
 from tests.sim.toy.decisions import View, decide
 from tests.sim.toy.flaws import Flaw
 from tests.sim.toy.kind import JOB_LABEL, TOY_JOBS, ToyJob
 
 T = TypeVar("T", bound=ApiObject)
 
+LEASE = Key("default", "toy")
+LEASE_TIMES = LeaseTimes()
 OWNED = by_controller_key(TOY_JOBS.kind)
 
 
@@ -32,6 +37,29 @@ def toy_main(flaws: Flaw = Flaw.NONE) -> Main:
 
     async def main(ports: Ports) -> None:
         await _run(ports, flaws)
+
+    return main
+
+
+def toy_replica_main(flaws: Flaw = Flaw.NONE) -> Main:
+    """The controller as one of several replicas: it starts when it leads."""
+
+    async def main(ports: Ports) -> None:
+        elector = LeaderElector(
+            ports.cluster,
+            LEASE,
+            ports.name,
+            clock=ports.clock,
+            random=ports.random,
+            times=LEASE_TIMES,
+        )
+        if Flaw.UNGUARDED not in flaws:
+            guarded = GuardedCluster(ports.cluster, elector.guard)
+            ports = replace(ports, cluster=guarded)
+        try:
+            await elector.run(lambda: _run(ports, flaws))
+        except LeadershipLostError:
+            raise ProcessExitError from None
 
     return main
 

@@ -21,14 +21,17 @@ class Flaw(Flag):
     UNKNOWN_AS_FAILURE = auto()
     EDGE_CLEANUP = auto()
     NOT_FINAL = auto()
+    UNGUARDED = auto()  # writes go out whether the lease is held or not
 
 
 PLANTED: Mapping[str, Flaw] = {
     "random names": Flaw.RANDOM_NAMES | Flaw.DEAF_TO_ANSWERS,
     "act then record": Flaw.ACT_THEN_RECORD | Flaw.BLIND_STATUS,
-    "name instead of UID": Flaw.NAME_NOT_UID | Flaw.STALE_LIST,
+    "name instead of UID": Flaw.NAME_NOT_UID,
     "stale list accepted": Flaw.STALE_LIST,
     "unknown outcome treated as failure": Flaw.UNKNOWN_AS_FAILURE,
     "edge-triggered clean-up": Flaw.EDGE_CLEANUP,
     "phase not final": Flaw.NOT_FINAL | Flaw.BLIND_STATUS,
 }
+
+PLANTED_IN_PAIR: Mapping[str, Flaw] = {"leader without a guard": Flaw.UNGUARDED}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from swell.api.meta import Key
 from swell.api.pod import Pod, PodPhase
 from swell.runtime.cluster import merge_patch
 from swell.sim.actors.disturbances import RATES_MAX, common_disturbances
 from swell.sim.actors.kubelet import PodStory
-from swell.sim.scenario import Scenario, Subject
+from swell.sim.invariants import SafetyCheck
+from swell.sim.leadership import LeadersWrite
+from swell.sim.scenario import USER, Scenario, Subject
 from swell.sim.world import World
-from tests.sim.toy.controller import toy_main
+from tests.sim.toy.controller import LEASE_TIMES, toy_main, toy_replica_main
 from tests.sim.toy.flaws import Flaw
 from tests.sim.toy.kind import (
     FAILS_ANNOTATION,
+    FINAL,
     NAMESPACE,
     TOY_JOBS,
     TOY_KIND,
@@ -36,6 +41,21 @@ def toy_subject(flaws: Flaw = Flaw.NONE) -> Subject:
     )
 
 
+def toy_pair(flaws: Flaw = Flaw.NONE) -> Subject:
+    """Two replicas, one of which leads; a paused one may believe that it still does."""
+
+    def pair_safety(world: World) -> list[SafetyCheck]:
+        return [*safety(world), LeadersWrite(world, LEASE_TIMES.renew_deadline_s)]
+
+    return replace(
+        toy_subject(),
+        name="toy pair",
+        components={"toy": toy_replica_main(flaws)},
+        scenarios=tuple(replace(scenario, replicas=2) for scenario in SCENARIOS),
+        safety=pair_safety,
+    )
+
+
 def story_of(world: World, pod: Pod) -> PodStory:
     """By name and attempt, so that a pod created anew after an eviction does the same again."""
     key = (pod.metadata.key, attempt_of(pod))
@@ -53,7 +73,7 @@ class User:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._cluster = world.connect("user")
+        self._cluster = world.connect(USER)
 
     async def create(self, name: str, **spec: object) -> None:
         await self._cluster.create(TOY_JOBS, toy_job(name, **spec))
@@ -62,11 +82,10 @@ class User:
         await self._cluster.delete(TOY_JOBS, Key(NAMESPACE, name))
 
     async def force_delete(self, name: str) -> None:
-        """Delete without waiting for the controller: pods are left to the garbage collector."""
+        """Take the finalizer off, then delete: pods are left to the garbage collector."""
+        nothing = merge_patch({"metadata": {"finalizers": None}})
+        await self._cluster.patch(TOY_JOBS, Key(NAMESPACE, name), nothing)
         await self.delete(name)
-        if job_at(self.world, name) is not None:
-            nothing = merge_patch({"metadata": {"finalizers": None}})
-            await self._cluster.patch(TOY_JOBS, Key(NAMESPACE, name), nothing)
 
     async def resize(self, name: str, replicas: int) -> None:
         await self._cluster.patch(
@@ -76,11 +95,18 @@ class User:
     async def until_running(self, name: str, n_pods: int) -> None:
         await self.world.until(lambda: self._n_running(name) >= n_pods, within_s=40)
 
+    async def until_ended(self, name: str) -> None:
+        await self.world.until(lambda: self._has_ended(name), within_s=200)
+
     async def until_gone(self, name: str) -> None:
         await self.world.until(lambda: job_at(self.world, name) is None, within_s=1000)
 
     async def wait(self, *what: object, up_to_s: float = 10) -> None:
         await self.world.clock.sleep(self.world.chance.between(0, up_to_s, "user", *what))
+
+    def _has_ended(self, name: str) -> bool:
+        job = job_at(self.world, name)
+        return job is not None and job.status.phase in FINAL
 
     def _n_running(self, name: str) -> int:
         return sum(
@@ -128,11 +154,10 @@ async def recreate(world: World) -> None:
     await user.until_running("ant", 2)
     await user.delete("ant")
     await user.until_gone("ant")
-    await user.create("ant", replicas=2, fails=[0, 1])
-    await user.until_running("ant", 2)
-    await user.wait("force", up_to_s=30)
+    await user.create("ant", replicas=2, fails=[0, 1], clean=False)
+    await user.until_ended("ant")
     await user.force_delete("ant")
-    await user.create("ant", replicas=4, fails=[1])
+    await user.create("ant", replicas=2, fails=[1])
 
 
 async def resize(world: World) -> None:
@@ -149,8 +174,8 @@ async def resize(world: World) -> None:
 
 
 SCENARIOS = (
-    Scenario("finish", finish, disturbances=RATES_MAX),
-    Scenario("restart", restart, disturbances=RATES_MAX),
+    Scenario("finish", finish, disturbances=RATES_MAX, same_effects=True),
+    Scenario("restart", restart, disturbances=RATES_MAX, same_effects=True),
     Scenario("delete", delete, disturbances=RATES_MAX),
     Scenario("recreate", recreate, disturbances=RATES_MAX),
     Scenario("resize", resize, disturbances=RATES_MAX),
