@@ -115,7 +115,7 @@ async def establish(cluster: Cluster) -> None:
 
 async def _is_served(cluster: Cluster, resource: Resource[Body]) -> bool:
     found = await cluster.get(DEFINITIONS, Key("", f"{resource.plural}.{GROUP}"))
-    conditions = found.get("status", {}).get("conditions", [])
+    conditions = found.get("status", {}).get("conditions") or []
     if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
         return False
     try:
