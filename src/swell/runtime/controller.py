@@ -115,11 +115,17 @@ class Controller(Generic[S]):
         if owners is not None:
             owners.add_handler(self.wake)
         for child in children:
-            child.informer.add_handler(self.wake, child.index)
+            child.informer.add_handler(self._waker(child.settle_s), child.index)
 
     def wake(self, key: Key) -> None:
         """Have a key looked at."""
         self._queue.add(key)
+
+    def _waker(self, settle_s: float) -> Callable[[Key], None]:
+        def wake(key: Key) -> None:
+            self._queue.add_after(key, settle_s)
+
+        return wake
 
     def refusal(self, key: Key) -> Refusal | None:
         """The latest write refused for a key, until such a write succeeds."""

@@ -41,12 +41,14 @@ class Children:
     """A kind whose objects belong to owners.
 
     `index` names an index that gives owner keys; `selection` finds an owner's children on the
-    server, and may find more than those.
+    server, and may find more than those. Where children change in swarms, their owner is looked
+    at `settle_s` after the first change instead of once for each.
     """
 
     informer: Informed
     index: str
     selection: Callable[[Key], Selection]
+    settle_s: float = 0.0
 
 
 @dataclass(slots=True)

@@ -45,8 +45,9 @@ T = TypeVar("T", bound=ApiObject)
 S = TypeVar("S")
 
 READER = "controller-caches"
-# Removals come in swarms; a namespace is looked at again this long after the first of them.
-REMOVALS_S = 0.05
+# Pods change and objects go in swarms, and a look costs as much as there are of them: their owner
+# or namespace is looked at this long after the first change.
+SETTLE_S = 0.05
 _PODS_OF_SETS = by_controller_key(REPLICA_SETS.kind)
 _PODS_OF_JOBS = by_controller_key(JOBS.kind)
 
@@ -94,7 +95,7 @@ class _Assembly:
             name,
             Work(sight.snapshot, decide_replica_set),
             owners=sets,
-            children=[Children(self._pods, _PODS_OF_SETS.name, _same_namespace)],
+            children=[Children(self._pods, _PODS_OF_SETS.name, _same_namespace, SETTLE_S)],
             executor=self._executor(name, [sets, self._pods], tells=True),
             queue=self._queue(),
             clock=self._api.clock,
@@ -111,7 +112,7 @@ class _Assembly:
             name,
             Work(sight.snapshot, decide_job),
             owners=jobs,
-            children=[Children(self._pods, _PODS_OF_JOBS.name, _same_namespace)],
+            children=[Children(self._pods, _PODS_OF_JOBS.name, _same_namespace, SETTLE_S)],
             executor=self._executor(name, [jobs, self._pods], tells=True),
             queue=self._queue(),
             clock=self._api.clock,
@@ -148,7 +149,7 @@ class _Assembly:
             queue=queue,
             clock=self._api.clock,
         )
-        sight.on_removal(lambda key: queue.add_after(key, REMOVALS_S))
+        sight.on_removal(lambda key: queue.add_after(key, SETTLE_S))
         self._manager.add(name, controller.run, controller.stop)
 
     def _add_nodes(self, grace_s: float) -> None:

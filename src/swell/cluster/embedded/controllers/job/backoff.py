@@ -32,6 +32,8 @@ class FailureRecord:
     succeeded_at: float | None = None
 
     def after_seeing(self, job: Job, pods: Sequence[Pod]) -> FailureRecord:
+        if not self.failures and not any(_is_failure(job, pod) for pod in pods):
+            return self
         known = (self.succeeded_at,) if self.succeeded_at is not None else ()
         successes = (finished_at(p) for p in pods if p.status.phase is PodPhase.SUCCEEDED)
         last_success = max((*known, *successes), default=None)

@@ -87,7 +87,7 @@ def _n_wanted(job: Job, counted: Tally) -> int:
 def _doomed(job: Job, active: Sequence[Pod], at_least: int) -> list[Pod]:
     """Pods to give up: all without an index of the Job or of their own, then the cheapest."""
     if not is_indexed(job):
-        return dispensable_first(active)[:at_least]
+        return dispensable_first(active)[:at_least] if at_least else []
     doomed: list[Pod] = []
     holders: dict[int, list[Pod]] = {}
     for pod in active:
@@ -97,11 +97,12 @@ def _doomed(job: Job, active: Sequence[Pod], at_least: int) -> list[Pod]:
         else:
             holders.setdefault(index, []).append(pod)
     left: list[Pod] = []
-    for index in sorted(holders):
-        *extra, kept = dispensable_first(holders[index])
+    for _, rivals in sorted(holders.items()):
+        *extra, kept = dispensable_first(rivals) if len(rivals) > 1 else rivals
         doomed += extra
         left.append(kept)
-    return doomed + dispensable_first(left)[: max(0, at_least - len(doomed))]
+    n_more = at_least - len(doomed)
+    return doomed + dispensable_first(left)[:n_more] if n_more > 0 else doomed
 
 
 def _open_indexes(job: Job, counted: Tally, count: int) -> list[int]:

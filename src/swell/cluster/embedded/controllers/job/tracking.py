@@ -50,7 +50,7 @@ def track(job: Job, pods: Sequence[Pod], counted: Tally, ending: Ending | None) 
     n_succeeded = job.status.succeeded + len(held.succeeded) - len(succeeded)
     n_failed = job.status.failed + len(held.failed) - len(failed)
     released: list[Pod] = []
-    new_indexes: set[int] = set()
+    known, new_indexes = counted_indexes(job), set[int]()
     for pod in sorted(pods, key=lambda pod: completion_index(pod) or -1):
         if not is_tracked(pod) or not _is_releasable(job, pod, counted, ending):
             continue
@@ -58,7 +58,10 @@ def track(job: Job, pods: Sequence[Pod], counted: Tally, ending: Ending | None) 
         uid = pod.metadata.uid
         if pod.status.phase is PodPhase.SUCCEEDED and uid not in failed:
             if is_indexed(job):
-                new_indexes |= _new_index(job, pod)
+                # The index itself keeps it from counting twice; only the number is bounded.
+                index = valid_index(job, pod)
+                if index is not None and index not in known:
+                    new_indexes.add(index)
             elif uid not in succeeded:
                 succeeded.append(uid)
         elif uid not in failed and _counts_as_failed(job, pod, ending):
@@ -79,15 +82,6 @@ def _is_releasable(job: Job, pod: Pod, counted: Tally, ending: Ending | None) ->
     index = completion_index(pod)
     awaited = counted.replaceable.get(index) if index is not None else None
     return has_failed(job, pod) and (awaited is None or awaited.metadata.uid != pod.metadata.uid)
-
-
-def _new_index(job: Job, pod: Pod) -> set[int]:
-    """The index a succeeded pod adds to the status: the index itself keeps it from counting twice.
-
-    They are bounded together with the names, so that one pass does not take off too much.
-    """
-    index = valid_index(job, pod)
-    return {index} if index is not None and index not in counted_indexes(job) else set()
 
 
 def _counts_as_failed(job: Job, pod: Pod, ending: Ending | None) -> bool:
