@@ -57,7 +57,8 @@ class WorkQueue(Generic[K]):
         # Keys in `_ready`, and keys that must come again when their worker is done.
         self._dirty: dict[K, None] = {}
         self._working: dict[K, None] = {}
-        self._due: dict[K, float] = {}
+        # When delayed keys are due. An entry of the timeline counts while it is its key's latest.
+        self._due: dict[K, tuple[float, int]] = {}
         self._timeline: list[tuple[float, int, K]] = []
         self._n_scheduled = 0
         self._failures: dict[K, int] = {}
@@ -103,12 +104,12 @@ class WorkQueue(Generic[K]):
         if delay_s <= 0:
             return self.add(key)
         due = self._clock.monotonic() + delay_s
-        if self._due.get(key, due) < due:
+        if key in self._due and self._due[key][0] <= due:
             return True
         if self._is_refused():
             return False
-        self._due[key] = due
         self._n_scheduled += 1
+        self._due[key] = (due, self._n_scheduled)
         heapq.heappush(self._timeline, (due, self._n_scheduled, key))
         self._drop_superseded()
         self._set_timer()
@@ -207,8 +208,8 @@ class WorkQueue(Generic[K]):
         self._timer = None
         now = self._clock.monotonic()
         while self._timeline and self._timeline[0][0] <= now:
-            due, _, key = heapq.heappop(self._timeline)
-            if self._due.get(key) == due:
+            due, number, key = heapq.heappop(self._timeline)
+            if self._due.get(key) == (due, number):
                 del self._due[key]
                 self.add(key)
         self._set_timer()
@@ -216,5 +217,9 @@ class WorkQueue(Generic[K]):
     def _drop_superseded(self) -> None:
         """Keep the timeline from growing with delays that were shortened or voided."""
         if len(self._timeline) > 2 * len(self._due) + 64:
-            self._timeline = [item for item in self._timeline if self._due.get(item[2]) == item[0]]
+            self._timeline = [
+                (due, number, key)
+                for due, number, key in self._timeline
+                if self._due.get(key) == (due, number)
+            ]
             heapq.heapify(self._timeline)

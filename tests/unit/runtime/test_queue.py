@@ -143,6 +143,25 @@ def test_succeeding_keys_leave_nothing_behind() -> None:
     run(main())
 
 
+def test_delaying_a_key_again_and_again_costs_nothing() -> None:
+    """Neither repeating a delay nor voiding it and asking for the same moment piles anything up."""
+
+    async def main() -> None:
+        q = queue()
+        for n in range(20_000):
+            q.add_after("a", 50)
+            if n % 2:
+                q.add("a")
+                q.done(await q.get())
+            assert len(q._timeline) <= 70
+
+        assert q.n_held == 0
+        q.add_after("a", 50)
+        assert await q.get() == "a"
+
+    run(main())
+
+
 def test_full_queue_refuses_and_counts() -> None:
     """Memory is bounded: what does not fit is refused, and said to be."""
 
