@@ -166,6 +166,7 @@ def canonical(quantity: Quantity) -> str:
     return f"{mantissa * _power_of_ten(excess)}{_DECIMAL_SUFFIXES[exponent - excess]}"
 
 
+@lru_cache(maxsize=16384, typed=True)
 def served(raw: QuantityText) -> str:
     """The text an API server answers with for a quantity it was sent.
 

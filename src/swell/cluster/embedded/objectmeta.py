@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from swell.api.meta import Body
 from swell.cluster.embedded.faults import forbidden, invalid, required, too_long
 from swell.cluster.embedded.registry import FieldError, Kind
 
 ANNOTATIONS_BYTES_MAX = 256 << 10
+_QUALIFIED_LENGTH_MAX = 253 + len("/") + 63
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
@@ -45,6 +47,13 @@ def name_problem(name: str, rule: str = "subdomain") -> str:
 
 def qualified_name_problem(name: str) -> str:
     """What is wrong with a label key, an annotation key or a finalizer, or nothing."""
+    if len(name) > _QUALIFIED_LENGTH_MAX:
+        return "must be a name of at most 63 characters with an optional prefix of at most 253"
+    return _qualified_name_problem(name)
+
+
+@lru_cache(maxsize=4096)  # the same few keys are on every object
+def _qualified_name_problem(name: str) -> str:
     prefix, slash, rest = name.rpartition("/")
     if slash and ("/" in prefix or name_problem(prefix)):
         return "prefix part must be a lowercase RFC 1123 subdomain"

@@ -35,12 +35,18 @@ class WriteContext:
     warnings: list[str] = field(default_factory=list)
     actor: str = ""
     dry_run: bool = False
+    # Parts of the object that are as they were stored: shaped already, and not looked at again
+    # by rules whose schema cannot have changed since.
+    unchanged: frozenset[str] = frozenset()
     # Every object of a collection; for collections that are small.
     each: Callable[[str], Iterable[Body]] = lambda _collection: ()
 
 
 class Rules(Protocol):
-    """What is particular to a kind. The new body is the rules' to change, the old one is not."""
+    """What is particular to a kind. The new body is the rules' to change, the old one is not.
+
+    The old one was read for this write alone: parts of it may be taken into the new one as is.
+    """
 
     def shape(self, body: Body, context: WriteContext) -> Body:
         """Check types and unknown fields, prune, fill defaults; ClusterError (400 or 422)."""

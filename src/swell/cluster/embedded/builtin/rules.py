@@ -5,7 +5,6 @@ Follows the order of a real server: read, fill defaults, decide what the caller 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -58,8 +57,9 @@ class BuiltinRules:
 
     def shape(self, body: Body, context: WriteContext) -> Body:
         unknown: list[str] = []
+        kept = {field: body.pop(field) for field in sorted(context.unchanged)}
         try:
-            shaped = cast("Body", self._decode(body, None, unknown))
+            shaped = cast("Body", self._decode(body, None, unknown)) | kept
         except DecodeError as error:
             raise unreadable(str(error), context) from error
         report_unknown(unknown, context)
@@ -72,7 +72,7 @@ class BuiltinRules:
                 del new[field]
             for field, value in old.items():
                 if field not in {"metadata", "status"}:
-                    new[field] = copy.deepcopy(value)
+                    new[field] = value
             self._behaviour.prepare_status(new, old, context)
             return
         if self._has_status:
@@ -82,7 +82,7 @@ class BuiltinRules:
     def _settle_status(self, new: Body, old: Body | None) -> None:
         """Only /status writes the status."""
         if old is not None:
-            new["status"] = copy.deepcopy(old.get("status", {}))
+            new["status"] = old.get("status", {})
         elif not self._behaviour.keeps_status:
             empty = cast("Body", self._decode({}, None, []))
             new["status"] = empty.get("status", {})

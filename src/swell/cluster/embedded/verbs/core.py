@@ -1,7 +1,6 @@
 """What all verbs share: the store, the kinds, time and chance, and the way into the log.
 
-Decides two things only: how an object looks in the version it was asked for, and that a write
-that changes nothing is none.
+Decides one thing only: how an object looks in the version it was asked for.
 """
 
 from __future__ import annotations
@@ -93,8 +92,6 @@ class Core:
         """Commit a new version, given in the served form. The body must not be touched again."""
         if kind.conversion is not None:
             body = kind.conversion.to_stored(body)
-        if before is not None and same_content(before, body):
-            return self.view(kind, before)
         if context.dry_run:
             return self.view(kind, _unstored(body, before))
         change = Change(kind.collection, key, before, body, context.actor, context.verb)
@@ -135,11 +132,6 @@ class Core:
     def _read(self, collection: str, key: Key) -> Body | None:
         stored = self.storage.get(collection, key)
         return stored.body if stored else None
-
-
-def same_content(stored: Stored, body: Body) -> bool:
-    """Whether writing a body would change nothing. The old one is not kept decoded for it."""
-    return stored.metadata == body["metadata"] and bool(stored.copy() == body)
 
 
 def refuse_invalid(kind: Kind, name: str, errors: list[FieldError]) -> None:

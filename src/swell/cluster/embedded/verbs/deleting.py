@@ -73,7 +73,7 @@ class Deleting:
     ) -> Deleted:
         storage_kind = self._core.registry.stored(kind.collection) or kind
         left = stored
-        if plan.marked is not None:
+        if plan.marked is not None and plan.marked != stored.body:
             left = self._core.put(storage_kind, key, stored, plan.marked, context)
         if not plan.remove:
             return Deleted(self._core.view(kind, left), False, left.version)
@@ -106,7 +106,7 @@ def plan_deletion(kind: Kind, body: Body, options: DeleteOptions, now: float) ->
         waits = bool(finalizers or metadata["deletionGracePeriodSeconds"])
         return DeletionPlan(body, remove=not waits)
     if finalizers:
-        _mark(metadata, now)
+        _mark(kind, metadata, now)
         return DeletionPlan(body, remove=False)
     return DeletionPlan(None, remove=True)
 
@@ -147,7 +147,10 @@ def _first_grace_s(body: Body, grace_s: int | None) -> int:
     return int(own) if own >= 0 else 1
 
 
-def _mark(metadata: Body, now: float) -> None:
+def _mark(kind: Kind, metadata: Body, now: float) -> None:
+    if kind.deletion_finalizer:  # what cleans up looks at the timestamp alone
+        metadata.setdefault("deletionTimestamp", format_time(now))
+        return
     if not metadata.get("deletionTimestamp"):
         _grow_generation(metadata)
     if not metadata.get("deletionTimestamp") or parse_time(metadata["deletionTimestamp"]) > now:

@@ -6,13 +6,14 @@ What is particular to a kind is asked of its rules; deletion is in `deleting`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.cluster.embedded import failures
 from swell.cluster.embedded.faults import bad_request, invalid
 from swell.cluster.embedded.objectmeta import metadata_errors
-from swell.cluster.embedded.registry import Kind, WriteContext
+from swell.cluster.embedded.registry import FieldError, Kind, WriteContext
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, Written
 from swell.cluster.embedded.verbs.core import Core, refuse_invalid
@@ -30,6 +31,13 @@ _GENERATE_TRIES_MAX = 8
 _STALE = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
+
+
+class _Current(NamedTuple):
+    """What is stored, and its body in the served form, read for this write alone."""
+
+    stored: Stored
+    body: Body
 
 
 class Writing:
@@ -60,17 +68,19 @@ class Writing:
         if metadata.get("uid") not in {None, "", stored.uid}:
             told = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
             raise failures.conflict(kind, key.name, f"Precondition failed: {told}")
-        return Written(self._replace(kind, key, stored, new, context))
+        return Written(self._replace(kind, key, self._current(kind, stored), new, context))
 
     def patch(
         self, kind: Kind, key: Key, patch: Patch, call: Call, subresource: str = ""
     ) -> Stored:
         context = self._core.context("patch", call, subresource)
         stored = self._core.need(kind, key)
+        current = self._current(kind, stored)
         patched = self._apply_patch(kind, self._core.view(kind, stored).copy(), patch)
+        context.unchanged = _unchanged(patched, current.body)
         new = self._shaped(kind, patched, context)
         _check_name(new["metadata"], key)
-        return self._replace(kind, key, stored, new, context)
+        return self._replace(kind, key, current, new, context)
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -83,8 +93,9 @@ class Writing:
             if not given and not kind.custom:
                 body[field] = wanted
             elif given != wanted:
-                if kind.custom and field == "kind" and given and isinstance(given, str):
-                    raise _other_kind(kind, given, body)
+                read = field == "kind" or context.verb == "patch"
+                if kind.custom and read and given and isinstance(given, str):
+                    raise _misplaced(kind, body, invalid(field, given, f"must be {wanted}"))
                 told = f"{field} {given!r} in the body, expected {wanted!r}"
                 refuse = failures.bad_patch if context.verb == "patch" else bad_request
                 raise refuse(told)
@@ -113,10 +124,13 @@ class Writing:
             raise failures.already_exists(kind, key.name)
         return self._core.put(kind, key, None, body, context)
 
+    def _current(self, kind: Kind, stored: Stored) -> _Current:
+        return _Current(stored, self._core.view(kind, stored).copy())
+
     def _replace(
-        self, kind: Kind, key: Key, stored: Stored, new: Body, context: WriteContext
+        self, kind: Kind, key: Key, current: _Current, new: Body, context: WriteContext
     ) -> Stored:
-        old = self._core.view(kind, stored).copy()
+        stored, old = current
         self._check_version(kind, key, stored, new["metadata"])
         _settle_namespace(kind, key.namespace, new["metadata"])
         _keep_server_fields(new["metadata"], old["metadata"], context)
@@ -129,6 +143,8 @@ class Writing:
         refuse_invalid(kind, key.name, errors + kind.rules.validate(new, old, context))
         if ends_deletion(kind, new, old):
             return self._finish_deletion(kind, key, stored, new, context)
+        if new == old:
+            return self._core.view(kind, stored)
         return self._core.put(kind, key, stored, new, context)
 
     def _finish_deletion(
@@ -171,11 +187,11 @@ class Writing:
         return name
 
 
-def _other_kind(kind: Kind, given: str, body: Body) -> ClusterError:
+def _misplaced(kind: Kind, body: Body, error: FieldError) -> ClusterError:
     """A custom resource of another kind is read, and then found to be in the wrong place."""
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
-    error = invalid("kind", given, f"must be {kind.kind}")
+    given = str(body.get("kind") or "")
     return failures.invalid(given, kind.group, name if isinstance(name, str) else "", [error])
 
 
@@ -187,6 +203,10 @@ def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:
     if kind.collection == NAMESPACES and (new.get("spec") or {}).get("finalizers"):
         return False
     return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _unchanged(new: Body, old: Body) -> frozenset[str]:
+    return frozenset(f for f in old if f != "metadata" and f in new and new[f] == old[f])
 
 
 def _check_name(metadata: Body, key: Key) -> None:
