@@ -1,0 +1,102 @@
+"""`swell plan schedule`: one session over given objects, nothing written.
+
+Objects in, answer out. Time-based rules are off, since a file has no present.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.disruption import PodDisruptionBudget
+from swell.api.namespace import Namespace
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
+from swell.api.priorityclass import PriorityClass
+from swell.api.queue import Queue
+from swell.api.resource import ApiObject
+from swell.scheduler.config import DEFAULT, Config
+from swell.scheduler.cycle import Plan, run_cycle
+from swell.scheduler.snapshot import SCHEDULER_NAMES, Snapshot
+from swell.scheduler.tasks import Task
+
+T = TypeVar("T", bound=ApiObject)
+
+
+@dataclass(slots=True)
+class Objects:
+    """What a plan is made of; kinds that play no role are left out by whoever reads them."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    groups: list[PodGroup] = field(default_factory=list)
+    queues: list[Queue] = field(default_factory=list)
+    priority_classes: list[PriorityClass] = field(default_factory=list)
+    budgets: list[PodDisruptionBudget] = field(default_factory=list)
+    namespaces: list[Namespace] = field(default_factory=list)
+    training_jobs: list[AITrainingJob] = field(default_factory=list)
+
+    def snapshot(self, scheduler_names: Iterable[str] = ()) -> Snapshot:
+        """The same for the same objects, in whatever order they came."""
+        snapshot = Snapshot({*SCHEDULER_NAMES, *scheduler_names})
+        for priority_class in _by_name(self.priority_classes):
+            snapshot.put_priority_class(priority_class)
+        for namespace in _by_name(self.namespaces):
+            snapshot.put_namespace(namespace.metadata.name, namespace.metadata.labels)
+        for node in _by_name(self.nodes):
+            snapshot.put_node(node)
+        for queue in _by_name(self.queues):
+            snapshot.put_queue(queue)
+        for group in _by_name(self.groups):
+            snapshot.put_group(group)
+        for job in _by_name(self.training_jobs):
+            snapshot.put_training_job(job)
+        for pod in _by_name(self.pods):
+            snapshot.put_pod(pod)
+        for budget in _by_name(self.budgets):
+            snapshot.put_budget(budget)
+        return snapshot
+
+
+def plan_schedule(
+    objects: Objects, config: Config = DEFAULT, scheduler_names: Iterable[str] = ()
+) -> Plan:
+    return run_cycle(objects.snapshot(scheduler_names), config)
+
+
+def answer(plan: Plan) -> dict[str, object]:
+    """The plan as JSON data, every map in order of its keys."""
+    body: dict[str, object] = {
+        "binds": {task.key: node for task, node in sorted(plan.binds.items(), key=_task_key)},
+        "evictions": [
+            {"pod": eviction.task.key, "action": eviction.action, "for": eviction.claimer}
+            for eviction in sorted(plan.evictions, key=lambda e: e.task.key)
+        ],
+        "pipelined": {
+            task.key: node for task, node in sorted(plan.pipelined.items(), key=_task_key)
+        },
+        "podGroups": {
+            key: {
+                "phase": status.phase.value or "Pending",
+                "reason": status.refusal.reason.value if status.refusal else "",
+                "message": status.refusal.message if status.refusal else "",
+            }
+            for key, status in sorted(plan.groups.items())
+        },
+    }
+    if plan.shrinks:
+        body["shrinks"] = {
+            job: dict(sorted(roles.items())) for job, roles in sorted(plan.shrinks.items())
+        }
+    return body
+
+
+def _task_key(entry: tuple[Task, str]) -> str:
+    return entry[0].key
+
+
+def _by_name(objects: Iterable[T]) -> list[T]:
+    return sorted(objects, key=lambda thing: thing.metadata.key)

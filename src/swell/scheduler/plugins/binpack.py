@@ -1,0 +1,62 @@
+"""binpack: fuller nodes first, so that whole nodes stay free for large tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from swell.scheduler.config import Arguments, PluginOption
+from swell.scheduler.hooks import Hooks
+from swell.scheduler.nodes import Matrix
+from swell.scheduler.resources import CPU, MEMORY, Vector
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import Shape
+
+WEIGHT: Final = "binpack.weight"
+RESOURCES: Final = "binpack.resources"
+ARGUMENTS: tuple[str, ...] = (
+    WEIGHT, "binpack.cpu", "binpack.memory", RESOURCES, "binpack.resources.",
+)  # fmt: skip
+_FULL = 100.0
+
+
+def open_binpack(session: Session, option: PluginOption) -> Hooks:
+    own, names = weights_of(option.arguments)
+    weights = session.snapshot.dimensions.zero()
+    for name, weight in names.items():
+        place = session.snapshot.dimensions.known(name)
+        if place is not None:
+            weights[place] = weight
+
+    def score(shape: Shape, used: Matrix, allocatable: Matrix) -> Vector:
+        asked = [int(p) for p in shape.quota_places if weights[p] > 0 or p in {CPU, MEMORY}]
+        points = np.zeros(used.shape[1])
+        overflows = np.zeros(used.shape[1], dtype=np.bool_)
+        total = 0.0
+        for place in asked:
+            total += float(weights[place])
+            after = used[place] + shape.request[place]
+            has_any = allocatable[place] > 0
+            overflows |= has_any & (after > allocatable[place])
+            fill = after / np.where(has_any, allocatable[place], 1.0)
+            points = points + np.where(has_any, weights[place] * fill, 0.0)
+        if not total:
+            return points * 0.0
+        return np.where(overflows, 0.0, points / total * (_FULL * own))
+
+    return Hooks(load_score=score)
+
+
+def weights_of(arguments: Arguments) -> tuple[float, dict[str, float]]:
+    """The plugin's weight and each resource's; a negative one counts as 1."""
+
+    def weight(name: str) -> float:
+        value = arguments.number(name, 1.0)
+        return 1.0 if value < 0 else value
+
+    names = {"cpu": weight("binpack.cpu"), "memory": weight("binpack.memory")}
+    for name in arguments.text(RESOURCES).split(","):
+        if name.strip():
+            names[name.strip()] = weight(f"binpack.resources.{name.strip()}")
+    return weight(WEIGHT), names

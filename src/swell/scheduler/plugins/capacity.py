@@ -1,0 +1,198 @@
+"""capacity: every queue has what it deserves by name; beyond that it borrows what is idle.
+
+With hierarchy, queues form a tree: limits hold at every level, and who has to give back is decided
+along the path. A broken tree, or a job in a queue that has children, stops everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks, SortKey, Vote
+from swell.scheduler.jobs import Job, QueueEntry
+from swell.scheduler.plugins.capacity_tree import Entitlement, entitlements, tree_problem
+from swell.scheduler.plugins.quota import admission_refusal, copies_below
+from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.resources import (
+    PODS,
+    Places,
+    Vector,
+    exceeds_on_relevant,
+    less_equal,
+    less_equal_on_some,
+)
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import Shape, Task
+from swell.scheduler.units import Unit
+
+ANCESTOR_LEVEL: Final = "ancestorReclaimLevel"
+ARGUMENTS: tuple[str, ...] = (ANCESTOR_LEVEL,)
+
+
+def open_capacity(session: Session, option: PluginOption) -> Hooks:
+    rules = _Rules(session, option)
+    return Hooks(
+        queue_key=rules.queue_key,
+        victim_queue_key=rules.victim_queue_key if rules.is_tree else None,
+        allowance=rules.allowance,
+        quota_refusal=rules.quota_refusal,
+        preemptive=rules.preemptive,
+        reclaimable=rules.reclaimable,
+        enqueueable=rules.enqueueable,
+        admitted=rules.admitted,
+    )
+
+
+class _Rules:
+    """What every queue may have and deserves in this session."""
+
+    def __init__(self, session: Session, option: PluginOption) -> None:
+        queues = session.snapshot.queues
+        self.is_tree = option.is_on("enableHierarchy")
+        self._levels = int(option.arguments.number(ANCESTOR_LEVEL, 0)) if self.is_tree else 0
+        self._problem = tree_problem(queues) if self.is_tree else None
+        self._of = entitlements(queues, session.total, is_tree=self.is_tree)
+        self._nothing = np.zeros_like(session.total)
+        self._reserved = {name: self._nothing.copy() for name in queues}
+        self._elastic = {name: self._nothing.copy() for name in queues}
+        for queue in queues.values():
+            for ancestor in self._line(queue):
+                self._reserved[ancestor.name] += queue.reserved
+                self._elastic[ancestor.name] += queue.elastic
+
+    # --- order
+
+    def queue_key(self, queue: QueueEntry) -> SortKey:
+        """Along the path from the top: the smaller share of what is deserved first."""
+        key: list[float | str] = [-queue.priority]
+        for level in reversed(self._line(queue)):
+            mine = self._of[level.name]
+            key += [share_of(self._held(level), mine), float(not mine.has_any)]
+        return tuple(key)
+
+    def victim_queue_key(self, claimer: Task, queue: QueueEntry) -> SortKey:
+        """The nearer relative gives way first."""
+        own = claimer.job.queue if claimer.job else None
+        shared = set(own.lineage) & set(queue.lineage) if own else ()
+        return float(len(shared))
+
+    # --- limits
+
+    def allowance(self, queue: QueueEntry, shape: Shape, n: int) -> int:
+        if self._problem or not queue.is_open:
+            return 0
+        for level in self._line(queue):
+            n = min(n, copies_below(self._held(level), shape, self._of[level.name].limit, n))
+        return n
+
+    def quota_refusal(self, queue: QueueEntry, shape: Shape) -> Refusal | None:
+        if self._problem:
+            return Refusal(Reason.QUEUE_TREE, self._problem)
+        if not queue.is_open:
+            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
+        for level in self._line(queue):
+            if not copies_below(self._held(level), shape, self._of[level.name].limit, 1):
+                return Refusal(
+                    Reason.QUEUE_QUOTA, f"queue {level.name} would get more than it may have"
+                )
+        return None
+
+    def enqueueable(self, job: Job) -> Vote | Refusal:
+        queue = job.queue
+        if self._problem:
+            return Refusal(Reason.QUEUE_TREE, self._problem)
+        if queue is None or not queue.is_open:
+            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue and queue.name} is not open")
+        asked = job.asks_for_admission()
+        if asked is None:
+            return Vote.PERMIT
+        for level in self._line(queue):
+            held = self._held(level) + self._reserved[level.name] - self._elastic[level.name]
+            limit = self._of[level.name].limit
+            refusal = admission_refusal(level.name, asked, held, limit)
+            if refusal is not None:
+                return refusal
+        return Vote.PERMIT
+
+    def admitted(self, job: Job) -> None:
+        asked = job.asks_for_admission()
+        if job.queue is None or asked is None:
+            return
+        for level in self._line(job.queue):
+            self._reserved[level.name] += asked
+
+    # --- claims
+
+    def preemptive(self, queue: QueueEntry, task: Task) -> bool:
+        """Within its limits, and entitled to something of what it asks for."""
+        if not self.allowance(queue, task.shape, 1):
+            return False
+        places = task.shape.quota_places
+        return any(
+            less_equal_on_some(
+                self._held(level) + task.request, self._of[level.name].deserved, places
+            )
+            for level in self._line(queue)[: self._levels + 1]
+        )
+
+    def reclaimable(self, claimer: Task, units: Sequence[Unit]) -> list[Unit]:
+        own = claimer.job.queue if claimer.job else None
+        if self._problem or own is None:
+            return []
+        left: dict[str, Vector] = {}
+        granted: list[Unit] = []
+        for unit in units:
+            if not self._may_go(own, claimer, unit, left):
+                continue
+            granted.append(unit)
+            for level in self._line(unit.job.queue) if unit.job.queue else ():
+                left[level.name] = left.get(level.name, self._held(level)) - unit.request
+        return granted
+
+    def _may_go(self, own: QueueEntry, claimer: Task, unit: Unit, left: dict[str, Vector]) -> bool:
+        queue, request = unit.job.queue, unit.request
+        places = claimer.shape.quota_places
+        if queue is None or not (request[places] > 0).any():
+            return False
+        mine, theirs = self._of[own.name], self._of[queue.name]
+        if own.parent == queue.parent and not (mine.has_any or theirs.has_any):
+            return False
+        if not less_equal(theirs.guarantee, left.get(queue.name, self._held(queue)) - request):
+            return False
+        shared = set(self._line(own))
+        return all(
+            _is_above(
+                left.get(level.name, self._held(level)), self._of[level.name], request, places
+            )
+            for level in self._line(queue)[: self._levels + 1]
+            if level not in shared
+        )
+
+    # --- inside
+
+    def _line(self, queue: QueueEntry) -> tuple[QueueEntry, ...]:
+        return queue.lineage if self.is_tree else (queue,)
+
+    def _held(self, queue: QueueEntry) -> Vector:
+        return queue.subtree if self.is_tree else queue.allocated
+
+
+def share_of(held: Vector, entitlement: Entitlement) -> float:
+    """The largest part of anything deserved that is held; 1 where nothing is deserved."""
+    if not entitlement.has_any:
+        return 1.0
+    counts = entitlement.given & (entitlement.deserved > 0)
+    return float((held[counts] / entitlement.deserved[counts]).max())
+
+
+def _is_above(held: Vector, entitlement: Entitlement, victim: Vector, claimed: Places) -> bool:
+    """Whether a queue has to let a victim go: it is entitled to nothing of it, or has too much."""
+    entitled = entitlement.given & (entitlement.deserved > 0)
+    entitled[PODS] = False
+    if not (entitled & (victim > 0)).any():
+        return True
+    return exceeds_on_relevant(held, entitlement.deserved, entitlement.given, claimed)

@@ -1,0 +1,29 @@
+"""conformance: what the cluster itself needs is never a victim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import Task
+from swell.scheduler.units import Unit
+
+ARGUMENTS: tuple[str, ...] = ()
+_CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+def open_conformance(session: Session, option: PluginOption) -> Hooks:
+    del session, option
+    return Hooks(preemptable=_not_critical, reclaimable=_not_critical)
+
+
+def _not_critical(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
+    del claimer
+    return [unit for unit in units if not any(_is_critical(task) for task in unit.tasks)]
+
+
+def _is_critical(task: Task) -> bool:
+    pod = task.pod
+    return pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL

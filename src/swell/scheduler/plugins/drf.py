@@ -1,0 +1,50 @@
+"""drf: dominant resource fairness: whoever has the smallest share of the scarcest is next.
+
+With hierarchy, queues are leaves of a weighted tree given by annotations, and compared along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks
+from swell.scheduler.jobs import Job
+from swell.scheduler.plugins.drf_tree import ShareTree
+from swell.scheduler.resources import Vector, dominant_share
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import Task
+from swell.scheduler.units import Unit
+
+ARGUMENTS: tuple[str, ...] = ()
+_SAME = 1e-6
+
+
+def open_drf(session: Session, option: PluginOption) -> Hooks:
+    total = session.total
+
+    def share(job: Job) -> float:
+        return dominant_share(job.allocated, total)
+
+    def preemptable(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
+        if claimer.job is None:
+            return []
+        mine = dominant_share(claimer.job.allocated + claimer.request, total)
+        left: dict[str, Vector] = {}
+        granted: list[Unit] = []
+        for unit in units:
+            after = left.get(unit.job.key, unit.job.allocated) - unit.request
+            left[unit.job.key] = after
+            if mine - dominant_share(after, total) <= _SAME:
+                granted.append(unit)
+        return granted
+
+    if not option.is_on("enableHierarchy"):
+        return Hooks(job_key=share, preemptable=preemptable)
+    tree = ShareTree(session.snapshot.queues.values(), total)
+    return Hooks(
+        job_key=share,
+        preemptable=preemptable,
+        queue_key=tree.key,
+        reclaimable=tree.reclaimable,
+    )

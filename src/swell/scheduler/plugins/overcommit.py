@@ -1,0 +1,47 @@
+"""overcommit: admits somewhat more than the cluster has, so that queues keep it busy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks, Vote
+from swell.scheduler.jobs import Job
+from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.resources import less_equal_on, quota_places
+from swell.scheduler.session import Session
+
+FACTOR: Final = "overcommit-factor"
+_OLD_FACTOR: Final = "overCommitFactor"
+ARGUMENTS: tuple[str, ...] = (FACTOR, _OLD_FACTOR)
+_DEFAULT = 1.2
+
+
+def open_overcommit(session: Session, option: PluginOption) -> Hooks:
+    arguments = option.arguments
+    factor = arguments.number(FACTOR, arguments.number(_OLD_FACTOR, _DEFAULT))
+    if factor < 1:
+        factor = _DEFAULT
+    room = session.total * factor - session.snapshot.nodes.used()
+    queues = session.snapshot.queues.values()
+    reserved = np.sum([queue.reserved for queue in queues], axis=0) if queues else 0 * room
+
+    def enqueueable(job: Job) -> Vote | Refusal:
+        asked = job.asks_for_admission()
+        if asked is None:
+            return Vote.PERMIT
+        if less_equal_on(asked + reserved, room, quota_places(asked)):
+            return Vote.PERMIT
+        return Refusal(
+            Reason.OVERCOMMIT,
+            f"the cluster's resources times {factor:g} are used or promised already",
+        )
+
+    def admitted(job: Job) -> None:
+        asked = job.asks_for_admission()
+        if asked is not None:
+            np.add(reserved, asked, out=reserved)
+
+    return Hooks(enqueueable=enqueueable, admitted=admitted)

@@ -1,0 +1,118 @@
+"""predicates: which nodes may take a pod at all, by the rules of kube-scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from swell.api.node import Node, Taint
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks
+from swell.scheduler.matching import node_selector_matches, tolerates_all
+from swell.scheduler.reasons import Reason
+from swell.scheduler.resources import Mask
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import Shape, Task
+
+_SWITCHES: Final = {
+    "affinity": "predicate.NodeAffinityEnable",
+    "ports": "predicate.NodePortsEnable",
+    "taints": "predicate.TaintTolerationEnable",
+    "neighbours": "predicate.PodAffinityEnable",
+    "spread": "predicate.PodTopologySpreadEnable",
+}
+# Known to users' files, about things that are not filtered here.
+_ACCEPTED = (
+    "predicate.NodeVolumeLimitsEnable", "predicate.VolumeZoneEnable", "predicate.CacheEnable",
+    "predicate.VolumeBindingEnable", "predicate.ProportionalEnable", "predicate.resources",
+    "predicate.DynamicResourceAllocationEnable",
+)  # fmt: skip
+ARGUMENTS: tuple[str, ...] = (*_SWITCHES.values(), *_ACCEPTED)
+_NEIGHBOUR_REASONS = {
+    "affinity": Reason.POD_AFFINITY,
+    "anti-affinity": Reason.POD_ANTI_AFFINITY,
+    "spread": Reason.TOPOLOGY_SPREAD,
+}
+
+
+def open_predicates(session: Session, option: PluginOption) -> Hooks:
+    rules = _Rules(session, option)
+    return Hooks(
+        node_filter=rules.node_filter, task_filter=rules.task_filter, diagnose=rules.diagnose
+    )
+
+
+class _Rules:
+    """The filters of one session, with those switched off left out."""
+
+    def __init__(self, session: Session, option: PluginOption) -> None:
+        self._nodes = session.snapshot.nodes
+        self._neighbours = session.snapshot.neighbours
+        self._on = {
+            rule: option.arguments.flag(switch, default=True) for rule, switch in _SWITCHES.items()
+        }
+
+    def node_filter(self, shape: Shape) -> Mask:
+        allowed = np.ones(len(self._nodes), dtype=np.bool_)
+        for _, passing in self._fixed(shape):
+            allowed &= passing
+        return allowed
+
+    def task_filter(self, task: Task, now: bool) -> Mask | None:
+        allowed: Mask | None = None
+        for _, passing in self._changing(task, now=now):
+            allowed = passing if allowed is None else allowed & passing
+        return allowed
+
+    def diagnose(self, task: Task) -> Iterator[tuple[Reason, Mask]]:
+        yield from self._fixed(task.shape)
+        yield from self._changing(task, now=True)
+
+    def _fixed(self, shape: Shape) -> Iterator[tuple[Reason, Mask]]:
+        """What no other pod can change."""
+        nodes, spec = self._nodes, shape.spec
+        yield Reason.NODE_UNSCHEDULABLE, nodes.where(lambda node: not node.spec.unschedulable)
+        if self._on["affinity"]:
+            yield from self._node_affinity(shape)
+        if self._on["taints"]:
+            verdicts: dict[tuple[Taint, ...], bool] = {(): True}
+
+            def tolerated(node: Node) -> bool:
+                taints = node.spec.taints
+                if taints not in verdicts:
+                    verdicts[taints] = tolerates_all(spec.tolerations, taints)
+                return verdicts[taints]
+
+            yield Reason.TAINT, nodes.where(tolerated)
+
+    def _node_affinity(self, shape: Shape) -> Iterator[tuple[Reason, Mask]]:
+        nodes, spec = self._nodes, shape.spec
+        if spec.node_selector:
+            wanted = spec.node_selector.items()
+            yield (
+                Reason.NODE_SELECTOR,
+                nodes.where(lambda node: wanted <= node.metadata.labels.items()),
+            )
+        affinity = spec.affinity and spec.affinity.node_affinity
+        required = affinity and affinity.required_during_scheduling_ignored_during_execution
+        if required:
+            yield (
+                Reason.NODE_AFFINITY,
+                nodes.where(lambda node: node_selector_matches(required, node)),
+            )
+
+    def _changing(self, task: Task, *, now: bool) -> Iterator[tuple[Reason, Mask]]:
+        """What depends on the pods already there."""
+        if self._on["ports"]:
+            for port in task.shape.ports:
+                yield Reason.HOST_PORT, self._nodes.port_is_free(port, at_once=now)
+        if not self._neighbours.concerns(task):
+            return
+        eligible = np.ones(len(self._nodes), dtype=np.bool_)
+        for _, passing in self._node_affinity(task.shape):
+            eligible &= passing
+        for name, passing in self._neighbours.allows(task, eligible, at_once=now):
+            if self._on["spread" if name == "spread" else "neighbours"]:
+                yield _NEIGHBOUR_REASONS[name], passing

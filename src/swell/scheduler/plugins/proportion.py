@@ -1,0 +1,147 @@
+"""proportion: queues share the cluster by weight; what one does not ask for, others get.
+
+A queue deserves its weighted part of the whole, at most what it asks for and may have, at least
+what it is guaranteed. Above that it gets nothing more, and gives back when others are below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks, SortKey, Vote
+from swell.scheduler.jobs import Job, QueueEntry
+from swell.scheduler.nodes import Matrix
+from swell.scheduler.plugins.quota import admission_refusal, copies_below
+from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.resources import (
+    TOLERANCE,
+    Vector,
+    dominant_share,
+    excess,
+    less_equal,
+)
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import Shape, Task
+from swell.scheduler.units import Unit
+
+ARGUMENTS: tuple[str, ...] = ()
+_ROUNDS_MAX = 1000  # each round hands out a fixed part of what remains; far fewer are needed
+
+
+def open_proportion(session: Session, option: PluginOption) -> Hooks:
+    del option
+    rules = _Rules(session)
+    return Hooks(
+        queue_key=rules.queue_key,
+        overused=lambda queue: less_equal(rules.deserved_by(queue), queue.allocated),
+        allowance=rules.allowance,
+        quota_refusal=rules.quota_refusal,
+        preemptive=lambda queue, task: rules.allowance(queue, task.shape, 1) == 1,
+        reclaimable=rules.reclaimable,
+        reclaimable_job=lambda _, job: job.queue is not None and rules.is_above(job.queue),
+        enqueueable=rules.enqueueable,
+        admitted=rules.admitted,
+    )
+
+
+class _Rules:
+    """What every queue deserves in this session."""
+
+    def __init__(self, session: Session) -> None:
+        queues = [session.snapshot.queues[name] for name in sorted(session.snapshot.queues)]
+        guaranteed = sum((queue.guarantee for queue in queues), np.zeros_like(session.total))
+        free = excess(session.total, guaranteed)
+        self._real = {
+            queue.name: np.minimum(free + queue.guarantee, queue.capability) for queue in queues
+        }
+        self._deserved = deserved_shares(
+            session.total, [queue for queue in queues if queue.jobs], self._real
+        )
+        self._admitted: dict[str, Vector] = {}
+        self._nothing = np.zeros_like(session.total)
+
+    def deserved_by(self, queue: QueueEntry) -> Vector:
+        return self._deserved.get(queue.name, self._nothing)
+
+    def queue_key(self, queue: QueueEntry) -> SortKey:
+        return (-queue.priority, dominant_share(queue.allocated, self.deserved_by(queue)))
+
+    def is_above(self, queue: QueueEntry) -> bool:
+        return not less_equal(queue.allocated, self.deserved_by(queue))
+
+    def allowance(self, queue: QueueEntry, shape: Shape, n: int) -> int:
+        if not queue.is_open:
+            return 0
+        return copies_below(queue.allocated, shape, self.deserved_by(queue), n)
+
+    def quota_refusal(self, queue: QueueEntry, shape: Shape) -> Refusal | None:
+        if not queue.is_open:
+            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
+        if self.allowance(queue, shape, 1):
+            return None
+        return Refusal(Reason.QUEUE_QUOTA, f"queue {queue.name} would get more than it deserves")
+
+    def reclaimable(self, claimer: Task, units: Sequence[Unit]) -> list[Unit]:
+        """From queues above what they deserve, until they no longer are."""
+        del claimer
+        left: dict[str, Vector] = {}
+        granted: list[Unit] = []
+        for unit in units:
+            queue = unit.job.queue
+            if queue is None:
+                continue
+            allocated = left.get(queue.name, queue.allocated)
+            if not less_equal(allocated, self.deserved_by(queue)):
+                left[queue.name] = allocated - unit.request
+                granted.append(unit)
+        return granted
+
+    def enqueueable(self, job: Job) -> Vote | Refusal:
+        queue = job.queue
+        if queue is None or not queue.is_open:
+            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue and queue.name} is not open")
+        asked = job.asks_for_admission()
+        if asked is None:
+            return Vote.PERMIT
+        reserved = queue.reserved + self._admitted.get(queue.name, self._nothing)
+        held = queue.allocated + reserved - queue.elastic
+        return admission_refusal(queue.name, asked, held, self._real[queue.name]) or Vote.PERMIT
+
+    def admitted(self, job: Job) -> None:
+        asked = job.asks_for_admission()
+        if job.queue is not None and asked is not None:
+            name = job.queue.name
+            self._admitted[name] = self._admitted.get(name, self._nothing) + asked
+
+
+def deserved_shares(
+    total: Vector, queues: Iterable[QueueEntry], limits: dict[str, Vector]
+) -> dict[str, Vector]:
+    """Hands the whole out in rounds, by weight, to queues that still want something."""
+    queues = list(queues)
+    if not queues:
+        return {}
+    weight = np.array([queue.weight for queue in queues], dtype=np.float64)
+    limit = np.array([limits[queue.name] for queue in queues])
+    request = np.array([queue.allocated + queue.pending for queue in queues])
+    guarantee = np.array([queue.guarantee for queue in queues])
+    deserved: Matrix = np.zeros_like(request)
+    wanting = np.ones(len(queues), dtype=np.bool_)
+    remaining = total.copy()
+    for _ in range(_ROUNDS_MAX):
+        if not wanting.any():
+            break
+        part = remaining * (weight * wanting / weight[wanting].sum())[:, None]
+        raised = np.minimum(np.minimum(deserved + part, limit), request)
+        raised = np.where(wanting[:, None], np.maximum(raised, guarantee), deserved)
+        met = np.array([less_equal(r, d) for r, d in zip(request, raised, strict=True)])
+        wanting &= ~met & (raised != deserved).any(axis=1)
+        handed_out = (raised - deserved).sum(axis=0)
+        deserved = raised
+        remaining = remaining - handed_out
+        if (remaining < TOLERANCE).all() or not handed_out.any():
+            break
+    return {queue.name: row for queue, row in zip(queues, deserved, strict=True)}

@@ -1,0 +1,53 @@
+"""sla: a group that waits too long is let through, and the one due first comes first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from swell.api.times import parse_time
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks, Vote
+from swell.scheduler.jobs import Job
+from swell.scheduler.session import Session
+
+WAITING_TIME: Final = "sla-waiting-time"
+ANNOTATION: Final = "volcano.sh/sla-waiting-time"
+ARGUMENTS: tuple[str, ...] = (WAITING_TIME,)
+_NEVER = float("inf")
+_UNIT_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|ms|s|m|h)")
+
+
+def open_sla(session: Session, option: PluginOption) -> Hooks:
+    due = due_time(option.arguments.text(WAITING_TIME))
+
+    def vote(job: Job) -> Vote:
+        late = session.now is not None and due(job) < session.now
+        return Vote.PERMIT if late else Vote.ABSTAIN
+
+    return Hooks(job_key=due, enqueueable=vote, pipelined=vote)
+
+
+def due_time(default_waiting: str) -> Callable[[Job], float]:
+    """When a job is overdue, in seconds since the epoch; never, for one that has no limit."""
+    default_s = duration_s(default_waiting)
+
+    def due(job: Job) -> float:
+        own_s = duration_s(job.group.metadata.annotations.get(ANNOTATION, ""))
+        waiting_s = default_s if own_s is None else own_s
+        if waiting_s is None or not job.created:
+            return _NEVER if waiting_s is None else waiting_s
+        return parse_time(job.created) + waiting_s
+
+    return due
+
+
+def duration_s(text: str) -> float | None:
+    """Seconds of a text like 1h30m; None when it is none, or not positive."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    total = sum(float(number) * _UNIT_S[unit] for number, unit in parts)
+    return total if total > 0 else None

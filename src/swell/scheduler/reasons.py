@@ -1,0 +1,97 @@
+"""Why a group or a pod waits: one enumeration for conditions, events, logs and the command line.
+
+A refusal is a value: a reason and one sentence with the numbers. Never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Reason(Enum):
+    """Values are what the API shows."""
+
+    # not admitted
+    QUEUE_NOT_FOUND = "QueueNotFound"
+    QUEUE_CLOSED = "QueueClosed"
+    QUEUE_QUOTA = "QueueQuotaExceeded"
+    QUEUE_TREE = "QueueTreeInvalid"
+    OVERCOMMIT = "ClusterOvercommitted"
+    WAITING_FOR_ADMISSION = "WaitingForAdmission"
+    # admitted, but not whole
+    NOT_ENOUGH_TASKS = "NotEnoughTasks"
+    NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
+    # no room
+    NOT_ENOUGH_RESOURCES = "NotEnoughResources"
+    QUEUE_OVERUSED = "QueueOverused"
+    WAITING_FOR_VICTIMS = "WaitingForVictims"
+    GATED = "SchedulingGated"
+    # a node refuses a pod
+    NODE_NOT_READY = "NodeNotReady"
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_SELECTOR = "NodeSelectorMismatch"
+    NODE_AFFINITY = "NodeAffinityMismatch"
+    TAINT = "UntoleratedTaint"
+    HOST_PORT = "HostPortTaken"
+    POD_AFFINITY = "PodAffinityUnsatisfied"
+    POD_ANTI_AFFINITY = "PodAntiAffinityViolated"
+    TOPOLOGY_SPREAD = "TopologySpreadViolated"
+    TOO_MANY_PODS = "TooManyPods"
+    INSUFFICIENT = "InsufficientResource"
+
+
+_NODE_WORDS = {
+    Reason.NODE_NOT_READY: "not ready",
+    Reason.NODE_UNSCHEDULABLE: "unschedulable",
+    Reason.NODE_SELECTOR: "do not match the node selector",
+    Reason.NODE_AFFINITY: "do not match the node affinity",
+    Reason.TAINT: "have a taint that is not tolerated",
+    Reason.HOST_PORT: "have the host port in use",
+    Reason.POD_AFFINITY: "lack pods the affinity asks for",
+    Reason.POD_ANTI_AFFINITY: "have pods the anti-affinity forbids",
+    Reason.TOPOLOGY_SPREAD: "would break the topology spread",
+    Reason.TOO_MANY_PODS: "have no pod slot left",
+    Reason.INSUFFICIENT: "insufficient",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why not, in one sentence."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """How many nodes refuse for one reason; `resource` for those that lack one."""
+
+    reason: Reason
+    n_nodes: int
+    resource: str = ""
+
+    def __str__(self) -> str:
+        words = _NODE_WORDS[self.reason]
+        return (
+            f"{self.n_nodes} {words} {self.resource}"
+            if self.resource
+            else f"{self.n_nodes} {words}"
+        )
+
+
+def histogram(n_fitting: int, n_nodes: int, counts: Iterable[NodeCount]) -> str:
+    """One line: of so many nodes so many fit, and what keeps the others out, most common first."""
+    ranked = sorted((c for c in counts if c.n_nodes), key=lambda c: (-c.n_nodes, str(c)))
+    detail = ", ".join(map(str, ranked))
+    head = f"{n_fitting}/{n_nodes} nodes fit"
+    return f"{head}: {detail}" if detail else head
+
+
+def joined(refusals: Sequence[Refusal]) -> Refusal | None:
+    """The first reason with everybody's sentence."""
+    if not refusals:
+        return None
+    return Refusal(refusals[0].reason, "; ".join(r.message for r in refusals))

@@ -1,0 +1,147 @@
+"""Amounts of resources as vectors, and the comparisons the whole scheduler is built on.
+
+A vector has one place per resource name: cpu in milli, memory in bytes, pods in units, then scalars
+(extended resources in milli, byte-like ones in bytes). Every amount is a whole number far below
+2^53, so sums and differences are exact. The flavours of "less or equal" differ on purpose; which
+one is used where decides half of the behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swell.api import quantity
+from swell.api.pod import QuantityText
+
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.intp]  # indexes into a vector, or into the node table
+
+CPU: Final = 0
+MEMORY: Final = 1
+PODS: Final = 2
+TOLERANCE: Final = 0.1
+_FIXED = ("cpu", "memory", "pods")
+_SPARE = 8
+
+
+class Dimensions:
+    """Which place of a vector belongs to which resource. Grows as new names are seen."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.names: list[str] = list(_FIXED)
+        self._places = {name: place for place, name in enumerate(_FIXED)}
+        self.width = _SPARE
+        for name in sorted(set(names)):
+            self.place(name)
+
+    def place(self, name: str) -> int:
+        """The place of a resource; a new name takes the next one, and may widen every vector."""
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = len(self.names)
+            self.names.append(name)
+            if place >= self.width:
+                self.width += _SPARE
+        return place
+
+    def known(self, name: str) -> int | None:
+        return self._places.get(name)
+
+    def zero(self) -> Vector:
+        return np.zeros(self.width)
+
+    def vector(self, amounts: Mapping[str, QuantityText]) -> Vector:
+        """Amounts as a manifest has them."""
+        places = [(self.place(name), amount_of(name, text)) for name, text in amounts.items()]
+        vector = self.zero()
+        for place, amount in places:
+            vector[place] = amount
+        return vector
+
+    def given(self, amounts: Mapping[str, QuantityText]) -> Mask:
+        """Which resources a manifest names at all."""
+        places = [self.place(name) for name in amounts]
+        mask = np.zeros(self.width, dtype=np.bool_)
+        mask[places] = True
+        return mask
+
+    def ceiling(self, amounts: Mapping[str, QuantityText]) -> Vector:
+        """A limit: what it does not name is unlimited, and so are cpu and memory of zero."""
+        vector = np.where(self.given(amounts), self.vector(amounts), np.inf)
+        for place in (CPU, MEMORY):
+            if vector[place] <= 0:
+                vector[place] = np.inf
+        return vector
+
+
+def is_in_milli(name: str) -> bool:
+    """Whether an amount of this resource is counted in thousandths."""
+    return not (name in {"memory", "pods", "ephemeral-storage"} or name.startswith("hugepages-"))
+
+
+def amount_of(name: str, text: QuantityText) -> int:
+    """A quantity in the unit its resource is counted in."""
+    return quantity.milli(text) if is_in_milli(name) else quantity.units(text)
+
+
+def widened(vector: Vector, width: int) -> Vector:
+    """The same amounts in a longer vector."""
+    return np.concatenate([vector, np.zeros(width - len(vector))])
+
+
+def fit_places(request: Vector) -> tuple[int, ...]:
+    """What a node is compared on: cpu and memory always, scalars when asked for."""
+    return (CPU, MEMORY, *(int(p) for p in np.flatnonzero(request) if p > MEMORY))
+
+
+def quota_places(request: Vector) -> Places:
+    """What a queue is compared on: resources asked for, but never the number of pods."""
+    asked = request > 0
+    asked[PODS] = False
+    return np.flatnonzero(asked)
+
+
+def less_equal(a: Vector, b: Vector) -> bool:
+    """Every dimension of a is below b, or within the tolerance; scalars a lacks are ignored."""
+    over = a >= b + TOLERANCE
+    over[PODS:] &= a[PODS:] > 0
+    return not over.any()
+
+
+def less_equal_on(a: Vector, b: Vector, places: Places) -> bool:
+    """Exact, on the requested dimensions only: the comparison of every quota."""
+    return not (a[places] > b[places]).any()
+
+
+def less_equal_on_some(a: Vector, b: Vector, places: Places) -> bool:
+    """At least one requested dimension fits; what is nothing on both sides does not count."""
+    mine, theirs = a[places], b[places]
+    counts = (mine > TOLERANCE) | (theirs > TOLERANCE)
+    return bool(((mine <= theirs) & counts).any())
+
+
+def exceeds_on_relevant(a: Vector, b: Vector, given: Mask, places: Places) -> bool:
+    """Some requested dimension exceeds b, of those b says anything about."""
+    said = given[places] & ((places > MEMORY) | (b[places] > 0))
+    return bool(((a[places] > b[places]) & said).any())
+
+
+def excess(a: Vector, b: Vector) -> Vector:
+    """How far a exceeds b, dimension by dimension."""
+    return np.maximum(a - b, 0.0)
+
+
+def shares(amount: Vector, whole: Vector) -> Vector:
+    """amount / whole, where nothing of nothing is 0 and something of nothing is 1."""
+    empty = whole == 0
+    return np.where(empty, (amount > 0).astype(np.float64), amount / np.where(empty, 1.0, whole))
+
+
+def dominant_share(amount: Vector, whole: Vector) -> float:
+    """The largest share over all dimensions."""
+    return float(shares(amount, whole).max())

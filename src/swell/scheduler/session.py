@@ -1,0 +1,119 @@
+"""One scheduling session: a snapshot, the open plugins, and what has been decided so far.
+
+Actions work on it; `close` ends it with a plan. Bindings and evictions that were decided stay in
+the snapshot as assumed, promises stay as pipelined tasks; whatever was only tried leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from swell.api.podgroup import PodGroupPhase
+from swell.scheduler.config import Config
+from swell.scheduler.hooks import Plugin
+from swell.scheduler.jobs import Job
+from swell.scheduler.placement import Placer
+from swell.scheduler.reasons import Refusal
+from swell.scheduler.snapshot import Snapshot
+from swell.scheduler.statement import Statement
+from swell.scheduler.tasks import Task, TaskStatus
+from swell.scheduler.units import Unit
+from swell.scheduler.votes import Votes
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that has to go, by which action, for which group."""
+
+    task: Task
+    action: str
+    claimer: str
+
+
+class Session:
+    """What actions read and change. `now` is None where time-based rules are off."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        plugins: Mapping[str, Plugin],
+        now: float | None = None,
+    ) -> None:
+        snapshot.settle()
+        self.snapshot = snapshot
+        self.config = config
+        self.now = now
+        self.total = snapshot.nodes.total()
+        self.jobs = snapshot.active_jobs()
+        # What earlier sessions promised; allocate looks whether it can start now.
+        self.promises = {
+            job.key: list(job.in_status(TaskStatus.PIPELINED))
+            for job in self.jobs
+            if job.counts.waiting
+        }
+        self.binds: list[Task] = []
+        self.evictions: list[Eviction] = []
+        self.shrinks: dict[str, dict[str, int]] = {}
+        self.shrunk_for: dict[tuple[str, str], str] = {}
+        # The last reason each job heard, for those that stay behind.
+        self.refusals: dict[str, Refusal] = {}
+        # Of jobs that found no room: the task no node took.
+        self.stuck: dict[str, Task] = {}
+        self._held: dict[str, Statement] = {}
+        tiers = [
+            [(option, plugins[option.name](self, option)) for option in tier]
+            for tier in config.tiers
+        ]
+        self.votes = Votes(tiers)
+        self.placer = Placer(snapshot, tiers)
+
+    @property
+    def admits_on_allocate(self) -> bool:
+        """Without the enqueue action every job counts as admitted."""
+        return "enqueue" not in self.config.actions
+
+    def statement(self) -> Statement:
+        return Statement(self)
+
+    def refuse(self, job: Job, refusal: Refusal) -> None:
+        self.refusals[job.key] = refusal
+
+    def admit(self, job: Job) -> None:
+        self.snapshot.set_phase(job, PodGroupPhase.INQUEUE)
+        self.refusals.pop(job.key, None)
+
+    def takes_part(self, job: Job) -> bool:
+        """Admitted, and complete enough to be worth a try."""
+        if not job.is_admitted:
+            return False
+        refusal = self.votes.invalid(job)
+        if refusal is not None:
+            self.refuse(job, refusal)
+        return refusal is None
+
+    def hold(self, job: Job, statement: Statement) -> None:
+        """Keeps the nodes of a job that waits for room, without deciding anything."""
+        self._held[job.key] = statement
+
+    def release_hold(self, job: Job) -> Statement | None:
+        return self._held.pop(job.key, None)
+
+    def bind(self, task: Task) -> None:
+        self.snapshot.move(task, TaskStatus.BINDING, task.node)
+        self.binds.append(task)
+
+    def evict(self, unit: Unit, action: str, claimer: str) -> None:
+        if unit.role is None:
+            self.evictions.extend(Eviction(task, action, claimer) for task in unit.tasks)
+            return
+        role = unit.role
+        self.shrinks.setdefault(role.job, {})[role.role] = role.target
+        self.shrunk_for[role.job, role.role] = claimer
+
+    def close(self) -> None:
+        """Turns what is held into promises."""
+        for statement in self._held.values():
+            statement.hold()
+        self._held.clear()

@@ -1,0 +1,342 @@
+"""The cluster as the scheduler sees it: nodes, jobs, queues, and every sum over them.
+
+Objects are put in and taken out one by one, so a live cache keeps it up to date at the cost of what
+changed; a session then looks at pending work only. `move` is the one way a task changes place or
+status, and keeps nodes, jobs, queues and neighbours in step. Never reads a clock, never does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.disruption import PodDisruptionBudget
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup, PodGroupPhase
+from swell.api.priorityclass import PriorityClass
+from swell.api.queue import Queue
+from swell.scheduler.elastic import ElasticRole, place_in_job, roles_of
+from swell.scheduler.jobs import Job, QueueEntry, link_queues
+from swell.scheduler.neighbours import Neighbours
+from swell.scheduler.nodes import NodeTable
+from swell.scheduler.resources import Dimensions
+from swell.scheduler.tasks import (
+    GROUP_ANNOTATION,
+    HELD,
+    NOWHERE,
+    TAKES_LATER,
+    TAKES_NOW,
+    ShapeBook,
+    Task,
+    TaskStatus,
+    status_of,
+)
+
+SCHEDULER_NAMES = frozenset({"swell"})
+DEFAULT_QUEUE = "default"
+_PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
+
+
+class Snapshot:
+    """Everything a cycle decides on. Give it nodes first where their order should be by name."""
+
+    def __init__(self, scheduler_names: Iterable[str] = SCHEDULER_NAMES) -> None:
+        self.scheduler_names = frozenset(scheduler_names)
+        self.dimensions = Dimensions()
+        self.nodes = NodeTable(self.dimensions)
+        self.neighbours = Neighbours(self.nodes)
+        self.jobs: dict[str, Job] = {}
+        self.queues: dict[str, QueueEntry] = {}
+        self.budgets: dict[str, PodDisruptionBudget] = {}
+        self._tasks: dict[str, Task] = {}
+        self._groupless: dict[str, dict[str, Task]] = {}  # by the group they wait for
+        self._shapes = ShapeBook(self.dimensions)
+        self._width = self.dimensions.width
+        self._classes: dict[str, PriorityClass] = {}
+        self._roles: dict[str, dict[str, ElasticRole]] = {}
+        self._active: dict[str, Job] = {}
+        self._unsettled: dict[str, Job] = {}
+
+    # --- objects in and out
+
+    def put_node(self, node: Node) -> None:
+        self.nodes.put(node)
+        self._match_width()
+
+    def remove_node(self, name: str) -> None:
+        self.nodes.remove(name)
+
+    def put_namespace(self, name: str, labels: dict[str, str]) -> None:
+        self.neighbours.namespaces[name] = labels
+
+    def put_budget(self, budget: PodDisruptionBudget) -> None:
+        self.budgets[str(budget.metadata.key)] = budget
+
+    def remove_budget(self, key: str) -> None:
+        self.budgets.pop(key, None)
+
+    def put_priority_class(self, priority_class: PriorityClass) -> None:
+        self._classes[priority_class.metadata.name] = priority_class
+        self._reprioritise()
+
+    def remove_priority_class(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._reprioritise()
+
+    def put_queue(self, queue: Queue) -> None:
+        entry = QueueEntry(queue, self.dimensions)
+        self._match_width()
+        entry.widen(self._width)
+        old = self.queues.get(entry.name)
+        self.queues[entry.name] = entry
+        jobs = old.jobs if old else {k: j for k, j in self.jobs.items() if _queue(j) == entry.name}
+        for job in jobs.values():
+            self._settle(job, leaving=True)
+            job.queue = None
+            self._join_queue(job)
+        link_queues(self.queues.values())
+
+    def remove_queue(self, name: str) -> None:
+        entry = self.queues.pop(name, None)
+        if entry is not None:
+            for job in entry.jobs.values():
+                job.queue = None
+            link_queues(self.queues.values())
+
+    def put_group(self, group: PodGroup) -> None:
+        job = Job(group, self._priority(group), self.dimensions)
+        self._match_width()
+        job.widen(self._width)
+        old = self.jobs.pop(job.key, None)
+        tasks = list(old.tasks.values()) if old else []
+        if old is not None:
+            self._leave_queue(old)
+        self.jobs[job.key] = job
+        self._join_queue(job)
+        tasks += self._groupless.pop(job.key, {}).values()
+        for task in tasks:
+            self._enlist(task, job)
+        self._touch(job)
+
+    def remove_group(self, key: str) -> None:
+        job = self.jobs.pop(key, None)
+        if job is None:
+            return
+        self._leave_queue(job)
+        self._active.pop(key, None)
+        for task in job.tasks.values():
+            task.job = None
+            self._groupless.setdefault(key, {})[task.key] = task
+
+    def put_pod(self, pod: Pod) -> Task:
+        """A pod of ours that names a group belongs to that job; any other only uses room."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if key in self._tasks:
+            self.remove_pod(key)
+        shape = self._shapes.shape_of(pod.spec)
+        self._match_width()
+        task = self._tasks[key] = Task(pod, shape)
+        task.status = self._join_role(task, status_of(pod))
+        task.node = self.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
+        self._count_on_node(task, 1)
+        group = pod.metadata.annotations.get(GROUP_ANNOTATION)
+        if group and pod.spec.scheduler_name in self.scheduler_names:
+            group_key = f"{pod.metadata.namespace}/{group}"
+            job = self.jobs.get(group_key)
+            if job is not None:
+                self._enlist(task, job)
+            else:
+                self._groupless.setdefault(group_key, {})[key] = task
+        return task
+
+    def remove_pod(self, key: str) -> None:
+        task = self._tasks.pop(key, None)
+        if task is None:
+            return
+        self._count_on_node(task, -1)
+        if task.job is not None:
+            self._count_in_job(task, task.job, -1)
+            del task.job.tasks[key]
+            self._touch(task.job)
+        else:
+            group = task.pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+            self._groupless.get(f"{task.pod.metadata.namespace}/{group}", {}).pop(key, None)
+        if task.elastic is not None:
+            task.elastic.tasks.pop(key, None)
+
+    def put_training_job(self, job: AITrainingJob) -> None:
+        """Learns the targets: a pod at or above its role's is leaving, whoever lowered it."""
+        self._roles[str(job.metadata.key)] = roles_of(job)
+        self._rejoin_roles(str(job.metadata.key))
+
+    def remove_training_job(self, key: str) -> None:
+        self._roles.pop(key, None)
+        self._rejoin_roles(key)
+
+    # --- what sessions use
+
+    def task(self, key: str) -> Task | None:
+        return self._tasks.get(key)
+
+    def move(self, task: Task, status: TaskStatus, node: int) -> None:
+        """Puts a task into a status, on a node or NOWHERE."""
+        old = task.status
+        job = task.job
+        if node == task.node and node != NOWHERE and TAKES_NOW[old] and TAKES_NOW[status]:
+            self.neighbours.moved(task, node, old, -1)
+            self.nodes.restate(task, old, status)
+            if job is not None:
+                self._count_in_job(task, job, -1)
+            task.status = status
+            self.neighbours.moved(task, node, status, 1)
+        else:
+            self._count_on_node(task, -1)
+            if job is not None:
+                self._count_in_job(task, job, -1)
+            task.status, task.node = status, node
+            self._count_on_node(task, 1)
+        if job is not None:
+            self._count_in_job(task, job, 1)
+            self._touch(job)
+
+    def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
+        job.phase = phase
+        self._touch(job)
+
+    def active_jobs(self) -> list[Job]:
+        """Jobs of known queues with anything to do, in order of their names."""
+        for key in [key for key, job in self._active.items() if _is_idle(job)]:
+            del self._active[key]
+        return [self._active[key] for key in sorted(self._active) if self._active[key].queue]
+
+    def settle(self) -> None:
+        """Brings the sums for admission up to date; the cost follows the jobs that changed."""
+        for job in self._unsettled.values():
+            self._settle(job)
+        self._unsettled.clear()
+
+    # --- keeping the sums
+
+    def _count_on_node(self, task: Task, sign: int) -> None:
+        status, node = task.status, task.node
+        if node == NOWHERE or not (TAKES_NOW[status] or TAKES_LATER[status]):
+            return
+        if sign > 0:
+            self.nodes.add(task, node, status)
+        else:
+            self.nodes.take_off(task, node, status)
+        self.neighbours.moved(task, node, status, sign)
+
+    def _count_in_job(self, task: Task, job: Job, sign: int) -> None:
+        status, shape = task.status, task.shape
+        job.counts.add(status, sign, best_effort=shape.best_effort)
+        job.role(task.role).add(status, sign, best_effort=shape.best_effort)
+        if HELD[status]:
+            amount = sign * shape.request
+            job.allocated += amount
+            if job.queue is not None:
+                job.queue.charge(amount)
+        elif status is TaskStatus.PENDING:
+            amount = sign * shape.request
+            job.pending += amount
+            if job.queue is not None:
+                job.queue.pending += amount
+
+    def _enlist(self, task: Task, job: Job) -> None:
+        task.job = job
+        job.tasks[task.key] = task
+        self._count_in_job(task, job, 1)
+        self._touch(job)
+
+    def _touch(self, job: Job) -> None:
+        self._unsettled[job.key] = job
+        self._active[job.key] = job
+
+    def _join_queue(self, job: Job) -> None:
+        queue = self.queues.get(_queue(job))
+        if queue is None:
+            return
+        job.queue = queue
+        queue.jobs[job.key] = job
+        queue.charge(job.allocated)
+        queue.pending += job.pending
+        self._touch(job)
+
+    def _leave_queue(self, job: Job) -> None:
+        queue = job.queue
+        self._unsettled.pop(job.key, None)
+        if queue is None:
+            return
+        self._settle(job, leaving=True)
+        queue.charge(-job.allocated)
+        queue.pending -= job.pending
+        del queue.jobs[job.key]
+        job.queue = None
+
+    def _settle(self, job: Job, *, leaving: bool = False) -> None:
+        queue = job.queue
+        if queue is not None:
+            queue.reserved -= job.reserved
+            queue.elastic -= job.elastic
+        if queue is None or leaving:
+            job.reserved, job.elastic = self.dimensions.zero(), self.dimensions.zero()
+            return
+        job.reserved, job.elastic = job.reservation(), job.lendable()
+        queue.reserved += job.reserved
+        queue.elastic += job.elastic
+
+    def _priority(self, group: PodGroup) -> int:
+        named = self._classes.get(group.spec.priority_class_name)
+        if named is not None:
+            return named.value
+        if group.spec.priority_class_name:
+            return 0
+        return next((c.value for c in self._classes.values() if c.global_default), 0)
+
+    def _reprioritise(self) -> None:
+        for job in self.jobs.values():
+            job.priority = self._priority(job.group)
+
+    def _join_role(self, task: Task, status: TaskStatus) -> TaskStatus:
+        """Ties the pod to its elastic role; answers the status that follows from the target."""
+        place = place_in_job(task)
+        role = self._roles.get(place[0], {}).get(place[1]) if place else None
+        task.elastic = role
+        if place is None or role is None:
+            return status
+        task.index = place[2]
+        role.tasks[task.key] = task
+        leaving = status in _PRESENT and task.index >= role.target
+        return TaskStatus.RELEASING if leaving else status
+
+    def _rejoin_roles(self, key: str) -> None:
+        namespace = key.partition("/")[0] + "/"
+        for task in self._tasks.values():
+            place = place_in_job(task) if task.key.startswith(namespace) else None
+            if place and place[0] == key:
+                known = task.status in {*_PRESENT, TaskStatus.RELEASING}
+                status = status_of(task.pod) if known else task.status
+                self.move(task, self._join_role(task, status), task.node)
+
+    def _match_width(self) -> None:
+        """A new resource name may not fit into the vectors at hand: all of them grow."""
+        if self.dimensions.width == self._width:
+            return
+        self._width = width = self.dimensions.width
+        if self.nodes.idle.shape[0] < width:
+            self.nodes.widen(width)
+        self._shapes.widen(width)
+        for job in self.jobs.values():
+            job.widen(width)
+        for queue in self.queues.values():
+            queue.widen(width)
+
+
+def _queue(job: Job) -> str:
+    return job.group.spec.queue or DEFAULT_QUEUE
+
+
+def _is_idle(job: Job) -> bool:
+    counts = job.counts
+    return job.is_admitted and not (counts[TaskStatus.PENDING] or counts.waiting)

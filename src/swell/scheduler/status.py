@@ -1,0 +1,64 @@
+"""The end of a session: which phase each group is in now, and why those that wait do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from swell.api.podgroup import PodGroupPhase
+from swell.scheduler.jobs import Job
+from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """What the group's status should say."""
+
+    phase: PodGroupPhase
+    refusal: Refusal | None = None
+
+
+def statuses(session: Session, jobs: Iterable[Job]) -> Iterator[tuple[str, GroupStatus]]:
+    """The status of every job given, after everything in the session is done."""
+    for job in jobs:
+        if job.queue is None:
+            name = job.group.spec.queue
+            refusal = Refusal(Reason.QUEUE_NOT_FOUND, f"there is no queue {name!r}")
+            yield job.key, GroupStatus(job.group.status.phase, refusal)
+            continue
+        unschedulable = session.votes.unschedulable(job)
+        phase = phase_of(job, is_unschedulable=unschedulable is not None)
+        yield job.key, GroupStatus(phase, unschedulable or _waiting(session, job))
+
+
+def phase_of(job: Job, *, is_unschedulable: bool) -> PodGroupPhase:
+    """Bindings under way do not count: a group is Running when its pods are."""
+    counts = job.counts
+    if counts[TaskStatus.RUNNING] and is_unschedulable:
+        return PodGroupPhase.UNKNOWN
+    leaving = counts[TaskStatus.RELEASING] and sum(
+        task.node != NOWHERE for task in job.in_status(TaskStatus.RELEASING)
+    )
+    scheduled = counts.of(SCHEDULED) + leaving
+    if scheduled >= job.min_member:
+        finished = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
+        return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
+    if job.phase is PodGroupPhase.INQUEUE:
+        return PodGroupPhase.INQUEUE
+    return PodGroupPhase.PENDING
+
+
+def _waiting(session: Session, job: Job) -> Refusal | None:
+    """Why a group waits that nobody calls unschedulable."""
+    refusal = session.refusals.get(job.key)
+    if not job.is_admitted:
+        return refusal or Refusal(Reason.WAITING_FOR_ADMISSION, "has not been admitted yet")
+    if refusal is None or not job.counts.asking or job.counts.ready >= max(job.min_member, 1):
+        return None
+    return Refusal(refusal.reason, refusal.message or why(session, session.stuck.get(job.key)))
+
+
+def why(session: Session, task: Task | None) -> str:
+    return session.placer.why_not(task) if task is not None else ""
