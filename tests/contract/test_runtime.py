@@ -17,7 +17,8 @@ from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.events import EventRecorder, event_name
 from swell.runtime.executor import NAME_TAKEN, Executor, Outcome, Verdict
-from swell.runtime.informer import Informer, InformerOptions
+from swell.runtime.following import InformerOptions
+from swell.runtime.informer import Informer
 from swell.runtime.leader import LeaderElector
 from swell.runtime.plan import (
     CreateObject,

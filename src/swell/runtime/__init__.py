@@ -1,7 +1,7 @@
 """What every controller needs. In reading order:
 
 - `cluster`, `errors`, `clock`: the ports a component is given, and what can go wrong with them;
-- `cache`, `informer`: what is known of one kind of object, and how it is kept current;
+- `cache`, `following`, `informer`: what is known of one kind of object, and how it is kept current;
 - `queue`, `backoff`: which keys to look at, and when;
 - `plan`: what a decision returns; `executor`: how it is carried out; `doubt`: what must be read
   first when that went wrong;

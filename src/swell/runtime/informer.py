@@ -1,8 +1,8 @@
 """Keeps a cache of one kind of object current, and tells handlers which keys changed.
 
-List, then watch from there; a broken watch is taken up again where it ended, a compacted one is
-followed by a new list. Handlers are given keys and nothing else: what happened is to be read from
-the cache, so that nobody depends on seeing every change. Decides nothing; writes nothing.
+Handlers are given keys and nothing else: what happened is to be read from the cache, so that nobody
+depends on seeing every change. How lists and watches are kept going is in `following`, what is
+believed of them in `cache`. Decides nothing; writes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
@@ -19,7 +18,6 @@ import msgspec
 from swell.api.codec import convert
 from swell.api.meta import Body, Key, ObjectMeta, Uid
 from swell.api.resource import ApiObject, Resource
-from swell.runtime.backoff import Backoff
 from swell.runtime.cache import (
     Cache,
     Change,
@@ -37,16 +35,12 @@ from swell.runtime.cluster import (
     Selection,
     WatchEvent,
 )
-from swell.runtime.errors import ClusterError, GoneError, NotFoundError, UnreachableError
-from swell.runtime.logs import get_logger
-from swell.runtime.manager import Bug, contain
+from swell.runtime.following import Follower, InformerOptions, Receiver
 
 T = TypeVar("T", bound=ApiObject)
 Handler = Callable[[Key], None]
-log = get_logger(__name__)
 
 OWNER = "owner"
-RECONNECT = Backoff(base_s=0.2, cap_s=30.0)
 
 
 def by_label(label: str) -> Index[object]:
@@ -62,24 +56,6 @@ def by_controller_key(kind: str) -> Index[object]:
         return (Key(metadata.namespace, owner.name),) if owner and owner.kind == kind else ()
 
     return Index(f"controller {kind}", values)
-
-
-@dataclass(frozen=True, slots=True)
-class InformerOptions:
-    """Times and sizes. A watch is renewed between one and two `watch_s`."""
-
-    watch_s: float = 300.0
-    # A server that never ends the watch it was asked to end is taken for dead.
-    watch_grace_s: float = 15.0
-    call_s: float = 60.0
-    # From time to time everything is listed anew and every key handed out, in case one got lost.
-    resync_s: float = 1800.0
-    page_size: int = 1000
-    # When more objects than this are to be read one by one, one list of all is cheaper.
-    single_reads_max: int = 32
-    backoff: Backoff = RECONNECT
-    # A kind the cluster may not serve: then there are no objects, and it is asked for now and then.
-    is_optional: bool = False
 
 
 class Informer(Generic[T]):
@@ -102,24 +78,41 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self.selection = selection
-        self.synced = False
-        self.is_served = True
-        self.last_error = ""
-        self._cluster = cluster
-        self._clock = clock
-        self._random = random
-        self._options = options
+        self._single_reads_max = options.single_reads_max
         self._cache = Cache[T]([Index(OWNER, _owner_uids), *indexes])
         self._handlers: list[tuple[str, Handler]] = []
-        self._synced_event = asyncio.Event()
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._n_waiters = 0
-        self._failures = 0
-        self._must_list = True
-        self._resync_at = 0.0
-        self._heard_at = 0.0
+        self._follower = Follower(
+            cluster,
+            resource,
+            Receiver(lambda: self.version, self._replace, self._take, self._resync),
+            selection=selection,
+            clock=clock,
+            random=random,
+            options=options,
+        )
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled."""
+        await self._follower.run()
 
     # -- reading -----------------------------------------------------------------------------
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list is in, or the kind is optional and not served."""
+        return self._follower.synced.is_set()
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the cluster has the kind, as far as is known."""
+        return self._follower.is_served
+
+    @property
+    def last_error(self) -> str:
+        """What last interrupted the watch."""
+        return self._follower.last_error
 
     @property
     def version(self) -> int:
@@ -175,16 +168,10 @@ class Informer(Generic[T]):
 
     def problem(self, patience_s: float = 180.0) -> str:
         """What keeps this informer from knowing the present; empty when nothing does."""
-        if not self.synced:
-            return f"not listed yet: {self.last_error}" if self.last_error else "not listed yet"
-        silent_s = self._clock.monotonic() - self._heard_at
-        if self.is_served and silent_s > patience_s:
-            return f"nothing heard for {silent_s:.0f} s: {self.last_error}"
-        return ""
+        return self._follower.problem(patience_s)
 
     async def wait_synced(self) -> None:
-        """Return when the first list is in, or the kind is optional and not served."""
-        await self._synced_event.wait()
+        await self._follower.synced.wait()
 
     async def wait_seen(self, version: int, within_s: float) -> bool:
         """Whether the watch passes a version in time. Quiet kinds wait for a bookmark."""
@@ -241,7 +228,7 @@ class Informer(Generic[T]):
             self._notify(self._cache.put_read(item, version))
         present = {_key_of(item) for item in listed}
         missing = [key for key in held if key not in present]
-        if len(missing) > self._options.single_reads_max:
+        if len(missing) > self._single_reads_max:
             await self._refresh_all()
             return
         for key in missing:
@@ -255,110 +242,21 @@ class Informer(Generic[T]):
     async def _read(self, selection: Selection) -> tuple[list[T | Malformed], int]:
         """A list that is not older than what was known when it was asked for."""
         known = self._cache.version
-        listed, version = await self._list_all(selection)
+        listed, version = await self._follower.list_all(selection)
         if version < known:
             raise StaleListError(version, known)
         return listed, version
 
-    # -- the loop ----------------------------------------------------------------------------
+    # -- what the follower brings ------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Follow the collection until cancelled."""
-        backoff = self._options.backoff
-        while True:
-            started = self._clock.monotonic()
-            asked_s = await contain(self._follow())
-            if isinstance(asked_s, Bug):
-                log.error("informer failed", resource=str(self.resource), trace=asked_s.trace)
-                asked_s = 0.0
-            if self._clock.monotonic() - started >= backoff.cap_s:
-                self._failures = 0
-            # A watch that ends at once, however politely, must not be renewed in a hot loop.
-            if self._failures:
-                asked_s = max(asked_s, backoff.delay_s(self._failures, self._random))
-            await self._clock.sleep(asked_s)
-            self._failures += 1
-
-    async def _follow(self) -> float:
-        """List if need be and watch once. Returns how long the server asks us to stay away."""
-        try:
-            if self._must_list:
-                await self._list()
-            elif self._clock.monotonic() >= self._resync_at:
-                await self._list()
-                for entry in self._sorted():
-                    self._notify(Change(entry, entry))
-            await self._watch()
-        except GoneError as error:
-            self._must_list = True
-            self._note(error)
-        except ClusterError as error:
-            self._note(error)
-            return error.retry_after_s
-        except (UnreachableError, StaleListError, TimeoutError) as error:
-            self._note(error)
-        return 0.0
-
-    async def _list(self) -> None:
-        try:
-            listed, version = await self._list_all(self.selection)
-        except NotFoundError:
-            # Collections are never absent, only kinds are.
-            self.is_served = False
-            if self._options.is_optional:
-                self._set_synced()
-            raise
-        self.is_served = True
-        self._replace(listed, version)
-        self._must_list = False
-        self._resync_at = self._clock.monotonic() + self._jittered(self._options.resync_s)
-        self.last_error = ""
-        self._heard_at = self._clock.monotonic()
-        self._set_synced()
-
-    def _replace(self, listed: list[T | Malformed], version: int) -> None:
+    def _replace(self, listed: Sequence[T | Malformed], version: int) -> None:
         for change in self._cache.replace(listed, version):
             self._notify(change)
         self._wake_waiters()
 
-    def _set_synced(self) -> None:
-        self.synced = True
-        self._synced_event.set()
-
-    async def _list_all(self, selection: Selection) -> tuple[list[T | Malformed], int]:
-        """Every page of a consistent list, and the version they are of."""
-        listed: list[T | Malformed] = []
-        token = ""
-        async with asyncio.timeout(self._options.call_s):
-            while True:
-                page = await self._cluster.list(
-                    self.resource,
-                    selection,
-                    limit=self._options.page_size,
-                    continue_token=token,
-                )
-                listed += page.items
-                listed += page.malformed
-                token = page.continue_token
-                if not token:
-                    return listed, parse_version(page.resource_version)
-
-    async def _watch(self) -> None:
-        wanted_s = self._jittered(self._options.watch_s)
-        watch_s = max(1.0, min(wanted_s, self._resync_at - self._clock.monotonic()))
-        async with (
-            asyncio.timeout(watch_s + self._options.watch_grace_s),
-            self._cluster.watch(
-                self.resource,
-                self.selection,
-                resource_version=str(self._cache.version),
-                timeout_s=watch_s,
-            ) as events,
-        ):
-            async for event in events:
-                self._take(event)
-                self._failures = 0
-                self._heard_at = self._clock.monotonic()
+    def _resync(self) -> None:
+        for entry in self._sorted():
+            self._notify(Change(entry, entry))
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Take one event. What is not newer than the watch itself is a duplicate or time travel."""
@@ -385,13 +283,6 @@ class Informer(Generic[T]):
             waiter = heapq.heappop(self._waiters)[2]
             if not waiter.done():
                 waiter.set_result(None)
-
-    def _note(self, error: Exception) -> None:
-        self.last_error = f"{type(error).__name__}: {error}"
-        log.info("watch interrupted", resource=str(self.resource), error=self.last_error)
-
-    def _jittered(self, span_s: float) -> float:
-        return span_s * (1 + self._random.random())
 
     def _sorted(self) -> list[Entry[T]]:
         return sorted(self._cache, key=lambda entry: entry.key)

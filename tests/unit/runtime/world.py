@@ -35,7 +35,8 @@ from swell.runtime.cluster import (
     WriteOptions,
 )
 from swell.runtime.errors import ClusterError, error_for
-from swell.runtime.informer import Informer, InformerOptions, by_controller_key, by_label
+from swell.runtime.following import InformerOptions
+from swell.runtime.informer import Informer, by_controller_key, by_label
 from swell.sim.loop import VirtualClock
 
 T = TypeVar("T")
