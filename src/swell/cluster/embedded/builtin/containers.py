@@ -22,6 +22,14 @@ FIELD_PATHS = (
     "status.podIPs",
 )
 SUBSCRIPTED = ("metadata.annotations", "metadata.labels")
+# Fields of a pod that have a path at all; fewer may be asked for.
+CONVERTIBLE = frozenset({
+    *FIELD_PATHS, *SUBSCRIPTED, "spec.restartPolicy", "spec.schedulerName", "status.phase",
+})  # fmt: skip
+CPU_DIVISORS = ("0", "1", "1m")
+SIZE_DIVISORS = (
+    "0", "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+)  # fmt: skip
 RESOURCE_FIELDS = tuple(
     f"{side}.{name}"
     for side in ("limits", "requests")
@@ -32,6 +40,14 @@ HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
+
+
+def claim_errors(container: Body, claims: list[Body], path: str) -> Iterator[FieldError]:
+    """Containers use claims of their pod only."""
+    names = [claim.get("name") for claim in claims]
+    for index, claim in enumerate(container.get("resources", {}).get("claims", ())):
+        if claim.get("name") not in names:
+            yield faults.not_found(f"{path}.resources.claims[{index}]", claim.get("name"))
 
 
 def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
@@ -48,7 +64,8 @@ def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[
     for index, variable in enumerate(container.get("env", ())):
         yield from _env_errors(variable, f"{path}.env[{index}]")
     yield from _env_from_errors(container.get("envFrom", ()), f"{path}.envFrom")
-    yield from _mount_errors(container.get("volumeMounts", ()), volumes, f"{path}.volumeMounts")
+    yield from _mount_errors(container.get("volumeMounts", []), volumes, f"{path}.volumeMounts")
+    yield from _mount_mode_errors(container, volumes, path)
     yield from resource_errors(container.get("resources", {}), f"{path}.resources")
     yield from _restart_errors(container, path)
     yield from _security_errors(container.get("securityContext", {}), f"{path}.securityContext")
@@ -144,7 +161,7 @@ def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator
             yield from fields.qualified_name_errors(shown, path)
         else:
             yield faults.invalid(f"{path}.fieldPath", field_path, "error converting fieldPath")
-    elif field_path in (*FIELD_PATHS, *SUBSCRIPTED):
+    elif field_path in CONVERTIBLE and ref.get("apiVersion") == "v1":
         if field_path not in allowed:
             yield faults.not_supported(f"{path}.fieldPath", field_path, allowed)
     else:
@@ -156,6 +173,10 @@ def resource_ref_errors(ref: Body, path: str) -> Iterator[FieldError]:
     huge = resource.startswith(("limits.hugepages-", "requests.hugepages-"))
     if resource and resource not in RESOURCE_FIELDS and not huge:
         yield faults.not_supported(f"{path}.resource", resource, RESOURCE_FIELDS)
+        return
+    divisors = CPU_DIVISORS if resource.endswith(".cpu") else SIZE_DIVISORS
+    if ref.get("divisor", "0") not in divisors:
+        yield faults.invalid(f"{path}.divisor", resource, f"must be one of {', '.join(divisors)}")
 
 
 def _key_ref_errors(ref: Body, path: str) -> Iterator[FieldError]:
@@ -199,6 +220,22 @@ def _mount_errors(mounts: list[Body], volumes: set[str], path: str) -> Iterator[
             yield faults.invalid(f"{where}.subPathExpr", mount["subPathExpr"], detail)
 
 
+def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
+    """Errors a real server reports for the list of mounts, whichever mount it is."""
+    for index, device in enumerate(container.get("volumeDevices", ())):
+        if device.get("name") not in volumes:
+            where = f"{path}.volumeDevices[{index}].name"
+            yield faults.not_found(where, device.get("name", ""))
+    privileged = container.get("securityContext", {}).get("privileged")
+    for mount in container.get("volumeMounts", ()):
+        if mount.get("mountPropagation") == "Bidirectional" and not privileged:
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            yield faults.forbidden(f"{path}.volumeMounts.mountPropagation", detail)
+        if mount.get("recursiveReadOnly", "Disabled") != "Disabled" and not mount.get("readOnly"):
+            detail = "may only be specified when readOnly is true"
+            yield faults.forbidden(f"{path}.volumeMounts.recursiveReadOnly", detail)
+
+
 def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
     """Requests and limits: known names, no negative amounts, requests within limits."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
@@ -209,13 +246,20 @@ def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
             yield from _amount_errors(name, amount, where)
     for name, amount in requests.items():
         yield from _request_errors(name, amount, limits.get(name), path)
+    names = {*limits, *requests}
+    if any(name.startswith("hugepages-") for name in names) and not names & {"cpu", "memory"}:
+        yield faults.forbidden(path, "HugePages require cpu or memory")
 
 
 def _resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
     problems = list(fields.qualified_name_errors(name, where))
     yield from problems
-    if not problems and "/" not in name and not is_standard_resource(name):
+    if problems:
+        return
+    if "/" not in name and not is_standard_resource(name):
         yield faults.invalid(where, name, "must be a standard resource type or fully qualified")
+    elif "/" in name and name.startswith("requests."):
+        yield faults.invalid(where, name, "doesn't follow extended resource name standard")
 
 
 def _amount_errors(name: str, amount: str, where: str) -> Iterator[FieldError]:
@@ -282,6 +326,10 @@ def _handler_errors(handler: Body, grace_s: int, path: str) -> Iterator[FieldErr
         yield faults.required(f"{where}.command")
     elif first in {"httpGet", "tcpSocket", "grpc"}:
         yield from fields.port_errors(action.get("port", 0), f"{where}.port")
+        for header in action.get("httpHeaders", ()):
+            if not fields.HEADER_NAME.fullmatch(header.get("name", "")):
+                name = header.get("name", "")
+                yield faults.invalid(f"{where}.httpHeaders", name, "is no name of a header")
     elif first == "sleep" and not 0 <= action.get("seconds", 0) <= grace_s:
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
         yield faults.invalid(where, action.get("seconds", 0), detail)
@@ -298,8 +346,7 @@ def _restart_errors(container: Body, path: str) -> Iterator[FieldError]:
 
 def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
     for field in ("runAsUser", "runAsGroup"):
-        if context.get(field) is not None and not 0 <= context[field] <= 2**31 - 1:
-            yield faults.invalid(f"{path}.{field}", context[field], "must be between 0 and 2^31-1")
+        yield from fields.id_errors(context.get(field, 0), f"{path}.{field}")
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         yield faults.invalid(path, context, detail)

@@ -38,7 +38,9 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
         "timeoutSeconds": 1,
     },
     f"{CORE}HTTPGetAction": {"path": "/", "scheme": "HTTP"},
+    f"{CORE}EndpointPort": {"protocol": "TCP"},
     f"{CORE}ObjectFieldSelector": {"apiVersion": "v1"},
+    f"{CORE}ResourceFieldSelector": {"divisor": "0"},
     f"{CORE}HostPathVolumeSource": {"type": ""},
     f"{CORE}ConfigMapVolumeSource": {"defaultMode": FILE_MODE},
     f"{CORE}SecretVolumeSource": {"defaultMode": FILE_MODE},
@@ -61,6 +63,7 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
 # Fields whose values the kinds' own rules look at: other reasons, or not checked at all.
 ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}HostAlias": frozenset({"ip"}),
+    f"{CORE}DownwardAPIVolumeFile": frozenset({"path"}),
     f"{CORE}HTTPHeader": frozenset({"name"}),
     f"{CORE}NodeSelectorRequirement": frozenset({"key", "operator"}),
     f"{CORE}ContainerResizePolicy": frozenset({"resourceName", "restartPolicy"}),
@@ -69,7 +72,8 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}PodReadinessGate": frozenset({"conditionType"}),
     f"{CORE}PodSchedulingGate": frozenset({"name"}),
     f"{CORE}PodTemplateSpec": frozenset({"metadata"}),
-    f"{CORE}Taint": frozenset({"key"}),
+    f"{CORE}Taint": frozenset({"effect", "key"}),
+    f"{CORE}TopologySpreadConstraint": frozenset({"whenUnsatisfiable"}),
     f"{META}LabelSelectorRequirement": frozenset({"key", "operator"}),
 }
 UNCHECKED_AT_ROOT = frozenset({"apiVersion", "kind", "metadata", "status"})

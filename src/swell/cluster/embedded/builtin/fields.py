@@ -20,15 +20,24 @@ from swell.cluster.embedded.objectmeta import (
 from swell.cluster.embedded.registry import FieldError
 
 PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+LETTER_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 ENV_NAME = re.compile(r"[ -<>-~]+")  # printable ASCII without "="
 CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 CONFIG_KEY_LENGTH_MAX = 253
+INT32_MAX = 2**31 - 1
+HEADER_NAME = re.compile("[-A-Za-z0-9]+")
 
 
 def name_errors(value: str, field: str, rule: str = "subdomain") -> Iterator[FieldError]:
-    """A name of the given rule: subdomain, label or label1035."""
+    """A name of the given rule: subdomain or label."""
     if problem := name_problem(value, rule):
         yield faults.invalid(field, value, problem)
+
+
+def letter_label_errors(value: str, field: str) -> Iterator[FieldError]:
+    """A label that begins with a letter (RFC 1035)."""
+    if len(value) > 63 or not LETTER_LABEL.fullmatch(value):
+        yield faults.invalid(field, value, "must be a DNS-1035 label")
 
 
 def qualified_name_errors(value: str, field: str) -> Iterator[FieldError]:
@@ -46,6 +55,12 @@ def non_negative(body: Body, name: str, path: str) -> Iterator[FieldError]:
 def immutable(new: object, old: object, field: str) -> Iterator[FieldError]:
     if new != old:
         yield faults.invalid(field, new, "field is immutable")
+
+
+def id_errors(value: int, field: str) -> Iterator[FieldError]:
+    """The number of a user or a group."""
+    if not 0 <= value <= INT32_MAX:
+        yield faults.invalid(field, value, f"must be between 0 and {INT32_MAX}, inclusive")
 
 
 def port_number_errors(port: int, field: str) -> Iterator[FieldError]:

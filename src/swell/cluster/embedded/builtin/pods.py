@@ -22,6 +22,14 @@ from swell.cluster.embedded.registry import FieldError, WriteContext
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 TOLERATED_S = 300
 TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "lastTransitionTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
@@ -34,7 +42,10 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     spec = new["spec"]
     if old is None:
         _set_priority(new, context)
+        _refuse_runtime_classes(new)
         new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            new["status"]["conditions"] = [dict(GATED)]
     else:  # what the server once filled in need not be sent back
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
@@ -64,6 +75,16 @@ def _set_priority(pod: Body, context: WriteContext) -> None:
     if spec.get("preemptionPolicy", policy) != policy:
         raise _refused(pod, "the string value of PreemptionPolicy must not be provided in pod spec")
     spec["priority"], spec["preemptionPolicy"] = value, policy
+
+
+def _refuse_runtime_classes(pod: Body) -> None:
+    """There are no RuntimeClasses here, so none can be found."""
+    name = pod["spec"].get("runtimeClassName")
+    if name:
+        raise _refused(pod, f'pod rejected: RuntimeClass "{name}" not found')
+    if pod["spec"].get("overhead"):
+        told = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _refused(pod, told)
 
 
 def _default_class(context: WriteContext) -> Body | None:

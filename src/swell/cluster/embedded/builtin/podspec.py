@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import containers, fields
+from swell.cluster.embedded.builtin.images import pull_policy
 from swell.cluster.embedded.builtin.scheduling import scheduling_errors
 from swell.cluster.embedded.builtin.volumes import default_volume, volume_errors
 from swell.cluster.embedded.registry import FieldError
@@ -14,14 +16,14 @@ from swell.cluster.embedded.registry import FieldError
 NAMESERVERS_MAX = 3
 SEARCHES_MAX = 32
 INT32_MAX = 2**31 - 1
+SYSTEMS = ("linux", "windows")
+SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 
 
 def default_pod_spec(spec: Body) -> None:
     """Defaults that are computed wherever a pod's spec stands."""
     for container in all_containers(spec):
-        if "imagePullPolicy" not in container:
-            latest = _tag(container.get("image", "")) == "latest"
-            container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
+        container.setdefault("imagePullPolicy", pull_policy(container.get("image", "")))
     for volume in spec.get("volumes", ()):
         default_volume(volume)
     # The two names of one field.
@@ -48,12 +50,6 @@ def all_containers(spec: Body) -> list[Body]:
     return [*spec.get("containers", ()), *spec.get("initContainers", ())]
 
 
-def _tag(image: str) -> str:
-    name, digest, _ = image.partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return tag or ("" if digest else "latest")
-
-
 def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[FieldError]:
     volumes, errors = volume_errors(spec.get("volumes", []), f"{path}.volumes")
     yield from errors
@@ -62,6 +58,10 @@ def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[
     yield from _dns_errors(spec, path)
     yield from _host_network_errors(spec, path, is_pod=is_pod)
     yield from _name_errors(spec, path)
+    yield from _security_errors(spec.get("securityContext", {}), f"{path}.securityContext")
+    system = spec.get("os", {}).get("name", "linux")
+    if system and system not in SYSTEMS:
+        yield faults.not_supported(f"{path}.os", system, SYSTEMS)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= INT32_MAX:
         detail = f"must be between 1 and {INT32_MAX}, inclusive"
@@ -76,6 +76,21 @@ def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[
         yield from fields.qualified_name_errors(gate.get("conditionType", ""), where)
 
 
+def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
+    for name in ("runAsUser", "runAsGroup", "fsGroup"):
+        yield from fields.id_errors(context.get(name, 0), f"{path}.{name}")
+    for index, group in enumerate(context.get("supplementalGroups", ())):
+        yield from fields.id_errors(group, f"{path}.supplementalGroups[{index}]")
+    for index, sysctl in enumerate(context.get("sysctls", ())):
+        name = sysctl.get("name", "")
+        if name and not SYSCTL.fullmatch(name):
+            yield faults.invalid(f"{path}.sysctls[{index}].name", name, "is no name of a sysctl")
+    profile = context.get("seccompProfile", {})
+    if profile.get("type") == "Localhost" and not profile.get("localhostProfile"):
+        detail = "must be set when seccomp type is Localhost"
+        yield faults.required(f"{path}.seccompProfile.localhostProfile", detail)
+
+
 def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
     grace_s = spec.get("terminationGracePeriodSeconds", 0)
     if not spec.get("containers"):
@@ -85,6 +100,7 @@ def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator
         where = f"{path}.containers[{index}]"
         yield from containers.container_errors(container, volumes, where)
         yield from containers.handler_errors(container, grace_s, where)
+        yield from containers.claim_errors(container, spec.get("resourceClaims", []), where)
         yield from _unique_name(container, names, where)
     yield from containers.host_port_errors(spec.get("containers", []), f"{path}.containers")
     for index, container in enumerate(spec.get("initContainers", ())):

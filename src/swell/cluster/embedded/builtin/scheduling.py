@@ -12,6 +12,7 @@ from swell.cluster.embedded.registry import FieldError
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 TOLERATION_OPERATORS = ("Equal", "Exists")
+UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -142,7 +143,10 @@ def _spread_errors(constraints: list[Body], path: str) -> Iterator[FieldError]:
         if constraint.get("maxSkew", 0) <= 0:
             detail = "must be greater than zero"
             yield faults.invalid(f"{where}.maxSkew", constraint.get("maxSkew", 0), detail)
-        pair = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"))
+        action = constraint.get("whenUnsatisfiable", "")
+        if action not in UNSATISFIABLE:
+            yield faults.not_supported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE)
+        pair = (constraint.get("topologyKey"), action)
         if pair in pairs:
             first = f"{path}[{pairs.index(pair)}].{{topologyKey, whenUnsatisfiable}}"
             yield faults.duplicate(first, list(pair))
@@ -150,10 +154,13 @@ def _spread_errors(constraints: list[Body], path: str) -> Iterator[FieldError]:
         domains = constraint.get("minDomains")
         if domains is not None and domains <= 0:
             yield faults.invalid(f"{where}.minDomains", domains, "must be greater than zero")
-        if domains is not None and constraint.get("whenUnsatisfiable") != "DoNotSchedule":
+        if domains is not None and action != "DoNotSchedule":
             detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule"
             yield faults.invalid(f"{where}.minDomains", domains, detail)
         yield from fields.selector_errors(constraint.get("labelSelector"), f"{where}.labelSelector")
+        if constraint.get("matchLabelKeys") and "labelSelector" not in constraint:
+            detail = "must not be specified when labelSelector is not set"
+            yield faults.forbidden(f"{where}.matchLabelKeys", detail)
 
 
 def taint_errors(taints: list[Body], path: str) -> Iterator[FieldError]:

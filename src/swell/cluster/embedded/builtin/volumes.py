@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from swell.api.meta import Body
 from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
-from swell.cluster.embedded.builtin.containers import FIELD_PATHS, SUBSCRIPTED, resource_ref_errors
+from swell.cluster.embedded.builtin.containers import (
+    FIELD_PATHS,
+    SUBSCRIPTED,
+    field_ref_errors,
+    resource_ref_errors,
+)
+from swell.cluster.embedded.builtin.images import pull_policy
 from swell.cluster.embedded.registry import FieldError
 
 VOLUME_FIELD_PATHS = (*FIELD_PATHS[:3], *SUBSCRIPTED)
@@ -21,6 +27,8 @@ def default_volume(volume: Body) -> None:
     """A volume without a source is an empty folder."""
     if not set(volume) - {"name"}:
         volume["emptyDir"] = {}
+    if "image" in volume:
+        volume["image"].setdefault("pullPolicy", pull_policy(volume["image"].get("reference", "")))
 
 
 def volume_errors(volumes: list[Body], path: str) -> tuple[set[str], list[FieldError]]:
@@ -84,13 +92,15 @@ def _file_path(path: str, field: str) -> Iterator[FieldError]:
 
 def _downward(source: Body, path: str) -> Iterator[FieldError]:
     yield from fields.file_mode_errors(source, "defaultMode", path)
-    for index, item in enumerate(source.get("items", ())):
-        where = f"{path}.items[{index}]"
+    for item in source.get("items", ()):
+        where = path  # a real server does not say which item
+        if not item.get("path"):
+            yield faults.required(f"{where}.path")
         yield from _file_path(item.get("path", ""), f"{where}.path")
         yield from fields.file_mode_errors(item, "mode", where)
         field_ref, resource_ref = item.get("fieldRef"), item.get("resourceFieldRef")
         if field_ref is not None:
-            yield from _volume_field_ref(field_ref, f"{where}.fieldRef")
+            yield from field_ref_errors(field_ref, f"{where}.fieldRef", VOLUME_FIELD_PATHS)
             if resource_ref is not None:
                 detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
                 yield faults.invalid(where, "resource", detail)
@@ -99,14 +109,7 @@ def _downward(source: Body, path: str) -> Iterator[FieldError]:
                 yield faults.required(f"{where}.resourceFieldRef.containerName")
             yield from resource_ref_errors(resource_ref, f"{where}.resourceFieldRef")
         else:
-            detail = "one of fieldRef and resourceFieldRef is required"
-            yield faults.required(f"{where}.fieldRef", detail)
-
-
-def _volume_field_ref(ref: Body, path: str) -> Iterator[FieldError]:
-    from swell.cluster.embedded.builtin.containers import field_ref_errors
-
-    yield from field_ref_errors(ref, path, VOLUME_FIELD_PATHS)
+            yield faults.required(where, "one of fieldRef and resourceFieldRef is required")
 
 
 def _projected(source: Body, path: str) -> Iterator[FieldError]:
@@ -129,7 +132,7 @@ def _projected_secret(source: Body, path: str) -> Iterator[FieldError]:
 
 def _nfs(source: Body, path: str) -> Iterator[FieldError]:
     target = source.get("path", "")
-    if target and not target.startswith("/"):
+    if not target.startswith("/"):
         yield faults.invalid(f"{path}.path", target, "must be an absolute path")
 
 

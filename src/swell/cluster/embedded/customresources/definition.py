@@ -153,10 +153,10 @@ def _name_errors(names: Body, path: str) -> Iterator[FieldError]:
             yield faults.required(f"{path}.{name}")
         else:  # kinds may have capital letters
             shown = value.lower() if name.endswith(("kind", "Kind")) else value
-            yield from fields.name_errors(shown, f"{path}.{name}", "label1035")
+            yield from fields.letter_label_errors(shown, f"{path}.{name}")
     for name in ("shortNames", "categories"):
         for index, value in enumerate(names.get(name, ())):
-            yield from fields.name_errors(value, f"{path}.{name}[{index}]", "label1035")
+            yield from fields.letter_label_errors(value, f"{path}.{name}[{index}]")
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         detail = "kind and listKind may not be the same"
         yield faults.invalid(f"{path}.listKind", names["listKind"], detail)
@@ -172,7 +172,7 @@ def _version_list_errors(versions: list[Body]) -> Iterator[FieldError]:
 
 
 def _version_errors(version: Body, path: str) -> Iterator[FieldError]:
-    yield from fields.name_errors(version.get("name", ""), f"{path}.name", "label1035")
+    yield from fields.letter_label_errors(version.get("name", ""), f"{path}.name")
     schema, where = version.get("schema", {}).get("openAPIV3Schema"), f"{path}.schema"
     if schema is None:
         yield faults.required(f"{where}.openAPIV3Schema", "schemas are required")

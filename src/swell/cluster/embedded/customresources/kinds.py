@@ -30,13 +30,7 @@ from swell.cluster.embedded.schema.values import MISSING, compile_values
 BLOCKING = frozenset(
     {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
-AGE = Column(
-    name="Age",
-    json_path=".metadata.creationTimestamp",
-    type="date",
-    description="When the object was created.",
-)
-NAME = Column(name="Name", json_path=".metadata.name", type="string", format="name")
+NAME = Column("Name", ".metadata.name", format="name", description="Name of the object")
 
 
 class CustomRules:
@@ -174,10 +168,8 @@ def _kind(
 
 
 def _columns(version: Body) -> tuple[Column, ...]:
-    given = version.get("additionalPrinterColumns")
-    if not given:
-        return (NAME, AGE)
-    columns = (
+    """The declared ones after the name; none when none are declared."""
+    declared = tuple(
         Column(
             name=column["name"],
             json_path=column["jsonPath"],
@@ -186,9 +178,9 @@ def _columns(version: Body) -> tuple[Column, ...]:
             description=column.get("description", ""),
             priority=column.get("priority", 0),
         )
-        for column in given
+        for column in version.get("additionalPrinterColumns", ())
     )
-    return (NAME, *columns)
+    return (NAME, *declared) if declared else ()
 
 
 def _scale(scale: Body | None) -> ScalePaths | None:

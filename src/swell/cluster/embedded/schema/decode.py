@@ -15,10 +15,12 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from swell.api.meta import Body
-from swell.api.quantity import QuantityError, served
+from swell.api.quantity import Quantity, QuantityError, canonical, divide_away, parse, served
 from swell.api.times import format_micro_time, format_time, parse_time
 from swell.cluster.embedded.schema.paths import MapKey, Path, render
 
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+MILLI = 1_000_000  # nano units
 INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 # (value, where it is, unknown fields found) -> the value as it is stored
@@ -93,6 +95,8 @@ class Decoders:
 
     def _map(self, schema: Body | bool) -> Decoder:
         child = self._compile(schema) if isinstance(schema, dict) else _anything
+        if child is _quantity:
+            child = _resource_amount
         exact = _exact_type(schema) if isinstance(schema, dict) else None
         zero = _zero(schema)
 
@@ -170,6 +174,8 @@ def _zero(schema: Body | bool) -> Callable[[], object]:
     """What null stands for in a list or a map."""
     if not isinstance(schema, dict) or schema == {}:
         return lambda: None
+    if schema.get("$ref") == QUANTITY:
+        return lambda: "0"
     if "$ref" in schema or "properties" in schema:
         return dict if schema.get("default") == {} else lambda: None
     return {"string": str, "integer": int, "boolean": bool, "array": list}.get(
@@ -215,9 +221,18 @@ def _quantity(value: object, path: Path, _unknown: list[str]) -> object:
     if type(value) not in {str, int, float}:
         raise DecodeError(path, f"a quantity is wanted, not {_shown(value)}")
     try:
-        return served(value)  # type: ignore[arg-type]
+        return served(value)
     except QuantityError as error:
         raise DecodeError(path, str(error)) from error
+
+
+def _resource_amount(value: object, path: Path, unknown: list[str]) -> object:
+    """Amounts of resources have no parts finer than a thousandth: they are rounded up."""
+    text = str(_quantity(value, path, unknown))
+    amount = parse(text)
+    if amount.nano % MILLI:
+        return canonical(Quantity(divide_away(amount.nano, MILLI) * MILLI, amount.format))
+    return text
 
 
 def _time(write: Callable[[float], str]) -> Decoder:
@@ -245,7 +260,7 @@ PLAIN: Mapping[str, Decoder] = {
     "object": _of_type((dict,), "an object"),
 }
 WELL_KNOWN: Mapping[str, Decoder] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
+    QUANTITY: _quantity,
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": _time(format_time),
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": _time(format_micro_time),
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _of_type((int, str), "a number or a text"),

@@ -26,6 +26,7 @@ CARD = (
     r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$"
 )
 RGB = r"^rgb\(\s*((25[0-5]|2[0-4]\d|1?\d?\d)\s*(,\s*|\))){3}$"
+DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 GO_DURATION = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+|[-+]?0")
 WORDY_DURATION = re.compile(r"([-+]?\d+\s*[A-Za-z\u00b5]+)+")
 
@@ -91,15 +92,18 @@ def is_credit_card(text: str) -> bool:
 
 _hostname = searcher(HOSTNAME)
 _card = searcher(CARD)
+_base64 = parses(lambda text: base64.b64decode(text, validate=True))
+_date = parses(date.fromisoformat)
+_time = parses(parse_time)
 _ip = parses(ipaddress.ip_address)
 
 FORMATS: Mapping[str, Callable[[str], bool]] = {
     "bsonobjectid": searcher("^[0-9a-fA-F]{24}$"),
-    "byte": parses(lambda text: base64.b64decode(text, validate=True)),
+    "byte": lambda text: bool(text) and _base64(text),
     "cidr": is_cidr,
     "creditcard": is_credit_card,
-    "date": parses(date.fromisoformat),
-    "datetime": parses(parse_time),
+    "date": lambda text: len(text) == 10 and _date(text),
+    "datetime": lambda text: bool(DATE_TIME.fullmatch(text)) and _time(text.upper()),
     "duration": lambda text: bool(GO_DURATION.fullmatch(text) or WORDY_DURATION.fullmatch(text)),
     "email": searcher(r"^([^<>]*<)?[^@\s<>()\[\],;:\\]+@[^@\s<>()\[\],;:\\]+>?$"),
     "hexcolor": searcher("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
@@ -111,7 +115,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "isbn13": is_isbn13,
     "k8s-long-name": searcher(rf"^{LABEL}(\.{LABEL})*$"),
     "k8s-short-name": searcher(f"^{LABEL}$"),
-    "mac": searcher(r"^(?i)([0-9a-f]{2}[:-]){5}([0-9a-f]{2}|([0-9a-f]{2}[:-]){2}[0-9a-f]{2})$"),
+    "mac": searcher(r"^(?i)([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?i)([0-9a-f]{4}\.){2}[0-9a-f]{4}$"),
     "rgbcolor": searcher(RGB),
     "ssn": searcher(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
     "uri": is_uri,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence, Sized
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from swell.cluster.embedded.schema.patterns import PatternError, searcher
 INT_OR_STRING = "x-kubernetes-int-or-string"
 LIST_TYPE = "x-kubernetes-list-type"
 LIST_KEYS = "x-kubernetes-list-map-keys"
+KIND_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
@@ -168,7 +170,7 @@ def _format(schema: Body) -> Test | None:
         if not has_format(str(value)):
             text = render(path)
             detail = f"{text} in body must be of type {schema['format']}: {json.dumps(value)}"
-            errors.append(faults.invalid(text, value, detail))
+            errors.append(faults.type_invalid(text, value, detail))
 
     return test
 
@@ -203,7 +205,16 @@ def _int_range(schema: Body) -> Test | None:
     if bounds is None:
         return None
     low, high = bounds
-    return _must(lambda value: low <= value <= high, f"must be of type {schema['format']}")  # type: ignore[operator]
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not isinstance(value, (int, float)) or low <= value <= high:
+            return
+        text, detail = render(path), f"must be of type integer with format {schema['format']}"
+        if not -(2**63) <= value < 2**63:  # no integer at all for the server
+            errors.append(faults.type_invalid(text, value, f"{text} in body {detail}"))
+        errors.append(faults.invalid(faults.NO_FIELD, "", f"Checked value {detail} in {text}"))
+
+    return test
 
 
 STRING_RULES = {
@@ -306,6 +317,19 @@ OBJECT_WORDS = ("properties", "additionalProperties", "required", "maxProperties
 LIST_WORDS = ("items", "maxItems", "minItems", "uniqueItems", LIST_TYPE)
 
 
+def _count_test(schema: Body, what: str) -> Callable[[Sized, Path, Errors], None]:
+    most, least = schema.get(f"max{what}"), schema.get(f"min{what}")
+
+    def test(value: Sized, path: Path, errors: Errors) -> None:
+        if most is not None and len(value) > most:
+            errors.append(faults.too_many(render(path), len(value), most))
+        if least is not None and len(value) < least:
+            detail = f"{render(path)} in body should have at least {least} {what.lower()}"
+            errors.append(faults.invalid(render(path), len(value), detail))
+
+    return test
+
+
 def _object_check(schema: Body) -> Check | None:
     embedded = schema.get("x-kubernetes-embedded-resource")
     if not embedded and not any(word in schema for word in OBJECT_WORDS):
@@ -314,16 +338,12 @@ def _object_check(schema: Body) -> Check | None:
     additional = schema.get("additionalProperties")
     other = compile_values(additional) if isinstance(additional, dict) else None
     required = [*schema.get("required", ()), *(("apiVersion", "kind") if embedded else ())]
-    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    count = _count_test(schema, "Properties")
 
     def check(value: object, old: object, path: Path, errors: Errors) -> None:
         if type(value) is not dict:
             return
-        if most is not None and len(value) > most:
-            errors.append(faults.too_many(render(path), len(value), most))
-        if least is not None and len(value) < least:
-            detail = f"{render(path)} in body should have at least {least} properties"
-            errors.append(faults.invalid(render(path), len(value), detail))
+        count(value, path, errors)
         before = old if type(old) is dict else {}
         for name, item in value.items():
             part = fields.get(name, other)
@@ -332,26 +352,34 @@ def _object_check(schema: Body) -> Check | None:
         for name in required:
             if name not in value:
                 errors.append(faults.required(render((path, name))))
+        if embedded:
+            _identity_test(value, path, errors)
 
     return check
+
+
+def _identity_test(value: Body, path: Path, errors: Errors) -> None:
+    """An embedded resource says what it is."""
+    version, kind = value.get("apiVersion"), value.get("kind")
+    if isinstance(version, str) and (not version or version.count("/") > 1):
+        where = render((path, "apiVersion"))
+        errors.append(faults.invalid(where, version, "must be of the form <group>/<version>"))
+    if isinstance(kind, str) and not KIND_NAME.fullmatch(kind.lower()):
+        errors.append(faults.invalid(render((path, "kind")), kind, "must be a DNS-1035 label"))
 
 
 def _list_check(schema: Body) -> Check | None:
     if not any(word in schema for word in LIST_WORDS):
         return None
     item_check = compile_values(schema["items"]) if isinstance(schema.get("items"), dict) else None
-    most, least = schema.get("maxItems"), schema.get("minItems")
+    count = _count_test(schema, "Items")
     list_type, keys = schema.get(LIST_TYPE), schema.get(LIST_KEYS, [])
     unique = list_type == "set" or schema.get("uniqueItems")
 
     def check(value: object, old: object, path: Path, errors: Errors) -> None:
         if type(value) is not list:
             return
-        if most is not None and len(value) > most:
-            errors.append(faults.too_many(render(path), len(value), most))
-        if least is not None and len(value) < least:
-            detail = f"{render(path)} in body should have at least {least} items"
-            errors.append(faults.invalid(render(path), len(value), detail))
+        count(value, path, errors)
         if item_check is not None:
             before = items_by_key(old, keys) if list_type == "map" else {}
             for index, item in enumerate(value):

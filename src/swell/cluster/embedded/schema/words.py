@@ -65,7 +65,7 @@ class WordChecks:
             check = self._compile(part)
             if check is not None:
                 fields.append((name, check))
-            elif part.get("type") == "string" and name in schema.get("required", ()):
+            if part.get("type") == "string" and name in schema.get("required", ()):
                 texts.append(name)
         return _struct(fields, texts) if fields or texts else None
 
@@ -95,7 +95,7 @@ def _each(item: Check) -> Check:
 
 def _enum(allowed: list[str]) -> Check:
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
-        if value not in allowed:
+        if value not in allowed and value != "":
             errors.append(faults.not_supported(render(path), value, allowed))
 
     return check

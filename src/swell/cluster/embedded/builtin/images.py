@@ -1,0 +1,27 @@
+"""Names of images, as far as they decide when an image is pulled."""
+
+from __future__ import annotations
+
+import re
+
+_HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+IMAGE = re.compile(
+    rf"(?:{_HOST_PART}(?:\.{_HOST_PART})*(?::[0-9]+)?/)?{_PATH_PART}(?:/{_PATH_PART})*"
+    r"(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
+    r"(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?"
+)
+
+
+def pull_policy(image: str) -> str:
+    """The latest image is always asked for; one with a tag or a digest does not change."""
+    return "Always" if _tag(image) == "latest" else "IfNotPresent"
+
+
+def _tag(image: str) -> str:
+    """The tag an image is pulled by; none for a digest, or for what is no image's name."""
+    match = IMAGE.fullmatch(image)
+    if match is None:
+        return ""
+    tag, digest = match.groups()
+    return tag or ("" if digest else "latest")
