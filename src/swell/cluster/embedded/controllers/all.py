@@ -5,8 +5,9 @@ Each acts under its own name, so the store's log tells who did what. They share 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -32,7 +33,7 @@ from swell.cluster.embedded.controllers.podowners import (
 )
 from swell.cluster.embedded.controllers.replicaset import decide_replica_set
 from swell.runtime.cache import Index
-from swell.runtime.cluster import EVERYTHING, Selection
+from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.controller import Controller, Work
 from swell.runtime.doubt import Children
 from swell.runtime.events import EventRecorder
@@ -65,18 +66,26 @@ def add_controllers(
     api: ApiServer,
     random: Random,
     settings: Settings = Settings(),  # noqa: B008
+    connect: Callable[[str], Cluster] | None = None,
 ) -> None:
-    """Have a manager run every built-in controller of an embedded cluster."""
-    _Assembly(manager, api, random).add_all(settings)
+    """Have a manager run every built-in controller of an embedded cluster.
+
+    `connect` gives an actor its way to the API server, where it is not to be the direct one.
+    """
+    direct = partial(InProcessCluster, api)
+    _Assembly(manager, api, random, connect or direct).add_all(settings)
 
 
 class _Assembly:
     """The parts the controllers share while they are put together."""
 
-    def __init__(self, manager: Manager, api: ApiServer, random: Random) -> None:
+    def __init__(
+        self, manager: Manager, api: ApiServer, random: Random, connect: Callable[[str], Cluster]
+    ) -> None:
         self._manager = manager
         self._api = api
         self._random = random
+        self._connect = connect
         self._pods = self._informer(PODS, [orphans_by_namespace(), _PODS_OF_SETS, _PODS_OF_JOBS])
 
     def add_all(self, settings: Settings) -> None:
@@ -178,7 +187,7 @@ class _Assembly:
         selection: Selection = EVERYTHING,
     ) -> Informer[T]:
         informer = Informer(
-            InProcessCluster(self._api, READER),
+            self._connect(READER),
             resource,
             clock=self._api.clock,
             random=self._random,
@@ -191,7 +200,7 @@ class _Assembly:
     def _executor(
         self, actor: str, informers: Sequence[Observer], *, tells: bool = False
     ) -> Executor:
-        cluster = InProcessCluster(self._api, actor)
+        cluster = self._connect(actor)
         if not tells:
             return Executor(cluster, informers=informers)
         recorder = EventRecorder(cluster, actor, clock=self._api.clock, random=self._random)
