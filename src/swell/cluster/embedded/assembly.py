@@ -13,7 +13,7 @@ from swell.api.crds import DEFINITIONS, crd
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.builtin.serving import full_registry
-from swell.cluster.embedded.controllers.all import add_controllers
+from swell.cluster.embedded.controllers.all import Settings, add_controllers
 from swell.cluster.embedded.customresources.registrar import Registrar
 from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.storage import Storage
@@ -49,11 +49,16 @@ def new_api_server(storage: Storage, clock: Clock, rng: random.Random) -> ApiSer
     return api
 
 
-def add_services(manager: Manager, api: ApiServer, rng: random.Random) -> None:
+def add_services(
+    manager: Manager,
+    api: ApiServer,
+    rng: random.Random,
+    settings: Settings = Settings(),  # noqa: B008
+) -> None:
     """Have a manager run what an API server needs beside it, and the built-in controllers."""
     for n, run in enumerate(api.background):
         manager.add(f"api-server-{n}", run)
-    add_controllers(manager, api, rng)
+    add_controllers(manager, api, rng, settings)
 
 
 def _ensure(api: ApiServer, collection: str, body: Body) -> None:

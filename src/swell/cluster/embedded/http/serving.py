@@ -14,6 +14,7 @@ from aiohttp import web
 from swell.cluster import home
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
+from swell.cluster.embedded.controllers.all import Settings
 from swell.cluster.embedded.durable import DurableStorage
 from swell.cluster.embedded.http import credentials
 from swell.cluster.embedded.http.handler import Handler
@@ -38,15 +39,21 @@ class Served:
 
 
 def serve(
-    folder: Path, port: int | None = None, on_ready: Callable[[Served], None] | None = None
+    folder: Path,
+    port: int | None = None,
+    on_ready: Callable[[Served], None] | None = None,
+    settings: Settings = Settings(),  # noqa: B008
 ) -> None:
     """Serve a state folder in the foreground until SIGTERM or SIGINT."""
     with home.held(folder):
-        asyncio.run(_serve_until_told(folder, port, on_ready))
+        asyncio.run(_serve_until_told(folder, port, on_ready, settings))
 
 
 async def _serve_until_told(
-    folder: Path, port: int | None, on_ready: Callable[[Served], None] | None
+    folder: Path,
+    port: int | None,
+    on_ready: Callable[[Served], None] | None,
+    settings: Settings,
 ) -> None:
     """A durable server with its controllers; the end of one of these is the end of all."""
     clock, rng = SystemClock(), random.SystemRandom()
@@ -54,7 +61,7 @@ async def _serve_until_told(
     try:
         api = new_api_server(durable.storage, clock, rng)
         manager = Manager(clock=clock, drain_s=SHUTDOWN_S)
-        add_services(manager, api, rng)
+        add_services(manager, api, rng, settings)
         async with listening(api, folder, clock=clock, rng=rng, port=port) as served:
             if on_ready is not None:
                 on_ready(served)
