@@ -8,12 +8,11 @@ import itertools
 import random
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from swell.api.meta import Body
-from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
@@ -56,12 +55,10 @@ class Ground:
 
 
 @asynccontextmanager
-async def in_process(change: Callable[[ApiServer], None] | None = None) -> AsyncIterator[Cluster]:
-    """The store in this process, with its controllers; `change` may spoil it beforehand."""
+async def in_process() -> AsyncIterator[Cluster]:
+    """The store in this process, with its controllers."""
     clock, rng = SystemClock(), random.Random(7)
     api = new_api_server(Storage(clock.now, version=FIRST_VERSION), clock, rng)
-    if change is not None:
-        change(api)
     manager = Manager(clock=clock)
     add_services(manager, api, rng)
     running = asyncio.create_task(manager.run())

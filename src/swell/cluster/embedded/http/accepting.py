@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from swell.cluster.embedded.http.refusals import not_acceptable
 
-ANY = frozenset({"*/*", "application/*"})
+ANY = "*/*"  # `application/*` is not understood, as on a real server
 META_GROUP, DISCOVERY_GROUP = "meta.k8s.io", "apidiscovery.k8s.io"
 
 
@@ -55,15 +55,9 @@ def form_wanted(accept: str) -> Form:
             form = _FORMS.get((media.shown_as, media.group, media.version))
             if form is not None:
                 return form
-        elif media.type == "application/json" or media.type in ANY:
+        elif media.type in {"application/json", ANY}:
             return Form.OBJECT
     raise not_acceptable()
-
-
-def takes_text(accept: str) -> bool:
-    """Whether plain text is acceptable, as for a log."""
-    types = {_media(part).type for part in accept.split(",")}
-    return not accept.strip() or bool(types & {"text/plain", "text/*", "application/json", *ANY})
 
 
 def _media(text: str) -> Media:

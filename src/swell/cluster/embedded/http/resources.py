@@ -269,6 +269,8 @@ async def _object_body(request: web.BaseRequest, call: Call) -> Body:
         _report_duplicates(raw, body, call)
     else:
         raise refusals.unsupported_media(media, answers.JSON, "application/yaml")
+    if body is None:
+        return {}  # as Go reads null into a struct
     if not isinstance(body, dict):
         raise bad_request("the body is not a JSON object")
     return body

@@ -1,0 +1,60 @@
+"""The suite is worth something only if it notices: every planted bug is caught by its subject."""
+
+from __future__ import annotations
+
+import pytest
+
+import tests.contract.behaviours
+from swell.runtime.errors import ClusterError
+from tests.contract import world
+from tests.contract.grounds import Ground, in_process
+from tests.contract.planted import BUGS, Bug
+from tests.contract.world import BEHAVIOURS, Behaviour
+
+assert tests.contract.behaviours
+IMPATIENT_S = 0.5  # a broken server may never do what is waited for
+
+
+def first_failure(ground: Ground, subject: str) -> str | None:
+    """The first behaviour of a subject that does not hold."""
+    chosen = (one for one in BEHAVIOURS if one.subject == subject)
+    return next((str(one) for one in chosen if not holds(ground, one)), None)
+
+
+def holds(ground: Ground, behaviour: Behaviour) -> bool:
+    try:
+        ground.play(behaviour)
+    except (AssertionError, ClusterError, KeyError, TimeoutError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_planted_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bug at least one behaviour of its subject fails."""
+    monkeypatch.setattr(world, "EVENTUALLY_S", IMPATIENT_S)
+    bug.plant(monkeypatch)
+    ground = Ground(in_process())
+    try:
+        found = first_failure(ground, bug.subject)
+    finally:
+        ground.close()
+
+    assert found, f"nobody noticed {bug}"
+
+
+def test_without_a_bug_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the bug that is caught, not our impatience."""
+    monkeypatch.setattr(world, "EVENTUALLY_S", IMPATIENT_S)
+    ground = Ground(in_process())
+    try:
+        found = {s: first_failure(ground, s) for s in sorted({bug.subject for bug in BUGS})}
+    finally:
+        ground.close()
+
+    assert not any(found.values()), found
+
+
+def test_planted_bugs_are_enough() -> None:
+    """At least fifteen different ones."""
+    assert len({bug.name for bug in BUGS}) >= 15
