@@ -14,12 +14,22 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
-from swell.api.codec import decode, encode
-from swell.api.meta import Body, Key
+from swell.api.meta import Key
+from swell.cluster.embedded.commits import Change, Commit, Stored
 
-T = TypeVar("T")
+__all__ = [
+    "Change",
+    "Commit",
+    "CompactedError",
+    "Cursor",
+    "Journal",
+    "NotStoredError",
+    "Snapshot",
+    "Storage",
+    "Stored",
+]
 
 KEPT_COMMITS_MAX = 10_000
 KEPT_BYTES_MAX = 64 << 20
@@ -36,90 +46,6 @@ class CompactedError(Exception):
 
 class NotStoredError(Exception):
     """The disk refused a write; memory is again what the disk holds."""
-
-
-class Stored:
-    """One version of one object: its JSON, and what was decoded from it so far."""
-
-    __slots__ = ("_body", "_typed", "labels", "metadata", "raw", "uid", "version")
-
-    def __init__(self, raw: bytes, version: int, metadata: Body) -> None:
-        self.raw = raw
-        self.version = version
-        self.metadata = metadata  # to be read only, as everything here
-        self.uid: str = metadata.get("uid", "")
-        self.labels: dict[str, str] = metadata.get("labels") or {}
-        self._body: Body | None = None
-        self._typed: object = None
-
-    @classmethod
-    def of(cls, body: Body, version: int) -> Stored:
-        """Encode a body, which gets the version and belongs to the store from now on."""
-        metadata = body["metadata"]
-        metadata["resourceVersion"] = str(version)
-        return cls(encode(body), version, metadata)
-
-    @classmethod
-    def from_raw(cls, raw: bytes, version: int) -> Stored:
-        return cls(raw, version, decode(raw, dict)["metadata"])
-
-    @property
-    def body(self) -> Body:
-        """The object as JSON data. Kept once asked for: most objects are never looked into."""
-        if self._body is None:
-            self._body = decode(self.raw, dict)
-        return self._body
-
-    def copy(self) -> Body:
-        """The object as JSON data of one's own: decoding is the cheapest deep copy there is."""
-        return decode(self.raw, dict)
-
-    def typed(self, struct: type[T]) -> T:
-        """The object as a struct, decoded once; msgspec.ValidationError when it does not fit."""
-        if type(self._typed) is not struct:
-            self._typed = decode(self.raw, struct)
-        return self._typed
-
-    def at(self, version: int) -> Stored:
-        """The same content under another version: the last state of what was deleted."""
-        return Stored.of(self.copy(), version)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is to be committed: `body` None deletes, and `before` is the state it was decided on."""
-
-    collection: str
-    key: Key
-    before: Stored | None
-    body: Body | None
-    actor: str
-    verb: str
-
-
-@dataclass(slots=True)
-class Commit:
-    """One change of the store. `undone` marks the reversal of one that could not be kept."""
-
-    version: int
-    time: float
-    actor: str
-    verb: str
-    collection: str
-    key: Key
-    before: Stored | None
-    after: Stored | None
-    undone: bool = False
-    _last: Stored | None = None
-
-    @property
-    def last(self) -> Stored:
-        """What is shown to those for whom the object is gone: the old state, the new version."""
-        if self._last is None:
-            if self.before is None:
-                raise ValueError("nothing was there before this commit")
-            self._last = self.before.at(self.version)
-        return self._last
 
 
 class Snapshot(NamedTuple):
