@@ -39,13 +39,7 @@ class Call(Generic[R_co]):
 async def go_wrong(call: Call[R], fault: Fault, network: Network, life: Life) -> R:
     """Carry out a call with a fault: raises what the caller sees, or answers after all."""
     if fault.kind == FaultKind.STALE_LIST:
-        stale = (
-            await call.stale(1 + int(fault.scaled(0, STALE_COMMITS_MAX))) if call.stale else None
-        )
-        if stale is None:
-            return await call.request()
-        network.book.hit(fault)
-        return stale
+        return await _answer_stale(call, fault, network)
     network.book.hit(fault)
     await _EFFECTS[FaultKind(fault.kind)](_Scene(call, fault, network, life))
     return await call.request()
