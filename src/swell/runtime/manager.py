@@ -98,10 +98,10 @@ class Manager:
 
         Raises ServiceFailedError in the last case, after the others have been stopped.
         """
-        if handle_signals:
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self.stop)
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
+        for number in signals:
+            loop.add_signal_handler(number, self.stop)
         try:
             for service in self._services:
                 task = asyncio.create_task(contain(service.run()), name=service.name)
@@ -110,6 +110,8 @@ class Manager:
             await self._stopping.wait()
         finally:
             await self._shut_down()
+            for number in signals:
+                loop.remove_signal_handler(number)
         if self._failed is not None:
             raise ServiceFailedError(self._failed)
 
