@@ -16,7 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from swell.api.meta import Body
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import DeleteOptions, Event, ListOptions, WatchOptions
-from swell.cluster.embedded.verbs.watching import Watch
+from swell.cluster.embedded.verbs.watching import LostWatch, Watch
 from swell.runtime.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -76,7 +76,7 @@ class Paging:
 class Watching:
     """A watch that was opened: what it has not been told yet begins after `version`."""
 
-    watch: Watch
+    watch: Watch | LostWatch
     version: int
     red_only: bool = False
     lost: bool = field(default=False)
@@ -285,25 +285,17 @@ class StoreMachine(RuleBasedStateMachine):
         version = max(self.version - back, 1)
         labels = SELECTOR if red_only else ""
         options = WatchOptions(NAMESPACE, labels=labels, resource_version=str(version))
-        try:
-            watch = self.world.watch(KIND, options)
-        except GoneError:
-            assert version < self.compacted
-            options = WatchOptions(NAMESPACE, labels=labels, resource_version=str(self.version))
-            return Watching(self.world.watch(KIND, options), self.version, red_only)
-        assert version >= self.compacted
-        return Watching(watch, version, red_only)
+        return Watching(self.world.watch(KIND, options), version, red_only)
 
     @rule(watching=watchings)
     def poll(self, watching: Watching) -> None:
         """Every change since, once, in order, told as the selection saw it."""
         if watching.lost:
             return
-        missed = [h for h in self.history if watching.version < h.version <= self.compacted]
         try:
             events = watching.watch.poll()
         except GoneError:
-            assert missed
+            assert watching.version < self.compacted
             watching.lost = True
             return
         expected: list[tuple[str, str, Thing]] = []

@@ -30,7 +30,7 @@ from swell.cluster.embedded.verbs.deleting import Deleting
 from swell.cluster.embedded.verbs.podverbs import PodVerbs
 from swell.cluster.embedded.verbs.reading import Reading
 from swell.cluster.embedded.verbs.scaling import Scaling
-from swell.cluster.embedded.verbs.watching import Watch
+from swell.cluster.embedded.verbs.watching import LostWatch, Watch
 from swell.cluster.embedded.verbs.writing import NAMESPACES, ApplyPatch, Writing
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Patch
@@ -74,8 +74,8 @@ class ApiServer:
     def list(self, kind: Kind, options: ListOptions) -> Page:
         return self._reading.list(kind, options)
 
-    def watch(self, kind: Kind, options: WatchOptions) -> Watch:
-        """GoneError when the version is compacted, now or while the watch is polled."""
+    def watch(self, kind: Kind, options: WatchOptions) -> Watch | LostWatch:
+        """The watch's `poll` raises GoneError when its version is, or becomes, compacted."""
         return self._reading.watch(kind, options)
 
     def get_scale(self, kind: Kind, key: Key) -> Stored:

@@ -21,7 +21,7 @@ from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, DeleteOptions, ListOptions, WatchOptions
-from swell.cluster.embedded.verbs.watching import Watch
+from swell.cluster.embedded.verbs.watching import LostWatch, Watch
 from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
@@ -179,7 +179,7 @@ class InProcessCluster:
             await events.aclose()
 
     async def _events(
-        self, resource: Resource[T], watch: Watch, timeout_s: float | None
+        self, resource: Resource[T], watch: Watch | LostWatch, timeout_s: float | None
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Events as they come, a bookmark in every quiet minute, the end at the time-out."""
         clock = self._api.clock

@@ -176,7 +176,7 @@ def test_watch_wakes_for_a_write_and_is_cancelled_cleanly() -> None:
     asyncio.run(act())
 
 
-def test_watch_of_a_compacted_version_is_gone_on_entering() -> None:
+def test_watch_of_a_compacted_version_is_gone() -> None:
     """The caller lists again."""
     world = a_world()
     cluster = a_cluster(world)
@@ -184,8 +184,8 @@ def test_watch_of_a_compacted_version_is_gone_on_entering() -> None:
 
     async def act() -> None:
         with pytest.raises(GoneError):
-            async with cluster.watch(PODS, resource_version="1"):
-                pass
+            async with cluster.watch(PODS, resource_version="1") as events:
+                await anext(events)
 
     asyncio.run(act())
 

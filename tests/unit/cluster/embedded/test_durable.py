@@ -89,7 +89,7 @@ def test_watch_from_before_the_start_is_gone(tmp_path: Path) -> None:
     async def read(opened: Opened) -> None:
         version = opened.storage.version
         with pytest.raises(GoneError):
-            opened.world.watch("pods", WatchOptions(resource_version=str(version - 1)))
+            opened.world.watch("pods", WatchOptions(resource_version=str(version - 1))).poll()
         watch = opened.world.watch("pods", WatchOptions(resource_version=str(version)))
         await opened.cluster.delete(PODS, KEY)
         assert told(watch.poll()) == [("MODIFIED", "a"), ("DELETED", "a")]

@@ -23,7 +23,7 @@ from swell.cluster.embedded.verbs.calls import (
     WatchOptions,
     Written,
 )
-from swell.cluster.embedded.verbs.watching import Watch
+from swell.cluster.embedded.verbs.watching import LostWatch, Watch
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
 
@@ -153,7 +153,7 @@ class World:
     def list(self, plural: str, options: ListOptions | None = None) -> Page:
         return self.api.list(self.kind(plural), options or ListOptions(NAMESPACE))
 
-    def watch(self, plural: str, options: WatchOptions) -> Watch:
+    def watch(self, plural: str, options: WatchOptions) -> Watch | LostWatch:
         return self.api.watch(self.kind(plural), options)
 
     def key(self, plural: str, name: str) -> Key:

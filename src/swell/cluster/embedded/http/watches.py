@@ -16,7 +16,7 @@ from swell.api import codec
 from swell.cluster.embedded.http import answers
 from swell.cluster.embedded.http.showing import View, event_line
 from swell.cluster.embedded.verbs.calls import Event
-from swell.cluster.embedded.verbs.watching import Watch
+from swell.cluster.embedded.verbs.watching import LostWatch, Watch
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import EventType
 from swell.runtime.errors import ClusterError
@@ -49,7 +49,7 @@ class Watches:
     async def serve(
         self,
         request: web.BaseRequest,
-        watch: Watch,
+        watch: Watch | LostWatch,
         view: View,
         *,
         timeout_s: int | None,
@@ -131,7 +131,7 @@ class _Stream:
         self,
         request: web.BaseRequest,
         response: web.StreamResponse,
-        watch: Watch,
+        watch: Watch | LostWatch,
         view: View,
         bookmarks: bool,
     ) -> None:

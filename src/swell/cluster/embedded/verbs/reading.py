@@ -15,7 +15,7 @@ from swell.cluster.embedded.registry import FieldError, Kind
 from swell.cluster.embedded.storage import CompactedError, Snapshot, Stored
 from swell.cluster.embedded.verbs.calls import Event, ListOptions, Page, WatchOptions
 from swell.cluster.embedded.verbs.core import Core
-from swell.cluster.embedded.verbs.watching import Filter, Watch, parse_filter, too_old
+from swell.cluster.embedded.verbs.watching import Filter, LostWatch, Watch, parse_filter, too_old
 from swell.runtime.cluster import EventType
 
 _EXPIRED = "The provided continue parameter is too old to display a consistent list result."
@@ -56,13 +56,14 @@ class Reading:
             limit = 0  # answered from a cache that knows no pages
         return self._page(kind, chosen, snapshot, after, limit)
 
-    def watch(self, kind: Kind, options: WatchOptions) -> Watch:
+    def watch(self, kind: Kind, options: WatchOptions) -> Watch | LostWatch:
+        """A version that is too old or too new is told by the watch, as a real server does."""
         _refuse(_watch_option_errors(options))
         chosen = parse_filter(kind, options.namespace, options.labels, options.fields)
         version = _parse_version(options.resource_version)
         initial = options.send_initial_events
         if version > self._core.storage.version and initial:
-            raise failures.version_too_large(version, self._core.storage.version)
+            return LostWatch(failures.version_too_large(version, self._core.storage.version))
         if initial or (initial is None and version == 0):
             return self._watch_all(kind, chosen, options.bookmarks)
         return self._watch_from(kind, chosen, version or self._core.storage.version)
@@ -112,11 +113,11 @@ class Reading:
 
     # -- watches -----------------------------------------------------------------------------
 
-    def _watch_from(self, kind: Kind, chosen: Filter, version: int) -> Watch:
+    def _watch_from(self, kind: Kind, chosen: Filter, version: int) -> Watch | LostWatch:
         try:
             cursor = self._core.storage.follow(kind.collection, version)
         except CompactedError as error:
-            raise too_old(error) from error
+            return LostWatch(too_old(error))
         return Watch(self._core, kind, chosen, cursor, first=[], since=version)
 
     def _watch_all(self, kind: Kind, chosen: Filter, marked: bool) -> Watch:

@@ -123,5 +123,22 @@ class Watch:
         return Event(event.type, self._core.view(self._kind, event.stored), event.version)
 
 
+class LostWatch:
+    """A watch that cannot begin where it was asked to; says so instead of its first event."""
+
+    def __init__(self, error: ClusterError) -> None:
+        self._error = error
+
+    def poll(self) -> list[Event]:
+        raise self._error
+
+    async def wait(self) -> None:
+        return
+
+    @property
+    def version(self) -> int:
+        return 0
+
+
 def too_old(error: CompactedError) -> ClusterError:
     return failures.expired(f"too old resource version: {error.version} ({error.compacted})")
