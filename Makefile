@@ -32,6 +32,7 @@ check: $(READY) ## format, lint, types, import rules
 
 sim: $(READY) ## simulated faults: SEEDS=n seeds, or SEED=n replays one
 	@$(BIN)/python -m tests.sim.campaign --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+	@$(if $(SEED),,$(BIN)/python -m tests.property.kill_store)
 
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
