@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Stored:
     """One version of one object: its JSON, and what was decoded from it so far."""
 
-    __slots__ = ("_body", "_typed", "labels", "metadata", "raw", "uid", "version")
+    __slots__ = ("_body", "_texts", "_typed", "labels", "metadata", "raw", "uid", "version")
 
     def __init__(self, raw: bytes, version: int, metadata: Body) -> None:
         self.raw = raw
@@ -27,6 +27,7 @@ class Stored:
         self.labels: dict[str, str] = metadata.get("labels") or {}
         self._body: Body | None = None
         self._typed: object = None
+        self._texts: dict[tuple[str, ...], str | None] = {}
 
     @classmethod
     def of(cls, body: Body, version: int) -> Stored:
@@ -50,6 +51,14 @@ class Stored:
         """The object as JSON data of one's own: decoding is the cheapest deep copy there is."""
         return decode(self.raw, dict)
 
+    def text_at(self, path: tuple[str, ...]) -> str | None:
+        """The value of a field as text, None when it is missing. Only the text is kept."""
+        if path[0] == "metadata":
+            return text_at(self.metadata, path[1:])
+        if path not in self._texts:
+            self._texts[path] = text_at(self._body or self.copy(), path)
+        return self._texts[path]
+
     def typed(self, struct: type[T]) -> T:
         """The object as a struct, decoded once; msgspec.ValidationError when it does not fit."""
         if type(self._typed) is not struct:
@@ -59,6 +68,18 @@ class Stored:
     def at(self, version: int) -> Stored:
         """The same content under another version: the last state of what was deleted."""
         return Stored.of(self.copy(), version)
+
+
+def text_at(body: Body, path: tuple[str, ...]) -> str | None:
+    """The value at a path as selectors compare it, None when it is missing."""
+    value: object = body
+    for step in path:
+        if not isinstance(value, dict) or value.get(step) is None:
+            return None
+        value = value[step]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
 
 
 @dataclass(frozen=True, slots=True)

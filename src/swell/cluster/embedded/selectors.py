@@ -5,7 +5,7 @@ Pure. A selector is parsed once per request and then asked about many objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -80,16 +80,17 @@ class FieldTerm(NamedTuple):
     equal: bool
     value: str
 
+    def holds(self, text: str | None) -> bool:
+        return ((self.absent if text is None else text) == self.value) is self.equal
+
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
     terms: tuple[FieldTerm, ...] = ()
 
-    def matches(self, body: Body) -> bool:
-        return all(
-            (_text_at(body, term.path, term.absent) == term.value) is term.equal
-            for term in self.terms
-        )
+    def matches(self, text_at: Callable[[tuple[str, ...]], str | None]) -> bool:
+        """Whether an object matches, given how to look its fields up."""
+        return all(term.holds(text_at(term.path)) for term in self.terms)
 
 
 def parse_fields(text: str, known: Mapping[str, FieldPath]) -> FieldSelector:
@@ -271,14 +272,3 @@ def _unescape(value: str) -> str:
     if escaped:
         raise SelectorError(f"invalid escape sequence in '{value}'")
     return plain
-
-
-def _text_at(body: Body, path: tuple[str, ...], absent: str) -> str:
-    value: object = body
-    for step in path:
-        if not isinstance(value, dict) or value.get(step) is None:
-            return absent
-        value = value[step]
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

@@ -22,8 +22,13 @@ from tests.unit.cluster.embedded.world import NOON, World, names, told
 KEY = Key("default", "a")
 
 
-def a_pod(name: str = "a") -> Body:
-    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": []}}
+def a_pod(name: str = "a", **metadata: object) -> Body:
+    metadata |= {"name": name, "namespace": "default"}
+    return {"metadata": metadata, "spec": {"containers": []}}
+
+
+def limit_pages(durable: DurableStorage, n_pages: int) -> None:
+    durable._database._connection.execute(f"PRAGMA max_page_count = {n_pages}")
 
 
 class Opened:
@@ -140,6 +145,33 @@ def test_failed_write_is_an_error_and_never_happened(
 
     async def read(opened: Opened) -> None:
         assert names(opened.world.list("pods")) == ["after", "kept"]
+
+    on_disk(path, act)
+    on_disk(path, read)
+
+
+def test_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
+    """What fits is kept, what does not is undone; the database's limit stands for the disk's."""
+    path = tmp_path / "store.db"
+    kept: list[str] = []
+
+    async def act(opened: Opened) -> None:
+        await opened.cluster.create(PODS, a_pod("first"))
+        limit_pages(opened.durable, 40)
+        for n in range(200):
+            big = {"filling": "x" * 4_000}
+            try:
+                pod = await opened.cluster.create(PODS, a_pod(f"p{n:03d}", annotations=big))
+            except ServerError:
+                continue
+            kept.append(pod.metadata.name)
+        assert 0 < len(kept) < 200
+        assert names(opened.world.list("pods")) == ["first", *kept]
+        limit_pages(opened.durable, 1_000_000)
+        await opened.cluster.create(PODS, a_pod("last"))
+
+    async def read(opened: Opened) -> None:
+        assert names(opened.world.list("pods")) == sorted(["first", *kept, "last"])
 
     on_disk(path, act)
     on_disk(path, read)

@@ -166,6 +166,20 @@ def test_unknown_owner_kind_deletes_nothing() -> None:
     assert left(world) == ["kid"]
 
 
+def test_owner_seen_to_go_is_gone_with_its_kind() -> None:
+    """When a definition goes, so do its objects, and what those owned is collected after that."""
+    world = a_world()
+    collector = GarbageCollector(world.api)
+    owner = world.create("widgets", "own")
+    child(world, "kid", {**reference(owner), "apiVersion": "example.com/v1"})
+
+    world.delete("widgets", "own")
+    world.registry.remove("example.com", "widgets")
+    collector.drain()
+
+    assert left(world) == []
+
+
 def test_collector_started_late_finds_what_was_left() -> None:
     """Edges are not needed: orphans and waiting owners of the past are found at start."""
     world = a_world()

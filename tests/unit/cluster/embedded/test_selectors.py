@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from swell.cluster.embedded.commits import text_at
 from swell.cluster.embedded.registry import FieldPath
 from swell.cluster.embedded.selectors import (
     SelectorError,
@@ -111,7 +114,7 @@ def test_field_selector_matches(text: str, matches: bool) -> None:
     """Equality and inequality on known fields; what is missing counts as its default."""
     body = {"metadata": {"name": "a"}, "spec": {"n": 3}}
 
-    assert parse_fields(text, FIELDS).matches(body) is matches
+    assert parse_fields(text, FIELDS).matches(partial(text_at, body)) is matches
 
 
 @pytest.mark.parametrize(

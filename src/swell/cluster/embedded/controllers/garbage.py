@@ -40,6 +40,8 @@ class GarbageCollector:
         self._api = api
         # Dicts instead of sets throughout: their order is that of events, the same in every run.
         self._dependents: dict[str, dict[Node, None]] = {}
+        # Owners seen to go while they had dependents: known to be gone, whatever their kind.
+        self._gone: dict[str, None] = {}
         self._due: dict[Node, None] = {}
         self._failed: dict[Node, None] = {}
         self._wake: asyncio.Event = asyncio.Event()
@@ -93,6 +95,8 @@ class GarbageCollector:
         if before is not None and after is not None and not _differ(before, after):
             return
         node = Node(commit.collection, commit.key)
+        if after is not None:
+            self._gone.pop(after.uid, None)  # its end was undone
         if before is not None:
             self._forget(node, before)
         if after is not None:
@@ -101,10 +105,16 @@ class GarbageCollector:
                 self._due[node] = None
         if before is not None:
             if after is None:
-                self._due.update(self._dependents.get(before.uid, {}))
+                self._owner_gone(before.uid)
             self._wake_owners(node, before)
         if self._due:
             self._wake.set()
+
+    def _owner_gone(self, uid: str) -> None:
+        dependents = self._dependents.get(uid)
+        if dependents:
+            self._gone[uid] = None
+            self._due.update(dependents)
 
     def _wake_owners(self, node: Node, before: Stored) -> None:
         """An owner that waits in the foreground may have waited for this dependent."""
@@ -126,6 +136,7 @@ class GarbageCollector:
                 held.pop(node, None)
                 if not held:
                     del self._dependents[uid]
+                    self._gone.pop(uid, None)
 
     def _owner_node(self, dependent: Node, reference: Body) -> Node | None:
         """Where an owner would be stored; None when its kind is not served (now)."""
@@ -179,6 +190,8 @@ class GarbageCollector:
         solid: list[Body] = []
         waiting = False
         for reference in _owners(stored):
+            if reference.get("uid") in self._gone:
+                continue
             owner_node = self._owner_node(node, reference)
             if owner_node is None:
                 return  # the owner's kind is unknown: it cannot be said to be gone

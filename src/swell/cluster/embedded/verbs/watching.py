@@ -34,7 +34,7 @@ class Filter(NamedTuple):
         """Whether the selectors match; the namespace is the caller's to compare."""
         if self.labels.requirements and not self.labels.matches(stored.labels):
             return False
-        return not self.fields.terms or self.fields.matches(stored.body)
+        return not self.fields.terms or self.fields.matches(stored.text_at)
 
 
 def parse_filter(kind: Kind, namespace: str, labels: str, fields: str) -> Filter:
