@@ -21,7 +21,6 @@ from swell.scheduler.tasks import (
     TaskStatus,
 )
 
-NOT_ADMITTED = frozenset({PodGroupPhase.EMPTY, PodGroupPhase.PENDING})
 _BEST_EFFORT_PENDING = N_STATUSES  # one more counter behind those of the statuses
 
 
@@ -37,6 +36,11 @@ class Tally:
         self._counts[status] += n
         if best_effort and status is TaskStatus.PENDING:
             self._counts[_BEST_EFFORT_PENDING] += n
+
+    def shift(self, old: TaskStatus, new: TaskStatus, n: int, *, best_effort: bool) -> None:
+        """n tasks went from one status to another."""
+        self.add(old, -n, best_effort=best_effort)
+        self.add(new, n, best_effort=best_effort)
 
     def __getitem__(self, status: TaskStatus) -> int:
         return self._counts[status]
@@ -132,16 +136,16 @@ class Job:
 
     @property
     def is_admitted(self) -> bool:
-        return self.phase not in NOT_ADMITTED
+        return not (self.phase is PodGroupPhase.PENDING or self.phase is PodGroupPhase.EMPTY)
 
     @property
     def was_running(self) -> bool:
         """Once complete, now below its minimum: a node or some pods were lost."""
         if self.counts.ready >= self.min_member:
             return False
-        if self.phase in {PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN} or self.counts.of(
-            (TaskStatus.BOUND, TaskStatus.RUNNING)
-        ):
+        if self.phase is PodGroupPhase.RUNNING or self.phase is PodGroupPhase.UNKNOWN:
+            return True
+        if self.counts[TaskStatus.BOUND] or self.counts[TaskStatus.RUNNING]:
             return True
         return any(
             c.type == "Scheduled" and c.status == "True" for c in self.group.status.conditions
@@ -273,4 +277,4 @@ def _lineage(queue: QueueEntry, by_name: dict[str, QueueEntry]) -> tuple[QueueEn
         line.append(parent)
 
 
-__all__ = ["NOT_ADMITTED", "READY", "Job", "QueueEntry", "Tally", "link_queues"]
+__all__ = ["READY", "Job", "QueueEntry", "Tally", "link_queues"]

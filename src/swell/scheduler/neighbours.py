@@ -71,6 +71,8 @@ class Neighbours:
 
     def moved(self, task: Task, node: int, status: TaskStatus, n: int) -> None:
         """A task came to (n = 1) or left (n = -1) a node in this status."""
+        if not (self._matching or task.shape.is_entangled):
+            return
         if task.shape.is_entangled:
             self._n_refusers += n
         if self._version != self._nodes.version:

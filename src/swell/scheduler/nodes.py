@@ -36,6 +36,7 @@ class NodeTable:
         self._future = self._allocatable.copy()
         self._ready = np.zeros(_ROOM_MIN, dtype=np.bool_)
         self._private_ports = np.zeros(_ROOM_MIN, dtype=np.bool_)
+        self._cordoned = np.zeros(_ROOM_MIN, dtype=np.bool_)
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
         # Which places changed, in order; whoever remembers a position knows what is new to him.
         self.changes: list[int] = []
@@ -61,8 +62,8 @@ class NodeTable:
         return self._ready[: len(self.names)]
 
     @property
-    def private_ports(self) -> Mask:
-        return self._private_ports[: len(self.names)]
+    def cordoned(self) -> Mask:
+        return self._cordoned[: len(self.names)]
 
     def place(self, name: str) -> int:
         """Where a node stands; one that is only named so far is no place for pods."""
@@ -89,6 +90,7 @@ class NodeTable:
             c.type == "Ready" and c.status == "True" for c in node.status.conditions
         )
         self._private_ports[place] = node.metadata.annotations.get(PRIVATE_PORTS) == "true"
+        self._cordoned[place] = node.spec.unschedulable
         self.version += 1
 
     def remove(self, name: str) -> None:
@@ -185,3 +187,4 @@ class NodeTable:
         )
         self._ready = np.pad(self._ready, (0, extra))
         self._private_ports = np.pad(self._private_ports, (0, extra))
+        self._cordoned = np.pad(self._cordoned, (0, extra))

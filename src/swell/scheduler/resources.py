@@ -136,12 +136,20 @@ def excess(a: Vector, b: Vector) -> Vector:
     return np.maximum(a - b, 0.0)
 
 
-def shares(amount: Vector, whole: Vector) -> Vector:
-    """amount / whole, where nothing of nothing is 0 and something of nothing is 1."""
-    empty = whole == 0
-    return np.where(empty, (amount > 0).astype(np.float64), amount / np.where(empty, 1.0, whole))
+class Shares:
+    """Shares of one whole, which is looked at only once."""
+
+    def __init__(self, whole: Vector) -> None:
+        self._whole = whole
+        self._some = np.flatnonzero(whole)
+        self._parts = whole[self._some]
+        self._none = np.flatnonzero(whole == 0)
+
+    def dominant(self, amount: Vector) -> float:
+        """The largest share over all dimensions; something of nothing is 1, nothing of it 0."""
+        share = float((amount[self._some] / self._parts).max(initial=0.0))
+        return share if share >= 1 or not amount[self._none].any() else 1.0
 
 
 def dominant_share(amount: Vector, whole: Vector) -> float:
-    """The largest share over all dimensions."""
-    return float(shares(amount, whole).max())
+    return Shares(whole).dominant(amount)

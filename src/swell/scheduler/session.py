@@ -6,7 +6,7 @@ the snapshot as assumed, promises stay as pipelined tasks; whatever was only tri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from swell.api.podgroup import PodGroupPhase
@@ -100,9 +100,9 @@ class Session:
     def release_hold(self, job: Job) -> Statement | None:
         return self._held.pop(job.key, None)
 
-    def bind(self, task: Task) -> None:
-        self.snapshot.move(task, TaskStatus.BINDING, task.node)
-        self.binds.append(task)
+    def bind(self, tasks: Sequence[Task]) -> None:
+        self.snapshot.confirm(tasks)
+        self.binds.extend(tasks)
 
     def evict(self, unit: Unit, action: str, claimer: str) -> None:
         if unit.role is None:

@@ -7,7 +7,7 @@ status, and keeps nodes, jobs, queues and neighbours in step. Never reads a cloc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.disruption import PodDisruptionBudget
@@ -20,8 +20,9 @@ from swell.scheduler.elastic import ElasticRole, place_in_job, roles_of
 from swell.scheduler.jobs import Job, QueueEntry, link_queues
 from swell.scheduler.neighbours import Neighbours
 from swell.scheduler.nodes import NodeTable
-from swell.scheduler.resources import Dimensions
+from swell.scheduler.resources import Dimensions, Vector
 from swell.scheduler.tasks import (
+    ASKED,
     GROUP_ANNOTATION,
     HELD,
     NOWHERE,
@@ -182,23 +183,30 @@ class Snapshot:
     def move(self, task: Task, status: TaskStatus, node: int) -> None:
         """Puts a task into a status, on a node or NOWHERE."""
         old = task.status
-        job = task.job
         if node == task.node and node != NOWHERE and TAKES_NOW[old] and TAKES_NOW[status]:
             self.neighbours.moved(task, node, old, -1)
             self.nodes.restate(task, old, status)
-            if job is not None:
-                self._count_in_job(task, job, -1)
             task.status = status
             self.neighbours.moved(task, node, status, 1)
         else:
             self._count_on_node(task, -1)
-            if job is not None:
-                self._count_in_job(task, job, -1)
             task.status, task.node = status, node
             self._count_on_node(task, 1)
-        if job is not None:
-            self._count_in_job(task, job, 1)
-            self._touch(job)
+        self._shift_in_job(task, old, status, 1)
+
+    def move_alike(self, tasks: Sequence[Task], status: TaskStatus, nodes: Sequence[int]) -> None:
+        """The same for tasks of one shape, role and job that are all pending, in one go."""
+        for task, node in zip(tasks, nodes, strict=True):
+            task.status, task.node = status, node
+            self._count_on_node(task, 1)
+        if tasks:
+            self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
+
+    def confirm(self, tasks: Sequence[Task]) -> None:
+        """Allocated tasks of one job are being bound: the room is taken either way."""
+        for task in tasks:
+            task.status = TaskStatus.BINDING
+            self._shift_in_job(task, TaskStatus.ALLOCATED, TaskStatus.BINDING, 1)
 
     def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
         job.phase = phase
@@ -233,15 +241,34 @@ class Snapshot:
         job.counts.add(status, sign, best_effort=shape.best_effort)
         job.role(task.role).add(status, sign, best_effort=shape.best_effort)
         if HELD[status]:
-            amount = sign * shape.request
-            job.allocated += amount
-            if job.queue is not None:
-                job.queue.charge(amount)
-        elif status is TaskStatus.PENDING:
-            amount = sign * shape.request
-            job.pending += amount
-            if job.queue is not None:
-                job.queue.pending += amount
+            self._hold(job, sign * shape.request)
+        elif ASKED[status]:
+            self._ask(job, sign * shape.request)
+
+    def _shift_in_job(self, task: Task, old: TaskStatus, new: TaskStatus, n: int) -> None:
+        """n tasks like this one changed their status."""
+        job, shape = task.job, task.shape
+        if job is None or old is new:
+            return
+        job.counts.shift(old, new, n, best_effort=shape.best_effort)
+        job.role(task.role).shift(old, new, n, best_effort=shape.best_effort)
+        held = HELD[new] - HELD[old]
+        if held:
+            self._hold(job, held * n * shape.request)
+        asked = ASKED[new] - ASKED[old]
+        if asked:
+            self._ask(job, asked * n * shape.request)
+        self._touch(job)
+
+    def _hold(self, job: Job, amount: Vector) -> None:
+        job.allocated += amount
+        if job.queue is not None:
+            job.queue.charge(amount)
+
+    def _ask(self, job: Job, amount: Vector) -> None:
+        job.pending += amount
+        if job.queue is not None:
+            job.queue.pending += amount
 
     def _enlist(self, task: Task, job: Job) -> None:
         task.job = job

@@ -6,10 +6,12 @@ Commit turns picked nodes into bindings and evictions into decisions; discard le
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swell.scheduler.elastic import ElasticRole
+from swell.scheduler.placement import Place
 from swell.scheduler.tasks import NOWHERE, Task, TaskStatus
 from swell.scheduler.units import Unit
 
@@ -55,6 +57,12 @@ class Statement:
     def pipeline(self, task: Task, node: int) -> None:
         self._move(task, TaskStatus.PIPELINED, node)
 
+    def place_alike(self, tasks: Sequence[Task], places: Sequence[Place]) -> None:
+        """The same for pending tasks of one shape, role and job; all start now or all later."""
+        status = TaskStatus.ALLOCATED if places[0].now else TaskStatus.PIPELINED
+        self._steps.extend(_Moved(task, task.status, task.node) for task in tasks)
+        self._session.snapshot.move_alike(tasks, status, [place.node for place in places])
+
     def release_promise(self, task: Task) -> None:
         """Takes a promised place back, so that the task can be placed anew."""
         self._move(task, TaskStatus.PENDING, NOWHERE)
@@ -87,15 +95,14 @@ class Statement:
 
     def commit(self) -> None:
         """Makes it decided. What is pipelined stays a promise."""
-        for step in self._steps:
-            match step:
-                case _Moved(task) if task.status is TaskStatus.ALLOCATED:
-                    self._session.bind(task)
-                case _Evicted(unit, action, claimer):
-                    self._session.evict(unit, action, claimer)
-                case _:
-                    pass
+        moved = [step.task for step in self._steps if isinstance(step, _Moved)]
+        self._session.bind([task for task in moved if task.status is TaskStatus.ALLOCATED])
+        if self._n_evicted:
+            for step in self._steps:
+                if isinstance(step, _Evicted):
+                    self._session.evict(step.unit, step.action, step.claimer)
         self._steps.clear()
+        self._n_evicted = 0
 
     def hold(self) -> None:
         """Ends the statement without deciding anything: the room stays taken for this session."""

@@ -67,6 +67,7 @@ EVICTABLE: Final = frozenset({S.BOUND, S.RUNNING})
 TAKES_NOW: Final = tuple(s in {*ALLOCATED, S.RELEASING, S.UNKNOWN} for s in S)
 TAKES_LATER: Final = tuple(s in {*ALLOCATED, S.PIPELINED, S.UNKNOWN} for s in S)
 HELD: Final = tuple(s in {*ALLOCATED, S.PIPELINED} for s in S)
+ASKED: Final = tuple(s is S.PENDING for s in S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,12 +107,8 @@ def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> i
         places = session.placer.places(run[n:])
         if not places:
             break
-        for place in places:
-            if place.now:
-                statement.allocate(run[n], place.node)
-            else:
-                statement.pipeline(run[n], place.node)
-            n += 1
+        statement.place_alike(run[n : n + len(places)], places)
+        n += len(places)
     return n
 
 

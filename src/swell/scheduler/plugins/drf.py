@@ -11,7 +11,7 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.jobs import Job
 from swell.scheduler.plugins.drf_tree import ShareTree
-from swell.scheduler.resources import Vector, dominant_share
+from swell.scheduler.resources import Shares, Vector
 from swell.scheduler.session import Session
 from swell.scheduler.tasks import Task
 from swell.scheduler.units import Unit
@@ -22,20 +22,21 @@ _SAME = 1e-6
 
 def open_drf(session: Session, option: PluginOption) -> Hooks:
     total = session.total
+    whole = Shares(total)
 
     def share(job: Job) -> float:
-        return dominant_share(job.allocated, total)
+        return whole.dominant(job.allocated)
 
     def preemptable(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
         if claimer.job is None:
             return []
-        mine = dominant_share(claimer.job.allocated + claimer.request, total)
+        mine = whole.dominant(claimer.job.allocated + claimer.request)
         left: dict[str, Vector] = {}
         granted: list[Unit] = []
         for unit in units:
             after = left.get(unit.job.key, unit.job.allocated) - unit.request
             left[unit.job.key] = after
-            if mine - dominant_share(after, total) <= _SAME:
+            if mine - whole.dominant(after) <= _SAME:
                 granted.append(unit)
         return granted
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from swell.scheduler.hooks import SortKey
 from swell.scheduler.jobs import QueueEntry
-from swell.scheduler.resources import PODS, Mask, Vector, dominant_share
+from swell.scheduler.resources import PODS, Mask, Shares, Vector
 from swell.scheduler.tasks import Task
 from swell.scheduler.units import Unit
 
@@ -37,6 +37,7 @@ class ShareTree:
 
     def __init__(self, queues: Iterable[QueueEntry], total: Vector) -> None:
         self._total = total
+        self._whole = Shares(total)
         self._root = _Node("root")
         self._paths: dict[str, list[_Node]] = {}
         for queue in sorted(queues, key=lambda q: q.name):
@@ -98,7 +99,7 @@ class ShareTree:
             held: Vector = np.sum([queue.allocated for queue in node.queues], axis=0)
             asked = held + np.sum([queue.pending for queue in node.queues], axis=0)
             node.is_saturated = _is_saturated(held, asked, demanding)
-            node.share = dominant_share(held, self._total)
+            node.share = self._whole.dominant(held)
             return held
         parts = [(child, self._update(child, demanding)) for child in node.children.values()]
         growing = [child.share for child, _ in parts if child.share and not child.is_saturated]
@@ -107,7 +108,7 @@ class ShareTree:
         for child, amount in parts:
             if child.share:
                 held = held + amount * (1.0 if child.is_saturated else level / child.share)
-        node.share = dominant_share(held, self._total)
+        node.share = self._whole.dominant(held)
         node.is_saturated = all(child.is_saturated for child, _ in parts)
         return held
 

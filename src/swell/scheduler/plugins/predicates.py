@@ -73,7 +73,7 @@ class _Rules:
     def _fixed(self, shape: Shape) -> Iterator[tuple[Reason, Mask]]:
         """What no other pod can change."""
         nodes, spec = self._nodes, shape.spec
-        yield Reason.NODE_UNSCHEDULABLE, nodes.where(lambda node: not node.spec.unschedulable)
+        yield Reason.NODE_UNSCHEDULABLE, ~nodes.cordoned
         if self._on["affinity"]:
             yield from self._node_affinity(shape)
         if self._on["taints"]:

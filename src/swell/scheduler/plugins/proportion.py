@@ -18,8 +18,8 @@ from swell.scheduler.plugins.quota import admission_refusal, copies_below
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.resources import (
     TOLERANCE,
+    Shares,
     Vector,
-    dominant_share,
     excess,
     less_equal,
 )
@@ -51,6 +51,7 @@ class _Rules:
     """What every queue deserves in this session."""
 
     def __init__(self, session: Session) -> None:
+        self._nothing = np.zeros_like(session.total)
         queues = [session.snapshot.queues[name] for name in sorted(session.snapshot.queues)]
         guaranteed = sum((queue.guarantee for queue in queues), np.zeros_like(session.total))
         free = excess(session.total, guaranteed)
@@ -60,14 +61,14 @@ class _Rules:
         self._deserved = deserved_shares(
             session.total, [queue for queue in queues if queue.jobs], self._real
         )
+        self._shares = {queue.name: Shares(self.deserved_by(queue)) for queue in queues}
         self._admitted: dict[str, Vector] = {}
-        self._nothing = np.zeros_like(session.total)
 
     def deserved_by(self, queue: QueueEntry) -> Vector:
         return self._deserved.get(queue.name, self._nothing)
 
     def queue_key(self, queue: QueueEntry) -> SortKey:
-        return (-queue.priority, dominant_share(queue.allocated, self.deserved_by(queue)))
+        return (-queue.priority, self._shares[queue.name].dominant(queue.allocated))
 
     def is_above(self, queue: QueueEntry) -> bool:
         return not less_equal(queue.allocated, self.deserved_by(queue))

@@ -1,0 +1,204 @@
+"""Speed of scheduling decisions: a full plan, one new gang on a busy cluster, a preemption.
+
+`run` gives the figures. Everything happens in one process and without a cluster.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Callable
+
+from swell.api.meta import Condition, ObjectMeta, Uid
+from swell.api.node import Node, NodeStatus
+from swell.api.pod import Container, Pod, PodPhase, PodSpec, PodStatus, ResourceRequirements
+from swell.api.podgroup import PodGroup, PodGroupPhase, PodGroupSpec, PodGroupStatus
+from swell.api.priorityclass import PriorityClass
+from swell.api.queue import Queue, QueueSpec, QueueState, QueueStatus
+from swell.scheduler.config import DEFAULT
+from swell.scheduler.cycle import Plan, run_cycle
+from swell.scheduler.plan import Objects, plan_schedule
+
+GANG = 8
+N_QUEUES = 10
+READY = (Condition(type="Ready", status="True"),)
+NODE_SHAPES = (
+    {"cpu": "32", "memory": "128Gi", "pods": "110"},
+    {"cpu": "64", "memory": "256Gi", "pods": "110"},
+    {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"},
+    {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8"},
+)
+# Twelve ask for cpu and memory only, eight for GPUs too.
+POD_SHAPES = tuple(
+    {"cpu": str(cpu), "memory": f"{cpu * per_cpu}Gi"}
+    for cpu in (1, 2, 4)
+    for per_cpu in (1, 2, 3, 4)
+) + tuple(
+    {"cpu": str(2 * gpus), "memory": f"{gpus * per_gpu}Gi", "nvidia.com/gpu": str(gpus)}
+    for gpus in (1, 2)
+    for per_gpu in (4, 8, 12, 16)
+)
+
+
+def run() -> dict[str, float]:
+    """All figures, times in seconds."""
+    figures: dict[str, float] = {}
+    first_s = _whole_plan(5_000, 50_000)
+    figures["plan 5,000 nodes, 50,000 pods (s)"] = first_s
+    figures["plan 10,000 nodes, 100,000 pods (s)"] = second_s = _whole_plan(10_000, 100_000)
+    figures["cost of doubling (times)"] = second_s / first_s
+    figures["one new gang, 5,000 nodes, 50,000 running pods (s)"] = _one_new_gang(5_000, 50_000)
+    figures["gang of 64 preempts, 1,000 full nodes (s)"] = _preemption(1_000, 64)
+    figures["peak memory so far (MiB)"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return figures
+
+
+def whole_cluster(n_nodes: int, n_pods: int) -> Objects:
+    """Nodes of four shapes, gangs of eight over ten queues and twenty pod shapes, all pending."""
+    found = Objects(nodes=_nodes(n_nodes), queues=_queues())
+    for gang in range(n_pods // GANG):
+        shape = POD_SHAPES[gang % len(POD_SHAPES)]
+        _add_gang(found, f"job-{gang:05}", shape, queue=f"q{gang % N_QUEUES}")
+    return found
+
+
+def _whole_plan(n_nodes: int, n_pods: int) -> float:
+    objects = whole_cluster(n_nodes, n_pods)
+    plan, spent_s = _timed(lambda: plan_schedule(objects))
+    _require(len(plan.binds) > 0.5 * n_pods, f"{len(plan.binds)} of {n_pods} placed")
+    return spent_s
+
+
+def _one_new_gang(n_nodes: int, n_pods: int) -> float:
+    """A snapshot that is kept, as the live scheduler does, and one gang that arrives."""
+    objects = Objects(nodes=_nodes(n_nodes), queues=_queues())
+    for gang in range(n_pods // GANG):
+        where = [f"n{(gang * GANG + k) % n_nodes:05}" for k in range(GANG)]
+        request = {"cpu": "1", "memory": "2Gi"}
+        _add_gang(objects, f"job-{gang:05}", request, queue=f"q{gang % N_QUEUES}", nodes=where)
+    snapshot = objects.snapshot()
+    run_cycle(snapshot, DEFAULT)
+    spent: list[float] = []
+    for attempt in range(5):
+        arriving = Objects()
+        _add_gang(arriving, f"late-{attempt}", POD_SHAPES[attempt], queue="q0")
+
+        def arrive(arriving: Objects = arriving) -> Plan:
+            snapshot.put_group(arriving.groups[0])
+            for pod in arriving.pods:
+                snapshot.put_pod(pod)
+            return run_cycle(snapshot, DEFAULT, report_on=snapshot.active_jobs())
+
+        plan, spent_s = _timed(arrive)
+        _require(len(plan.binds) == GANG, f"{len(plan.binds)} of the new gang placed")
+        spent.append(spent_s)
+    return sorted(spent)[len(spent) // 2]
+
+
+def _preemption(n_nodes: int, n_claimers: int) -> float:
+    """Every node full of pods of low-priority gangs; a gang of high priority arrives."""
+    nodes = [_node(f"n{n:05}", NODE_SHAPES[0]) for n in range(n_nodes)]
+    objects = Objects(nodes=nodes, queues=_queues())
+    objects.priority_classes += [_priority("low", 1), _priority("high", 1000)]
+    for gang in range(n_nodes):
+        where = [f"n{(gang + k * 37) % n_nodes:05}" for k in range(GANG)]
+        _add_gang(
+            objects,
+            f"low-{gang:05}",
+            {"cpu": "4", "memory": "8Gi"},
+            queue="q0",
+            nodes=where,
+            priority="low",
+        )
+    _add_gang(
+        objects, "high", {"cpu": "8", "memory": "16Gi"}, queue="q0", priority="high", n=n_claimers
+    )
+    snapshot = objects.snapshot()
+    plan, spent_s = _timed(lambda: run_cycle(snapshot, DEFAULT, report_on=[]))
+    _require(len(plan.pipelined) == n_claimers, f"{len(plan.pipelined)} of the gang got room")
+    return spent_s
+
+
+def _nodes(n: int) -> list[Node]:
+    return [_node(f"n{at:05}", NODE_SHAPES[at % len(NODE_SHAPES)]) for at in range(n)]
+
+
+def _node(name: str, allocatable: dict[str, str]) -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name, labels={"kubernetes.io/hostname": name}),
+        status=NodeStatus(allocatable=dict(allocatable), conditions=READY),
+    )
+
+
+def _queues() -> list[Queue]:
+    return [
+        Queue(
+            metadata=ObjectMeta(name=f"q{n}"),
+            spec=QueueSpec(weight=1 + n % 3),
+            status=QueueStatus(state=QueueState.OPEN),
+        )
+        for n in range(N_QUEUES)
+    ]
+
+
+def _priority(name: str, value: int) -> PriorityClass:
+    return PriorityClass(metadata=ObjectMeta(name=name), value=value)
+
+
+def _add_gang(
+    into: Objects,
+    name: str,
+    request: dict[str, str],
+    *,
+    queue: str,
+    nodes: list[str] | None = None,
+    priority: str = "",
+    n: int = GANG,
+) -> None:
+    running = nodes is not None
+    into.groups.append(
+        PodGroup(
+            metadata=ObjectMeta(name=name, namespace="ns", uid=Uid(name)),
+            spec=PodGroupSpec(min_member=n, queue=queue, priority_class_name=priority),
+            status=PodGroupStatus(
+                phase=PodGroupPhase.RUNNING if running else PodGroupPhase.PENDING
+            ),
+        )
+    )
+    for index in range(n):
+        pod_name = f"{name}-worker-{index}"
+        into.pods.append(
+            Pod(
+                metadata=ObjectMeta(
+                    name=pod_name,
+                    namespace="ns",
+                    uid=Uid(pod_name),
+                    labels={"index": str(index)},
+                    annotations={"scheduling.k8s.io/group-name": name},
+                ),
+                spec=PodSpec(
+                    scheduler_name="swell",
+                    node_name=nodes[index] if nodes else "",
+                    containers=(Container(resources=ResourceRequirements(requests=request)),),
+                ),
+                status=PodStatus(phase=PodPhase.RUNNING if running else PodPhase.PENDING),
+            )
+        )
+
+
+def _timed(work: Callable[[], Plan]) -> tuple[Plan, float]:
+    gc.collect()
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise RuntimeError(problem)
+
+
+if __name__ == "__main__":
+    for name, figure in run().items():
+        print(f"{name:55} {figure:10.4f}")
