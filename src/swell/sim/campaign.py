@@ -27,12 +27,14 @@ from swell.sim.search import (
     kills_of,
     scenario_of,
     search_at_random,
+    search_differences,
     search_every_write,
 )
 from swell.sim.trial import Result, replay, shrink_faults, try_seed
 
 DIGEST_SEEDS = 50
 KILLS_SHRUNK = 4
+COMPARED_ONE_IN = 4
 HASH_SEEDS = ("1", "4242")
 
 
@@ -115,7 +117,10 @@ def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out
     for entry in entries:
         for scenario in entry.subject.scenarios:
             for result in search_every_write(entry.subject, scenario, seed=options.first):
-                figures.add(result, systematic=True)
+                figures.add_extra("every write", result)
+        n_compared = options.seeds // COMPARED_ONE_IN
+        for result in search_differences(entry.subject, entry.seeds(options.first, n_compared)):
+            figures.add_extra("compared", result)
     for name, mutant in _mutants(entries):
         kills = kills_of(mutant, name, range(options.mutant_seeds))
         figures.add_hunt(name, next(kills, None))

@@ -21,7 +21,7 @@ class Figures:
     seconds: dict[str, float] = field(default_factory=dict)
     jobs: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
-    systematic_runs: int = 0
+    extra_runs: Counter[str] = field(default_factory=Counter)  # by way of searching
     virtual_s: float = 0.0
     crashes: int = 0
     evaluations: int = 0
@@ -33,13 +33,19 @@ class Figures:
     survivors: list[str] = field(default_factory=list)
     deterministic: bool = False
 
-    def add(self, result: Result, *, systematic: bool = False) -> None:
-        if systematic:
-            self.systematic_runs += 1
-        else:
-            self.seeds[result.subject] += 1
-            self.jobs[result.subject] += result.n_submitted
-            self.calls[result.subject] += result.calls
+    def add(self, result: Result) -> None:
+        """A run from a seed."""
+        self.seeds[result.subject] += 1
+        self.jobs[result.subject] += result.n_submitted
+        self.calls[result.subject] += result.calls
+        self._add(result)
+
+    def add_extra(self, search: str, result: Result) -> None:
+        """A run of another kind of search."""
+        self.extra_runs[search] += 1
+        self._add(result)
+
+    def _add(self, result: Result) -> None:
         self.virtual_s += result.virtual_s
         self.crashes += result.crashes
         self.evaluations += result.evaluations
@@ -66,10 +72,15 @@ class Figures:
         n_seeds = sum(self.seeds.values())
         return {
             "passed": self.passed,
-            "seeds": dict(self.seeds),
-            "seeds_per_s": {s: round(self.seeds[s] / t, 1) for s, t in self.seconds.items()},
+            "seeds": n_seeds,
+            "seeds_per_s": round(n_seeds / max(sum(self.seconds.values()), 1e-9), 1),
+            "seeds_by_subject": dict(self.seeds),
+            "seeds_per_s_by_subject": {
+                s: round(self.seeds[s] / t, 1) for s, t in self.seconds.items()
+            },
             "virtual_hours": round(self.virtual_s / 3600, 1),
-            "systematic_runs": self.systematic_runs,
+            "systematic_runs": self.extra_runs["every write"],
+            "differential_runs": self.extra_runs["compared"],
             "crashes": self.crashes,
             "commits": self.commits,
             "invariant_evaluations": self.evaluations,

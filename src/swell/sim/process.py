@@ -100,14 +100,15 @@ class Process:
             await self._live(life)
             await self._network.clock.sleep(self._restart_after_s)
 
-    def crash(self, fault: Fault) -> None:
-        """Die now; be started again some time later, possibly to die again soon."""
+    def crash(self, fault: Fault) -> bool:
+        """Die now, to be started again some time later; False when it was dead already."""
         if self._life is None or self._life.is_over.is_set():
-            return
+            return False
         self._restart_after_s = fault.scaled(0.1, 15)
         if fault.kind == FaultKind.CRASH_LOOP:
             self._doomed_lives = 3
         self._end(self._life)
+        return True
 
     def pause(self, duration_s: float) -> None:
         """Stop everything in the process for a while."""

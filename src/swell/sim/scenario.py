@@ -34,9 +34,9 @@ class Scenario:
     settle_s: float = 900.0  # from then on, how long everything may take to be right
     quiet_s: float = 60.0  # and then, how long nobody may write
     replicas: int = 1  # processes of each component
-    # Whether faults must not change how often anything is created and deleted: not so where users
-    # act at their own time, whatever has come about by then.
-    same_effects: bool = False
+    # Whether what comes out, and how often anything is created and deleted for it, depends on no
+    # timing: not so where users act at their own time, whatever has come about by then.
+    steady: bool = False
     disturbances: Mapping[str, float] = field(default_factory=dict)  # kind to highest rate
 
     @property

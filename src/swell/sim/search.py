@@ -40,17 +40,30 @@ def search_every_write(subject: Subject, scenario: Scenario, seed: int) -> Itera
     for write in reference.write_sites:
         for kind in AT_EVERY_WRITE:
             fault = Fault(write.site, write.nth, kind, amount=0.2)
-            yield compared(try_faults(subject, scenario, seed, [fault]), reference, scenario)
+            result = try_faults(subject, scenario, seed, [fault])
+            yield _compared(result, reference, effects=scenario.steady)
 
 
-def compared(result: Result, reference: Result, scenario: Scenario) -> Result:
+def search_differences(subject: Subject, seeds: range) -> Iterator[Result]:
+    """Random runs compared with faultless ones, where the end depends on no timing.
+
+    Faults may change how often things are done, but not what comes of it.
+    """
+    for seed in seeds:
+        scenario = scenario_of(subject, seed)
+        if scenario.steady:
+            reference = try_faults(subject, scenario, seed)
+            yield _compared(try_seed(subject, scenario, seed), reference, effects=False)
+
+
+def _compared(result: Result, reference: Result, *, effects: bool) -> Result:
     """A result with its differences from the faultless run counted as violations."""
     found: list[Violation] = []
     if not result.violations:
         if result.end_state != reference.end_state:
             message = f"{result.end_state} instead of {reference.end_state}"
             found.append(Violation("same end", message, result.virtual_s))
-        if scenario.same_effects and result.effects != reference.effects:
+        if effects and result.effects != reference.effects:
             message = f"{dict(result.effects)} instead of {dict(reference.effects)}"
             found.append(Violation("same effects", message, result.virtual_s))
     return replace(result, violations=(*result.violations, *found))

@@ -174,8 +174,8 @@ async def resize(world: World) -> None:
 
 
 SCENARIOS = (
-    Scenario("finish", finish, disturbances=RATES_MAX, same_effects=True),
-    Scenario("restart", restart, disturbances=RATES_MAX, same_effects=True),
+    Scenario("finish", finish, disturbances=RATES_MAX, steady=True),
+    Scenario("restart", restart, disturbances=RATES_MAX, steady=True),
     Scenario("delete", delete, disturbances=RATES_MAX),
     Scenario("recreate", recreate, disturbances=RATES_MAX),
     Scenario("resize", resize, disturbances=RATES_MAX),

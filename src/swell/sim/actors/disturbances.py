@@ -51,8 +51,7 @@ class _Acts:
 
     async def kill(self, fault: Fault) -> bool:
         processes = self._world.processes
-        processes[int(fault.amount * len(processes))].crash(fault)
-        return True
+        return processes[int(fault.amount * len(processes))].crash(fault)
 
     async def delete_pod(self, fault: Fault) -> bool:
         """Delete any pod, running or not, as people and drained nodes do."""
