@@ -65,7 +65,7 @@ class Handler:
     ) -> web.Response:
         """What is no resource: health, version, discovery, schemas."""
         top = segments[0]
-        if top in _HEALTH:
+        if top in _HEALTH and len(segments) == 1:
             return answers.of_text("ok")
         if top == "version" and len(segments) == 1:
             return answers.of_body(_version())

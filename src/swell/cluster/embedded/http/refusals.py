@@ -31,7 +31,7 @@ def too_large(limit: int) -> ClusterError:
 
 
 def unsupported_media(given: str, *supported: str) -> ClusterError:
-    text = f"the body of the request was in an unknown format ({given or 'none given'})"
+    text = f"the body of the request was in an unknown format ({given!a})"
     text += f" - accepted media types include: {', '.join(supported)}"
     return _refusal(415, "UnsupportedMediaType", text)
 

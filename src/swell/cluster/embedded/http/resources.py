@@ -98,8 +98,7 @@ class Resources:
     async def _object(self, asked: Asked) -> web.StreamResponse:
         match asked.request.method:
             case "GET":
-                version = (asked.query.get("resourceVersion") or [""])[0]
-                return await self._read(asked, version)
+                return await self._read(asked)
             case "PUT":
                 return await self._update(asked)
             case "PATCH":
@@ -232,7 +231,9 @@ class Resources:
         await response.write_eof()
         return response
 
-    async def _read(self, asked: Asked, version: str = "") -> web.StreamResponse:
+    async def _read(self, asked: Asked) -> web.StreamResponse:
+        version = (asked.query.get("resourceVersion") or [""])[0]
+
         def read() -> Stored:
             if asked.address.subresource == "scale":
                 return self._api.get_scale(asked.kind, asked.key)
@@ -299,7 +300,9 @@ def _patch_kind(asked: Asked) -> PatchKind:
 
 
 def _media_type(request: web.BaseRequest) -> str:
-    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    """The media type without its parameters; empty when none is given."""
+    given = request.headers.get("Content-Type", "")
+    return given.partition(";")[0].strip().lower() or given
 
 
 def _report_duplicates(raw: bytes, body: object, call: Call, patched: Asked | None = None) -> None:

@@ -58,7 +58,7 @@ def strategic_merge(original: Body, patch: Body, schema: MergeSchema) -> Body:
         return dict(_clean(patch))
     if directive == "delete":
         return {}
-    if directive not in {None, "merge"}:
+    if directive is not None and directive != "merge":
         raise StrategicMergeError(f"unknown patch directive {directive!r}")
     merged = _retained(original, patch)
     for name, value in patch.items():

@@ -12,6 +12,7 @@ from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions
 from swell.cluster.embedded.verbs.core import Core
 from swell.cluster.embedded.verbs.deleting import Deleting
+from swell.cluster.embedded.verbs.shapes import BindingShape, EvictionShape, check_shape
 
 BUDGETS = "poddisruptionbudgets.policy"
 # How many evicted pods a budget remembers until its controller has seen them go.
@@ -25,6 +26,7 @@ class PodVerbs:
 
     def bind(self, kind: Kind, key: Key, binding: Body, call: Call) -> int:
         """Give a pod its node, once; the version of the pod then."""
+        check_shape(binding, BindingShape, bad_request)
         _check_name(binding, key)
         metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
         errors = []
@@ -56,6 +58,7 @@ class PodVerbs:
 
     def evict(self, kind: Kind, key: Key, eviction: Body, call: Call) -> Deleted:
         """Delete a pod unless that would break a disruption budget."""
+        check_shape(eviction, EvictionShape, bad_request)
         _check_name(eviction, key)
         options, dry_run = _deletion_of(eviction)
         if dry_run:

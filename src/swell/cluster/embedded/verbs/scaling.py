@@ -11,6 +11,7 @@ from swell.cluster.embedded.registry import Kind, ScalePaths
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call
 from swell.cluster.embedded.verbs.core import Core
+from swell.cluster.embedded.verbs.shapes import ScaleShape, check_shape
 from swell.cluster.embedded.verbs.writing import ApplyPatch, Writing
 from swell.runtime.cluster import Patch
 from swell.runtime.errors import ClusterError
@@ -53,12 +54,10 @@ class Scaling:
 
 def _check_scale(scale: Body, key: Key, refuse: Callable[[str], ClusterError]) -> None:
     """Refuse what is no Scale in the caller's way, and one of another object as a bad request."""
+    check_shape(scale, ScaleShape, refuse)
     for field, wanted in (("kind", "Scale"), ("apiVersion", "autoscaling/v1")):
         if scale.get(field) not in {None, "", wanted}:
             raise refuse(f"{field} {scale[field]!r} in the body, expected {wanted!r}")
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
-        raise refuse(f"spec.replicas: {replicas!r} is not an integer")
     metadata = scale.get("metadata") or {}
     if metadata.get("name") != key.name:
         raise bad_request("the name of the object does not match the name on the URL")
@@ -71,7 +70,7 @@ def _uid(scale: Body) -> str:
 
 
 def _replicas(scale: Body) -> int:
-    return int((scale.get("spec") or {}).get("replicas", 0))
+    return int((scale.get("spec") or {}).get("replicas") or 0)
 
 
 def _scale_of(kind: Kind, stored: Stored) -> Stored:

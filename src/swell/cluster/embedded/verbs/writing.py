@@ -90,7 +90,7 @@ class Writing:
             raise bad_request("the body is not a JSON object")
         for field, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
             given = body.get(field)
-            if not given and not kind.custom:
+            if (given is None or given == "") and not kind.custom:
                 body[field] = wanted
             elif given != wanted:
                 read = field == "kind" or context.verb == "patch"

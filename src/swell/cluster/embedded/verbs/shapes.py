@@ -1,0 +1,70 @@
+"""The shapes of bodies that are no stored kind: bindings, evictions, scales. Types only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from swell.api.codec import convert
+from swell.runtime.errors import ClusterError
+
+
+class _Shape(msgspec.Struct, rename="camel"):
+    """null says nothing, anywhere: it is as if the field were not there."""
+
+
+class _Metadata(_Shape):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Target(_Shape):
+    kind: str | None = None
+    name: str | None = None
+
+
+class BindingShape(_Shape):
+    metadata: _Metadata | None = None
+    target: _Target | None = None
+
+
+class _Preconditions(_Shape):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _DeleteOptions(_Shape):
+    preconditions: _Preconditions | None = None
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: list[str] | None = None
+
+
+class EvictionShape(_Shape):
+    metadata: _Metadata | None = None
+    delete_options: _DeleteOptions | None = None
+
+
+class _ScaleSpec(_Shape):
+    replicas: int | None = None
+
+
+class ScaleShape(_Shape):
+    kind: str | None = None
+    api_version: str | None = None
+    metadata: _Metadata | None = None
+    spec: _ScaleSpec | None = None
+
+
+def check_shape(body: object, shape: type[_Shape], refuse: Callable[[str], ClusterError]) -> None:
+    """Refuse, in the caller's way, a body whose fields are of other types."""
+    try:
+        convert(body, shape)
+    except msgspec.ValidationError as error:
+        raise refuse(str(error)) from error
