@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from swell.api.meta import Body
 from swell.cluster.embedded import faults
 from swell.cluster.embedded.cel.rules import EMBEDDED, REASONS, VALIDATIONS, compile_rule
-from swell.cluster.embedded.cel.schemas import type_of
+from swell.cluster.embedded.cel.schemas import most_of, type_of
 from swell.cluster.embedded.cel.syntax import ExpressionError
 from swell.cluster.embedded.registry import FieldError
 from swell.cluster.embedded.schema.values import LIST_TYPE
@@ -21,7 +22,7 @@ class Place(NamedTuple):
     """Where rules stand: how often they run at most, and whether old values can be found there."""
 
     path: str
-    times: float = 1.0
+    times: float | None = 1.0  # None: something around it has no bound
     correlated: bool = True
     root: bool = False
 
@@ -48,15 +49,19 @@ def _parts(schema: Body, place: Place) -> Iterator[tuple[Body, Place]]:
     yield schema, place
     for name, part in schema.get("properties", {}).items():
         yield from _parts(part, place._replace(path=f"{place.path}.properties[{name}]", root=False))
-    type_ = type_of(schema)
-    times = place.times * (type_.size if type_ is not None else 1.0)
     additional, items = schema.get("additionalProperties"), schema.get("items")
     if isinstance(additional, dict):
-        where = f"{place.path}.additionalProperties"
+        where, times = f"{place.path}.additionalProperties", _times(place, schema, "maxProperties")
         yield from _parts(additional, Place(where, times, place.correlated))
     if isinstance(items, dict):
         correlated = place.correlated and schema.get(LIST_TYPE) == "map"
+        times = _times(place, schema, "maxItems")
         yield from _parts(items, Place(f"{place.path}.items", times, correlated))
+
+
+def _times(place: Place, schema: Body, word: str) -> float | None:
+    bounded = place.times is not None and word in schema
+    return place.times * schema[word] if bounded and place.times is not None else None
 
 
 def _wording_errors(raw: Body, where: str) -> Iterator[FieldError]:
@@ -101,7 +106,7 @@ def _expression_errors(
     if rule.optional_old and not rule.uses_old:
         detail = "may not be set if oldSelf is not used in rule"
         errors.append(faults.invalid(f"{where}.optionalOldSelf", True, detail))
-    cost = rule.program.cost * place.times
+    cost = rule.program.cost * (place.times if place.times is not None else most_of(schema))
     if cost > RULE_COST_MAX:
         detail = (
             f"estimated rule cost exceeds budget by factor of {cost / RULE_COST_MAX:.1f}x (try "
@@ -114,8 +119,6 @@ def _expression_errors(
 
 def _path_exists(path: str, schema: Body) -> bool:
     """Whether `.a.b['c']` leads to a field of the schema."""
-    import re
-
     steps = re.findall(r"\.([^.\[\]]+)|\['((?:\\.|[^'\\])*)'\]", path)
     if "".join(f".{name}" if name else f"['{key}']" for name, key in steps) != path:
         return False

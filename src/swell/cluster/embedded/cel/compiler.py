@@ -14,7 +14,7 @@ from swell.cluster.embedded.cel import operators, syntax
 from swell.cluster.embedded.cel.functions import Overload
 from swell.cluster.embedded.cel.library import FUNCTIONS
 from swell.cluster.embedded.cel.names import unescape
-from swell.cluster.embedded.cel.syntax import ExpressionError, Node
+from swell.cluster.embedded.cel.syntax import RESERVED, ExpressionError, Node
 from swell.cluster.embedded.cel.types import (
     BOOL,
     DYN,
@@ -35,6 +35,7 @@ from swell.cluster.embedded.cel.types import (
     optional_of,
     unify,
 )
+from swell.cluster.embedded.schema.patterns import PatternError, compile_pattern
 
 # The frame holds one value for each variable in scope; slot 0 counts the items still allowed.
 Frame: TypeAlias = list[object]
@@ -132,10 +133,11 @@ class Compiler:
         type_, key = field_of(base, node.field)
         run = operand.run
         cost = operand.cost + 1.0
+        find = operators.optional_property if base.kind == "object" else operators.optional_field
         if not node.optional and operand.type.kind != "optional":
             return Compiled(type_, lambda frame: operators.field(run(frame), key), cost)
         result = type_ if type_.kind == "optional" else optional_of(type_)
-        return Compiled(result, lambda frame: operators.optional_field(run(frame), key), cost)
+        return Compiled(result, lambda frame: find(run(frame), key), cost)
 
     def index(self, node: syntax.Index, scope: Scope) -> Compiled:
         operand, key = self.compile(node.operand, scope), self.compile(node.key, scope)
@@ -158,18 +160,21 @@ class Compiler:
             cost,
         )
 
-    def list_literal(self, items: tuple[tuple[Node, bool], ...], scope: Scope) -> Compiled:
+    def list_literal(
+        self, items: tuple[tuple[Node, bool], ...], scope: Scope, *, mixed: bool = False
+    ) -> Compiled:
         parts = [self.compile(item, scope) for item, _ in items]
         types = [
             _inside(part.type) if opt else part.type
             for part, (_, opt) in zip(parts, items, strict=True)
         ]
+        item_type = DYN if mixed else _common(types)
         runs = [(part.run, opt) for part, (_, opt) in zip(parts, items, strict=True)]
         cost = LIST_BASE_COST + sum(part.cost for part in parts)
         if not any(opt for _, opt in runs):
             plain = [run for run, _ in runs]
             return Compiled(
-                list_of(_common(types), len(items)),
+                list_of(item_type, len(items)),
                 lambda frame: [run(frame) for run in plain],
                 cost,
             )
@@ -182,7 +187,7 @@ class Compiler:
                 if not (opt and value == NOTHING)
             ]
 
-        return Compiled(list_of(_common(types), len(items)), run_optional, cost)
+        return Compiled(list_of(item_type, len(items)), run_optional, cost)
 
     def map_literal(self, entries: tuple[tuple[Node, Node, bool], ...], scope: Scope) -> Compiled:
         keys = [self.compile(key, scope) for key, _, _ in entries]
@@ -220,8 +225,17 @@ class Compiler:
         if qualified is not None:
             return self.function(qualified, [self.compile(a, scope) for a in node.args], False)
         target = [] if node.target is None else [self.compile(node.target, scope)]
-        args = target + [self.compile(arg, scope) for arg in node.args]
-        return self.function(node.name, args, node.target is not None)
+        args = target + [self.argument(node.name, arg, scope) for arg in node.args]
+        compiled = self.function(node.name, args, node.target is not None)
+        fitting = _fitting(FUNCTIONS[node.name, node.target is not None], [a.type for a in args])
+        _check_literals(node, [overload for overload, _ in fitting])
+        return compiled
+
+    def argument(self, name: str, node: Node, scope: Scope) -> Compiled:
+        """What is formatted may be of several types; nothing else in one list may."""
+        if name == "format" and isinstance(node, syntax.ListLiteral):
+            return self.list_literal(node.items, scope, mixed=True)
+        return self.compile(node, scope)
 
     def function(self, name: str, args: list[Compiled], member: bool) -> Compiled:
         overloads = FUNCTIONS.get((name, member))
@@ -231,7 +245,7 @@ class Compiler:
         if not fitting:
             given = ", ".join(str(arg.type) for arg in args)
             raise ExpressionError(f"found no matching overload for '{name}' applied to '({given})'")
-        estimates = [overload.cost(*(arg.type.size for arg in args)) for overload, _ in fitting]
+        estimates = [overload.estimate([arg.type for arg in args]) for overload, _ in fitting]
         cost = sum(arg.cost for arg in args) + max(estimate.cost for estimate in estimates)
         results = {str(result): result for _, result in fitting}
         type_ = next(iter(results.values())) if len(results) == 1 else DYN
@@ -289,8 +303,7 @@ class Compiler:
             raise ExpressionError(f"found no matching overload for '_==_' applied to '{shown}'")
         size = min(left.type.size, right.type.size)
         first, second = left.run, right.run
-        unordered = left.type.unordered and right.type.unordered
-        same = operators.same_items if unordered else operators.equal
+        same = operators.same_items if left.type.unordered else operators.equal
         return Compiled(
             BOOL,
             lambda frame: same(first(frame), second(frame)) is equal,
@@ -326,14 +339,33 @@ def _literal_type(value: object) -> Type:
 def field_of(base: Type, name: str) -> tuple[Type, str]:
     """The type of a field, and its name in the object."""
     if base.kind == "object":
-        if name not in base.fields:
+        # Reserved words are fields all the same, though they also have an escaped name.
+        known = name if name in base.fields else f"__{name}__" if name in RESERVED else name
+        if known not in base.fields:
             raise ExpressionError(f"undefined field '{name}'")
-        return base.fields[name], unescape(name)
+        return base.fields[known], unescape(known)
     if base.kind == "map":
         return base.params[1], name
     if base.kind == "dyn":
         return DYN, name
     raise ExpressionError(f"type '{base}' does not support field selection")
+
+
+def _check_literals(node: syntax.Call, overloads: list[Overload]) -> None:
+    """What is written out and can never be right is refused before it is ever run."""
+    values = [arg.value for arg in node.args if isinstance(arg, syntax.Literal)]
+    try:
+        if node.name == "matches" and values and isinstance(values[-1], str):
+            compile_pattern(values[-1])
+        if node.target is None and node.name in CONVERSIONS and len(values) == 1:
+            overloads[0].run(values[0])
+    except (EvaluationError, PatternError) as error:
+        raise ExpressionError(str(error)) from error
+
+
+CONVERSIONS = frozenset({
+    "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint",
+})  # fmt: skip
 
 
 def _inside(type_: Type) -> Type:

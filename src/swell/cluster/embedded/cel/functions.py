@@ -25,6 +25,7 @@ class Estimate(NamedTuple):
     result_size: float | None = None
 
 
+# By the sizes of the arguments; those of lists also by their types.
 CostRule: TypeAlias = Callable[..., Estimate]
 
 
@@ -34,6 +35,10 @@ class Overload:
     result: Type
     run: Implementation
     cost: CostRule
+    by_type: bool  # the cost rule takes types, not sizes
+
+    def estimate(self, given: list[Type]) -> Estimate:
+        return self.cost(*given) if self.by_type else self.cost(*(one.size for one in given))
 
 
 # By name and whether it is called on a target, which then is the first parameter.
@@ -61,9 +66,11 @@ def define(
     *,
     member: bool = False,
     cost: CostRule = constant,
+    by_type: bool = False,
 ) -> None:
     """Add an overload to the table."""
-    FUNCTIONS.setdefault((name, member), []).append(Overload(params, result, run, cost))
+    overload = Overload(params, result, run, cost, by_type)
+    FUNCTIONS.setdefault((name, member), []).append(overload)
 
 
 def method(
@@ -73,5 +80,6 @@ def method(
     run: Implementation,
     *,
     cost: CostRule = constant,
+    by_type: bool = False,
 ) -> None:
-    define(name, params, result, run, member=True, cost=cost)
+    define(name, params, result, run, member=True, cost=cost, by_type=by_type)

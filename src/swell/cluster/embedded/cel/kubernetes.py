@@ -93,7 +93,6 @@ def _minus(left: Amount, right: Amount | int) -> Amount:
 
 define("quantity", (STRING,), QUANTITY, _amount, cost=WALK)
 define("isQuantity", (STRING,), BOOL, _succeeds(_amount), cost=WALK)
-method("sign", (QUANTITY,), INT, lambda one: (one.value.nano > 0) - (one.value.nano < 0))
 method("isInteger", (QUANTITY,), BOOL, lambda one: one.value.nano % quantity.NANO == 0)
 method("asInteger", (QUANTITY,), INT, _whole)
 method("asApproximateFloat", (QUANTITY,), DOUBLE, lambda one: one.value.nano / quantity.NANO)

@@ -44,7 +44,7 @@ def _has(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
     if selected.optional or operand.type.kind == "optional":
 
         def has_optional(frame: Frame) -> object:
-            found = operators.optional_field(run(frame), name)
+            found = operators.optional_property(run(frame), name)
             return isinstance(found, Optional) and found.present
 
         return Compiled(BOOL, has_optional, operand.cost)

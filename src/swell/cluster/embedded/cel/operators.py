@@ -67,6 +67,12 @@ def optional_field(value: object, name: str) -> object:
     return Optional(value.value[name], True) if name in value.value else NOTHING
 
 
+def optional_property(value: object, name: str) -> object:
+    """As `optional_field`, of an object with a schema: there, null is absence."""
+    found = optional_field(value, name)
+    return NOTHING if isinstance(found, Optional) and found.value is None else found
+
+
 def item(value: object, key: object) -> object:
     found = optional_item(value, key)
     if not found.present:
@@ -91,7 +97,7 @@ def has_field(value: object, name: str) -> bool:
     """`has(value.name)`."""
     if not isinstance(value, dict):
         raise EvaluationError(f"no such overload: has on {kind_of(value)}")
-    return name in value
+    return value.get(name) is not None
 
 
 # --- equality ----------------------------------------------------------------------------------
@@ -372,7 +378,7 @@ define("timestamp", (TIMESTAMP,), TIMESTAMP, lambda value: value)
 define("timestamp", (INT,), TIMESTAMP, lambda seconds: datetime.fromtimestamp(seconds, UTC))
 define("duration", (STRING,), DURATION, parse_duration)
 define("duration", (DURATION,), DURATION, lambda value: value)
-define("dyn", (A,), DYN, lambda value: value)
+define("dyn", (A,), DYN, lambda value: value, cost=lambda size: Estimate(1.0, size))
 define("type", (A,), TYPE, lambda value: TypeValue(kind_of(value)))
 
 

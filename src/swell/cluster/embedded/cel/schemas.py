@@ -58,6 +58,12 @@ def type_of(schema: Body, *, root: bool = False) -> Type | None:
     return sized[0] if sized else None
 
 
+def most_of(schema: Body, *, root: bool = False) -> float:
+    """How many values of a schema fit into one request at most."""
+    sized = _sized_type(schema, root=root)
+    return REQUEST_BYTES_MAX // ((sized[1] if sized else 0) + 1)
+
+
 def _sized_type(schema: Body, *, root: bool = False) -> tuple[Type, int] | None:
     """The type, and the size of its smallest JSON."""
     if schema.get(INT_OR_STRING):

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from swell.cluster.embedded.cel import operators
-from swell.cluster.embedded.cel.functions import Estimate, define, method
+from swell.cluster.embedded.cel.functions import TRAVERSAL, Estimate, define, method, spent
 from swell.cluster.embedded.cel.syntax import UInt
 from swell.cluster.embedded.cel.types import (
     BOOL,
@@ -37,12 +37,23 @@ ZEROS: dict[str, object] = {
 }  # fmt: skip
 
 
-def _walk(items: float, *_: float) -> Estimate:
-    return Estimate(items)
+def _walk(items: Type, *_: Type) -> Estimate:
+    """Every item is looked at, texts in full."""
+    return Estimate(items.size * _item_cost(items))
 
 
-def _walk_keeping_size(items: float, *_: float) -> Estimate:
+def _copy(items: float, *_: float) -> Estimate:
     return Estimate(items, items)
+
+
+def _compare_all(items: Type, *_: Type) -> Estimate:
+    """Every item is compared with every other."""
+    return Estimate(items.size * items.size * _item_cost(items), items.size)
+
+
+def _item_cost(items: Type) -> float:
+    item = items.params[0] if items.params else items
+    return 1.0 + (spent(item.size, TRAVERSAL) if item.kind in {"string", "bytes"} else 0.0)
 
 
 def _both(left: float, right: float) -> Estimate:
@@ -113,19 +124,20 @@ for _type in COMPARABLE:
         BOOL,
         lambda items: all(left <= right for left, right in pairwise(items)),
         cost=_walk,
+        by_type=True,
     )
-    method("min", (list_of(_type),), _type, _extreme(min), cost=_walk)
-    method("max", (list_of(_type),), _type, _extreme(max), cost=_walk)
-    method("sort", (list_of(_type),), list_of(_type), sorted, cost=_walk_keeping_size)
+    method("min", (list_of(_type),), _type, _extreme(min), cost=_walk, by_type=True)
+    method("max", (list_of(_type),), _type, _extreme(max), cost=_walk, by_type=True)
+    method("sort", (list_of(_type),), list_of(_type), sorted, cost=_compare_all, by_type=True)
 for _type in (INT, UINT, DOUBLE, DURATION):
-    method("sum", (list_of(_type),), _type, _sum_of(_type), cost=_walk)
-method("indexOf", (LIST, A), INT, _index_of, cost=_walk)
-method("lastIndexOf", (LIST, A), INT, _last_index_of, cost=_walk)
-method("slice", (LIST, INT, INT), LIST, _slice, cost=_walk_keeping_size)
-method("flatten", (list_of(LIST),), LIST, _flatten, cost=_walk)
-method("flatten", (list_of(DYN), INT), list_of(DYN), _flatten, cost=_walk)
-method("distinct", (LIST,), LIST, _distinct, cost=_walk_keeping_size)
-method("reverse", (LIST,), LIST, lambda items: items[::-1], cost=_walk_keeping_size)
+    method("sum", (list_of(_type),), _type, _sum_of(_type), cost=_walk, by_type=True)
+method("indexOf", (LIST, A), INT, _index_of, cost=_walk, by_type=True)
+method("lastIndexOf", (LIST, A), INT, _last_index_of, cost=_walk, by_type=True)
+method("slice", (LIST, INT, INT), LIST, _slice, cost=_copy)
+method("flatten", (list_of(LIST),), LIST, _flatten, cost=_walk, by_type=True)
+method("flatten", (list_of(DYN), INT), list_of(DYN), _flatten, cost=_walk, by_type=True)
+method("distinct", (LIST,), LIST, _distinct, cost=_compare_all, by_type=True)
+method("reverse", (LIST,), LIST, lambda items: items[::-1], cost=_copy)
 method("first", (LIST,), optional_of(A), _edge(0))
 method("last", (LIST,), optional_of(A), _edge(-1))
 define("lists.range", (INT,), list_of(INT), _range)

@@ -21,12 +21,14 @@ from swell.cluster.embedded.cel.types import (
     INT,
     STRING,
     EvaluationError,
+    Type,
     kind_of,
     list_of,
 )
 from swell.cluster.embedded.schema.patterns import PatternError, compile_pattern
 
 STRINGS = list_of(STRING)
+EMPTY = STRING.sized(0)
 TWICE = traversal(2 * TRAVERSAL)
 
 
@@ -69,9 +71,9 @@ def _replace_cost(text: float, old: float, new: float, *_: float) -> Estimate:
     return Estimate(spent(text, 2 * TRAVERSAL), text + (text + 1) * new)
 
 
-def _join_cost(items: float, separator: float = 0.0) -> Estimate:
-    del separator
-    return Estimate(spent(items, TRAVERSAL))
+def _join_cost(items: Type, separator: Type = EMPTY) -> Estimate:
+    size = items.size * (items.params[0].size + separator.size) if items.params else items.size
+    return Estimate(spent(size, TRAVERSAL), size)
 
 
 def _index_cost(text: float, *_: float) -> Estimate:
@@ -104,8 +106,15 @@ method("split", (STRING, STRING, INT), STRINGS, _split, cost=TWICE)
 method("substring", (STRING, INT), STRING, _substring, cost=traversal())
 method("substring", (STRING, INT, INT), STRING, _substring, cost=traversal())
 method("trim", (STRING,), STRING, str.strip, cost=traversal())
-method("join", (STRINGS,), STRING, "".join, cost=_join_cost)
-method("join", (STRINGS, STRING), STRING, lambda items, by: by.join(items), cost=_join_cost)
+method("join", (STRINGS,), STRING, "".join, cost=_join_cost, by_type=True)
+method(
+    "join",
+    (STRINGS, STRING),
+    STRING,
+    lambda items, by: by.join(items),
+    cost=_join_cost,
+    by_type=True,
+)
 define("strings.quote", (STRING,), STRING, _quote, cost=traversal())
 
 
@@ -142,6 +151,10 @@ method("findAll", (STRING, STRING, INT), STRINGS, _find_all, cost=_found_cost)
 # --- format ------------------------------------------------------------------------------------
 
 _VERB = re.compile(r"%(?:%|\.?(\d*)([sdfexXob])|(.?))")
+SUPERSCRIPTS = str.maketrans(
+    "0123456789-",
+    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b",
+)
 _BASES = {"x": "x", "X": "X", "o": "o", "b": "b"}
 
 
@@ -173,8 +186,11 @@ def _shown(value: object, verb: str, precision: str) -> str:
         return str(int(value))
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise EvaluationError(f"%{verb} is no format of {kind_of(value)}")
-    if verb in "fe":
-        return f"{float(value):.{precision or 6}{verb}}"
+    if verb == "f":
+        return f"{float(value):,.{precision or 6}f}"
+    if verb == "e":
+        mantissa, _, exponent = f"{float(value):.6e}".partition("e")
+        return f"{mantissa}\u00d710{exponent.lstrip('+').translate(SUPERSCRIPTS)}"
     if verb == "d" and isinstance(value, float):
         return operators.show_double(value)
     return format(int(value), "d" if verb == "d" else _BASES[verb])
@@ -194,13 +210,20 @@ def show(value: object) -> str:
         case "duration":
             return operators.show_duration(value)  # type: ignore[arg-type]
         case "list":
-            return "[" + ", ".join(show(item) for item in value) + "]"  # type: ignore[attr-defined]
+            return "[" + ", ".join(show_inside(item) for item in value) + "]"  # type: ignore[attr-defined]
         case "map":
-            pairs = sorted((show(key), show(item)) for key, item in value.items())  # type: ignore[attr-defined]
-            return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
+            pairs = sorted((show_inside(k), show_inside(v)) for k, v in value.items())  # type: ignore[attr-defined]
+            return "{" + ", ".join(f"{key}:{item}" for key, item in pairs) + "}"
         case "bytes":
             return value.decode("utf-8", "replace")  # type: ignore[attr-defined, no-any-return]
     return str(value)
+
+
+def show_inside(value: object) -> str:
+    """A value inside a list or a map: texts in quotes, numbers with all their places."""
+    if isinstance(value, str):
+        return _quote(value)
+    return f"{value:f}" if isinstance(value, float) else show(value)
 
 
 _format_cost: CostRule = _index_cost

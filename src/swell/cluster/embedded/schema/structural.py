@@ -102,18 +102,15 @@ def _word_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     if schema.get("properties") and schema.get("additionalProperties"):
         detail = "additionalProperties and properties are mutual exclusive"
         yield faults.forbidden(f"{place.path}.additionalProperties", detail)
-    if schema.get("additionalProperties") is False:
-        detail = "must not be false: unknown fields are dropped anyway"
-        yield faults.forbidden(f"{place.path}.additionalProperties", detail)
     if schema.get(PRESERVE) is False:
         yield faults.invalid(f"{place.path}.{PRESERVE}", False, "must be true or undefined")
 
 
 def _int_or_string_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     if schema.get(INT_OR_STRING):
-        for word in (PRESERVE, EMBEDDED, "type"):
+        for word in (PRESERVE, EMBEDDED):
             if schema.get(word):
-                detail = f"must be empty if {INT_OR_STRING} is true"
+                detail = f"must be false if {INT_OR_STRING} is true"
                 yield faults.invalid(f"{place.path}.{word}", schema[word], detail)
 
 
@@ -255,11 +252,12 @@ def _default_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         return
     unknown: list[str] = []
     shaper = compile_shape(schema, metadata=lambda value, _path, _unknown: value)
-    default = shaper(schema["default"], None, unknown) if shaper else schema["default"]
+    if shaper is not None:
+        shaper(schema["default"], None, unknown)
     if unknown:
         yield faults.invalid(where, schema["default"], "must not have unknown fields")
     errors: list[FieldError] = []
-    compile_values(schema)(default, MISSING, None, errors)
+    compile_values(schema)(schema["default"], MISSING, None, errors)
     for error in errors:
         yield error._replace(field=f"{where}.{error.field}" if error.field else where)
 
@@ -269,30 +267,27 @@ def _junctor_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         for index, part in enumerate(schema.get(junctor, ())):
             where = place.child(f"{junctor}[{index}]", place.level)
             yield from _nested_errors(part, where, free_type=_says_int_or_string(schema, junctor))
-            yield from _unsaid_errors(part, schema, where, place)
     if schema.get("not") is not None:
         where = place.child("not", place.level)
         yield from _nested_errors(schema["not"], where, free_type=False)
-        yield from _unsaid_errors(schema["not"], schema, where, place)
+    if place.level == "root":  # deeper ones are not looked at by a real server either
+        yield from _unsaid_errors(schema, schema, place.path)
 
 
-def _unsaid_errors(nested: Body, schema: Body, where: Place, place: Place) -> Iterator[FieldError]:
+def _unsaid_errors(nested: Body, schema: Body, path: str) -> Iterator[FieldError]:
     """What is narrowed must be said outside first, or its values would be pruned."""
-    detail = f"because it is defined in {where.path}"
-    for name, part in nested.get("properties", {}).items():
-        other = schema.get("additionalProperties")
-        said = schema.get("properties", {}).get(name, other if isinstance(other, dict) else None)
-        if said is not None:
-            yield from _unsaid_errors(part, said, where.field(name), place.field(name))
-        elif not schema.get(PRESERVE):
-            yield faults.required(place.field(name).path, detail)
-    if isinstance(nested.get("items"), dict):
-        if isinstance(schema.get("items"), dict):
-            yield from _unsaid_errors(
-                nested["items"], schema["items"], where.child("items"), place.child("items")
-            )
-        elif not schema.get(PRESERVE):
-            yield faults.required(f"{place.path}.items", detail)
+    parts = [part for junctor in JUNCTORS for part in nested.get(junctor, ())]
+    if nested.get("not") is not None:
+        parts.append(nested["not"])
+    for part in parts:
+        yield from _unsaid_errors(part, schema, path)
+        for name, inner in part.get("properties", {}).items():
+            where = f"{path}.properties[{name}]"
+            said = schema.get("properties", {}).get(name)
+            if said is None:
+                yield faults.required(where, "because it is narrowed elsewhere")
+            else:
+                yield from _unsaid_errors({"allOf": [inner]}, said, where)
 
 
 def _says_int_or_string(schema: Body, junctor: str) -> bool:
