@@ -165,7 +165,7 @@ class GarbageCollector:
             self._judge_dependent(node, stored)
 
     def _orphan_dependents(self, node: Node, owner: Stored) -> None:
-        for dependent in list(self._dependents.get(owner.uid, {})):
+        for dependent in self._others(node, owner):
             stored = self._api.storage.get(*dependent)
             if stored is not None:
                 kept = [ref for ref in _owners(stored) if ref.get("uid") != owner.uid]
@@ -175,15 +175,43 @@ class GarbageCollector:
     def _delete_dependents(self, node: Node, owner: Stored) -> None:
         """Let go of the owner when nothing blocks it any more; else see to what does."""
         blocking = False
-        for dependent in self._dependents.get(owner.uid, {}):
+        for dependent in self._others(node, owner):
             stored = self._api.storage.get(*dependent)
             if stored is None:
                 continue
-            blocking = blocking or _blocks(stored, owner.uid)
+            blocking = blocking or (
+                _blocks(stored, owner.uid) and not self._waits_for(dependent, node)
+            )
             if not stored.metadata.get("deletionTimestamp"):
                 self._due[dependent] = None
         if not blocking:
             self._drop_finalizer(node, owner, FOREGROUND)
+
+    def _waits_for(self, node: Node, goal: Node) -> bool:
+        """Whether an owner that waits for its dependents waits for this one in the end.
+
+        In a circle of owners each would wait for the next; whoever finds itself in one lets go.
+        """
+        seen, todo = {node}, [node]
+        while todo:
+            waiting = todo.pop()
+            owner = self._api.storage.get(*waiting)
+            if owner is None or not _waits_for_dependents(owner):
+                continue
+            for dependent in self._others(waiting, owner):
+                stored = self._api.storage.get(*dependent)
+                if stored is None or not _blocks(stored, owner.uid):
+                    continue
+                if dependent == goal:
+                    return True
+                if dependent not in seen:
+                    seen.add(dependent)
+                    todo.append(dependent)
+        return False
+
+    def _others(self, node: Node, owner: Stored) -> list[Node]:
+        """The dependents, less the owner: who owns itself does not wait for itself."""
+        return [found for found in self._dependents.get(owner.uid, {}) if found != node]
 
     def _judge_dependent(self, node: Node, stored: Stored) -> None:
         """Delete an object that no owner holds; take gone owners off one that some still hold."""
@@ -206,21 +234,9 @@ class GarbageCollector:
             if len(solid) < len(_owners(stored)):
                 self._write(node, stored, "ownerReferences", solid)
         elif waiting and self._dependents.get(stored.uid):
-            self._delete(node, self._unblocked(node, stored), "Foreground")
+            self._delete(node, stored, "Foreground")
         else:
             self._delete(node, stored, _own_propagation(stored))
-
-    def _unblocked(self, node: Node, stored: Stored) -> Stored:
-        """In a circle of owners each would wait for the next: one of them has to let go."""
-        circular = any(
-            (dependent := self._api.storage.get(*found)) is not None
-            and _waits_for_dependents(dependent)
-            for found in self._dependents.get(stored.uid, {})
-        )
-        if not circular:
-            return stored
-        freed = [{**ref, "blockOwnerDeletion": False} for ref in _owners(stored)]
-        return self._write(node, stored, "ownerReferences", freed)
 
     # -- writes ------------------------------------------------------------------------------
 
