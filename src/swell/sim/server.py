@@ -1,18 +1,20 @@
-"""The embedded API server as the simulated world has it: virtual time, UIDs from the seed."""
+"""The embedded API server as the simulated world has it: the same kinds and rules, virtual time."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from swell.api.resource import Resource
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.builtinkinds import builtin_registry
+from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.patching.apply import apply_patch
+from swell.cluster.embedded.registry import Kind, Registry
 from swell.cluster.embedded.storage import Storage
-from swell.runtime.clock import Clock
+from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster, ObjectList, Selection
 from swell.sim.actors.collector import collect_garbage
 from swell.sim.chance import Chance
@@ -24,12 +26,19 @@ FIRST_VERSION = 1000
 _WHOLE = 1_000_000
 
 
+@cache
+def _embedded_kinds() -> tuple[Kind, ...]:
+    """What an embedded cluster serves, compiled once for all worlds: kinds hold no state."""
+    rng = Chance(0).generator("unused")
+    return tuple(new_api_server(Storage(lambda: 0.0), SystemClock(), rng).registry)
+
+
 class Server:
     """One cluster's API server with its store, and a view of its past."""
 
     def __init__(self, clock: Clock, chance: Chance, kinds: Sequence[Kind]) -> None:
-        registry = builtin_registry()
-        for kind in kinds:
+        registry = Registry()
+        for kind in (*_embedded_kinds(), *kinds):
             registry.add(kind)
         self.storage = Storage(clock.now, version=FIRST_VERSION)
         self._chance = chance
@@ -40,6 +49,7 @@ class Server:
             clock,
             new_uid=self._new_uid,
             rng=chance.generator("server"),
+            apply_patch=apply_patch,
         )
         self._api.ensure_namespaces()
 
