@@ -147,13 +147,16 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
         return frozenset(int(part) for part in map(str.strip, parts) if part.isdecimal())
 
 
-class PhaseRecord(ApiStruct, frozen=True):
+# What is recorded is written whole: people and scripts read it, and a missing field says nothing.
+
+
+class PhaseRecord(ApiStruct, frozen=True, omit_defaults=False):
     phase: Phase = Phase.EMPTY
     time: str = ""
     message: str = ""
 
 
-class ReplicaStatus(ApiStruct, frozen=True):
+class ReplicaStatus(ApiStruct, frozen=True, omit_defaults=False):
     """Pods of one role by what they do."""
 
     pending: int = 0
@@ -164,7 +167,9 @@ class ReplicaStatus(ApiStruct, frozen=True):
     failed: int = 0
 
 
-class ScaleRecord(ApiStruct, frozen=True, rename={"from_": "from", "for_": "for"}):
+class ScaleRecord(
+    ApiStruct, frozen=True, omit_defaults=False, rename={"from_": "from", "for_": "for"}
+):
     """One resize: `for_` names the group that was to get the room."""
 
     time: str = ""
@@ -176,7 +181,7 @@ class ScaleRecord(ApiStruct, frozen=True, rename={"from_": "from", "for_": "for"
     for_: str = ""
 
 
-class Restart(ApiStruct, frozen=True):
+class Restart(ApiStruct, frozen=True, omit_defaults=False):
     """A restart under way: the pods to go are those in scope labelled with an older count."""
 
     scope: RestartScope = RestartScope.ALL
@@ -187,7 +192,7 @@ class Restart(ApiStruct, frozen=True):
     not_before: str | None = None
 
 
-class Ending(ApiStruct, frozen=True):
+class Ending(ApiStruct, frozen=True, omit_defaults=False):
     """How the job will end, written before anything is deleted for it."""
 
     phase: Phase = Phase.EMPTY
@@ -196,7 +201,7 @@ class Ending(ApiStruct, frozen=True):
     decided_at: str = ""
 
 
-class AvoidedNode(ApiStruct, frozen=True):
+class AvoidedNode(ApiStruct, frozen=True, omit_defaults=False):
     name: str = ""
     until: str = ""
     reason: str = ""

@@ -13,6 +13,10 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    namespace: str = ""  # all of them
+    workers: int = 4
+    resync_period_s: float = 1800.0
+    gc_period_s: float = 600.0
     default_scheduler: str = "swell"
     gang: bool = True
     node_lost_after_s: float = 30.0

@@ -21,7 +21,15 @@ from swell.api.times import parse_time
 from swell.operator import labels
 from swell.operator.lifecycle import nodes
 from swell.operator.lifecycle.reasons import Reason
-from swell.operator.lifecycle.world import Replica, World, covers, current, missing
+from swell.operator.lifecycle.waiting import has_passed
+from swell.operator.lifecycle.world import (
+    Replica,
+    World,
+    covers,
+    current,
+    is_surplus,
+    missing,
+)
 
 CREATION_FAILURES = frozenset(
     {
@@ -44,7 +52,6 @@ _RESTART_ON_NODE = frozenset(
 )
 _RESTART_ON_FAILURE = frozenset({RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE})
 _RESTART_ON_CODE = frozenset({RestartPolicy.EXIT_CODE, RestartPolicy.ON_NODE_FAIL_WITH_EXIT_CODE})
-_STARTED = frozenset({Phase.CREATING, Phase.RUNNING})
 
 
 class Kind(IntEnum):
@@ -90,7 +97,7 @@ def _node_cause(replica: Replica, spec: ReplicaSpec, world: World, now: float) -
         return None
     restart = spec.restart_policy in _RESTART_ON_NODE
     node = replica.pod.spec.node_name
-    if nodes.lost_since(replica, world, now) is not None:
+    if nodes.is_lost(replica, world, now):
         message = f"pod {replica.name}: node {node} is lost"
         return _cause(Kind.NODE, replica, Reason.NODE_LOST, message, restart)
     if replica.is_leaving:
@@ -118,11 +125,14 @@ def _failure(replica: Replica, spec: ReplicaSpec, world: World) -> Cause | None:
 def _creation(replica: Replica, world: World, now: float) -> Cause | None:
     """A pod whose container has been refused by its node for too long, while that may help."""
     waiting = creation_failure(replica)
-    if not waiting or now - _scheduled_at(replica) < world.settings.creating_duration_period_s:
+    settings = world.settings
+    if not waiting or not has_passed(
+        _scheduled_at(replica), settings.creating_duration_period_s, now
+    ):
         return None
     since = creating_since(world.job.status)
-    fresh = since is None or now - since < world.settings.creating_restart_period_s
-    if not fresh and not world.settings.enable_creating_failed:
+    fresh = since is None or now - since < settings.creating_restart_period_s
+    if not fresh and not settings.enable_creating_failed:
         return None
     message = f"pod {replica.name}: {waiting}"
     return _cause(Kind.CREATION, replica, Reason.CREATION_FAILED, message, fresh)
@@ -158,18 +168,16 @@ def creating_since(status: AITrainingJobStatus) -> float | None:
 def _of_missing(world: World, status: AITrainingJobStatus) -> Iterator[Cause]:
     """Pods that were there and are gone, though neither a restart nor a resize took them.
 
-    A replica that was never created looks the same. The job's own record tells them apart: in a
-    phase that needs every pod of a rigid role each of them has existed, and otherwise the role
-    has lost pods only if more of them were counted than there are.
+    A replica that was never created looks the same. The job's own record tells them apart: a role
+    has lost pods if more of them were counted than there are.
     """
     gaps: dict[str, list[int]] = {}
     for role, index in missing(world, status):
         if not covers(status, role, index):
             gaps.setdefault(role, []).append(index)
     for role, indexes in gaps.items():
-        spec = world.roles[role]
-        needed_all = not spec.is_elastic and status.phase in _STARTED
-        if needed_all or _counted(status, role) > len(world.of_role(role)):
+        n_left = sum(not is_surplus(one, status) for one in world.of_role(role))
+        if _counted(world.job.status, role) > n_left:
             for index in indexes:
                 name = labels.pod_name(world.job.metadata.name, role, index)
                 yield Cause(Kind.GONE, role, index, Reason.POD_GONE, f"pod {name} is gone", True)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from swell.api.aitrainingjob import Ending
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import ObjectMeta
-from swell.api.pod import Pod
 from swell.operator import labels
 from swell.operator.lifecycle import nodes
 from swell.operator.lifecycle.endings import is_deleted_at_end
@@ -56,9 +55,7 @@ def delete_shared(world: World) -> list[Action]:
 
 def end_actions(world: World, ending: Ending, now: float) -> list[Action]:
     """What is to be deleted now because the job ends so."""
-    policy = world.job.spec.clean_pod_policy
-    doomed = [one for one in world.replicas if is_deleted_at_end(one, ending, policy)]
-    kept = {one.name for one in world.replicas if not is_deleted_at_end(one, ending, policy)}
+    doomed, kept = _divided(world, ending)
     names = frozenset(service.metadata.name for service in world.services) - kept
     return [
         *delete_pods(doomed, world, now),
@@ -69,11 +66,9 @@ def end_actions(world: World, ending: Ending, now: float) -> list[Action]:
 
 def is_cleaned(world: World, ending: Ending) -> bool:
     """Whether everything that goes with an ending has gone."""
-    policy = world.job.spec.clean_pod_policy
-    kept = {one.name for one in world.replicas if not is_deleted_at_end(one, ending, policy)}
-    pods_gone = len(kept) == len(world.replicas)
+    doomed, kept = _divided(world, ending)
     services_gone = all(service.metadata.name in kept for service in world.services)
-    return pods_gone and services_gone and world.group is None and world.members is None
+    return not doomed and services_gone and world.group is None and world.members is None
 
 
 def plan_deletion(world: World, now: float) -> Plan:
@@ -81,25 +76,33 @@ def plan_deletion(world: World, now: float) -> Plan:
     meta = world.job.metadata
     if labels.FINALIZER not in meta.finalizers:
         return Plan()
-    owned = [_as_replica(pod) for pod in world.pods]
+    owned = world.everything
     names = frozenset(service.metadata.name for service in world.services)
     actions = [
         *delete_pods(owned, world, now),
         *delete_services(world, names),
         *delete_shared(world),
     ]
-    if actions or owned or names or world.group or world.members:
+    if owned or names or world.group or world.members:
         return Plan(together(actions), wake_at=fence_deadline(owned, world, now))
     return Plan((_without_finalizer(meta),))
 
 
+def _divided(world: World, ending: Ending) -> tuple[list[Replica], frozenset[str]]:
+    """The pods that go with an ending, and the names of those that stay."""
+    policy = world.job.spec.clean_pod_policy
+    doomed: list[Replica] = []
+    kept: list[str] = []
+    for one in world.everything:
+        if is_deleted_at_end(one, ending, policy):
+            doomed.append(one)
+        else:
+            kept.append(one.name)
+    return doomed, frozenset(kept)
+
+
 def together(actions: list[Action]) -> tuple[Step, ...]:
     return (Together(tuple(actions)),) if actions else ()
-
-
-def _as_replica(pod: Pod) -> Replica:
-    """Any pod of the job, whether its labels make sense or not: its end depends on neither."""
-    return Replica(pod, "", 0, 0)
 
 
 def _without_finalizer(meta: ObjectMeta) -> Action:

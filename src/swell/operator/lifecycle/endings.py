@@ -27,7 +27,7 @@ ANNOTATIONS: Mapping[str, Phase] = {
     "nodefailed": Phase.NODE_FAIL,
     "preempted": Phase.PREEMPTED,
 }
-_MESSAGE_MAX = 1024
+MESSAGE_MAX = 4096
 
 
 def ending(
@@ -46,7 +46,7 @@ def ending(
     return Ending(
         phase=phase,
         reason=reason.value,
-        message=message[:_MESSAGE_MAX],
+        message=message[:MESSAGE_MAX],
         decided_at=format_time(now),
     )
 
@@ -110,13 +110,6 @@ def _failure(world: World, status: AITrainingJobStatus, final: tuple[Cause, ...]
     counted = {role: spec.fail_policy for role, spec in world.roles.items()}
     if _over_roles(world.job.spec.fail_policy, failed, counted):
         return _blame(cause for cause in final if _ended(cause, failed, world))
-    if (
-        final
-        and world.job.spec.fail_policy is not JobEndPolicy.NONE
-        and _is_over(world, status, dead)
-    ):
-        phase, reason, message = _blame(final)
-        return phase, reason, f"every pod has finished and no policy is met: {message}"
     return None
 
 
@@ -179,17 +172,3 @@ def _blame(final: Iterable[Cause]) -> _End:
     shown = "; ".join(cause.message for cause in causes[:3])
     more = f"; and {len(causes) - 3} more" if causes[3:] else ""
     return phase, reason, shown + more
-
-
-def _is_over(world: World, status: AITrainingJobStatus, dead: set[tuple[str, int]]) -> bool:
-    """Whether nothing runs or will ever run again."""
-    finished = dead | {
-        (one.role, one.index)
-        for one in current(world, status)
-        if one.phase is PodPhase.SUCCEEDED and not one.is_leaving
-    }
-    return all(
-        (role, index) in finished
-        for role in world.roles
-        for index in range(status.target_replicas.get(role, 0))
-    )

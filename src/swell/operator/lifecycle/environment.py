@@ -19,6 +19,7 @@ def peers_of(world: World, status: AITrainingJobStatus) -> Peers:
     """Every replica's address and every role's ports, as all containers of one epoch see them."""
     meta = world.job.metadata
     return Peers(
+        job=meta.name,
         hosts={
             role: [
                 f"{pod_name(meta.name, role, index)}.{meta.namespace}"

@@ -13,8 +13,9 @@ _MASTERS = ("master", "chief")
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Addresses, ports and size bounds by role; roles in alphabetical order."""
+    """Addresses, ports and size bounds by role of one job; roles in alphabetical order."""
 
+    job: str
     hosts: dict[str, list[str]]
     ports: dict[str, list[int]]
     bounds: dict[str, tuple[int, int]]
@@ -70,6 +71,7 @@ def _pytorch(peers: Peers, role: str, index: int) -> list[tuple[str, str]]:
         ("PET_MASTER_PORT", str(port)),
         ("PET_NNODES", str(peers.world_size) if low == high else f"{low}:{high}"),
         ("PET_NODE_RANK", rank),
+        ("PET_RDZV_ID", peers.job),
         ("PET_RDZV_ENDPOINT", f"{host}:{port}"),
         ("PET_RDZV_BACKEND", "static" if low == high else "c10d"),
     ]

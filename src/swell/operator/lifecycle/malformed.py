@@ -1,15 +1,16 @@
-"""A job that cannot be read: say so on it, and take it down when it is deleted. Nothing else."""
+"""A job that cannot be read: say so on it, and take down what it owns."""
 
 from __future__ import annotations
 
 import msgspec
 
-from swell.api.aitrainingjob import AITrainingJob, Phase
-from swell.api.codec import convert
+from swell.api.aitrainingjob import FINAL, AITrainingJob, Ending, Phase
+from swell.api.codec import convert, to_body
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import ObjectMeta
 from swell.api.times import format_time
 from swell.operator.lifecycle import cleanup
+from swell.operator.lifecycle.endings import MESSAGE_MAX
 from swell.operator.lifecycle.reasons import Reason
 from swell.operator.lifecycle.world import World
 from swell.runtime.cluster import Malformed
@@ -37,22 +38,24 @@ def decide_malformed(found: Malformed, world: World, now: float) -> Plan:
     meta = world.job.metadata
     if meta.deletion_timestamp is not None:
         return cleanup.plan_deletion(world, now)
-    status = found.body.get("status")
-    if isinstance(status, dict) and status.get("phase") == Phase.FAILED.value:
-        return Plan()
     at = format_time(now)
-    message = f"the job cannot be read: {found.error}"
+    message = f"the job cannot be read: {found.error}"[:MESSAGE_MAX]
+    ending = Ending(phase=Phase.FAILED, reason=Reason.INVALID.value, message=message, decided_at=at)
+    acts = cleanup.together(cleanup.end_actions(world, ending, now))
+    if _is_over(found):
+        return Plan(acts)
     body = {
         "phase": Phase.FAILED.value,
         "reason": Reason.INVALID.value,
         "message": message,
         "endTime": at,
         "observedGeneration": meta.generation,
-        "ending": {
-            "phase": Phase.FAILED.value,
-            "reason": Reason.INVALID.value,
-            "message": message,
-            "decidedAt": at,
-        },
+        "ending": to_body(ending),
     }
-    return Plan((PatchStatus(AI_TRAINING_JOBS, meta.key, meta.resource_version, body),))
+    record = PatchStatus(AI_TRAINING_JOBS, meta.key, meta.resource_version, body)
+    return Plan((record, *acts), reasons=(Reason.INVALID.value,))
+
+
+def _is_over(found: Malformed) -> bool:
+    status = found.body.get("status")
+    return isinstance(status, dict) and status.get("phase") in {phase.value for phase in FINAL}

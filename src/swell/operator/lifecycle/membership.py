@@ -37,11 +37,19 @@ def read_members(held: ConfigMap | None, world: World) -> Members | None:
     return Members(int(epoch), sizes)
 
 
-def with_epoch(status: AITrainingJobStatus, members: Members | None) -> AITrainingJobStatus:
-    """The status with a new epoch if the sizes are no longer those pods have been told of."""
-    if members is None or members.epoch != status.epoch or members.sizes == status.target_replicas:
-        return status
-    return replace(status, epoch=status.epoch + 1)
+def with_epoch(
+    world: World, status: AITrainingJobStatus, members: Members | None
+) -> AITrainingJobStatus:
+    """The status with a new epoch if the sizes are no longer those pods have been told of.
+
+    If somebody took the record away while there are pods, nobody knows what they have been told:
+    that is a new epoch as well, but only once, should the record be impossible to create.
+    """
+    if members is None:
+        is_new = bool(world.replicas) and world.refused is None
+    else:
+        is_new = members.epoch == status.epoch and members.sizes != status.target_replicas
+    return replace(status, epoch=status.epoch + 1) if is_new else status
 
 
 def members_data(world: World, status: AITrainingJobStatus) -> dict[str, str]:

@@ -59,12 +59,7 @@ def service_body(world: World, role: str, index: int) -> Body:
     """A headless service that is just a name for one pod, before it is ready, too."""
     key = pod_key(world, role, index)
     marks = _identity(world, role, index)
-    ports = [
-        {"name": name, "port": number}
-        for container in containers(world.roles[role].template)
-        if str(container.get("name", "")).startswith(labels.OURS)
-        for name, number in named_ports(container)
-    ]
+    ports = _service_ports(world, role)
     spec: Body = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": marks}
     return {
         "apiVersion": "v1",
@@ -77,6 +72,17 @@ def service_body(world: World, role: str, index: int) -> Body:
         },
         "spec": {**spec, "ports": ports} if ports else spec,
     }
+
+
+def _service_ports(world: World, role: str) -> list[Body]:
+    """Ports of containers like ours that are named like ours; each name and number once."""
+    ports: list[Body] = []
+    for container in containers(world.roles[role].template):
+        if str(container.get("name", "")).startswith(labels.OURS):
+            for name, number in named_ports(container):
+                if not any(held["name"] == name or held["port"] == number for held in ports):
+                    ports.append({"name": name, "port": number})
+    return ports
 
 
 def _identity(world: World, role: str, index: int) -> dict[str, str]:

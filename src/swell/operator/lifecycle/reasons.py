@@ -21,12 +21,11 @@ class Reason(Enum):
     POD_FAILED = "PodFailed"
     POD_GONE = "PodGone"
     # Why a job waits.
-    POD_REFUSED = "PodRefused"
+    REFUSED = "ObjectRefused"
     WAITING_FOR_ROOM = "WaitingForRoom"
     CONTAINERS_STARTING = "ContainersStarting"
     # What people should know.
     RESIZED = "Resized"
-    RESIZE_REFUSED = "ResizeRefused"
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
     GANG_NOT_SERVED = "GangNotServed"
 
@@ -42,11 +41,10 @@ REASON_TEXT: dict[Reason, str] = {
     Reason.INVALID: "the spec breaks rules; all of them are in the message",
     Reason.POD_FAILED: "a container of the pod failed",
     Reason.POD_GONE: "the pod was deleted, evicted or preempted by somebody else",
-    Reason.POD_REFUSED: "the API server does not accept a pod or another object of the job",
+    Reason.REFUSED: "the API server does not accept a pod or another object of the job",
     Reason.WAITING_FOR_ROOM: "pods of the job are not scheduled yet",
     Reason.CONTAINERS_STARTING: "pods are scheduled, containers are not all started",
     Reason.RESIZED: "the size of a role changed",
-    Reason.RESIZE_REFUSED: "a size was asked for that the role's policy does not allow",
     Reason.PRIORITY_CLASS_MISSING: "the PriorityClass the job names does not exist",
     Reason.GANG_NOT_SERVED: "the cluster has no PodGroup kind; pods are scheduled one by one",
 }

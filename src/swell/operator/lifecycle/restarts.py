@@ -7,6 +7,7 @@ often the operator dies in between.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ from swell.api.aitrainingjob import (
 )
 from swell.api.times import format_time, parse_time
 from swell.operator.lifecycle.causes import Cause, Kind
-from swell.operator.lifecycle.world import Replica, World, covers
+from swell.operator.lifecycle.waiting import has_passed
+from swell.operator.lifecycle.world import Replica, World, covers, missing
 
 BACKOFF_S_MAX = 300.0
 CALM_S = 600.0  # of running, after which the next restart is immediate again
@@ -50,10 +52,12 @@ def judge(causes: Iterable[Cause], world: World, status: AITrainingJobStatus) ->
     for cause in causes:
         limit = world.roles[cause.role].restart_limit
         charged = cause.kind not in _UNCHARGED
-        if not cause.wants_restart or (
-            charged and limit is not None and spent[cause.role] >= limit
-        ):
+        if not cause.wants_restart:
             final.append(cause)
+            continue
+        if charged and limit is not None and spent[cause.role] >= limit:
+            text = f"{cause.message} (restartLimit {limit} of {cause.role} is used up)"
+            final.append(dataclasses.replace(cause, message=text))
             continue
         curable.append(cause)
         if charged and _scope(cause, world) is RestartScope.POD:
@@ -67,7 +71,7 @@ def begin(
     """The status with a restart for the gravest cause recorded.
 
     One record is held at a time. A restart of single pods that is still under way takes in more
-    pods of its role; a wider one waits until the pods of the former have been deleted.
+    pods of its role; see `may_begin` for the others.
     """
     first = curable[0]
     scope = _scope(first, world)
@@ -108,15 +112,32 @@ def begin(
 
 
 def may_begin(curable: tuple[Cause, ...], world: World, status: AITrainingJobStatus) -> bool:
-    """Whether a new restart can be recorded without losing one that is under way."""
+    """Whether a new restart can be recorded without losing one that is under way.
+
+    It can if it takes in all that the old one is about, or if the old one has nothing left to
+    delete or to create.
+    """
     if not curable:
         return False
     old = status.restart
-    first = curable[0]
-    if old is None or _scope(first, world) is not RestartScope.POD:
-        return old is None or not _has_leftovers(world, status) or _scope_holds(first, world, old)
-    same = old.scope is RestartScope.POD and old.role == first.role
-    return same or not _has_leftovers(world, status)
+    if old is None or _takes_in(curable[0], world, old):
+        return True
+    return not _has_leftovers(world, status) and not any(
+        covers(status, role, index) for role, index in missing(world, status)
+    )
+
+
+def must_wait(world: World, status: AITrainingJobStatus, now: float) -> bool:
+    """Whether a restart holds back new pods: old ones are there, or it is not yet time."""
+    restart = status.restart
+    if restart is None:
+        return False
+    if _has_leftovers(world, status):
+        return True
+    if restart.not_before is None:
+        return False
+    started_at = parse_time(restart.started_at)
+    return not has_passed(started_at, parse_time(restart.not_before) - started_at, now)
 
 
 def is_done(world: World, status: AITrainingJobStatus, active: frozenset[tuple[str, int]]) -> bool:
@@ -143,16 +164,15 @@ def _scope(cause: Cause, world: World) -> RestartScope:
     return RestartScope.POD if alone else spec.restart_scope
 
 
-def _scope_holds(first: Cause, world: World, old: Restart) -> bool:
-    """Whether a new scope contains all that the old record is about."""
-    scope = _scope(first, world)
-    if scope is RestartScope.ALL:
-        return True
-    return (
-        scope is RestartScope.REPLICA
-        and old.scope is not RestartScope.ALL
-        and (old.role == first.role)
-    )
+def _takes_in(cause: Cause, world: World, old: Restart) -> bool:
+    """Whether a restart for this cause is about everything that the old record is about."""
+    match _scope(cause, world):
+        case RestartScope.ALL:
+            return True
+        case RestartScope.REPLICA:
+            return old.scope is not RestartScope.ALL and old.role == cause.role
+        case RestartScope.POD:
+            return old.scope is RestartScope.POD and old.role == cause.role
 
 
 def _unfinished(world: World, status: AITrainingJobStatus, role: str) -> Iterable[int]:

@@ -45,6 +45,12 @@ def with_targets(
             status = resized(
                 status, role, _clamped(spec), by=ResizeAuthor.USER, reason=reason, now=now
             )
+        else:
+            reason = "the target was outside of minReplicas and maxReplicas"
+            bounded = max(spec.minimum, min(held, spec.maximum))
+            status = resized(
+                status, role, bounded, by=ResizeAuthor.OPERATOR, reason=reason, now=now
+            )
     return status
 
 

@@ -18,6 +18,7 @@ from swell.api.aitrainingjob import (
 from swell.api.meta import Body, Condition
 from swell.api.pod import PodPhase
 from swell.api.times import format_time
+from swell.operator.lifecycle.endings import MESSAGE_MAX
 from swell.operator.lifecycle.phases import active, advance, bound
 from swell.operator.lifecycle.world import (
     Replica,
@@ -27,7 +28,6 @@ from swell.operator.lifecycle.world import (
 )
 
 HISTORY_MAX = 20
-MESSAGE_MAX = 4096
 
 
 def counted(world: World, status: AITrainingJobStatus) -> AITrainingJobStatus:
@@ -82,9 +82,14 @@ def difference(job: AITrainingJob, status: AITrainingJobStatus) -> Body:
     return _merge(codec.to_body(job.status), codec.to_body(status))
 
 
-def counts_only(change: Body) -> bool:
-    """Whether a change is of numbers that may as well be written a little later."""
+def may_be_late(change: Body) -> bool:
+    """Whether a change is of what people may as well learn a little later."""
     return set(change) <= {"replicaStatuses", "ready", "message"}
+
+
+def n_finished(status: AITrainingJobStatus) -> int:
+    """How many pods have succeeded or failed, by the status's own count."""
+    return sum(held.succeeded + held.failed for held in status.replica_statuses.values())
 
 
 def _state(replica: Replica, status: AITrainingJobStatus) -> str:
@@ -123,13 +128,15 @@ _PHASES = frozenset(phase.value for phase in Phase if phase.value)
 def _phase_condition(
     phase: Phase, status: AITrainingJobStatus, old: Iterable[Condition]
 ) -> Condition:
+    """It keeps the message with which the phase was entered; later ones are in the status."""
     holds = phase is status.phase
-    former = next((c.message for c in old if c.type == phase.value), "")
+    former = next((c for c in old if c.type == phase.value), None)
+    entered = holds and (former is None or former.status != "True")
     return Condition(
         type=phase.value,
         status="True" if holds else "False",
         reason=f"TrainingJob{phase.value}",
-        message=status.message if holds else former,
+        message=status.message if entered or former is None else former.message,
     )
 
 

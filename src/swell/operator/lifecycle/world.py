@@ -30,8 +30,21 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeState:
+    """What is certain about a node. Without `node` it does not exist any more.
+
+    `unready_since` is when it was first seen not to be ready, and has not been ready since.
+    `is_fresh` says that this was read from the server itself, just now.
+    """
+
+    node: Node | None
+    unready_since: float | None = None
+    is_fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
-    """One pod of a job, read by its labels."""
+    """One pod of a job, known by its name."""
 
     pod: Pod
     role: str
@@ -63,7 +76,7 @@ class Replica:
 class World:
     """Everything about one job that a decision may look at.
 
-    `nodes` is None when nodes cannot be listed; then nothing is concluded about them.
+    `nodes` has the nodes of the job's pods; of one that is missing there nothing is concluded.
     """
 
     job: AITrainingJob
@@ -71,7 +84,7 @@ class World:
     services: tuple[Service, ...] = ()
     group: PodGroup | None = None
     members: ConfigMap | None = None
-    nodes: Mapping[str, Node] | None = None
+    nodes: Mapping[str, NodeState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # what validation has against the spec
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
@@ -85,25 +98,36 @@ class World:
         return {role.lower(): specs[role] for role in sorted(specs, key=str.lower)}
 
     @cached_property
+    def everything(self) -> tuple[Replica, ...]:
+        """Every pod the job owns, also one that is no replica: it ends when the job does."""
+        return tuple(_replica(pod, self.job.metadata.name) for pod in self.pods)
+
+    @cached_property
     def replicas(self) -> tuple[Replica, ...]:
         """The pods that are replicas, by role and index."""
-        found = (_replica(pod) for pod in self.pods)
-        known = [one for one in found if one is not None and one.role in self.roles]
+        known = [one for one in self.everything if one.role in self.roles]
         return tuple(sorted(known, key=lambda one: (one.role, one.index)))
 
     def of_role(self, role: str) -> tuple[Replica, ...]:
         return tuple(one for one in self.replicas if one.role == role)
 
-    def node_of(self, replica: Replica) -> Node | None:
-        return (self.nodes or {}).get(replica.pod.spec.node_name)
+    def node_of(self, replica: Replica) -> NodeState | None:
+        return self.nodes.get(replica.pod.spec.node_name) if replica.is_bound else None
 
 
-def _replica(pod: Pod) -> Replica | None:
-    marks = pod.metadata.labels
-    index, count = marks.get(labels.REPLICA_INDEX, ""), marks.get(labels.RESTART_COUNT, "0")
-    if not (index.isdecimal() and count.isdecimal()):
-        return None
-    return Replica(pod, marks.get(labels.REPLICA_NAME, ""), int(index), int(count))
+def _replica(pod: Pod, job: str) -> Replica:
+    """Read by its name, which nobody can change; a name that is none of ours has no role."""
+    stem, _, number = pod.metadata.name.rpartition("-")
+    role = stem.removeprefix(f"{job}-")
+    count = pod.metadata.labels.get(labels.RESTART_COUNT, "")
+    n_restarts = int(count) if _is_number(count) else 0
+    if role == stem or not _is_number(number):
+        return Replica(pod, "", 0, n_restarts)
+    return Replica(pod, role, int(number), n_restarts)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 9
 
 
 def is_restarting(replica: Replica, status: AITrainingJobStatus) -> bool:
@@ -115,8 +139,19 @@ def is_restarting(replica: Replica, status: AITrainingJobStatus) -> bool:
 
 
 def is_surplus(replica: Replica, status: AITrainingJobStatus) -> bool:
-    """Whether the role is meant to be smaller than to have this index."""
-    return replica.index >= status.target_replicas.get(replica.role, 0)
+    """Whether a resize has given up this pod.
+
+    One that a former resize is taking down is surplus even if the role has grown again: it is
+    still on its way out, and another one takes its place.
+    """
+    if replica.index >= status.target_replicas.get(replica.role, 0):
+        return True
+    return replica.is_leaving and any(
+        record.role == replica.role
+        and record.to <= replica.index < record.from_
+        and (replica.pod.metadata.creation_timestamp or "") <= record.time
+        for record in status.scale_records
+    )
 
 
 def covers(status: AITrainingJobStatus, role: str, index: int) -> bool:

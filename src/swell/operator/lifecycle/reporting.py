@@ -1,0 +1,53 @@
+"""Whether a status is written now. What people may as well learn later is written seldom.
+
+A job of many pods changes its numbers all the time; each time to write them would cost more than
+the pods themselves. So they wait, the longer the older the job is, unless half of it has finished.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swell.api.aitrainingjob import AITrainingJobStatus, Phase
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.times import format_time, parse_time
+from swell.operator.lifecycle.status import difference, may_be_late, n_finished
+from swell.operator.lifecycle.waiting import has_passed
+from swell.operator.lifecycle.world import World
+from swell.runtime.plan import PatchStatus, Step
+
+PACE_S_MIN = 10.0
+PACE_OF_AGE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The write of a status, if there is one; `is_late` when it is put off until `again_at`."""
+
+    steps: tuple[Step, ...] = ()
+    is_late: bool = False
+    again_at: float | None = None
+
+
+def report(world: World, status: AITrainingJobStatus, now: float) -> Report:
+    """Write what differs, now or later."""
+    change = difference(world.job, status)
+    if not change:
+        return Report()
+    old = world.job.status
+    if may_be_late(change) and not _is_much(old, status) and old.last_reconcile_time:
+        last = parse_time(old.last_reconcile_time)
+        began = parse_time(old.start_time) if old.start_time else last
+        pace_s = max(PACE_S_MIN, PACE_OF_AGE * (last - began))
+        if not has_passed(last, pace_s, now):
+            return Report(is_late=True, again_at=last + pace_s)
+    if old.phase is Phase.EMPTY:
+        change.setdefault("restarts", status.restarts)  # a column, also when it is zero
+    change["lastReconcileTime"] = format_time(now)
+    meta = world.job.metadata
+    return Report((PatchStatus(AI_TRAINING_JOBS, meta.key, meta.resource_version, change),))
+
+
+def _is_much(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
+    n_more = abs(n_finished(new) - n_finished(old))
+    return n_more > 0 and 2 * n_more >= sum(new.target_replicas.values())
