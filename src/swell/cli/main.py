@@ -101,3 +101,7 @@ def _overview() -> str:
 def main() -> None:
     """The console entry."""
     sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
