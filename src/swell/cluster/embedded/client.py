@@ -171,7 +171,7 @@ class InProcessCluster:
     async def _watching(
         self, resource: Resource[T], options: WatchOptions, timeout_s: float | None
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        watch = self._api.watch(self._kind(resource), options)
+        watch = await self._api.answer(lambda: self._api.watch(self._kind(resource), options))
         events = self._events(resource, watch, timeout_s)
         try:
             yield events

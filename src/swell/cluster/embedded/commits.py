@@ -5,7 +5,7 @@ Values: nothing here is changed once made, only decoded lazily.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from swell.api.codec import decode, encode
@@ -107,7 +107,7 @@ class Commit:
     before: Stored | None
     after: Stored | None
     undone: bool = False
-    _last: Stored | None = None
+    _last: Stored | None = field(default=None, init=False, repr=False)
 
     @property
     def last(self) -> Stored:

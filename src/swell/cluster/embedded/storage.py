@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from swell.api.meta import Key
@@ -143,13 +143,11 @@ class Storage:
 
     def list_at(self, collection: str, namespace: str, version: int) -> Snapshot:
         """The collection as it was after the commit of that version."""
-        held = self._collection(collection)
-        if version > self.version or not held.log or held.log[-1].version <= version:
-            if version < self.compacted:
-                raise CompactedError(version, self.compacted)
-            return Snapshot(self.list(collection, namespace).items, version)
         if version < self.compacted:
             raise CompactedError(version, self.compacted)
+        held = self._collection(collection)
+        if not held.log or held.log[-1].version <= version:
+            return Snapshot(self.list(collection, namespace).items, version)
         past: dict[str, tuple[Key, Stored | None]] = {}
         for commit in reversed(held.log):
             if commit.version <= version:
@@ -238,7 +236,7 @@ class Storage:
 
     def settle(self, version: int) -> None:
         """The journal's word: everything up to a version is on disk."""
-        self.settled_version = version
+        before, self.settled_version = self.settled_version, version
         waiting, self._settle_waiters = self._settle_waiters, []
         for wanted, waiter in waiting:
             if wanted > version:
@@ -246,14 +244,15 @@ class Storage:
             elif not waiter.done():
                 waiter.set_result(None)
         for held in self._collections.values():
-            if held.waiters and held.log:
+            if held.waiters and held.log and held.log[-1].version > before:
                 held.wake()
 
     def undo_unsettled(self, cause: Exception) -> None:
         """The journal's word: nothing after the settled version will ever be on disk.
 
-        Nobody has been shown these commits, so taking them back is invisible. Versions are not
-        given out twice. Hooks see each one again, reversed, so that what they derived stays true.
+        Nobody has been shown these commits, so taking them back is invisible, and their versions
+        are free again: those on disk stay without gaps that a restart would fill differently.
+        Hooks see each one again, reversed, so that what they derived stays true.
         """
         doomed = [
             commit
@@ -265,13 +264,12 @@ class Storage:
             held = self._collection(commit.collection)
             held.put(_address(commit.key), commit.key, commit.before)
             held.log.pop()
-            reverse = Commit(
-                commit.version, commit.time, commit.actor, commit.verb, commit.collection,
-                commit.key, commit.after, commit.before, undone=True,
-            )  # fmt: skip
+            reverse = replace(commit, before=commit.after, after=commit.before, undone=True)
             for hook in self.on_commit:
                 hook(reverse)
-        self.settled_version = self.version
+        self.version = self.settled_version
+        while self._kept and self._kept[-1][0] > self.version:
+            self._kept_bytes -= self._kept.pop()[1]
         waiting, self._settle_waiters = self._settle_waiters, []
         for _, waiter in waiting:
             if not waiter.done():

@@ -11,6 +11,7 @@ import pytest
 
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key
+from swell.api.pod import Pod
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.durable import Database, DurableStorage, WrongFormatError
 from swell.cluster.embedded.storage import Commit
@@ -137,6 +138,7 @@ def test_failed_write_is_an_error_and_never_happened(
                 return_exceptions=True,
             )
         assert [type(result) for result in results] == [ServerError] * 3
+        assert opened.storage.version == start
         assert names(opened.world.list("pods")) == ["kept"]
         assert watch.poll() == []
 
@@ -193,6 +195,30 @@ def test_refusal_based_on_a_lost_write_is_an_error_too(
             )
         assert [type(result) for result in results] == [ServerError] * 2
         assert (await opened.cluster.get(PODS, KEY)).metadata.name == "a"
+
+    on_disk(tmp_path / "store.db", act)
+
+
+def test_watch_begun_on_a_lost_write_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch does not begin with what was never there; the next one sees all that follows."""
+
+    async def act(opened: Opened) -> None:
+        await opened.cluster.create(PODS, a_pod("kept"))
+        with monkeypatch.context() as patched:
+            break_writes(patched)
+            opened.world.pod("lost")
+            with pytest.raises(ServerError):
+                async with opened.cluster.watch(PODS, resource_version=""):
+                    pytest.fail("it must not begin")
+        async with opened.cluster.watch(PODS, resource_version="") as events:
+            await opened.cluster.create(PODS, a_pod("after"))
+            seen = [await anext(events) for _ in range(2)]
+        assert [event.object.metadata.name for event in seen if isinstance(event.object, Pod)] == [
+            "kept",
+            "after",
+        ]
 
     on_disk(tmp_path / "store.db", act)
 

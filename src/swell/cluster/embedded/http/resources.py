@@ -12,7 +12,7 @@ from swell.cluster.embedded import failures
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.faults import bad_request, invalid
 from swell.cluster.embedded.http import answers, options, refusals
-from swell.cluster.embedded.http.accepting import form_wanted
+from swell.cluster.embedded.http.accepting import Form, form_wanted
 from swell.cluster.embedded.http.addresses import Address
 from swell.cluster.embedded.http.bodies import duplicate_fields, read_json, read_yaml
 from swell.cluster.embedded.http.logs import LogSource, parse_log_request
@@ -116,9 +116,10 @@ class Resources:
     async def _watch(self, asked: Asked) -> web.StreamResponse:
         chosen = options.watch_options(asked.query, asked.address.namespace)
         timeout_s = options.number(asked.query, "timeoutSeconds")
+        watch = await self._api.answer(lambda: self._api.watch(asked.kind, chosen))
         return await self._watches.serve(
             asked.request,
-            self._api.watch(asked.kind, chosen),
+            watch,
             asked.view,
             timeout_s=timeout_s,
             bookmarks=chosen.bookmarks,
@@ -209,6 +210,8 @@ class Resources:
         return await self._read(asked)
 
     async def _pod_order(self, asked: Asked) -> web.StreamResponse:
+        if asked.view.form is Form.TABLE:
+            raise refusals.not_acceptable()  # the answer is a Status, which has no columns
         call = options.write_call(asked.query, asked.actor, "CreateOptions")
         body = await _object_body(asked.request, call)
         verb = self._api.bind if asked.address.subresource == "binding" else self._api.evict

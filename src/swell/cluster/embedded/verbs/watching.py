@@ -47,7 +47,7 @@ def parse_filter(kind: Kind, namespace: str, labels: str, fields: str) -> Filter
 class Watch:
     """A selection's changes, taken at the watcher's pace.
 
-    In durable mode nothing unsettled is handed out: `poll` then gives less, and `wait` waits.
+    It begins at a state that is settled (see `ApiServer.answer`), and hands out nothing unsettled.
     """
 
     def __init__(
@@ -71,8 +71,6 @@ class Watch:
     def poll(self) -> list[Event]:
         """The next events, possibly none. GoneError when the watcher fell behind the log."""
         if self._first:
-            if self._since > self._core.storage.settled_version:
-                return []
             first, self._first = self._first, []
             return [self._shown(event) for event in first]
         try:
@@ -90,9 +88,7 @@ class Watch:
 
     async def wait(self) -> None:
         """Return when `poll` may have something."""
-        if self._first:
-            await self._core.storage.settled(self._since)
-        else:
+        if not self._first:
             await self._cursor.wait()
 
     @property
