@@ -27,12 +27,16 @@ _CANCELS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All that a component under test is given of the world; `name` is new with every life."""
+    """All that a component under test is given of the world; `name` is new with every life.
+
+    What it puts into `exposed` the checks can look at: its caches, for example.
+    """
 
     name: str
     cluster: Cluster
     clock: Clock
     random: Random
+    exposed: dict[str, object]
 
 
 Main = Callable[[Ports], Coroutine[Any, Any, None]]
@@ -80,6 +84,7 @@ class Process:
     ) -> None:
         self.name = name
         self.crashes = 0
+        self.exposed: dict[str, object] = {}
         self._main = main
         self._connect = connect
         self._network = network
@@ -134,7 +139,14 @@ class Process:
         loop = _loop()
         cluster = FaultyCluster(self._connect(self.name), self._network, life)
         random = self._chance.generator("process", self.name, self._n_lives)
-        ports = Ports(f"{self.name}#{self._n_lives}", cluster, self._network.clock, random)
+        self.exposed = {}
+        ports = Ports(
+            name=f"{self.name}#{self._n_lives}",
+            cluster=cluster,
+            clock=self._network.clock,
+            random=random,
+            exposed=self.exposed,
+        )
         context = Context()
         context.run(SCOPE.set, self.name)
         task = loop.create_task(self._main(ports), name=self.name, context=context)

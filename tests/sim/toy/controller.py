@@ -71,6 +71,7 @@ async def _run(ports: Ports, flaws: Flaw) -> None:
     if Flaw.STALE_LIST in flaws:
         jobs._cache = CredulousCache(jobs._cache._indexes)
         pods._cache = CredulousCache(pods._cache._indexes)
+    ports.exposed.update(jobs=jobs, pods=pods)
     told = () if Flaw.DEAF_TO_ANSWERS in flaws else (jobs, pods)
     controller = Controller(
         "toy",

@@ -9,6 +9,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
+from swell.runtime.informer import Informer
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.world import World
 from tests.sim.toy.kind import FAILED, FINAL, FINALIZER, SUCCEEDED, TOY_JOBS, ToyJob, index_of
@@ -31,7 +32,7 @@ def safety(world: World) -> list[SafetyCheck]:
 
 
 def liveness(world: World) -> list[LivenessCheck]:
-    return [JobsEnd(world), DeletedGo(world), Tidied(world)]
+    return [JobsEnd(world), DeletedGo(world), Tidied(world), CachesAreTrue(world)]
 
 
 def end_state(world: World) -> object:
@@ -307,6 +308,23 @@ class Tidied:
             for pod in own:
                 if pod.status.phase not in ENDED:
                     yield f"{pod.metadata.key} still runs"
+
+
+@dataclass
+class CachesAreTrue:
+    """Informers hold what the store holds, in the same versions."""
+
+    world: World
+    name: str = "caches are true"
+
+    def missing(self) -> Iterator[str]:
+        for process in self.world.processes:
+            for name, informer in process.exposed.items():
+                assert isinstance(informer, Informer)
+                held = {o.metadata.key: o.metadata.resource_version for o in informer.all()}
+                stored = self.world.storage.list(str(informer.resource)).items
+                if held != {key: str(state.version) for key, state in stored}:
+                    yield f"{process.name} has other {name} than there are"
 
 
 def job_at(world: World, name: str) -> ToyJob | None:
