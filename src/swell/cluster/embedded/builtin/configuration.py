@@ -35,7 +35,7 @@ def config_map_errors(new: Body, old: Body | None, _context: WriteContext) -> It
             yield faults.invalid(f"data[{key}]", key, detail)
     n_bytes = sum(len(value.encode("utf-8", "replace")) for value in data.values())
     if n_bytes + _n_decoded(binary) > BYTES_MAX:
-        yield faults.too_long("", BYTES_MAX)
+        yield faults.too_long("[]", BYTES_MAX)  # no field: the whole is too long
     yield from _promise_errors(new, old, ("data", "binaryData"))
 
 

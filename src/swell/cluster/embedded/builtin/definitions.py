@@ -96,7 +96,7 @@ def names() -> Mapping[tuple[str, str, str], str]:
 
 @cache
 def decoders() -> Decoders:
-    return Decoders(_with_defaults(schemas()), _data("pointer-fields.json"))
+    return Decoders(_with_defaults(schemas()), _data("zero-values.json"))
 
 
 @cache

@@ -52,7 +52,7 @@ def special_address_errors(address: str, field: str) -> Iterator[FieldError]:
 
 def slice_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     family = new.get("addressType", "")
-    endpoints, ports = new.get("endpoints", []), new.get("ports", [])
+    endpoints, ports = new.get("endpoints") or [], new.get("ports") or []
     if old is not None:
         yield from fields.immutable(family, old.get("addressType"), "addressType")
     if len(ports) > PORTS_MAX:
@@ -101,7 +101,9 @@ def _family_errors(address: str, family: str, field: str, list_field: str) -> It
 
 
 def default_slice(endpoint_slice: Body) -> None:
-    for port in endpoint_slice.get("ports", ()):
+    for name in ("endpoints", "ports"):
+        endpoint_slice[name] = endpoint_slice.get(name) or None  # shown as null when empty
+    for port in endpoint_slice["ports"] or ():
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")
 

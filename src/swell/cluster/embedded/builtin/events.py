@@ -55,6 +55,8 @@ def new_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[
     series = event.get("series")
     if series is not None and series.get("count", 0) < 2:
         yield faults.invalid("series.count", series.get("count", 0), "should be at least 2")
+    if series is not None and not series.get("lastObservedTime"):
+        yield faults.required("series.lastObservedTime")
     if old is not None:
         yield from _change_errors(event, _renamed(old, CORE_NAMES))
         return

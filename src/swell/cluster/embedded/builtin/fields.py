@@ -92,6 +92,13 @@ def ip_errors(value: str, field: str) -> Iterator[FieldError]:
         yield faults.invalid(field, value, "must be a valid IP address")
 
 
+def network_errors(value: str, field: str) -> Iterator[FieldError]:
+    try:
+        ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        yield faults.invalid(field, value, "must be a valid CIDR value")
+
+
 def config_key_errors(key: str, field: str) -> Iterator[FieldError]:
     """A key of a ConfigMap or a Secret."""
     if len(key) > CONFIG_KEY_LENGTH_MAX:

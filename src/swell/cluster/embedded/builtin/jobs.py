@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 
 from swell.api.meta import Body
@@ -10,6 +11,7 @@ from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.objectmeta import name_problem, qualified_name_problem
 from swell.cluster.embedded.registry import FieldError, WriteContext
 from swell.cluster.embedded.selectors import SelectorError, from_label_selector
 
@@ -21,6 +23,8 @@ MANY_LIMIT = 10_000
 FAILURE_RULES_MAX = 20
 SUCCESS_RULES_MAX = 20
 EXIT_CODES_MAX = 255
+CONDITION_STATUSES = ("False", "True", "Unknown")
+INDEXES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 COUNTS = (
@@ -42,16 +46,21 @@ def default(job: Body) -> None:
     spec.setdefault("backoffLimit", INT32_MAX if per_index else BACKOFF_LIMIT)
     has_policy = "podFailurePolicy" in spec
     spec.setdefault("podReplacementPolicy", "Failed" if has_policy else "TerminatingOrFailed")
-    labels = spec["template"].get("metadata", {}).get("labels")
-    if labels and not job["metadata"].get("labels"):
-        job["metadata"]["labels"] = dict(labels)
     default_pod_spec(spec["template"]["spec"])
 
 
 def prepare(new: Body, old: Body | None, _context: WriteContext) -> None:
+    spec, own_labels = new["spec"], new["metadata"].get("labels")
+    if old is None and not spec.get("manualSelector"):
+        _make_selector(new)
+    labels = spec["template"].get("metadata", {}).get("labels")
+    if labels and not own_labels:
+        new["metadata"]["labels"] = dict(labels)
+
+
+def _make_selector(new: Body) -> None:
+    """Every job has labels and a selector of its own."""
     spec = new["spec"]
-    if old is not None or spec.get("manualSelector"):
-        return
     labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
     for label in NAME_LABELS:
         labels.setdefault(label, new["metadata"].get("name", ""))
@@ -66,6 +75,7 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
     for name in COUNTS:
         yield from fields.non_negative(spec, name, "spec")
     yield from _mode_errors(spec)
+    yield from _name_errors(new)
     yield from _selector_errors(new)
     yield from template_errors(spec["template"], "spec.template")
     yield from _restart_policy_errors(spec)
@@ -101,6 +111,22 @@ def _mode_errors(spec: Body) -> Iterator[FieldError]:
         yield from _many_errors(spec, failed_max)
 
 
+def _name_errors(job: Body) -> Iterator[FieldError]:
+    spec, name = job["spec"], job["metadata"].get("name", "")
+    last = spec.get("completions", 0) - 1
+    if (
+        spec.get("completionMode") == "Indexed"
+        and last >= 0
+        and name_problem(f"{name}-{last}", "label")
+    ):
+        detail = f"will not able to create pod with invalid DNS label: {name}-{last}"
+        yield faults.invalid("metadata.name", name, detail)
+    manager = spec.get("managedBy")
+    if manager is not None and (not manager.partition("/")[2] or qualified_name_problem(manager)):
+        detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        yield faults.invalid("spec.managedBy", manager, detail)
+
+
 def _many_errors(spec: Body, failed_max: int | None) -> Iterator[FieldError]:
     """With very many indexes, those that run and those that fail must stay few."""
     detail = f"must be less than or equal to {MANY_LIMIT} when completions are that many"
@@ -123,7 +149,7 @@ def _selector_errors(job: Body) -> Iterator[FieldError]:
         matcher = from_label_selector(selector)
     except SelectorError:
         return
-    if matcher is not None and not matcher.matches(labels):
+    if matcher is None or not matcher.matches(labels):
         detail = "`selector` does not match template `labels`"
         yield faults.invalid("spec.template.metadata.labels", labels, detail)
     if not spec.get("manualSelector") and selector is not None:
@@ -135,8 +161,8 @@ def _generated_errors(job: Body, labels: dict[str, str]) -> Iterator[FieldError]
     metadata = job["metadata"]
     expected = dict.fromkeys(NAME_LABELS, metadata.get("name", ""))
     expected |= dict.fromkeys(UID_LABELS, metadata.get("uid", ""))
-    where = "spec.template.metadata.labels"
     for label, value in expected.items():
+        where = f"spec.template.metadata.labels[{label}]"
         if label not in labels:
             yield faults.required(where, f"must be '{value}'")
         elif labels[label] != value:
@@ -161,6 +187,9 @@ def _restart_policy_errors(spec: Body) -> Iterator[FieldError]:
 
 def _failure_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
     rules = spec["podFailurePolicy"].get("rules", [])
+    if spec.get("podReplacementPolicy") != "Failed":
+        given = spec.get("podReplacementPolicy")
+        yield faults.not_supported("spec.podReplacementPolicy", given, ["Failed"])
     pod = spec["template"]["spec"]
     names = {
         one.get("name") for name in ("containers", "initContainers") for one in pod.get(name, ())
@@ -179,8 +208,10 @@ def _failure_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
         if codes:
             yield from _exit_code_errors(codes, names, f"{where}.onExitCodes")
         for at, condition in enumerate(conditions or ()):
-            place = f"{where}.onPodConditions[{at}].type"
-            yield from fields.qualified_name_errors(condition.get("type", ""), place)
+            place, status = f"{where}.onPodConditions[{at}]", condition.get("status")
+            yield from fields.qualified_name_errors(condition.get("type", ""), f"{place}.type")
+            if status not in CONDITION_STATUSES:
+                yield faults.not_supported(f"{place}.status", status, CONDITION_STATUSES)
 
 
 def _exit_code_errors(codes: Body, names: set[str], path: str) -> Iterator[FieldError]:
@@ -219,6 +250,9 @@ def _success_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
         if not rule.get("succeededIndexes") and "succeededCount" not in rule:
             detail = "at least one of succeededCount or succeededIndexes must be specified"
             yield faults.required(where, detail)
+        indexes = rule.get("succeededIndexes")
+        if indexes and not INDEXES.fullmatch(indexes):
+            yield faults.invalid(f"{where}.succeededIndexes", indexes, "error parsing indexes")
         count = rule.get("succeededCount")
         if count is not None and count > spec.get("completions", 0):
             detail = f"must be less than or equal to {spec.get('completions', 0)}"

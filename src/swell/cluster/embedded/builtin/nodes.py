@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from swell.api import quantity
 from swell.api.meta import Body
 from swell.cluster.embedded import faults
+from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import taint_errors
 from swell.cluster.embedded.registry import FieldError, WriteContext
@@ -17,6 +18,11 @@ WHOLE = frozenset({"pods", "services", "replicationcontrollers"})
 
 
 def default_node(node: Body) -> None:
+    spec = node.get("spec", {})
+    if spec.get("podCIDR"):
+        spec.setdefault("podCIDRs", [spec["podCIDR"]])
+    elif spec.get("podCIDRs"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
     status = node.get("status", {})
     if "capacity" in status:
         status.setdefault("allocatable", dict(status["capacity"]))
@@ -27,14 +33,17 @@ def prepare_node(new: Body, old: Body | None, _context: WriteContext) -> None:
     if old is not None:
         return
     taints = new.setdefault("spec", {}).setdefault("taints", [])
-    if not any(taint.get("key") == NOT_READY for taint in taints):
-        taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+    wanted = {"key": NOT_READY, "effect": "NoSchedule"}
+    if not any({**taint, **wanted} == taint for taint in taints):
+        taints.append(wanted)
 
 
 def node_errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[FieldError]:
     spec = new.get("spec", {})
     yield from taint_errors(spec.get("taints", []), "metadata.taints")
     yield from node_status_errors(new, old, context)
+    for index, network in enumerate(spec.get("podCIDRs", ())):
+        yield from fields.network_errors(network, f"spec.podCIDRs[{index}]")
     before = (old or {}).get("spec", {})
     for name in ("podCIDRs", "providerID"):
         if before.get(name) and before[name] != spec.get(name):
@@ -42,9 +51,7 @@ def node_errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[
             yield faults.forbidden(f"spec.{name}", detail)
 
 
-def node_status_errors(
-    new: Body, _old: Body | None, _context: WriteContext
-) -> Iterator[FieldError]:
+def node_status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     status = new.get("status", {})
     for side in ("capacity", "allocatable"):
         for name, amount in status.get(side, {}).items():
@@ -54,7 +61,7 @@ def node_status_errors(
                 yield faults.invalid(f"status.{side}.{name}", amount, detail)
             if (name in WHOLE or "/" in name) and value.nano % quantity.NANO:
                 yield faults.invalid(f"status.{side}.{name}", amount, "must be an integer")
-    addresses = status.get("addresses", [])
+    addresses = status.get("addresses", []) if old is not None else []
     for index, address in enumerate(addresses):
         if addresses.index(address) != index:
             yield faults.duplicate(f"status.addresses[{index}]", address)
@@ -77,6 +84,13 @@ def prepare_namespace(new: Body, old: Body | None, context: WriteContext) -> Non
         new["spec"] = old.get("spec", {})
 
 
+def namespace_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    for name in new.get("spec", {}).get("finalizers", ()):
+        if name != "kubernetes" and "/" not in name:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            yield faults.invalid("spec.finalizers", name, detail)
+
+
 def namespace_status_errors(
     new: Body, _old: Body | None, _context: WriteContext
 ) -> Iterator[FieldError]:
@@ -96,5 +110,6 @@ NODES = Behaviour(
 NAMESPACES = Behaviour(
     default=default_namespace,
     prepare=prepare_namespace,
+    errors=namespace_errors,
     status_errors=namespace_status_errors,
 )

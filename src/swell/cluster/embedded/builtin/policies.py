@@ -78,19 +78,22 @@ def priority_errors(new: Body, old: Body | None, _context: WriteContext) -> Iter
         yield faults.forbidden("value", detail)
 
 
+def default_lease(lease: Body) -> None:
+    """Coordinated leader election is not served, so its fields are not kept."""
+    for name in ("strategy", "preferredHolder"):
+        lease.get("spec", {}).pop(name, None)
+
+
 def lease_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     spec = new.get("spec", {})
     if "leaseDurationSeconds" in spec and spec["leaseDurationSeconds"] <= 0:
         detail = "must be greater than 0"
         yield faults.invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], detail)
     yield from fields.non_negative(spec, "leaseTransitions", "spec")
-    if spec.get("preferredHolder") and not spec.get("strategy"):
-        detail = "may only be specified if `strategy` is defined"
-        yield faults.forbidden("spec.preferredHolder", detail)
 
 
 BUDGETS = Behaviour(errors=budget_errors, status_errors=budget_status_errors)
 PRIORITIES = Behaviour(
     prepare=prepare_priority, errors=priority_errors, grows=lambda _new, _old: False
 )
-LEASES = Behaviour(errors=lease_errors)
+LEASES = Behaviour(default=default_lease, errors=lease_errors)

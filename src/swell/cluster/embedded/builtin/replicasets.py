@@ -10,7 +10,7 @@ from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.registry import FieldError, WriteContext
-from swell.cluster.embedded.selectors import SelectorError, from_label_selector
+from swell.cluster.embedded.selectors import from_label_selector
 
 STATUS_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 
@@ -41,22 +41,23 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
 
 def _selector_errors(spec: Body) -> Iterator[FieldError]:
     selector = spec.get("selector")
+    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
+    mismatch = "`selector` does not match template `labels`"
     if selector is None:
         yield faults.required("spec.selector")
+        yield faults.invalid("spec.template.metadata.labels", labels, mismatch)
         return
-    yield from fields.selector_errors(selector, "spec.selector")
+    problems = list(fields.selector_errors(selector, "spec.selector"))
+    yield from problems
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         yield faults.invalid("spec.selector", selector, "empty selector is invalid")
         return
-    try:
-        matcher = from_label_selector(selector)
-    except SelectorError:
+    if problems:
         yield faults.invalid("spec.selector", selector, "invalid label selector")
         return
-    labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
+    matcher = from_label_selector(selector)
     if matcher is not None and not matcher.matches(labels):
-        detail = "`selector` does not match template `labels`"
-        yield faults.invalid("spec.template.metadata.labels", labels, detail)
+        yield faults.invalid("spec.template.metadata.labels", labels, mismatch)
 
 
 def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:

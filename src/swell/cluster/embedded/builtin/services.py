@@ -16,6 +16,7 @@ NODE_PORTS = range(30000, 32768)
 AFFINITY_S = 10800
 AFFINITY_S_MAX = 86400
 HEADLESS = "None"
+DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 EXTERNAL = ("NodePort", "LoadBalancer")
 # Filled in by the server; a writer who leaves them out means no change.
 KEPT_ON_UPDATE = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
@@ -35,8 +36,6 @@ def default(service: Body) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
-    elif spec.get("clusterIPs") and not spec.get("clusterIP"):
-        spec["clusterIP"] = spec["clusterIPs"][0]
 
 
 def _default_affinity(spec: Body) -> None:
@@ -57,14 +56,14 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
             for name in KEPT_ON_UPDATE:
                 spec.pop(name, None)
         return
-    if not spec.get("clusterIP"):
+    if not spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIP"] = _free_address(context)
         spec["clusterIPs"] = [spec["clusterIP"]]
-    if spec["clusterIP"] != HEADLESS or spec.get("selector"):
-        spec.setdefault("ipFamilies", [_family(spec["clusterIP"])])
+    if spec.get("clusterIP") != HEADLESS or spec.get("selector"):
+        spec.setdefault("ipFamilies", [_family(spec.get("clusterIP", ""))])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
     else:  # without a selector a headless service may have addresses of both families
-        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
         spec.setdefault("ipFamilyPolicy", "RequireDualStack")
     if spec["type"] in EXTERNAL:
         _allocate_node_ports(spec, context)
@@ -96,6 +95,12 @@ def _free_address(context: WriteContext) -> str:
     raise faults.bad_request("all service addresses are taken")
 
 
+def _is_taken(address: str, context: WriteContext) -> bool:
+    if address == HEADLESS:
+        return False
+    return any(one.get("spec", {}).get("clusterIP") == address for one in context.each("services"))
+
+
 def _allocate_node_ports(spec: Body, context: WriteContext) -> None:
     taken = {
         port.get("nodePort")
@@ -108,8 +113,11 @@ def _allocate_node_ports(spec: Body, context: WriteContext) -> None:
             port["nodePort"] = next(free)
 
 
-def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[FieldError]:
     spec = new["spec"]
+    if old is None and _is_taken(spec.get("clusterIP", HEADLESS), context):
+        detail = "failed to allocate IP: provided IP is already allocated"
+        yield faults.invalid("spec.clusterIPs", spec["clusterIPs"], detail)
     headless = spec.get("clusterIP") == HEADLESS
     if not spec.get("ports") and not headless and spec["type"] != "ExternalName":
         yield faults.required("spec.ports")
@@ -128,6 +136,13 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
         yield faults.invalid(where, timeout, f"must be between 1 and {AFFINITY_S_MAX}")
     for index, address in enumerate(spec.get("externalIPs", ())):
         yield from fields.ip_errors(address, f"spec.externalIPs[{index}]")
+    policy, external = spec.get("externalTrafficPolicy"), spec.get("externalIPs")
+    if policy and spec["type"] not in EXTERNAL and not external:
+        detail = "may only be set for externally-accessible services"
+        yield faults.invalid("spec.externalTrafficPolicy", policy, detail)
+    distribution = spec.get("trafficDistribution", DISTRIBUTIONS[0])
+    if distribution not in DISTRIBUTIONS:
+        yield faults.not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
     if "allocateLoadBalancerNodePorts" in spec and spec["type"] != "LoadBalancer":
         detail = "may only be used when `type` is 'LoadBalancer'"
         yield faults.forbidden("spec.allocateLoadBalancerNodePorts", detail)
@@ -146,11 +161,15 @@ def _external_name_errors(spec: Body) -> Iterator[FieldError]:
 
 def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
     addresses = spec.get("clusterIPs", [])
-    if addresses and addresses[0] != spec.get("clusterIP"):
+    if addresses and not spec.get("clusterIP"):
+        detail = "must be empty when `clusterIP` is not specified"
+        yield faults.invalid("spec.clusterIPs", addresses, detail)
+    elif addresses and addresses[0] != spec.get("clusterIP"):
         yield faults.invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
     for index, address in enumerate(addresses):
         if address != HEADLESS:
-            yield from fields.ip_errors(address, f"spec.clusterIPs[{index}]")
+            problems = list(fields.ip_errors(address, f"spec.clusterIPs[{index}]"))
+            yield from problems or _range_errors(address, addresses)
         elif len(addresses) > 1:
             detail = "'None' must be the first and only value"
             yield faults.invalid("spec.clusterIPs", addresses, detail)
@@ -159,6 +178,12 @@ def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
     before = old.get("clusterIPs", [])
     if old.get("type") != "ExternalName" and before and before[:1] != addresses[:1]:
         yield faults.invalid("spec.clusterIPs[0]", addresses, "may not change once set")
+
+
+def _range_errors(address: str, addresses: list[str]) -> Iterator[FieldError]:
+    if ipaddress.ip_address(address) not in ADDRESSES:
+        detail = "failed to allocate IP: the provided network does not match the current range"
+        yield faults.invalid("spec.clusterIPs", addresses, detail)
 
 
 def _port_errors(spec: Body) -> Iterator[FieldError]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -22,6 +23,10 @@ from swell.cluster.embedded.schema.paths import MapKey, Path, render
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 MILLI = 1_000_000  # nano units
 INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+_SECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+TIME = re.compile(_SECONDS + r"(\.\d+)?(Z|[+-]\d\d:\d\d)")
+MICRO_TIME = re.compile(_SECONDS + r"\.\d{6}(Z|[+-]\d\d:\d\d)")
 
 # (value, where it is, unknown fields found) -> the value as it is stored
 Decoder: TypeAlias = Callable[[object, Path, list[str]], object]
@@ -45,10 +50,13 @@ class Decoders:
     """Decoders of definitions by name, compiled when first asked for (they may be recursive)."""
 
     def __init__(
-        self, definitions: Mapping[str, Body], pointers: Mapping[str, list[str]] | None = None
+        self,
+        definitions: Mapping[str, Body],
+        zero_values: Mapping[str, Mapping[str, list[str]]] | None = None,
     ) -> None:
+        """`zero_values`: fields that keep a zero (`pointers`) or show null (`nullTimes`)."""
         self._definitions = definitions
-        self._pointers = pointers or {}
+        self._zero_values = zero_values or {}
         self._compiled: dict[str, Decoder] = {}
 
     def of(self, name: str) -> Decoder:
@@ -56,21 +64,20 @@ class Decoders:
             return WELL_KNOWN[name]
         if name not in self._compiled:
             self._compiled[name] = partial(self._decode_later, name)  # for what refers back to it
-            pointers = frozenset(self._pointers.get(name, ()))
-            self._compiled[name] = self._compile(self._definitions[name], pointers)
+            self._compiled[name] = self._compile(self._definitions[name], name)
         return self._compiled[name]
 
     def _decode_later(self, name: str, value: object, path: Path, unknown: list[str]) -> object:
         return self._compiled[name](value, path, unknown)
 
-    def _compile(self, schema: Body, pointers: frozenset[str] = frozenset()) -> Decoder:
+    def _compile(self, schema: Body, name: str = "") -> Decoder:
         if "$ref" in schema:
             return self.of(schema["$ref"])
         kind = schema.get("type")
         if kind == "array":
             return self._list(schema["items"])
         if kind == "object" and "properties" in schema:
-            return self._struct(schema, pointers)
+            return self._struct(schema, self._zero_values.get(name, {}))
         if kind == "object" and "additionalProperties" in schema:
             return self._map(schema["additionalProperties"])
         if kind == "integer":
@@ -79,18 +86,18 @@ class Decoders:
             return _base64
         return PLAIN.get(kind or "", _anything)
 
-    def _struct(self, schema: Body, pointers: frozenset[str]) -> Decoder:
-        required = schema.get("required", ())
+    def _struct(self, schema: Body, zeros: Mapping[str, list[str]]) -> Decoder:
+        kept_zeros = frozenset((*schema.get("required", ()), *zeros.get("pointers", ())))
         fields: dict[str, Field] = {}
         defaults: list[tuple[str, Callable[[], object]]] = []
         for name, part in schema["properties"].items():
             # A struct is shown even when empty.
             is_struct = "$ref" in part and "properties" in self._definitions[part["$ref"]]
-            keeps_zero = name in required or name in pointers or is_struct
             decoder = self._compile(part)
-            fields[name] = Field(_exact_type(part), decoder, keeps_zero)
+            fields[name] = Field(_exact_type(part), decoder, name in kept_zeros or is_struct)
             if "default" in part:
                 defaults.append((name, _default(part["default"], decoder)))
+        defaults += [(name, _default(None, _anything)) for name in zeros.get("nullTimes", ())]
         return _struct_decoder(fields, defaults)
 
     def _map(self, schema: Body | bool) -> Decoder:
@@ -201,6 +208,13 @@ def _of_type(types: tuple[type, ...], what: str) -> Decoder:
     return decode
 
 
+def _int_or_text(value: object, path: Path, _unknown: list[str]) -> object:
+    low, high = INT_RANGES["int32"]
+    if type(value) is str or (type(value) is int and low <= value <= high):
+        return value
+    raise DecodeError(path, f"a number of 32 bits or a text is wanted, not {_shown(value)}")
+
+
 def _anything(value: object, _path: Path, _unknown: list[str]) -> object:
     return value
 
@@ -235,9 +249,9 @@ def _resource_amount(value: object, path: Path, unknown: list[str]) -> object:
     return text
 
 
-def _time(write: Callable[[float], str]) -> Decoder:
+def _time(shape: re.Pattern[str], write: Callable[[float], str]) -> Decoder:
     def decode(value: object, path: Path, _unknown: list[str]) -> object:
-        if type(value) is not str or "T" not in value:
+        if type(value) is not str or not shape.fullmatch(value):
             raise DecodeError(path, f"a time is wanted, not {_shown(value)}")
         try:
             return write(parse_time(value))
@@ -261,7 +275,7 @@ PLAIN: Mapping[str, Decoder] = {
 }
 WELL_KNOWN: Mapping[str, Decoder] = {
     QUANTITY: _quantity,
-    "io.k8s.apimachinery.pkg.apis.meta.v1.Time": _time(format_time),
-    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": _time(format_micro_time),
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _of_type((int, str), "a number or a text"),
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Time": _time(TIME, format_time),
+    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": _time(MICRO_TIME, format_micro_time),
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_text,
 }

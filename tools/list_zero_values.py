@@ -1,9 +1,9 @@
-"""Lists the optional fields of the built-in kinds that keep a zero value, and writes it as data.
+"""Lists how the built-in kinds show zero values, and writes it as data.
 
-Run from the top of the tree: `python -m tools.list_pointer_fields`. An API server drops an optional
+Run from the top of the tree: `python -m tools.list_zero_values`. An API server drops an optional
 field that holds its type's zero value (`""`, `0`, `false`, an empty list) unless the field is a
-pointer in its Go type, which no OpenAPI document says. The types are read from the Go modules that
-`make testbed` downloads.
+pointer in its Go type, and shows an unset time as null unless the field says otherwise; no OpenAPI
+document tells. The types are read from the Go modules that `make testbed` downloads.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ TYPES = {
         "pkg/apis/apiextensions/v1/types*.go",
     ),
 }
+TIMES = ("metav1.Time", "metav1.MicroTime", "Time", "MicroTime")
 STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r'^\t\w+\s+(\S+)\s+`[^`]*json:"([\w$-]+)(,[^"]*)?"', re.MULTILINE)
 
 
-def pointer_fields(sources: list[str]) -> dict[str, list[str]]:
-    """By Go type name: JSON names of pointer fields that may be left out."""
-    found: dict[str, list[str]] = {}
+def shown_zeros(sources: list[str]) -> dict[str, dict[str, list[str]]]:
+    """By Go type name: fields that keep a zero value, and times that are shown as null."""
+    found: dict[str, dict[str, list[str]]] = {}
     for source in sources:
         for name, body in STRUCT.findall(source):
-            fields = [
-                json_name
-                for go_type, json_name, options in FIELD.findall(body)
-                if go_type.startswith("*") and "omitempty" in options
-            ]
-            found[name] = sorted(fields)
+            fields = FIELD.findall(body)
+            pointers = [n for kind, n, options in fields if kind[0] == "*" and options]
+            times = [n for kind, n, options in fields if kind in TIMES and "zero" not in options]
+            lists = {"pointers": sorted(pointers), "nullTimes": sorted(times)}
+            found[name] = {key: names for key, names in lists.items() if names}
     return found
 
 
@@ -57,16 +57,16 @@ def sources_of(definition: str) -> list[str]:
 
 def main() -> None:
     document = json.loads((DATA_DIR / "builtin-schemas.json").read_text())
-    parsed: dict[str, dict[str, list[str]]] = {}
-    kept: dict[str, list[str]] = {}
+    parsed: dict[str, dict[str, dict[str, list[str]]]] = {}
+    kept: dict[str, dict[str, list[str]]] = {}
     for definition in sorted(document["definitions"]):
         package, _, name = definition.rpartition(".")
         if package not in parsed:
-            parsed[package] = pointer_fields(sources_of(definition))
+            parsed[package] = shown_zeros(sources_of(definition))
         if fields := parsed[package].get(name):
             kept[definition] = fields
     text = json.dumps(kept, indent=0, sort_keys=True)
-    (DATA_DIR / "pointer-fields.json").write_text(text + "\n")
+    (DATA_DIR / "zero-values.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":
