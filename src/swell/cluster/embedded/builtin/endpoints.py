@@ -68,6 +68,8 @@ def slice_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterato
     if len(endpoints) > ENDPOINTS_MAX:
         yield faults.too_many("endpoints", len(endpoints), ENDPOINTS_MAX)
         return
+    if old is not None and old.get("endpoints") == new.get("endpoints"):
+        return
     for index, endpoint in enumerate(endpoints):
         yield from _endpoint_errors(endpoint, family, f"endpoints[{index}]")
 

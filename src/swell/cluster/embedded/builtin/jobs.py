@@ -31,6 +31,8 @@ COUNTS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
     "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
+STATUS_COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
+ANNOUNCED_BY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 IMMUTABLE = (
     "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy",
     "successPolicy",
@@ -299,10 +301,38 @@ def _with_mutable(old_job: Body, new: Body) -> Body:
     return template
 
 
+def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    """What a job's controller may say: numbers that can be, and an end that was announced."""
+    status = new["status"]
+    for name in STATUS_COUNTS:
+        yield from fields.non_negative(status, name, "status")
+    if status.get("ready", 0) > status.get("active", 0):
+        detail = "cannot set more ready pods than active"
+        yield faults.invalid("status.ready", status["ready"], detail)
+    now = _true_conditions(status)
+    ended = {"Complete", "Failed"} & now - _true_conditions((old or {}).get("status", {}))
+    for end in sorted(ended):
+        if ANNOUNCED_BY[end] not in now:
+            detail = f"cannot set {end}=True condition without {ANNOUNCED_BY[end]}=true"
+            yield faults.invalid("status.conditions", "", detail)
+        if "startTime" not in status:
+            yield faults.required("status.startTime", "startTime is required for finished job")
+    if "Complete" in ended and "completionTime" not in status:
+        detail = "completionTime is required for Complete jobs"
+        yield faults.required("status.completionTime", detail)
+    if "completionTime" in status and "Complete" not in now:
+        detail = "cannot set completionTime when there is no Complete=True condition"
+        yield faults.invalid("status.completionTime", status["completionTime"], detail)
+
+
+def _true_conditions(status: Body) -> set[str]:
+    return {c["type"] for c in status.get("conditions", ()) if c.get("status") == "True"}
+
+
 def _take(held: Body, given: Body, name: str) -> None:
     held.pop(name, None)
     if name in given:
         held[name] = given[name]
 
 
-JOBS = Behaviour(default=default, prepare=prepare, errors=errors)
+JOBS = Behaviour(default=default, prepare=prepare, errors=errors, status_errors=status_errors)

@@ -20,7 +20,8 @@ WHOLE = frozenset({"pods", "services", "replicationcontrollers"})
 def default_node(node: Body) -> None:
     spec = node.get("spec", {})
     if spec.get("podCIDR"):
-        spec.setdefault("podCIDRs", [spec["podCIDR"]])
+        if spec.get("podCIDRs", [""])[0] != spec["podCIDR"]:
+            spec["podCIDRs"] = [spec["podCIDR"]]
     elif spec.get("podCIDRs"):
         spec["podCIDR"] = spec["podCIDRs"][0]
     status = node.get("status", {})

@@ -34,8 +34,17 @@ SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
 def default(pod: Body) -> None:
+    _pair_addresses(pod["status"])
     default_pod_spec(pod["spec"])
     default_pod_only(pod["spec"])
+
+
+def _pair_addresses(status: Body) -> None:
+    """The first of a pod's addresses has a field of its own."""
+    if status.get("podIP") and not status.get("podIPs"):
+        status["podIPs"] = [{"ip": status["podIP"]}]
+    elif status.get("podIPs") and not status.get("podIP"):
+        status["podIP"] = status["podIPs"][0].get("ip", "")
 
 
 def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
@@ -244,6 +253,10 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
         if condition.get("type") not in SYSTEM_CONDITIONS:
             where = f"status.conditions[{index}].Type"
             yield from fields.qualified_name_errors(condition.get("type", ""), where)
+    yield from fields.non_negative(status, "observedGeneration", "status")
+    nominated = status.get("nominatedNodeName", "")
+    if nominated and nominated != before.get("nominatedNodeName"):
+        yield from fields.name_errors(nominated, "status.nominatedNodeName")
     yield from fields.immutable(status.get("qosClass"), before.get("qosClass"), "status.qosClass")
     for name in ("containerStatuses", "initContainerStatuses"):
         yield from _revival_errors(status, before, new["spec"], name)

@@ -53,7 +53,7 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
         _keep(spec, old["spec"])
     if spec["type"] == "ExternalName":
         if old is not None and old["spec"]["type"] != "ExternalName":
-            for name in KEPT_ON_UPDATE:
+            for name in (*KEPT_ON_UPDATE, "internalTrafficPolicy"):
                 spec.pop(name, None)
         return
     if not spec.get("clusterIP") and not spec.get("clusterIPs"):
@@ -72,6 +72,9 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
 def _keep(spec: Body, old: Body) -> None:
     if old["type"] == "ExternalName" or spec["type"] == "ExternalName":
         return
+    moved = spec.get("clusterIP") not in {None, "", old.get("clusterIP")}
+    if moved and spec.get("clusterIPs") == old.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
     for name in KEPT_ON_UPDATE:
         if name in old and not spec.get(name):
             spec[name] = old[name]
@@ -173,6 +176,10 @@ def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
         elif len(addresses) > 1:
             detail = "'None' must be the first and only value"
             yield faults.invalid("spec.clusterIPs", addresses, detail)
+    for index, (address, family) in enumerate(zip(addresses, spec["ipFamilies"], strict=False)):
+        if address != HEADLESS and family in {"IPv4", "IPv6"} and _family(address) != family:
+            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            yield faults.invalid(f"spec.clusterIPs[{index}]", address, detail)
     if len(addresses) > 2:
         yield faults.invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
     before = old.get("clusterIPs", [])

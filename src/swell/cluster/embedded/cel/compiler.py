@@ -13,29 +13,32 @@ from typing import NamedTuple, TypeAlias
 from swell.cluster.embedded.cel import operators, syntax
 from swell.cluster.embedded.cel.functions import Overload
 from swell.cluster.embedded.cel.library import FUNCTIONS
-from swell.cluster.embedded.cel.names import unescape
-from swell.cluster.embedded.cel.syntax import RESERVED, ExpressionError, Node
+from swell.cluster.embedded.cel.resolution import (
+    check_literals,
+    common,
+    field_of,
+    fitting,
+    inside,
+    literal_type,
+)
+from swell.cluster.embedded.cel.syntax import ExpressionError, Node
 from swell.cluster.embedded.cel.types import (
     BOOL,
     DYN,
     INT,
     NOTHING,
-    NULL,
     TYPE,
     TYPE_NAMES,
     EvaluationError,
     Optional,
     Type,
     TypeValue,
-    fill,
     has_kind,
-    kind_of,
     list_of,
     map_of,
     optional_of,
     unify,
 )
-from swell.cluster.embedded.schema.patterns import PatternError, compile_pattern
 
 # The frame holds one value for each variable in scope; slot 0 counts the items still allowed.
 Frame: TypeAlias = list[object]
@@ -100,7 +103,7 @@ class Compiler:
     def compile(self, node: Node, scope: Scope) -> Compiled:
         match node:
             case syntax.Literal(value):
-                return Compiled(_literal_type(value), lambda _frame: value, 0.0)
+                return Compiled(literal_type(value), lambda _frame: value, 0.0)
             case syntax.Ident(name):
                 return self.ident(name, scope)
             case syntax.Select():
@@ -165,10 +168,10 @@ class Compiler:
     ) -> Compiled:
         parts = [self.compile(item, scope) for item, _ in items]
         types = [
-            _inside(part.type) if opt else part.type
+            inside(part.type) if opt else part.type
             for part, (_, opt) in zip(parts, items, strict=True)
         ]
-        item_type = DYN if mixed else _common(types)
+        item_type = DYN if mixed else common(types)
         runs = [(part.run, opt) for part, (_, opt) in zip(parts, items, strict=True)]
         cost = LIST_BASE_COST + sum(part.cost for part in parts)
         if not any(opt for _, opt in runs):
@@ -193,7 +196,7 @@ class Compiler:
         keys = [self.compile(key, scope) for key, _, _ in entries]
         values = [self.compile(value, scope) for _, value, _ in entries]
         flags = [optional for _, _, optional in entries]
-        types = [_inside(v.type) if opt else v.type for v, opt in zip(values, flags, strict=True)]
+        types = [inside(v.type) if opt else v.type for v, opt in zip(values, flags, strict=True)]
         cost = MAP_BASE_COST + sum(part.cost for part in (*keys, *values))
         runs = [(k.run, v.run, o) for k, v, o in zip(keys, values, flags, strict=True)]
 
@@ -208,8 +211,8 @@ class Compiler:
                 made[get_key(frame)] = value
             return made
 
-        key_type = _common([key.type for key in keys])
-        return Compiled(map_of(key_type, _common(types), len(entries)), run, cost)
+        key_type = common([key.type for key in keys])
+        return Compiled(map_of(key_type, common(types), len(entries)), run, cost)
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -227,8 +230,8 @@ class Compiler:
         target = [] if node.target is None else [self.compile(node.target, scope)]
         args = target + [self.argument(node.name, arg, scope) for arg in node.args]
         compiled = self.function(node.name, args, node.target is not None)
-        fitting = _fitting(FUNCTIONS[node.name, node.target is not None], [a.type for a in args])
-        _check_literals(node, [overload for overload, _ in fitting])
+        chosen = fitting(FUNCTIONS[node.name, node.target is not None], [a.type for a in args])
+        check_literals(node, [overload for overload, _ in chosen])
         return compiled
 
     def argument(self, name: str, node: Node, scope: Scope) -> Compiled:
@@ -241,18 +244,18 @@ class Compiler:
         overloads = FUNCTIONS.get((name, member))
         if overloads is None:
             raise ExpressionError(f"undeclared reference to '{name}'")
-        fitting = _fitting(overloads, [arg.type for arg in args])
-        if not fitting:
+        chosen = fitting(overloads, [arg.type for arg in args])
+        if not chosen:
             given = ", ".join(str(arg.type) for arg in args)
             raise ExpressionError(f"found no matching overload for '{name}' applied to '({given})'")
-        estimates = [overload.estimate([arg.type for arg in args]) for overload, _ in fitting]
+        estimates = [overload.estimate([arg.type for arg in args]) for overload, _ in chosen]
         cost = sum(arg.cost for arg in args) + max(estimate.cost for estimate in estimates)
-        results = {str(result): result for _, result in fitting}
+        results = {str(result): result for _, result in chosen}
         type_ = next(iter(results.values())) if len(results) == 1 else DYN
         sizes = [estimate.result_size for estimate in estimates]
         if sizes[0] is not None:
             type_ = type_.sized(max(size for size in sizes if size is not None))
-        return Compiled(type_, _caller(name, [o for o, _ in fitting], args), cost)
+        return Compiled(type_, _caller(name, [o for o, _ in chosen], args), cost)
 
     def logical(self, args: tuple[Node, ...], scope: Scope, *, until: bool) -> Compiled:
         """`&&` and `||`: one side may fail when the other decides."""
@@ -291,7 +294,7 @@ class Compiler:
         yes, no = self.compile(args[1], scope), self.compile(args[2], scope)
         check, then, other = test.run, yes.run, no.run
         return Compiled(
-            _common([yes.type, no.type]),
+            common([yes.type, no.type]),
             lambda frame: then(frame) if check(frame) else other(frame),
             test.cost + max(yes.cost, no.cost),
         )
@@ -329,80 +332,12 @@ SPECIAL: Mapping[str, Special] = {
 }
 
 
-def _literal_type(value: object) -> Type:
-    kind = kind_of(value)
-    if isinstance(value, (str, bytes)):
-        return Type(kind, size_max=len(value))
-    return NULL if value is None else Type(kind)
-
-
-def field_of(base: Type, name: str) -> tuple[Type, str]:
-    """The type of a field, and its name in the object."""
-    if base.kind == "object":
-        # Reserved words are fields all the same, though they also have an escaped name.
-        known = name if name in base.fields else f"__{name}__" if name in RESERVED else name
-        if known not in base.fields:
-            raise ExpressionError(f"undefined field '{name}'")
-        return base.fields[known], unescape(known)
-    if base.kind == "map":
-        return base.params[1], name
-    if base.kind == "dyn":
-        return DYN, name
-    raise ExpressionError(f"type '{base}' does not support field selection")
-
-
-def _check_literals(node: syntax.Call, overloads: list[Overload]) -> None:
-    """What is written out and can never be right is refused before it is ever run."""
-    values = [arg.value for arg in node.args if isinstance(arg, syntax.Literal)]
-    try:
-        if node.name == "matches" and values and isinstance(values[-1], str):
-            compile_pattern(values[-1])
-        if node.target is None and node.name in CONVERSIONS and len(values) == 1:
-            overloads[0].run(values[0])
-    except (EvaluationError, PatternError) as error:
-        raise ExpressionError(str(error)) from error
-
-
-CONVERSIONS = frozenset({
-    "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint",
-})  # fmt: skip
-
-
-def _inside(type_: Type) -> Type:
-    return type_.params[0] if type_.kind == "optional" else type_
-
-
-def _common(types: list[Type]) -> Type:
-    """The one type of several parts; they must agree, except for those that are dyn."""
-    common: Type | None = None
-    for type_ in types:
-        if common is None or common.kind in {"dyn", "null"}:
-            common = type_ if common is None or type_.kind != "null" else common
-        elif unify(common, type_, {}):
-            common = common.sized(max(common.size, type_.size))
-        else:
-            raise ExpressionError(f"expected type '{common}' but found '{type_}'")
-    return common or DYN
-
-
 def _qualified_name(node: syntax.Call, scope: Scope) -> str | None:
     """`sets.contains` is a function of that name, unless `sets` is a variable."""
     if not isinstance(node.target, syntax.Ident) or node.target.name in scope:
         return None
     name = f"{node.target.name}.{node.name}"
     return name if (name, False) in FUNCTIONS else None
-
-
-def _fitting(overloads: list[Overload], given: list[Type]) -> list[tuple[Overload, Type]]:
-    """The overloads that can take these types, each with the type it then gives."""
-    fitting: list[tuple[Overload, Type]] = []
-    for overload in overloads:
-        bound: dict[str, Type] = {}
-        if len(overload.params) == len(given) and all(
-            unify(want, give, bound) for want, give in zip(overload.params, given, strict=True)
-        ):
-            fitting.append((overload, fill(overload.result, bound)))
-    return fitting
 
 
 def _caller(name: str, overloads: list[Overload], args: list[Compiled]) -> Run:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from swell.cluster.embedded.cel import kubernetes, operators, sequences, texts
+from swell.cluster.embedded.cel import conversions, kubernetes, operators, sequences, texts
 from swell.cluster.embedded.cel.functions import FUNCTIONS
 
 __all__ = ["FUNCTIONS", "SOURCES"]
 
-SOURCES = (operators, texts, sequences, kubernetes)
+SOURCES = (operators, conversions, texts, sequences, kubernetes)

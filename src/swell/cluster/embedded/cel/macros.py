@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from swell.cluster.embedded.cel import operators
-from swell.cluster.embedded.cel.compiler import Compiled, Compiler, Frame, Run, Scope, field_of
+from swell.cluster.embedded.cel.compiler import Compiled, Compiler, Frame, Run, Scope
+from swell.cluster.embedded.cel.resolution import field_of
 from swell.cluster.embedded.cel.syntax import Call, ExpressionError, Ident, Node, Select
 from swell.cluster.embedded.cel.types import (
     BOOL,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cluster.embedded.cel import operators
+from swell.cluster.embedded.cel import conversions
 from swell.cluster.embedded.cel.names import escape
 from swell.cluster.embedded.cel.types import (
     BOOL,
@@ -25,7 +25,8 @@ from swell.cluster.embedded.cel.types import (
     list_of,
     map_of,
 )
-from swell.cluster.embedded.schema.values import INT_OR_STRING, LIST_TYPE
+from swell.cluster.embedded.schema.scalars import INT_OR_STRING
+from swell.cluster.embedded.schema.values import LIST_TYPE
 
 REQUEST_BYTES_MAX = 3 * 1024 * 1024
 TEXT_MAX = REQUEST_BYTES_MAX - 2
@@ -196,8 +197,8 @@ def _from_text(parse: Callable[[str], object]) -> Converter:
 
 
 CONVERTERS: Mapping[str, Converter] = {
-    "date-time": _from_text(operators.parse_timestamp),
+    "date-time": _from_text(conversions.parse_timestamp),
     "date": _from_text(lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC)),
-    "duration": _from_text(operators.parse_duration),
+    "duration": _from_text(conversions.parse_duration),
     "byte": _from_text(lambda text: base64.b64decode(text, validate=True)),
 }

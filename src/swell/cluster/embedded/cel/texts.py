@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from swell.cluster.embedded.cel import operators
+from swell.cluster.embedded.cel import conversions
 from swell.cluster.embedded.cel.functions import (
     REGEX,
     TRAVERSAL,
@@ -192,7 +192,7 @@ def _shown(value: object, verb: str, precision: str) -> str:
         mantissa, _, exponent = f"{float(value):.6e}".partition("e")
         return f"{mantissa}\u00d710{exponent.lstrip('+').translate(SUPERSCRIPTS)}"
     if verb == "d" and isinstance(value, float):
-        return operators.show_double(value)
+        return conversions.show_double(value)
     return format(int(value), "d" if verb == "d" else _BASES[verb])
 
 
@@ -204,11 +204,11 @@ def show(value: object) -> str:
         case "null":
             return "null"
         case "double":
-            return operators.show_double(value)  # type: ignore[arg-type]
+            return conversions.show_double(value)  # type: ignore[arg-type]
         case "timestamp":
-            return operators.show_timestamp(value)  # type: ignore[arg-type]
+            return conversions.show_timestamp(value)  # type: ignore[arg-type]
         case "duration":
-            return operators.show_duration(value)  # type: ignore[arg-type]
+            return conversions.show_duration(value)  # type: ignore[arg-type]
         case "list":
             return "[" + ", ".join(show_inside(item) for item in value) + "]"  # type: ignore[attr-defined]
         case "map":

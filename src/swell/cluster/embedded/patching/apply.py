@@ -15,6 +15,7 @@ from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError, error_for
 
 OPERATIONS_MAX = 10_000
+NAMES = ("apiVersion", "kind")
 
 
 def apply_patch(kind: Kind, body: Body, patch: Patch) -> Body:
@@ -65,8 +66,10 @@ def _strategic(kind: Kind, body: Body, patch: object) -> Body:
         raise _refused(415, "UnsupportedMediaType", told)
     if not isinstance(patch, dict):
         raise bad_request("a strategic merge patch must be an object")
+    # The object's own kind counts, whatever the patch calls it.
+    named = {k: v for k, v in patch.items() if k not in NAMES or not isinstance(v, str)}
     try:
-        return strategic_merge(body, patch, kind.merge_schema)
+        return strategic_merge(body, named, kind.merge_schema)
     except StrategicMergeError as error:
         raise bad_request(str(error)) from error
 

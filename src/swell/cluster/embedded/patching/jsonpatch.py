@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from swell.cluster.embedded.schema.values import JSON_TYPES
+from swell.cluster.embedded.schema.scalars import JSON_TYPES
 
 # A patch may copy parts of itself; this bounds what it can grow to.
 COPIES_MAX = 10_000
@@ -20,7 +20,8 @@ def apply_operations(document: Any, operations: list[dict[str, Any]]) -> Any:
     """The patched document. Containers on the way are copied, so the given one is left alone."""
     patched = copy.deepcopy(document)
     for operation in operations:
-        run = OPERATIONS.get(operation.get("op", ""))
+        name = operation.get("op", "")
+        run = OPERATIONS.get(name) if isinstance(name, str) else None
         if run is None:
             raise JsonPatchError(f"unexpected kind: {operation.get('op')}")
         patched = run(patched, operation)
@@ -121,7 +122,10 @@ def _move(document: Any, operation: dict[str, Any]) -> Any:
 
 
 def _copy(document: Any, operation: dict[str, Any]) -> Any:
-    value = _get(document, _pointer(operation, "from"))
+    origin = _pointer(operation, "from")
+    if not origin:
+        raise JsonPatchError("the whole object cannot be copied into itself")
+    value = _get(document, origin)
     if _n_values(value) > COPIES_MAX:
         raise JsonPatchError("the copy is too large")
     return _set(document, _pointer(operation), copy.deepcopy(value))

@@ -53,13 +53,12 @@ class MergeSchema:
 
 def strategic_merge(original: Body, patch: Body, schema: MergeSchema) -> Body:
     """The patched object; neither argument is changed."""
+    _check_directives(patch, schema)
     directive = patch.get(DIRECTIVE)
     if directive == "replace":
-        return dict(_clean(patch))
+        return dict(_clean({name: value for name, value in patch.items() if name != DIRECTIVE}))
     if directive == "delete":
         return {}
-    if directive is not None and directive != "merge":
-        raise StrategicMergeError(f"unknown patch directive {directive!r}")
     merged = _retained(original, patch)
     for name, value in patch.items():
         if name in {DIRECTIVE, RETAIN_KEYS} or name.startswith(ELEMENT_ORDER):
@@ -75,27 +74,46 @@ def strategic_merge(original: Body, patch: Body, schema: MergeSchema) -> Body:
     return merged
 
 
+def _check_directives(patch: Body, schema: MergeSchema) -> None:
+    """Refuse what no directive can mean."""
+    if DIRECTIVE in patch and patch[DIRECTIVE] not in ("merge", "replace", "delete"):
+        raise StrategicMergeError(f"unknown patch directive {patch[DIRECTIVE]!r}")
+    for name, value in patch.items():
+        if not name.startswith((ELEMENT_ORDER, DELETE_PRIMITIVES)):
+            continue
+        if not isinstance(value, list):
+            raise StrategicMergeError(f"{name} must be a list")
+        needed = bool(value) or name.startswith(DELETE_PRIMITIVES)
+        if needed and not schema.field(name.partition("/")[2]).schema:
+            raise StrategicMergeError(f"{name} names no field")
+    if RETAIN_KEYS in patch:
+        kept, said = patch[RETAIN_KEYS], [name for name in patch if not name.startswith("$")]
+        if not isinstance(kept, list) or any(name not in kept for name in said):
+            raise StrategicMergeError(f"{RETAIN_KEYS} must list every field of the patch")
+
+
 def _retained(original: Body, patch: Body) -> Body:
     kept = patch.get(RETAIN_KEYS)
     if kept is None:
         return dict(original)
-    if not isinstance(kept, list):
-        raise StrategicMergeError(f"{RETAIN_KEYS} must be a list")
     return {name: value for name, value in original.items() if name in kept}
 
 
 def _merged_value(held: Any, value: Any, schema: MergeSchema, order: Any) -> Any:
-    if isinstance(held, dict) and isinstance(value, dict) and "replace" not in schema.strategies:
+    if "replace" in schema.strategies and isinstance(value, dict):
+        return value  # to the letter: nothing in it is a directive
+    if isinstance(held, dict) and isinstance(value, dict):
         return strategic_merge(held, value, schema)
-    mergeable = held is None or isinstance(held, list)
-    if mergeable and isinstance(value, list) and "merge" in schema.strategies:
-        return _merged_list(held or [], value, schema, order)
+    if isinstance(held, list) and isinstance(value, list) and "merge" in schema.strategies:
+        return _merged_list(held, value, schema, order)
     return _clean(value)
 
 
 def _clean(value: Any) -> Any:
-    """What is new is taken as it is, without directives and nulls."""
+    """What is new is taken as it is, without nulls; a directive has nothing to work on."""
     if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return {}
         return {
             name: _clean(item)
             for name, item in value.items()
@@ -105,14 +123,12 @@ def _clean(value: Any) -> Any:
         return [
             _clean(item)
             for item in value
-            if not (isinstance(item, dict) and item.get(DIRECTIVE) in {"replace", "delete"})
+            if not (isinstance(item, dict) and item.get(DIRECTIVE) in ("replace", "delete"))
         ]
     return value
 
 
-def _delete_primitives(merged: Body, name: str, values: Any) -> None:
-    if not isinstance(values, list):
-        raise StrategicMergeError(f"{DELETE_PRIMITIVES}{name} must be a list")
+def _delete_primitives(merged: Body, name: str, values: list[Any]) -> None:
     if isinstance(merged.get(name), list):
         merged[name] = [item for item in merged[name] if item not in values]
 
@@ -120,9 +136,11 @@ def _delete_primitives(merged: Body, name: str, values: Any) -> None:
 # --- lists -------------------------------------------------------------------------------------
 
 
-def _merged_list(held: list[Any], patch: list[Any], schema: MergeSchema, order: Any) -> list[Any]:
+def _merged_list(
+    held: list[Any], patch: list[Any], schema: MergeSchema, order: list[Any] | None
+) -> list[Any]:
     if not any(isinstance(item, dict) for item in (*held, *patch)):
-        touched = list(dict.fromkeys(patch))
+        touched = list(dict.fromkeys(_key_of(item, "") for item in patch))
         return _ordered(held, touched, order, key="")
     key = schema.merge_key
     plain = [item for item in patch if not _is_directive(item)]
@@ -141,11 +159,13 @@ def _merged_list(held: list[Any], patch: list[Any], schema: MergeSchema, order: 
 
 
 def _is_directive(item: Any) -> bool:
-    return isinstance(item, dict) and item.get(DIRECTIVE) in {"replace", "delete"}
+    return isinstance(item, dict) and item.get(DIRECTIVE) in ("replace", "delete")
 
 
 def _key_of(item: Any, key: str) -> Any:
     if not key:
+        if isinstance(item, dict | list):
+            raise StrategicMergeError("an element of a list of plain values is none")
         return item
     if not isinstance(item, dict) or item.get(key) is None:
         raise StrategicMergeError(f"a list element does not have its merge key {key!r}")
@@ -155,10 +175,8 @@ def _key_of(item: Any, key: str) -> Any:
     return value
 
 
-def _ordered(held: list[Any], touched: list[Any], order: Any, key: str) -> list[Any]:
+def _ordered(held: list[Any], touched: list[Any], order: list[Any] | None, key: str) -> list[Any]:
     """Patched elements in the patch's order, the others where they were in relation to them."""
-    if order is not None and not isinstance(order, list):
-        raise StrategicMergeError(f"{ELEMENT_ORDER} must be a list")
     positions = {_key_of(item, key): at for at, item in enumerate(held)}
     touched_keys = {_key_of(item, key) for item in touched}
     wanted = [_key_of(item, key) for item in order or ()]

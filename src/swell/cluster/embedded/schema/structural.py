@@ -13,9 +13,9 @@ from swell.api.meta import Body
 from swell.cluster.embedded import faults
 from swell.cluster.embedded.registry import FieldError
 from swell.cluster.embedded.schema.patterns import PatternError, compile_pattern
+from swell.cluster.embedded.schema.scalars import INT_OR_STRING
 from swell.cluster.embedded.schema.shape import EMBEDDED, PRESERVE, compile_shape
 from swell.cluster.embedded.schema.values import (
-    INT_OR_STRING,
     LIST_KEYS,
     LIST_TYPE,
     MISSING,
