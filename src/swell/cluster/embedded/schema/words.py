@@ -71,15 +71,18 @@ class WordChecks:
 
 
 def _struct(fields: list[tuple[str, Check]], texts: list[str]) -> Check:
+    by_name = dict(fields)
+    rank = {name: place for place, name in enumerate(by_name)}
+
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
         if not isinstance(value, dict):
             return
-        errors.extend(
-            faults.required(render((path, name))) for name in texts if not value.get(name)
-        )
-        for name, inner in fields:
-            if name in value:
-                inner(value[name], (path, name), errors)
+        for name in texts:
+            if not value.get(name):
+                errors.append(faults.required(render((path, name))))
+        # Objects have few of the fields a schema knows; errors come in the schema's order.
+        for name in sorted(by_name.keys() & value.keys(), key=rank.__getitem__):
+            by_name[name](value[name], (path, name), errors)
 
     return check
 
