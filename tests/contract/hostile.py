@@ -34,6 +34,7 @@ ANSWER_S_MAX = 10.0
 GROWTH_BYTES_MAX = 400 << 20
 ALLOWED_5XX = frozenset({501, 504})
 HUGE_BYTES = 10 << 20
+NO_ANSWER = 599  # the real server drops the connection when a handler panics
 
 Headers = dict[str, str | None]
 
@@ -144,7 +145,7 @@ SEGMENTS = (
     "%ff", "a%2fb", "x" * 400, "status", "exec", "💥", "apps", "*", "~", ";x=1", "watch", "proxy",
     "openapi", "v3", "healthz", "version", "log",
 )
-OPERATIONS: tuple[Any, ...] = ("add", "remove", "replace", "move", "copy", "test", "x", 5)
+OPERATIONS: tuple[Any, ...] = ("add", "remove", "replace", "move", "copy", "test", "x", 5, [], {})
 # fmt: on
 
 
@@ -196,6 +197,8 @@ class Attacker:
         patch: Any = body
         if "json-patch" in media:
             patch = [self._operation() for _ in range(rng.randint(0, 4))]
+        elif "strategic" in media and rng.random() < 0.5:
+            patch = self._directives()
         elif rng.random() < 0.6:
             key = rng.choice(FIELDS)
             patch = {key: self._strange(), "spec": {rng.choice(FIELDS): self._strange()}}
@@ -203,6 +206,20 @@ class Attacker:
         headers = self._headers() | {"Content-Type": media}
         where = f"{path}/victim{sub}" + self._query("dryRun=All")
         return Request("PATCH", where, self._encoded(patch), headers)
+
+    def _directives(self) -> Any:
+        """A strategic merge patch with lists and directives that make no sense."""
+        rng = self._rng
+        items = [self._strange(), {"name": self._strange()}, {"$patch": self._strange()}]
+        items += [{"name": "main", "image": self._strange()}, {"key": "a", "$patch": "delete"}]
+        rng.shuffle(items)
+        lists = ("containers", "tolerations", "finalizers", "ownerReferences", "ports", "taints")
+        name = rng.choice(lists)
+        part: dict[str, Any] = {name: items[: rng.randint(0, 5)]}
+        if rng.random() < 0.5:
+            words = ("$retainKeys", f"$deleteFromPrimitiveList/{name}", f"$setElementOrder/{name}")
+            part[rng.choice(words)] = self._strange()
+        return {rng.choice(["spec", "metadata"]): part}
 
     def _operation(self) -> Any:
         rng = self._rng
@@ -338,7 +355,7 @@ def attack(server: Raw, n: int, seed: int, *, judge: Raw | None = None) -> Repor
             report.server_errors.append(f"{answer.code} {request} -> {answer.body[:300]!r}")
         if judge is not None and answer.code < 300:
             wanted = send(judge, request)
-            if wanted.code >= 400:
+            if 400 <= wanted.code < NO_ANSWER:
                 report.too_generous.append(f"{wanted.code} {request} -> {wanted.body[:300]!r}")
     return report
 
@@ -350,7 +367,7 @@ def send(server: Raw, request: Request) -> Answer:
             return server.ask(request.method, request.path, request.body, request.headers)
         except (ConnectionError, http.client.HTTPException):
             server.close()
-    return Answer(599, [], b"no answer")
+    return Answer(NO_ANSWER, [], b"no answer")
 
 
 def prepare(server: Raw) -> None:

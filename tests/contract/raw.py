@@ -82,6 +82,10 @@ class Raw:
             self.close()
         return answer
 
+    def open_silent(self) -> socket.socket:
+        """A connection on which nothing is said, not even hello."""
+        return socket.create_connection((self.host, self.port), TIMEOUT_S)
+
     def open_stream(self, path: str) -> ssl.SSLSocket:
         """A request whose answer is left to the caller, byte by byte."""
         made = self.tls.wrap_socket(

@@ -43,7 +43,7 @@ def read_yaml(raw: bytes) -> object:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
     try:
         return read_json(codec.encode(value))
-    except (TypeError, msgspec.MsgspecError) as error:
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
 
 

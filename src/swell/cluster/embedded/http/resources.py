@@ -26,6 +26,7 @@ from swell.runtime.cluster import Patch, PatchKind
 
 BODY_BYTES_MAX = 3 << 20
 _STREAMS = frozenset({"attach", "exec", "portforward"})
+_WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
 _YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 _PATCHES = {kind.value: kind for kind in PatchKind}
 
@@ -185,6 +186,8 @@ class Resources:
     # -- subresources ------------------------------------------------------------------------
 
     async def _subresource(self, asked: Asked) -> web.StreamResponse:
+        if asked.view.form is Form.TABLE and asked.address.subresource in _WITHOUT_COLUMNS:
+            raise refusals.not_acceptable()
         match asked.address.subresource, asked.request.method:
             case (("status" | "scale"), ("GET" | "PUT" | "PATCH")):
                 return await self._part(asked)
@@ -210,8 +213,6 @@ class Resources:
         return await self._read(asked)
 
     async def _pod_order(self, asked: Asked) -> web.StreamResponse:
-        if asked.view.form is Form.TABLE:
-            raise refusals.not_acceptable()  # the answer is a Status, which has no columns
         call = options.write_call(asked.query, asked.actor, "CreateOptions")
         body = await _object_body(asked.request, call)
         verb = self._api.bind if asked.address.subresource == "binding" else self._api.evict

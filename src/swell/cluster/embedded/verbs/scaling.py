@@ -55,9 +55,6 @@ class Scaling:
 def _check_scale(scale: Body, key: Key, refuse: Callable[[str], ClusterError]) -> None:
     """Refuse what is no Scale in the caller's way, and one of another object as a bad request."""
     check_shape(scale, ScaleShape, refuse)
-    for field, wanted in (("kind", "Scale"), ("apiVersion", "autoscaling/v1")):
-        if scale.get(field) not in {None, "", wanted}:
-            raise refuse(f"{field} {scale[field]!r} in the body, expected {wanted!r}")
     metadata = scale.get("metadata") or {}
     if metadata.get("name") != key.name:
         raise bad_request("the name of the object does not match the name on the URL")
@@ -81,6 +78,8 @@ def _scale_of(kind: Kind, stored: Stored) -> Stored:
     if selector:
         status["selector"] = selector
     replicas = _find(body, paths.spec_replicas)
+    if replicas is None and kind.custom:
+        raise bad_request(f"the spec replicas field {paths.spec_replicas!r} cannot be empty")
     scale: Body = {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

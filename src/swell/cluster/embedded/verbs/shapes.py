@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -16,19 +17,33 @@ class _Shape(msgspec.Struct, rename="camel"):
 
 class _Metadata(_Shape):
     name: str | None = None
+    generate_name: str | None = None
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
+    generation: int | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[dict[str, object]] | None = None
 
 
 class _Target(_Shape):
+    api_version: str | None = None
     kind: str | None = None
     name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    field_path: str | None = None
 
 
 class BindingShape(_Shape):
+    kind: Literal["Binding", ""] | None = None
+    api_version: Literal["v1", ""] | None = None
     metadata: _Metadata | None = None
     target: _Target | None = None
 
@@ -47,6 +62,8 @@ class _DeleteOptions(_Shape):
 
 
 class EvictionShape(_Shape):
+    kind: Literal["Eviction", ""] | None = None
+    api_version: Literal["policy/v1", "policy/v1beta1", ""] | None = None
     metadata: _Metadata | None = None
     delete_options: _DeleteOptions | None = None
 
@@ -55,11 +72,17 @@ class _ScaleSpec(_Shape):
     replicas: int | None = None
 
 
+class _ScaleStatus(_Shape):
+    replicas: int | None = None
+    selector: str | None = None
+
+
 class ScaleShape(_Shape):
-    kind: str | None = None
-    api_version: str | None = None
+    kind: Literal["Scale", ""] | None = None
+    api_version: Literal["autoscaling/v1", ""] | None = None
     metadata: _Metadata | None = None
     spec: _ScaleSpec | None = None
+    status: _ScaleStatus | None = None
 
 
 def check_shape(body: object, shape: type[_Shape], refuse: Callable[[str], ClusterError]) -> None:

@@ -17,7 +17,7 @@ from swell.cluster.embedded.registry import FieldError, Kind, WriteContext
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, Written
 from swell.cluster.embedded.verbs.core import Core, refuse_invalid
-from swell.runtime.cluster import Patch
+from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 
 # Applies a patch to a body, which it may change, and returns the result.
@@ -77,6 +77,7 @@ class Writing:
         stored = self._core.need(kind, key)
         current = self._current(kind, stored)
         patched = self._apply_patch(kind, self._core.view(kind, stored).copy(), patch)
+        _check_still_named(kind, patched, patch)
         context.unchanged = _unchanged(patched, current.body)
         new = self._shaped(kind, patched, context)
         _check_name(new["metadata"], key)
@@ -207,6 +208,13 @@ def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:
 
 def _unchanged(new: Body, old: Body) -> frozenset[str]:
     return frozenset(f for f in old if f != "metadata" and f in new and new[f] == old[f])
+
+
+def _check_still_named(kind: Kind, patched: Body, patch: Patch) -> None:
+    """A patch of text takes the version away for good; a strategic one keeps to the type."""
+    typed = kind.custom or patch.kind is PatchKind.STRATEGIC
+    if not typed and isinstance(patched, dict) and patched.get("apiVersion") in (None, ""):
+        raise bad_request("the name of the object was undeterminable: it says no apiVersion")
 
 
 def _check_name(metadata: Body, key: Key) -> None:
