@@ -8,7 +8,7 @@ that list alone, with the scenario and its seed, replays the run, and can be shr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -88,7 +88,7 @@ def write_plan(path: Path, plan: FaultPlan) -> None:
 class FaultSource(Protocol):
     """Decides whether something goes wrong at the n-th call of a site."""
 
-    def decide(self, site: str, nth: int, offered: Sequence[str]) -> Fault | None: ...
+    def decide(self, site: str, nth: int, offered: tuple[str, ...]) -> Fault | None: ...
 
 
 class PlannedFaults:
@@ -97,7 +97,7 @@ class PlannedFaults:
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._faults = {(fault.site, fault.nth): fault for fault in faults}
 
-    def decide(self, site: str, nth: int, offered: Sequence[str]) -> Fault | None:
+    def decide(self, site: str, nth: int, offered: tuple[str, ...]) -> Fault | None:
         fault = self._faults.get((site, nth))
         return fault if fault and fault.kind in offered else None
 
@@ -108,11 +108,18 @@ class DrawnFaults:
     def __init__(self, chance: Chance, rates: Mapping[str, float]) -> None:
         self._chance = chance
         self._rates = rates
+        self._in_season: dict[tuple[str, ...], list[tuple[str, float]]] = {}
 
-    def decide(self, site: str, nth: int, offered: Sequence[str]) -> Fault | None:
+    def decide(self, site: str, nth: int, offered: tuple[str, ...]) -> Fault | None:
+        in_season = self._in_season.get(offered)
+        if in_season is None:
+            in_season = [(kind, self._rates[kind]) for kind in offered if self._rates.get(kind)]
+            self._in_season[offered] = in_season
+        if not in_season:
+            return None
         left = self._chance.uniform("fault", site, nth)
-        for kind in offered:
-            left -= self._rates.get(kind, 0.0)
+        for kind, rate in in_season:
+            left -= rate
             if left < 0:
                 return Fault(site, nth, kind, self._chance.uniform("amount", site, nth))
         return None
@@ -133,7 +140,7 @@ class FaultBook:
         self.hits: Counter[str] = Counter()
         self.on_taken: list[Callable[[Fault], None]] = []
 
-    def consult(self, site: str, offered: Sequence[str]) -> Fault | None:
+    def consult(self, site: str, offered: tuple[str, ...]) -> Fault | None:
         self._calls[site] += 1
         if not self.on:
             return None
