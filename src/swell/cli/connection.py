@@ -64,6 +64,11 @@ def connected(flags: Flags) -> Iterator[Connection]:
         raise CommandError(f"not understood: {error}") from error
 
 
+def chosen_access(flags: Flags) -> Access:
+    """The way to the chosen cluster, for programs that stay connected."""
+    return _access(_chosen(flags))
+
+
 def _chosen(flags: Flags) -> Choice:
     seen = Surroundings(
         environ=os.environ, user_home=Path.home(), is_running=is_running, is_file=Path.is_file

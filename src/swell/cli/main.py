@@ -24,6 +24,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("render", "swell.cli.manifests:render", "Print jobs with their defaults filled in."),
     ("crds", "swell.cli.manifests:crds", "Print our CustomResourceDefinitions."),
     ("plan", "swell.cli.plan:app", "Decide without a cluster: what would happen."),
+    ("node", "swell.cli.node:node", "Run pods on this machine, or hollow nodes."),
     ("server", "swell.cli.server:server", "Run the embedded API server alone."),
     ("version", "swell.cli.version:version", "Print the versions of client and server."),
 )

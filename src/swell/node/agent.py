@@ -1,0 +1,212 @@
+"""The loop that runs pods: a pod or its runs change, a decision is made, carried out, reported.
+
+What a pod needs is decided in `decision`; how containers run is a `Runtime`'s affair. Here is only
+the order of things: act, report what is so, and let the object go when nothing is left of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from swell.api.meta import Key, Uid
+from swell.node.decision import Decision, decide
+from swell.node.pods import BOUND_PODS, BoundPod
+from swell.node.progress import StartContainer, StopContainer
+from swell.node.report import Addresses, status_patch
+from swell.node.runs import Runs
+from swell.runtime.cache import Index
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster, Patch, PatchKind, Selection
+from swell.runtime.executor import Executor, Failure, Verdict
+from swell.runtime.informer import Informer
+from swell.runtime.logs import get_logger
+from swell.runtime.manager import Bug, contain
+from swell.runtime.plan import DeleteObject, PatchObject, Plan
+from swell.runtime.queue import QueueClosedError, WorkQueue
+
+log = get_logger(__name__)
+
+# Wall time may be set while we wait for it, so no wake-up is waited for longer than this.
+WAKE_S_MAX = 600.0
+
+
+BY_NODE: Index[BoundPod] = Index(
+    "node", lambda _, pod: (pod.spec.node_name,) if pod is not None else ()
+)
+
+
+class Runtime(Protocol):
+    """Runs containers, and knows what became of them. It wakes a pod's key when that changes."""
+
+    def runs(self, pod: BoundPod) -> Runs: ...
+
+    def addresses(self, pod: BoundPod) -> Addresses: ...
+
+    async def start(self, pod: BoundPod, name: str, attempt: int) -> None: ...
+
+    async def stop(self, pod: BoundPod, name: str, grace_s: float) -> None:
+        """Begin to end a container; its run tells when it has."""
+        ...
+
+    async def remove(self, uid: Uid) -> None:
+        """Leave nothing of a pod, processes included; it may be one never heard of."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """The nodes an agent plays, and those among them that play dead."""
+
+    names: tuple[str, ...]
+    is_silent: Callable[[str], bool] = lambda _: False
+
+    @property
+    def selection(self) -> Selection:
+        """Which pods to watch: those of one node, or with many nodes all that are bound."""
+        if len(self.names) == 1:
+            return Selection(fields=f"spec.nodeName={self.names[0]}")
+        return Selection(fields="spec.nodeName!=")
+
+
+class PodAgent:
+    """See the module's docstring. `run` it as a service, and its `informer` beside it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        nodes: NodeSet,
+        make_runtime: Callable[[Callable[[Key, float], None]], Runtime],
+        *,
+        clock: Clock,
+        random: Random,
+        workers: int = 32,
+    ) -> None:
+        self._nodes = nodes
+        self._ours: Collection[str] = frozenset(nodes.names)
+        self._clock = clock
+        self._n_workers = workers
+        self._queue = WorkQueue[Key](clock=clock, random=random)
+        self.informer = Informer(
+            cluster,
+            BOUND_PODS,
+            clock=clock,
+            random=random,
+            selection=nodes.selection,
+            indexes=(BY_NODE,),
+        )
+        self.runtime = make_runtime(self.wake_after)
+        self._executor = Executor(cluster, informers=(self.informer,))
+        # Pods that the runtime may hold something of, to be removed when they are gone.
+        self._known: dict[Key, Uid] = {}
+        self.informer.add_handler(self._on_change)
+
+    def wake_after(self, key: Key, delay_s: float) -> None:
+        """Have a pod looked at, now or later."""
+        self._queue.add_after(key, delay_s)
+
+    def wake_node(self, name: str) -> None:
+        """Have all pods of a node looked at."""
+        for key in self.informer.keys_by_index(BY_NODE.name, name):
+            self._queue.add(key)
+
+    def pods(self) -> tuple[BoundPod, ...]:
+        """Our pods, by key."""
+        return tuple(pod for pod in self.informer.all() if pod.spec.node_name in self._ours)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._queue.is_idle
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        await self.informer.wait_synced()
+        workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    def stop(self) -> None:
+        self._queue.close()
+
+    def _on_change(self, key: Key) -> None:
+        pod = self.informer.get(key)
+        if key in self._known or (pod is not None and pod.spec.node_name in self._ours):
+            self._queue.add(key)
+
+    async def _worker(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueClosedError:
+                return
+            result = await contain(self._pass(key))
+            if isinstance(result, Bug):
+                delay_s = self._queue.retry(key)
+                log.error("bug", pod=str(key), trace=result.trace, delay_s=round(delay_s, 3))
+            self._queue.done(key)
+
+    async def _pass(self, key: Key) -> None:
+        pod = self.informer.get(key)
+        if pod is not None and pod.spec.node_name not in self._ours:
+            pod = None
+        known = self._known.get(key)
+        if known is not None and (pod is None or pod.metadata.uid != known):
+            await self.runtime.remove(known)
+            del self._known[key]
+        if pod is None or self._nodes.is_silent(pod.spec.node_name):
+            self._queue.forget(key)
+            return
+        self._known[key] = pod.metadata.uid
+        await self._look_after(pod)
+
+    async def _look_after(self, pod: BoundPod) -> None:
+        decision = self._decide(pod)
+        if decision.actions:
+            for action in decision.actions:
+                match action:
+                    case StartContainer(name, attempt):
+                        await self.runtime.start(pod, name, attempt)
+                    case StopContainer(name, grace_s):
+                        await self.runtime.stop(pod, name, grace_s)
+            # What is reported is what came of it, not what was hoped for.
+            decision = self._decide(pod)
+        outcome = await self._executor.execute(_plan(pod, decision))
+        key = pod.metadata.key
+        if outcome.gravest is not None:
+            self._retry(key, outcome.gravest)
+            return
+        self._queue.forget(key)
+        if any(isinstance(action, StartContainer) for action in decision.actions):
+            self._queue.add(key)  # what was started is over already, or opened the way for others
+        elif decision.wake_at is not None:
+            delay_s = max(0.0, decision.wake_at - self._clock.now())
+            self._queue.add_after(key, min(WAKE_S_MAX, delay_s))
+
+    def _retry(self, key: Key, failure: Failure) -> None:
+        delay_s = self._queue.retry(key, failure.retry_after_s)
+        # A stale one is of a pod that is gone or replaced, and the watch will tell.
+        if failure.verdict is not Verdict.STALE:
+            log.warning("will retry", pod=str(key), why=failure.message, delay_s=round(delay_s, 3))
+
+    def _decide(self, pod: BoundPod) -> Decision:
+        runs, addresses = self.runtime.runs(pod), self.runtime.addresses(pod)
+        return decide(pod, runs, addresses, self._clock.now())
+
+
+def _plan(pod: BoundPod, decision: Decision) -> Plan:
+    """Report what is new, then let go of what is over."""
+    key, uid = pod.metadata.key, pod.metadata.uid
+    report: tuple[PatchObject, ...] = ()
+    if decision.status != pod.status:
+        patch = Patch(PatchKind.STRATEGIC, status_patch(pod, decision.status))
+        report = (PatchObject(BOUND_PODS.status, key, patch),)
+    if decision.is_over and decision.is_deletable:
+        return Plan((*report, DeleteObject(BOUND_PODS, key, uid, grace_s=0)))
+    return Plan(report)

@@ -1,0 +1,106 @@
+"""What to do for a pod now, and what to report of it. Pure: pod, runs and time in, decision out.
+
+Three cases: somebody wants the pod gone, its time is over, or it goes its way (`progress`). What
+has been reported as final stays so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swell.api.pod import PodPhase
+from swell.api.times import parse_time
+from swell.node.pods import BoundPod, ReportedStatus
+from swell.node.progress import Action, Progress, is_active, progress, stop_all
+from swell.node.report import Addresses, Verdict, report
+from swell.node.runs import Exited, Runs
+
+DEADLINE = "DeadlineExceeded"
+# Deletion times have whole seconds: what was cut off there is given back to the grace period.
+_ROUNDING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Actions for the runtime, the status to be reported after them, and when to look again."""
+
+    actions: tuple[Action, ...]
+    status: ReportedStatus
+    wake_at: float | None = None
+    is_over: bool = False  # no process is left and none will come
+    is_deletable: bool = False  # and the object may go, once the status is written
+
+
+def decide(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
+    if pod.metadata.deletion_timestamp is not None:
+        return _end(pod, runs, addresses, now)
+    if pod.is_final:
+        actions = stop_all(pod, runs, 0.0, "the pod is over")
+        return Decision(actions, pod.status, is_over=not is_active(runs))
+    deadline = _deadline(pod)
+    if deadline is not None and deadline <= now:
+        return _time_out(pod, runs, addresses, now)
+    step = progress(pod, runs, now)
+    if not step.is_finished:
+        status = report(pod, runs, addresses, Verdict(is_initialized=step.is_initialized), now)
+        return Decision(step.actions, status, _earlier(step.wake_at, deadline))
+    return Decision((), report(pod, runs, addresses, _verdict(step), now), is_over=True)
+
+
+def remaining_grace_s(pod: BoundPod, now: float) -> float:
+    """How long a pod that is being deleted may still take."""
+    grace_s = float(pod.metadata.deletion_grace_period_seconds or 0)
+    if not pod.metadata.deletion_timestamp:
+        return grace_s
+    left_s = parse_time(pod.metadata.deletion_timestamp) + _ROUNDING_S - now
+    return min(grace_s, max(0.0, left_s))
+
+
+def _end(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
+    # Whoever deleted with a grace of 0 does not wait for us; with finalizers the object stays.
+    is_deletable = pod.metadata.deletion_grace_period_seconds != 0
+    if is_active(runs):
+        actions = stop_all(pod, runs, remaining_grace_s(pod, now), "the pod is being deleted")
+        verdict = Verdict(is_initialized=_was_initialized(pod))
+        status = pod.status if pod.is_final else report(pod, runs, addresses, verdict, now)
+        return Decision(actions, status)
+    if pod.is_final:
+        return Decision((), pod.status, is_over=True, is_deletable=is_deletable)
+    ends = [run.state for run in runs.values() if isinstance(run.state, Exited)]
+    mains = [runs[c.name].state for c in pod.spec.containers if c.name in runs]
+    has_all = len(mains) == len(pod.spec.containers)
+    failed = not has_all or any(not end.is_success for end in ends)
+    phase = PodPhase.FAILED if failed else PodPhase.SUCCEEDED
+    verdict = Verdict(is_initialized=_was_initialized(pod), phase=phase)
+    status = report(pod, runs, addresses, verdict, now)
+    return Decision((), status, is_over=True, is_deletable=is_deletable)
+
+
+def _time_out(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
+    message = "Pod was active on the node longer than the specified deadline"
+    initialized = _was_initialized(pod)
+    if is_active(runs):
+        actions = stop_all(pod, runs, float(pod.grace_s), message)
+        verdict = Verdict(is_initialized=initialized)
+        return Decision(actions, report(pod, runs, addresses, verdict, now))
+    verdict = Verdict(initialized, PodPhase.FAILED, DEADLINE, message)
+    return Decision((), report(pod, runs, addresses, verdict, now), is_over=True)
+
+
+def _verdict(step: Progress) -> Verdict:
+    phase = PodPhase.FAILED if step.has_failed else PodPhase.SUCCEEDED
+    return Verdict(step.is_initialized, phase)
+
+
+def _deadline(pod: BoundPod) -> float | None:
+    limit_s, start = pod.spec.active_deadline_seconds, pod.status.start_time
+    return None if limit_s is None or start is None else parse_time(start) + limit_s
+
+
+def _was_initialized(pod: BoundPod) -> bool:
+    held = {condition.type: condition.status for condition in pod.status.conditions}
+    return held.get("Initialized") == "True"
+
+
+def _earlier(first: float | None, second: float | None) -> float | None:
+    return min((at for at in (first, second) if at is not None), default=None)

@@ -1,0 +1,250 @@
+"""Pods as a node agent reads them: what to run, where its input comes from, what was reported."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.api.meta import ApiStruct, Condition, ObjectMeta
+from swell.api.pod import (
+    ContainerPort,
+    ContainerState,
+    PodPhase,
+    ResourceRequirements,
+)
+from swell.api.resource import Resource
+
+GRACE_S_DEFAULT = 30
+
+
+class KeyReference(ApiStruct, frozen=True):
+    """A key of a ConfigMap or Secret."""
+
+    name: str = ""
+    key: str = ""
+    optional: bool = False
+
+
+class FieldReference(ApiStruct, frozen=True):
+    field_path: str = ""
+
+
+class ResourceReference(ApiStruct, frozen=True):
+    container_name: str = ""
+    resource: str = ""
+    divisor: str | int | float = "0"
+
+
+class EnvSource(ApiStruct, frozen=True):
+    field_ref: FieldReference | None = None
+    resource_field_ref: ResourceReference | None = None
+    config_map_key_ref: KeyReference | None = None
+    secret_key_ref: KeyReference | None = None
+
+
+class EnvVar(ApiStruct, frozen=True):
+    name: str = ""
+    value: str = ""
+    value_from: EnvSource | None = None
+
+
+class WholeReference(ApiStruct, frozen=True):
+    """A ConfigMap or Secret as a whole."""
+
+    name: str = ""
+    optional: bool = False
+
+
+class EnvFrom(ApiStruct, frozen=True):
+    prefix: str = ""
+    config_map_ref: WholeReference | None = None
+    secret_ref: WholeReference | None = None
+
+
+class ExecAction(ApiStruct, frozen=True):
+    command: tuple[str, ...] = ()
+
+
+class HttpHeader(ApiStruct, frozen=True):
+    name: str = ""
+    value: str = ""
+
+
+class HttpGetAction(ApiStruct, frozen=True):
+    path: str = "/"
+    port: int | str = 0
+    host: str = ""
+    scheme: str = "HTTP"
+    http_headers: tuple[HttpHeader, ...] = ()
+
+
+class TcpSocketAction(ApiStruct, frozen=True):
+    port: int | str = 0
+    host: str = ""
+
+
+class SleepAction(ApiStruct, frozen=True):
+    seconds: int = 0
+
+
+class Probe(ApiStruct, frozen=True):
+    exec_: ExecAction | None = msgspec.field(default=None, name="exec")
+    http_get: HttpGetAction | None = None
+    tcp_socket: TcpSocketAction | None = None
+    initial_delay_seconds: int = 0
+    timeout_seconds: int = 1
+    period_seconds: int = 10
+    success_threshold: int = 1
+    failure_threshold: int = 3
+    termination_grace_period_seconds: int | None = None
+
+
+class LifecycleHandler(ApiStruct, frozen=True):
+    exec_: ExecAction | None = msgspec.field(default=None, name="exec")
+    http_get: HttpGetAction | None = None
+    sleep: SleepAction | None = None
+
+
+class Lifecycle(ApiStruct, frozen=True):
+    post_start: LifecycleHandler | None = None
+    pre_stop: LifecycleHandler | None = None
+
+
+class VolumeMount(ApiStruct, frozen=True):
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str = ""
+    read_only: bool = False
+
+
+class BoundContainer(ApiStruct, frozen=True):
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    env: tuple[EnvVar, ...] = ()
+    env_from: tuple[EnvFrom, ...] = ()
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    lifecycle: Lifecycle | None = None
+    restart_policy: str = ""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Of init containers: one that goes on running beside the others."""
+        return self.restart_policy == "Always"
+
+
+class KeyToPath(ApiStruct, frozen=True):
+    key: str = ""
+    path: str = ""
+    mode: int | None = None
+
+
+class ConfigMapVolume(ApiStruct, frozen=True):
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int = 0o644
+    optional: bool = False
+
+
+class SecretVolume(ApiStruct, frozen=True):
+    secret_name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int = 0o644
+    optional: bool = False
+
+
+class EmptyDirVolume(ApiStruct, frozen=True):
+    medium: str = ""
+
+
+class HostPathVolume(ApiStruct, frozen=True):
+    path: str = ""
+    type: str = ""
+
+
+class DownwardFile(ApiStruct, frozen=True):
+    path: str = ""
+    field_ref: FieldReference | None = None
+    resource_field_ref: ResourceReference | None = None
+    mode: int | None = None
+
+
+class DownwardVolume(ApiStruct, frozen=True):
+    items: tuple[DownwardFile, ...] = ()
+    default_mode: int = 0o644
+
+
+class BoundVolume(ApiStruct, frozen=True):
+    name: str = ""
+    empty_dir: EmptyDirVolume | None = None
+    host_path: HostPathVolume | None = None
+    config_map: ConfigMapVolume | None = None
+    secret: SecretVolume | None = None
+    downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
+
+
+class BoundSpec(ApiStruct, frozen=True):
+    node_name: str = ""
+    containers: tuple[BoundContainer, ...] = ()
+    init_containers: tuple[BoundContainer, ...] = ()
+    volumes: tuple[BoundVolume, ...] = ()
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    hostname: str = ""
+    subdomain: str = ""
+    service_account_name: str = ""
+
+
+class ReportedContainer(ApiStruct, frozen=True):
+    """One entry of containerStatuses."""
+
+    name: str = ""
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    ready: bool = False
+    restart_count: int = 0
+    started: bool | None = None
+
+
+class PodAddress(ApiStruct, frozen=True):
+    ip: str = ""
+
+
+class ReportedStatus(ApiStruct, frozen=True):
+    phase: PodPhase = PodPhase.PENDING
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ReportedContainer, ...] = ()
+    init_container_statuses: tuple[ReportedContainer, ...] = ()
+    start_time: str | None = None
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    pod_ip: str = msgspec.field(default="", name="podIP")
+
+
+class BoundPod(ApiStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: BoundSpec = BoundSpec()
+    status: ReportedStatus = ReportedStatus()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has been reported that the pod is over; such a report never changes."""
+        return self.status.phase in FINAL
+
+    @property
+    def grace_s(self) -> int:
+        own = self.spec.termination_grace_period_seconds
+        return GRACE_S_DEFAULT if own is None else max(1, own) if own else 0
+
+
+FINAL = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+
+BOUND_PODS = Resource("", "v1", "Pod", "pods", BoundPod)

@@ -1,0 +1,97 @@
+"""`swell node` as a program: connects, runs an agent until it is told to stop, and cleans up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swell import __version__
+from swell.api.node import Taint
+from swell.cluster.kube.access import Access
+from swell.cluster.kube.client import connect
+from swell.node.assembly import (
+    HOLLOW_CAPACITY,
+    HOLLOW_PREFIX,
+    NodeAgent,
+    add_hollow_agent,
+    new_boot_id,
+    node_names,
+)
+from swell.node.machine import Machine, Wanted, canonical, capacity
+from swell.node.nodes import NodeShape
+from swell.runtime.clock import Clock, SystemClock
+from swell.runtime.manager import Manager
+
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What a user may choose."""
+
+    home: Path
+    n_nodes: int = 1
+    prefix: str = ""
+    hollow: bool = False
+    wanted: Wanted = field(default_factory=Wanted)
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+def hollow_shape(machine: Machine, options: AgentOptions, boot_id: str) -> NodeShape:
+    """A hollow node has what was asked for, else plenty."""
+    wanted = options.wanted
+    asked = {"cpu": wanted.cpu, "memory": wanted.memory, "nvidia.com/gpu": wanted.gpu}
+    amounts = HOLLOW_CAPACITY | {name: text for name, text in asked.items() if text}
+    return NodeShape(
+        canonical(amounts | {"pods": str(wanted.pods)}),
+        boot_id,
+        labels=options.labels,
+        taints=options.taints,
+        architecture=machine.architecture,
+        system=machine.system,
+        version=__version__,
+    )
+
+
+def process_shape(machine: Machine, options: AgentOptions, boot_id: str) -> NodeShape:
+    return NodeShape(
+        capacity(machine, options.wanted, options.n_nodes),
+        boot_id,
+        labels=options.labels,
+        taints=options.taints,
+        architecture=machine.architecture,
+        system=machine.system,
+        version=__version__,
+    )
+
+
+def run_hollow(
+    access: Access, machine: Machine, options: AgentOptions, on_ready: Callable[[], None]
+) -> None:
+    """Play hollow nodes until SIGTERM or SIGINT."""
+    asyncio.run(_run_hollow(access, machine, options, on_ready))
+
+
+async def _run_hollow(
+    access: Access, machine: Machine, options: AgentOptions, on_ready: Callable[[], None]
+) -> None:
+    clock, rng = SystemClock(), random.SystemRandom()
+    names = node_names(options.prefix or HOLLOW_PREFIX, options.n_nodes)
+    shape = hollow_shape(machine, options, new_boot_id(rng))
+    async with connect(access, clock, rng) as cluster:
+        manager = Manager(clock=clock)
+        agent = add_hollow_agent(manager, cluster, names, shape, clock=clock, random=rng)
+        manager.add("announcement", lambda: _announce(agent, clock, on_ready))
+        await manager.run(handle_signals=True)
+
+
+async def _announce(agent: NodeAgent, clock: Clock, on_ready: Callable[[], None]) -> None:
+    """Say once that all nodes are ready, and stay, as a service does."""
+    while not agent.is_ready:
+        await clock.sleep(POLL_S)
+    on_ready()
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,207 @@
+"""What a living pod's containers need next: which to start, to start again, to stop. Pure.
+
+Init containers run one after the other; a sidecar (an init container that restarts always) only
+has to have started. Then the containers run together, and the pod's restart policy says which of
+those that ended come again. As a kubelet does, the first restart is immediate and the next wait
+longer and longer, until a run has lasted long enough to be called healthy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from swell.node.pods import BoundContainer, BoundPod
+from swell.node.runs import Exited, Run, Running, Runs, Waiting
+
+BACKOFF_BASE_S = 10.0
+BACKOFF_CAP_S = 300.0
+HEALTHY_S = 600.0
+_DOUBLINGS_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer:
+    name: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopContainer:
+    """Ask to end, and force after the grace period. Repeating it may only shorten that."""
+
+    name: str
+    grace_s: float
+    reason: str
+
+
+Action = StartContainer | StopContainer
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Actions in order, when to look again, and whether the containers are past the start."""
+
+    actions: tuple[Action, ...] = ()
+    wake_at: float | None = None
+    is_initialized: bool = False
+    is_finished: bool = False  # nothing runs, and nothing will be started again
+    has_failed: bool = False
+
+
+def progress(pod: BoundPod, runs: Runs, now: float) -> Progress:
+    """The next step of a pod that nobody wants to end."""
+    steps = list(_init_steps(pod, runs, now))
+    if any(step.is_fatal for step in steps):
+        return _wind_down(pod, runs, has_failed=True)
+    if not all(step.is_passed for step in steps):
+        return _progress(steps, is_initialized=False)
+    mains = [_main_step(pod, container, runs, now) for container in pod.spec.containers]
+    if all(step.is_passed or step.is_fatal for step in mains):
+        # Sidecars are there for the others, and end when those have.
+        return _wind_down(pod, runs, has_failed=any(step.is_fatal for step in mains))
+    return _progress([*steps, *mains], is_initialized=True)
+
+
+def backoff_until(run: Run) -> float:
+    """When a container that ended may start again."""
+    if not isinstance(run.state, Exited):
+        return 0.0
+    ran_s = run.state.finished_at - run.state.started_at
+    if run.attempt == 0 or ran_s >= HEALTHY_S:
+        return run.state.finished_at
+    delay_s = BACKOFF_BASE_S * 2.0 ** min(run.attempt - 1, _DOUBLINGS_MAX)
+    return run.state.finished_at + min(delay_s, BACKOFF_CAP_S)
+
+
+def restarts(pod: BoundPod, container: BoundContainer, ended: Exited, *, is_init: bool) -> bool:
+    """Whether a container that ended comes again."""
+    if is_init and container.is_sidecar:
+        return True
+    policy = pod.spec.restart_policy
+    if is_init:
+        return policy != "Never" and not ended.is_success
+    return policy == "Always" or (policy == "OnFailure" and not ended.is_success)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Where one container stands: past what is waited for, or failed for good, or neither."""
+
+    is_passed: bool = False
+    is_fatal: bool = False
+    action: Action | None = None
+    wake_at: float | None = None
+
+
+_WAIT = _Step()
+
+
+def _init_steps(pod: BoundPod, runs: Runs, now: float) -> Iterator[_Step]:
+    for container in pod.spec.init_containers:
+        step = _init_step(pod, container, runs, now)
+        yield step
+        if not step.is_passed:
+            return
+
+
+def _init_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float) -> _Step:
+    run = runs.get(container.name)
+    if run is None:
+        return _Step(action=StartContainer(container.name, 0))
+    if isinstance(run.state, Exited) and not container.is_sidecar:
+        if run.state.is_success:
+            return _Step(is_passed=True)
+        if not restarts(pod, container, run.state, is_init=True):
+            return _Step(is_fatal=True)
+    step = _next(pod, container, run, now)
+    if not container.is_sidecar:
+        return step
+    # Once started a sidecar holds nobody up again, whatever becomes of it.
+    is_passed = run.attempt > 0 or _has_started(run)
+    return _Step(is_passed=is_passed, action=step.action, wake_at=step.wake_at)
+
+
+def _has_started(run: Run) -> bool:
+    return isinstance(run.state, Running) and run.state.is_started
+
+
+def _main_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float) -> _Step:
+    run = runs.get(container.name)
+    if run is None:
+        return _Step(action=StartContainer(container.name, 0))
+    ended = run.state
+    if isinstance(ended, Exited) and not restarts(pod, container, ended, is_init=False):
+        return _Step(is_passed=ended.is_success, is_fatal=not ended.is_success)
+    return _next(pod, container, run, now)
+
+
+def _next(pod: BoundPod, container: BoundContainer, run: Run, now: float) -> _Step:
+    """What a container that has been asked to start needs."""
+    match run.state:
+        case Waiting(retry_at=None):
+            return _WAIT
+        case Waiting(retry_at=retry_at) if retry_at is not None:
+            if retry_at > now:
+                return _Step(wake_at=retry_at)
+            return _Step(action=StartContainer(container.name, run.attempt))
+        case Running(unhealthy=why, unhealthy_grace_s=grace_s) if why:
+            own_s = float(pod.grace_s) if grace_s is None else grace_s
+            return _Step(action=StopContainer(container.name, own_s, why))
+        case Exited():
+            due = backoff_until(run)
+            if due > now:
+                return _Step(wake_at=due)
+            return _Step(action=StartContainer(container.name, run.attempt + 1))
+        case _:
+            return _WAIT
+
+
+def _progress(steps: list[_Step], *, is_initialized: bool) -> Progress:
+    return Progress(
+        actions=tuple(step.action for step in steps if step.action is not None),
+        wake_at=min((s.wake_at for s in steps if s.wake_at is not None), default=None),
+        is_initialized=is_initialized,
+    )
+
+
+def _wind_down(pod: BoundPod, runs: Runs, *, has_failed: bool) -> Progress:
+    """End what still runs of a pod whose result is known."""
+    actions = stop_all(pod, runs, float(pod.grace_s), "the pod's other containers have ended")
+    return Progress(
+        actions,
+        is_initialized=not has_failed or not _init_failed(pod, runs),
+        is_finished=not is_active(runs),
+        has_failed=has_failed,
+    )
+
+
+def _init_failed(pod: BoundPod, runs: Runs) -> bool:
+    ends = [(c, runs[c.name].state) for c in pod.spec.init_containers if c.name in runs]
+    return any(isinstance(e, Exited) and not e.is_success and not c.is_sidecar for c, e in ends)
+
+
+def is_active(runs: Runs) -> bool:
+    """Whether some container has a process, or may get one without being asked again."""
+    return any(is_live(run) for run in runs.values())
+
+
+def is_live(run: Run) -> bool:
+    match run.state:
+        case Running():
+            return True
+        case Waiting(retry_at=retry_at):
+            return retry_at is None
+        case Exited():
+            return False
+
+
+def stop_all(pod: BoundPod, runs: Runs, grace_s: float, reason: str) -> tuple[Action, ...]:
+    """Stop what runs: the containers, and when they have ended the sidecars, the last first."""
+    mains = [c.name for c in pod.spec.containers]
+    mains += [c.name for c in pod.spec.init_containers if not c.is_sidecar]
+    live = [name for name in mains if name in runs and is_live(runs[name])]
+    if not live:
+        sidecars = [c.name for c in pod.spec.init_containers if c.is_sidecar]
+        live = [name for name in reversed(sidecars) if name in runs and is_live(runs[name])][:1]
+    return tuple(StopContainer(name, grace_s, reason) for name in live)

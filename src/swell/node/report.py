@@ -1,0 +1,271 @@
+"""The status of a pod as a kubelet would write it, from its runs. Pure.
+
+Conditions of other writers are kept, and the transition times of ours where nothing changed, so
+that an unchanged pod gives an equal status and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.api.codec import to_body
+from swell.api.meta import Body, Condition
+from swell.api.pod import (
+    ContainerState,
+    PodPhase,
+    StateRunning,
+    StateTerminated,
+    StateWaiting,
+)
+from swell.api.times import format_time
+from swell.node.pods import BoundContainer, BoundPod, ReportedContainer, ReportedStatus
+from swell.node.progress import backoff_until, restarts
+from swell.node.runs import (
+    CRASH_LOOP,
+    CREATING,
+    INITIALIZING,
+    Exited,
+    Run,
+    Running,
+    Runs,
+    Waiting,
+)
+
+OURS = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+COMPLETED_REASON = "PodCompleted"
+FAILED_REASON = "PodFailed"
+UNREADY_REASON = "ContainersNotReady"
+UNINITIALIZED_REASON = "ContainersNotInitialized"
+_MESSAGE_CHARS_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    pod_ip: str = ""
+    host_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the decision knows beside the runs; a phase when the pod is over."""
+
+    is_initialized: bool
+    phase: PodPhase | None = None
+    reason: str = ""
+    message: str = ""
+
+
+def report(
+    pod: BoundPod, runs: Runs, addresses: Addresses, verdict: Verdict, now: float
+) -> ReportedStatus:
+    """The status that the pod should have."""
+    inits = tuple(
+        _container(pod, container, runs.get(container.name), verdict, now, is_init=True)
+        for container in pod.spec.init_containers
+    )
+    mains = tuple(
+        _container(pod, container, runs.get(container.name), verdict, now, is_init=False)
+        for container in pod.spec.containers
+    )
+    phase = verdict.phase or _phase(mains, verdict)
+    started = any(runs)
+    return ReportedStatus(
+        phase=phase,
+        reason=verdict.reason,
+        message=verdict.message,
+        conditions=_conditions(pod, phase, (*inits, *mains), verdict, now),
+        container_statuses=mains,
+        init_container_statuses=inits,
+        start_time=pod.status.start_time or format_time(now),
+        host_ip=addresses.host_ip or pod.status.host_ip,
+        pod_ip=(addresses.pod_ip if started else "") or pod.status.pod_ip,
+    )
+
+
+def status_patch(pod: BoundPod, status: ReportedStatus) -> Body:
+    """A strategic merge patch to that status; it is for the pod with this UID and no other."""
+    by_name = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
+    body: Body = {
+        "phase": status.phase.value,
+        "reason": status.reason or None,
+        "message": status.message or None,
+        "conditions": _condition_entries(pod, status),
+        "containerStatuses": _entries(pod, status.container_statuses, by_name),
+        "startTime": status.start_time,
+    }
+    if status.init_container_statuses:
+        body["initContainerStatuses"] = _entries(pod, status.init_container_statuses, by_name)
+    if status.host_ip:
+        body["hostIP"] = status.host_ip
+        body["hostIPs"] = [{"ip": status.host_ip}]
+    if status.pod_ip:
+        body["podIP"] = status.pod_ip
+        body["podIPs"] = [{"ip": status.pod_ip}]
+    return {"metadata": {"uid": pod.metadata.uid}, "status": body}
+
+
+def _condition_entries(pod: BoundPod, status: ReportedStatus) -> list[Body]:
+    """Our conditions. What one no longer says has to be taken back, or a merge would keep it."""
+    held = {condition.type: to_body(condition) for condition in pod.status.conditions}
+    entries = [to_body(condition) for condition in status.conditions if condition.type in OURS]
+    return [
+        dict.fromkeys(held.get(entry["type"], {}).keys() & {"reason", "message"}) | entry
+        for entry in entries
+    ]
+
+
+def _entries(
+    pod: BoundPod, statuses: Sequence[ReportedContainer], by_name: dict[str, BoundContainer]
+) -> list[Body]:
+    entries: list[Body] = []
+    for status in statuses:
+        image = by_name[status.name].image
+        entry: Body = {
+            "name": status.name,
+            "state": to_body(status.state),
+            "lastState": to_body(status.last_state),
+            "ready": status.ready,
+            "restartCount": status.restart_count,
+            "image": image,
+            "imageID": "",
+            "started": status.started,
+        }
+        if status.state.waiting is None:
+            entry["containerID"] = container_id(pod, status)
+        entries.append(entry)
+    return entries
+
+
+def container_id(pod: BoundPod, status: ReportedContainer) -> str:
+    return f"swell://{pod.metadata.uid}/{status.name}/{status.restart_count}"
+
+
+def _container(
+    pod: BoundPod,
+    container: BoundContainer,
+    run: Run | None,
+    verdict: Verdict,
+    now: float,
+    *,
+    is_init: bool,
+) -> ReportedContainer:
+    if run is None:
+        reason = CREATING
+        if pod.spec.init_containers and not verdict.is_initialized:
+            reason = INITIALIZING
+        return ReportedContainer(name=container.name, state=_waiting(reason), started=False)
+    state = run.state
+    former = run.former
+    match state:
+        case Running():
+            shown = ContainerState(running=StateRunning(started_at=format_time(state.started_at)))
+        case Waiting():
+            shown = _waiting(state.reason, state.message)
+        case Exited():
+            comes_again = verdict.phase is None and restarts(pod, container, state, is_init=is_init)
+            due = backoff_until(run)
+            if comes_again and due > now:
+                wait_s = round(due - state.finished_at)
+                message = f"back-off {wait_s}s restarting failed container={container.name}"
+                shown, former = _waiting(CRASH_LOOP, message), state
+            else:
+                shown = _terminated(state)
+    is_running = isinstance(state, Running)
+    ready = is_running and state.is_started and state.is_ready  # type: ignore[union-attr]
+    if is_init and not container.is_sidecar:
+        ready = isinstance(state, Exited) and state.is_success
+    return ReportedContainer(
+        name=container.name,
+        state=shown,
+        last_state=_terminated(former) if former else ContainerState(),
+        ready=ready,
+        restart_count=run.attempt,
+        started=is_running and state.is_started,  # type: ignore[union-attr]
+    )
+
+
+def _waiting(reason: str, message: str = "") -> ContainerState:
+    return ContainerState(waiting=StateWaiting(reason=reason, message=message))
+
+
+def _terminated(ended: Exited) -> ContainerState:
+    return ContainerState(
+        terminated=StateTerminated(
+            exit_code=ended.exit_code,
+            signal=ended.signal,
+            reason=ended.shown_reason,
+            message=ended.message[-_MESSAGE_CHARS_MAX:],
+            started_at=format_time(ended.started_at) if ended.started_at else None,
+            finished_at=format_time(ended.finished_at),
+        )
+    )
+
+
+def _phase(mains: Sequence[ReportedContainer], verdict: Verdict) -> PodPhase:
+    """The phase of a pod that is not over: running as soon as every container has run once."""
+    if not verdict.is_initialized:
+        return PodPhase.PENDING
+    never_ran = [
+        main for main in mains if main.state.waiting and main.last_state.terminated is None
+    ]
+    return PodPhase.PENDING if never_ran else PodPhase.RUNNING
+
+
+def _conditions(
+    pod: BoundPod,
+    phase: PodPhase,
+    containers: Sequence[ReportedContainer],
+    verdict: Verdict,
+    now: float,
+) -> tuple[Condition, ...]:
+    mains = containers[len(pod.spec.init_containers) :]
+    ready = _readiness(phase, mains)
+    wanted = (
+        _initialized(pod, phase, verdict),
+        ready,
+        msgspec.structs.replace(ready, type="ContainersReady"),
+        Condition(type="PodScheduled", status="True"),
+    )
+    # In the order they are in already, or an unchanged status would look changed.
+    merged = {condition.type: condition for condition in pod.status.conditions}
+    merged |= {new.type: _timed(new, merged.get(new.type), now) for new in wanted}
+    return tuple(merged.values())
+
+
+def _initialized(pod: BoundPod, phase: PodPhase, verdict: Verdict) -> Condition:
+    if verdict.is_initialized or not pod.spec.init_containers:
+        reason = COMPLETED_REASON if phase is PodPhase.SUCCEEDED else ""
+        return Condition(type="Initialized", status="True", reason=reason)
+    names = [c.name for c in pod.spec.init_containers]
+    message = f"containers with incomplete status: {_names(names)}"
+    return Condition(
+        type="Initialized", status="False", reason=UNINITIALIZED_REASON, message=message
+    )
+
+
+def _readiness(phase: PodPhase, mains: Sequence[ReportedContainer]) -> Condition:
+    if phase is PodPhase.SUCCEEDED:
+        return Condition(type="Ready", status="False", reason=COMPLETED_REASON)
+    if phase is PodPhase.FAILED:
+        return Condition(type="Ready", status="False", reason=FAILED_REASON)
+    unready = [main.name for main in mains if not main.ready]
+    if not unready:
+        return Condition(type="Ready", status="True")
+    message = f"containers with unready status: {_names(unready)}"
+    return Condition(type="Ready", status="False", reason=UNREADY_REASON, message=message)
+
+
+def _names(names: Sequence[str]) -> str:
+    return f"[{' '.join(names)}]"
+
+
+def _timed(new: Condition, held: Condition | None, now: float) -> Condition:
+    """With the time of the last change of its status; as it was when it says nothing new."""
+    if held is None or held.status != new.status:
+        return msgspec.structs.replace(new, last_transition_time=format_time(now))
+    if (held.reason, held.message) == (new.reason, new.message):
+        return held
+    return msgspec.structs.replace(new, last_transition_time=held.last_transition_time)
