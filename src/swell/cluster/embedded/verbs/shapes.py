@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -22,8 +23,8 @@ class _Metadata(_Shape):
     uid: str | None = None
     resource_version: str | None = None
     generation: int | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.cluster.embedded import failures
@@ -207,7 +208,9 @@ def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:
 
 
 def _unchanged(new: Body, old: Body) -> frozenset[str]:
-    return frozenset(f for f in old if f != "metadata" and f in new and new[f] == old[f])
+    """Fields that need no second look. By their JSON: to Python true is 1, and 1.0 is 1."""
+    same = (f for f in old if f != "metadata" and f in new and new[f] == old[f])
+    return frozenset(f for f in same if encode(new[f]) == encode(old[f]))
 
 
 def _check_still_named(kind: Kind, patched: Body, patch: Patch) -> None:
