@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from swell.api.meta import Condition, ObjectMeta, Uid
 from swell.api.node import Node, NodeStatus
@@ -149,7 +149,7 @@ def _priority(name: str, value: int) -> PriorityClass:
 def _add_gang(
     into: Objects,
     name: str,
-    request: dict[str, str],
+    request: Mapping[str, str],
     *,
     queue: str,
     nodes: list[str] | None = None,
@@ -180,7 +180,7 @@ def _add_gang(
                 spec=PodSpec(
                     scheduler_name="swell",
                     node_name=nodes[index] if nodes else "",
-                    containers=(Container(resources=ResourceRequirements(requests=request)),),
+                    containers=(Container(resources=ResourceRequirements(requests=dict(request))),),
                 ),
                 status=PodStatus(phase=PodPhase.RUNNING if running else PodPhase.PENDING),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
-from swell.scheduler.config import SWITCHES, Arguments, Config, Known, PluginOption, parse
+from swell.scheduler.config import SWITCHES, Config, Known, PluginOption, parse
 from swell.scheduler.cycle import KNOWN, Plan, run_cycle
 from swell.scheduler.hooks import Hooks, Plugin, Vote
 from swell.scheduler.plan import Objects
@@ -255,29 +255,32 @@ def run_next(case: Case, before: Outcome) -> Outcome:
 
 def differences(case: Case, expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
     plan = outcome.plan
-    facts = {
+    facts: dict[str, Any] = {
         "binds": {task.key: node for task, node in plan.binds.items()},
         "bindCount": len(plan.binds),
         "bindsPerGroup": _per_group(plan),
         "evicts": sorted(eviction.task.key for eviction in plan.evictions),
         "evictCount": len(plan.evictions),
     }
-    wrong = []
-    for key, actual in facts.items():
-        wanted = expect.get(key, actual)
-        if key == "evicts":
-            wanted = sorted(wanted)
-        if key == "bindsPerGroup":
-            wanted = {_full(case, name): n for name, n in wanted.items() if n}
-        if wanted != actual:
-            wrong.append(f"{key}: want {wanted}, got {actual}")
+    wanted = {key: expect.get(key, actual) for key, actual in facts.items()}
+    wanted["evicts"] = sorted(wanted["evicts"])
+    wanted["bindsPerGroup"] = {
+        _full(case, name): n for name, n in wanted["bindsPerGroup"].items() if n
+    }
+    wrong = [
+        f"{key}: want {wanted[key]}, got {actual}"
+        for key, actual in facts.items()
+        if wanted[key] != actual
+    ]
     for name, nodes in expect.get("pipelined", {}).items():
         mine = _promised(plan, _full(case, name))
         if not mine or (nodes and not mine <= set(nodes)):
             wrong.append(f"pipelined {name}: want {nodes}, got {sorted(mine)}")
-    for name in expect.get("notPipelined", ()):
-        if _promised(plan, _full(case, name)):
-            wrong.append(f"pipelined {name}: want none")
+    wrong += [
+        f"pipelined {name}: want none"
+        for name in expect.get("notPipelined", ())
+        if _promised(plan, _full(case, name))
+    ]
     for name, phase in expect.get("phases", {}).items():
         actual = plan.groups[_full(case, name)].phase.value
         if phase != actual:
@@ -317,10 +320,3 @@ def _full(case: Case, name: str) -> str:
         return name
     groups = [*case["podGroups"], *case.get("nextCycle", {}).get("addPodGroups", ())]
     return next(f"{g['namespace']}/{g['name']}" for g in groups if g["name"] == name)
-
-
-def only(names: Callable[[Case], bool]) -> list[Case]:
-    return [case for case in load(units=False) if names(case)]
-
-
-__all__ = ["Arguments", "Case", "differences", "load", "run", "run_next"]

@@ -117,6 +117,7 @@ class Claims:
             if task.status in rules.statuses
             and task.job is not None
             and task.job.key in pool.jobs
+            and (task.job is claimer.job or task.job.key not in self._session.claimers)
             and rules.may_take(claimer, task)
         ]
 

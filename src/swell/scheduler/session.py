@@ -14,12 +14,14 @@ from swell.scheduler.config import Config
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.jobs import Job
 from swell.scheduler.placement import Placer
-from swell.scheduler.reasons import Refusal
+from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.snapshot import Snapshot
 from swell.scheduler.statement import Statement
 from swell.scheduler.tasks import Task, TaskStatus
 from swell.scheduler.units import Unit
 from swell.scheduler.votes import Votes
+
+_ASK_THE_NODES = frozenset({Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_QUOTA, Reason.QUEUE_OVERUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,11 @@ class Session:
         self.shrunk_for: dict[tuple[str, str], str] = {}
         # The last reason each job heard, for those that stay behind.
         self.refusals: dict[str, Refusal] = {}
+        self.notes: dict[str, list[str]] = {}
         # Of jobs that found no room: the task no node took.
         self.stuck: dict[str, Task] = {}
+        # Jobs others had to leave for: they do not have to leave in the same session.
+        self.claimers: set[str] = set()
         self._held: dict[str, Statement] = {}
         tiers = [
             [(option, plugins[option.name](self, option)) for option in tier]
@@ -105,12 +110,27 @@ class Session:
         self.binds.extend(tasks)
 
     def evict(self, unit: Unit, action: str, claimer: str) -> None:
+        self.claimers.add(claimer)
         if unit.role is None:
             self.evictions.extend(Eviction(task, action, claimer) for task in unit.tasks)
             return
         role = unit.role
         self.shrinks.setdefault(role.job, {})[role.role] = role.target
         self.shrunk_for[role.job, role.role] = claimer
+
+    def reason_for(self, job: Job) -> Refusal | None:
+        """Why the job is left waiting, with the numbers as they are now."""
+        refusal, task = self.refusals.get(job.key), self.stuck.get(job.key)
+        if refusal is None or task is None or refusal.reason not in _ASK_THE_NODES:
+            return refusal
+        if refusal.reason is not Reason.NOT_ENOUGH_RESOURCES and self.placer.place(task):
+            return refusal  # there is room: only the quota is in the way
+        texts = (self.placer.why_not(task), refusal.message, *self.notes.get(job.key, ()))
+        return Refusal(Reason.NOT_ENOUGH_RESOURCES, "; ".join(filter(None, texts)))
+
+    def note(self, job: Job, text: str) -> None:
+        """Something to know about a job that finds no room."""
+        self.notes.setdefault(job.key, []).append(text)
 
     def close(self) -> None:
         """Turns what is held into promises."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from swell.scheduler.elastic import ElasticRole
 from swell.scheduler.placement import Place
 from swell.scheduler.tasks import NOWHERE, Task, TaskStatus
-from swell.scheduler.units import Unit
+from swell.scheduler.units import Cost, Unit
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session
@@ -71,8 +71,14 @@ class Statement:
         self._steps.append(_Evicted(unit, action, claimer))
         self._n_evicted += 1
         if unit.role is not None:
+            for task in list(unit.role.from_index(unit.target)):
+                if task.status is TaskStatus.PENDING:  # never comes, once the role is smaller
+                    self._move(task, TaskStatus.RELEASING, NOWHERE)
             self._steps.append(_Shrunk(unit.role, unit.role.target))
             unit.role.target = unit.target
+        elif unit.cost is Cost.WHOLE:
+            for task in list(unit.job.in_status(TaskStatus.PIPELINED)):
+                self.release_promise(task)
         for task in unit.tasks:
             self._move(task, TaskStatus.RELEASING, task.node)
 

@@ -9,7 +9,7 @@ from swell.api.podgroup import PodGroupPhase
 from swell.scheduler.jobs import Job
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
+from swell.scheduler.tasks import NOWHERE, SCHEDULED, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,9 @@ def phase_of(job: Job, *, is_unschedulable: bool) -> PodGroupPhase:
 
 def _waiting(session: Session, job: Job) -> Refusal | None:
     """Why a group waits that nobody calls unschedulable."""
-    refusal = session.refusals.get(job.key)
     if not job.is_admitted:
+        refusal = session.refusals.get(job.key)
         return refusal or Refusal(Reason.WAITING_FOR_ADMISSION, "has not been admitted yet")
-    if refusal is None or not job.counts.asking or job.counts.ready >= max(job.min_member, 1):
+    if not job.counts.asking or job.counts.ready >= max(job.min_member, 1):
         return None
-    return Refusal(refusal.reason, refusal.message or why(session, session.stuck.get(job.key)))
-
-
-def why(session: Session, task: Task | None) -> str:
-    return session.placer.why_not(task) if task is not None else ""
+    return session.reason_for(job)

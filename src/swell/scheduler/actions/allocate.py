@@ -19,27 +19,38 @@ from swell.scheduler.tasks import Task, TaskStatus
 
 def allocate(session: Session) -> None:
     votes = session.votes
-    rounds = Rounds(votes, _candidates(session))
+    jobs = _candidates(session)
     orders: dict[str, list[Task]] = {}
+    # Whoever was promised a node comes first, and needs nobody's leave again.
+    promised = [job for job in jobs if job.key in session.promises]
+    for job in sorted(promised, key=votes.job_key):
+        _serve(session, job, orders)
+    rounds = Rounds(votes, (job for job in jobs if job.counts.asking))
     for queue, job in rounds:
         if votes.is_overused(queue):
             for left in (job, *rounds.drop(queue)):
-                session.refuse(left, _overused(queue))
-            continue
-        statement = session.statement()
-        _release_promises(session, statement, job)
-        if job.key not in orders:
-            orders[job.key] = votes.tasks_in_order(filter(_is_placeable, job.tasks.values()))
-        placed = _place(session, statement, job, orders[job.key])
-        if placed and votes.is_ready(job):
-            statement.commit()
-            if job.counts.asking:
-                rounds.add(job)
-        elif placed and votes.is_pipelined(job):
-            session.hold(job, statement)
-            session.refuse(job, Refusal(Reason.WAITING_FOR_VICTIMS, "waits for pods to leave"))
-        else:
-            statement.discard()
+                _note_overused(session, queue, left)
+        elif _serve(session, job, orders):
+            rounds.add(job)
+
+
+def _serve(session: Session, job: Job, orders: dict[str, list[Task]]) -> bool:
+    """One pass for one job; whether it has got something and could use more."""
+    votes = session.votes
+    statement = session.statement()
+    _release_promises(session, statement, job)
+    if job.key not in orders:
+        orders[job.key] = votes.tasks_in_order(filter(_is_placeable, job.tasks.values()))
+    placed = _place(session, statement, job, orders[job.key])
+    if placed and votes.is_ready(job):
+        statement.commit()
+        return job.counts.asking > 0
+    if placed and votes.is_pipelined(job):
+        session.hold(job, statement)
+        session.refuse(job, Refusal(Reason.WAITING_FOR_VICTIMS, "waits for pods to leave"))
+    else:
+        statement.discard()
+    return False
 
 
 def _candidates(session: Session) -> list[Job]:
@@ -54,10 +65,6 @@ def _candidates(session: Session) -> list[Job]:
 
 def _is_placeable(task: Task) -> bool:
     return task.status is TaskStatus.PENDING and not (task.shape.best_effort or task.is_gated)
-
-
-def _overused(queue: QueueEntry) -> Refusal:
-    return Refusal(Reason.QUEUE_OVERUSED, f"queue {queue.name} has all it deserves")
 
 
 def _release_promises(session: Session, statement: Statement, job: Job) -> None:
@@ -126,10 +133,18 @@ def _is_worth_going_on(job: Job, failed_roles: set[str]) -> bool:
     return all(job.role(role).ready >= minimums.get(role, 0) for role in failed_roles)
 
 
+def _note_overused(session: Session, queue: QueueEntry, job: Job) -> None:
+    session.refuse(job, Refusal(Reason.QUEUE_OVERUSED, f"queue {queue.name} has all it deserves"))
+    first = next(filter(_is_placeable, job.tasks.values()), None)
+    if first is not None:
+        session.stuck[job.key] = first
+
+
 def _note_quota(session: Session, queue: QueueEntry, job: Job, task: Task) -> None:
     refusal = session.votes.quota_refusal(queue, task.shape)
     if refusal is not None:
         session.refuse(job, refusal)
+        session.stuck[job.key] = task
 
 
 def _note_no_room(session: Session, job: Job, task: Task) -> None:

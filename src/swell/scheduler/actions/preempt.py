@@ -52,7 +52,10 @@ def _preempt_others(
     """`hopeless` remembers first claims that failed and after how many decisions."""
     votes = session.votes
     tasks = _claimers(session, job)
-    if not tasks or not _is_promising(session, claims, job, tasks):
+    if not tasks:
+        return
+    if not _is_promising(session, claims, job, tasks):
+        session.note(job, "preempting all less important pods of the queue would not make room")
         return
     first = (tasks[0].shape.serial, job.queue and job.queue.name, job.priority)
     if hopeless.get(first) == len(session.evictions) and not job.allocated.any():
@@ -73,6 +76,7 @@ def _preempt_others(
         )
     else:
         statement.discard()
+        session.note(job, "no pods may be preempted that would make room for the whole gang")
 
 
 def _claimers(session: Session, job: Job) -> list[Task]:

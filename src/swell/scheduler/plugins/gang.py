@@ -13,6 +13,7 @@ from swell.scheduler.tasks import Task, TaskStatus
 from swell.scheduler.units import Unit
 
 ARGUMENTS: tuple[str, ...] = ()
+_NOT_TRIED = Refusal(Reason.NOT_ENOUGH_RESOURCES, "not tried in this session")
 
 
 def open_gang(session: Session, option: PluginOption) -> Hooks:
@@ -102,10 +103,6 @@ def _unschedulable(session: Session, job: Job) -> Refusal | None:
     if not missing or is_filled_by_leaving(job):
         return None
     n = max(job.min_member - job.counts.ready, 1)
-    refusal = session.refusals.get(job.key) or invalid(job)
-    stuck = session.stuck.get(job.key)
-    detail = refusal.message if refusal else "not tried in this session"
-    if stuck is not None and not detail:
-        detail = session.placer.why_not(stuck)
-    reason = refusal.reason if refusal else Reason.NOT_ENOUGH_RESOURCES
-    return Refusal(reason, f"{n}/{len(job.tasks)} tasks in gang unschedulable: {detail}")
+    refusal = session.reason_for(job) or invalid(job) or _NOT_TRIED
+    text = f"{n}/{len(job.tasks)} tasks in gang unschedulable: {refusal.message}"
+    return Refusal(refusal.reason, text)

@@ -1,0 +1,130 @@
+"""What no plan may ever do, over random clusters and several configurations.
+
+`python -m tests.property.test_scheduler_properties 5000` looks at as many clusters as asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swell.scheduler import neighbours, nodes, placement, tasks, units, votes
+from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
+from swell.scheduler.plan import Objects, answer, plan_schedule
+from swell.scheduler.plugins import priority
+from tests.property.plan_checker import violations
+from tests.property.scheduler_clusters import random_cluster, shuffled
+
+CAPACITY = Config(
+    actions=("enqueue", "reclaim", "allocate", "backfill", "preempt"),
+    tiers=(
+        (
+            PluginOption("priority"),
+            PluginOption("gang", {"enablePreemptable": False, "enableReclaimable": False}),
+            PluginOption("conformance"),
+            PluginOption("capacity"),
+        ),
+        (PluginOption("predicates"), PluginOption("nodeorder")),
+    ),
+)
+SURPLUS_ONLY = replace(
+    DEFAULT,
+    tiers=(
+        tuple(PluginOption(name) for name in ("priority", "gang", "drf", "proportion")),
+        DEFAULT.tiers[1],
+    ),
+)
+SPARING = replace(
+    DEFAULT,
+    action_arguments={"preempt": Arguments({"enableTopologyAwarePreemption": True})},
+)
+CONFIGS = {
+    "default": DEFAULT,
+    "capacity": CAPACITY,
+    "surplus only": SURPLUS_ONLY,
+    "sparing": SPARING,
+}
+chances = st.randoms(use_true_random=False)
+
+
+def problems(cluster: Objects, config: Config, chance: Random) -> list[str]:
+    decided = answer(plan_schedule(cluster, config))
+    again = answer(plan_schedule(shuffled(cluster, chance), config))
+    differs = ["the order of the input changes the answer"] if decided != again else []
+    return violations(cluster, decided) + differs
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@settings(max_examples=60, deadline=None)
+@given(chance=chances)
+def test_plan_breaks_no_rule(name: str, chance: Random) -> None:
+    """No plan over-commits, tears a gang, breaks a predicate or evicts for nothing."""
+    cluster = random_cluster(chance)
+
+    assert problems(cluster, CONFIGS[name], Random(0)) == []
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def plant(target: object, name: str, value: object) -> Plant:
+    return lambda patch: patch.setattr(target, name, value)
+
+
+PREEMPT = sys.modules["swell.scheduler.actions.preempt"]
+PLANTED: dict[str, tuple[str, Plant]] = {
+    "pods are taken one by one": ("torn_victims", plant(PREEMPT, "units_of", units.singles)),
+    "everybody gives way": (
+        "preempted_equals",
+        plant(priority, "_may_give_way", lambda claimer, job: True),
+    ),
+    "evictions for half a gang": (
+        "evictions_without_effect",
+        plant(votes.Votes, "is_pipelined", lambda self, job: True),
+    ),
+    "half a gang is ready": ("torn_gangs", plant(votes.Votes, "is_ready", lambda self, job: True)),
+    "what nearly fits fits": ("overcommitted_nodes", plant(placement, "TOLERANCE", 1500.0)),
+    "ports are never taken": (
+        "clashing_host_ports",
+        plant(nodes.NodeTable, "port_is_free", lambda self, port, at_once: self.ready),
+    ),
+    "neighbours do not matter": (
+        "unwelcome_neighbours",
+        plant(neighbours.Neighbours, "concerns", lambda self, task: False),
+    ),
+    "queues have no limit": (
+        "exceeded_queues",
+        plant(votes.Votes, "allowance", lambda self, queue, shape, n: n),
+    ),
+    "nobody is protected": (
+        "protected_victims",
+        plant(tasks, "_flag", lambda pod, key, default: True),
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_checker_sees_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checker that finds nothing proves something only if it would have found this."""
+    rule, do_plant = PLANTED[bug]
+    do_plant(monkeypatch)
+
+    clusters = (random_cluster(Random(seed)) for seed in range(400))
+    found = (violations(cluster, answer(plan_schedule(cluster))) for cluster in clusters)
+
+    assert any(problem.startswith(rule) for plan in found for problem in plan)
+
+
+if __name__ == "__main__":
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    for seed in range(n):
+        for name, config in CONFIGS.items():
+            for problem in problems(random_cluster(Random(seed)), config, Random(seed)):
+                sys.stdout.write(f"seed {seed}, {name}: {problem}\n")
+    sys.stdout.write(f"{n} clusters, {len(CONFIGS)} configurations looked at\n")

@@ -1,0 +1,174 @@
+"""The snapshot keeps its sums whatever is put in, taken out or moved, in whatever order."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from swell.scheduler.config import DEFAULT
+from swell.scheduler.cycle import run_cycle
+from swell.scheduler.plan import Objects, answer, plan_schedule
+from swell.scheduler.snapshot import Snapshot
+from swell.scheduler.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, TaskStatus
+from tests.property.scheduler_clusters import random_cluster
+from tests.scheduler_cases import objects_of, pod_of
+
+ONE_NODE: dict[str, Any] = {
+    "nodes": [{"name": "n1", "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}}],
+    "queues": [{"name": "q", "weight": 1}],
+    "podGroups": [
+        {"namespace": "ns", "name": "g", "queue": "q", "minMember": 2, "phase": "Inqueue"}
+    ],
+    "pods": [
+        {
+            "namespace": "ns",
+            "name": f"g-w-{n}",
+            "group": "g",
+            "phase": "Pending",
+            "requests": {"cpu": "1"},
+        }
+        for n in range(2)
+    ],
+}
+
+
+def check_sums(snapshot: Snapshot) -> None:
+    """Everything the snapshot remembers, counted anew."""
+    nodes = snapshot.nodes
+    idle, future = nodes.allocatable.copy(), nodes.allocatable.copy()
+    for place, tasks in enumerate(nodes.tasks):
+        for task in tasks.values():
+            idle[:, place] -= TAKES_NOW[task.status] * task.request
+            future[:, place] -= TAKES_LATER[task.status] * task.request
+    np.testing.assert_array_equal(idle, nodes.idle)
+    np.testing.assert_array_equal(future, nodes.future)
+    for queue in snapshot.queues.values():
+        held = sum((job.allocated for job in queue.jobs.values()), snapshot.dimensions.zero())
+        asked = sum((job.pending for job in queue.jobs.values()), snapshot.dimensions.zero())
+        np.testing.assert_array_equal(held, queue.allocated)
+        np.testing.assert_array_equal(asked, queue.pending)
+    for job in snapshot.jobs.values():
+        for status in TaskStatus:
+            assert job.counts[status] == len(list(job.in_status(status)))
+
+
+def fill_slowly(objects: Objects, chance: Random) -> Snapshot:
+    """Everything in any order, some of it twice, some of it put in and taken out again."""
+    snapshot = Snapshot()
+    for node in sorted(objects.nodes, key=lambda n: n.metadata.name):
+        snapshot.nodes.place(node.metadata.name)
+    steps = [
+        *((snapshot.put_node, node) for node in objects.nodes),
+        *((snapshot.put_queue, queue) for queue in objects.queues),
+        *((snapshot.put_group, group) for group in objects.groups),
+        *((snapshot.put_priority_class, c) for c in objects.priority_classes),
+        *((snapshot.put_training_job, job) for job in objects.training_jobs),
+        *((snapshot.put_pod, pod) for pod in objects.pods),
+    ]
+    chance.shuffle(steps)
+    for put, thing in steps + chance.sample(steps, len(steps) // 3):
+        put(thing)  # type: ignore[operator]
+    for pod in chance.sample(objects.pods, len(objects.pods) // 3):
+        snapshot.remove_pod(f"ns/{pod.metadata.name}")
+        snapshot.put_pod(pod)
+    for group in chance.sample(objects.groups, len(objects.groups) // 3):
+        snapshot.remove_group(f"ns/{group.metadata.name}")
+        snapshot.put_group(group)
+    return snapshot
+
+
+def test_snapshot_sums_survive_any_history() -> None:
+    """However it came about, a snapshot of the same objects decides the same."""
+    for seed in range(40):
+        chance = Random(seed)
+        objects = random_cluster(chance)
+        snapshot = fill_slowly(objects, chance)
+        check_sums(snapshot)
+
+        decided = answer(run_cycle(snapshot, DEFAULT))
+
+        check_sums(snapshot)
+        assert decided == answer(plan_schedule(objects)), f"seed {seed}"
+
+
+def test_session_leaves_no_trace_of_what_it_only_tried() -> None:
+    """A gang that finds no room leaves every amount as it was."""
+    objects = objects_of(ONE_NODE)
+    objects.pods[1] = pod_of({**ONE_NODE["pods"][1], "requests": {"cpu": "9"}})
+    snapshot = objects.snapshot()
+    idle = snapshot.nodes.idle.copy()
+
+    plan = run_cycle(snapshot, DEFAULT)
+
+    assert not plan.binds
+    np.testing.assert_array_equal(idle, snapshot.nodes.idle)
+    check_sums(snapshot)
+
+
+def test_decided_bindings_stay_assumed() -> None:
+    """What a cycle binds takes room in the next one, before any pod has changed."""
+    snapshot = objects_of(ONE_NODE).snapshot()
+
+    first, second = run_cycle(snapshot, DEFAULT), run_cycle(snapshot, DEFAULT)
+
+    assert len(first.binds) == 2
+    assert not second.binds
+    assert snapshot.nodes.idle[0, 0] == 2000
+
+
+def test_promise_lasts_until_it_can_be_kept() -> None:
+    """A pipelined gang keeps its node across cycles and starts there once the room is free."""
+    case = {
+        **ONE_NODE,
+        "podGroups": [
+            *ONE_NODE["podGroups"],
+            {"namespace": "ns", "name": "old", "queue": "q", "minMember": 0, "phase": "Running"},
+        ],
+        "pods": [
+            *ONE_NODE["pods"],
+            {
+                "namespace": "ns",
+                "name": "old-w-0",
+                "group": "old",
+                "phase": "Running",
+                "node": "n1",
+                "requests": {"cpu": "3"},
+                "deleting": True,
+            },
+        ],
+    }
+    snapshot = objects_of(case).snapshot()
+
+    first = run_cycle(snapshot, DEFAULT)
+    second = run_cycle(snapshot, DEFAULT)
+    snapshot.remove_pod("ns/old-w-0")
+    third = run_cycle(snapshot, DEFAULT)
+
+    assert (len(first.binds), len(first.pipelined)) == (0, 2)
+    assert (len(second.binds), len(second.pipelined)) == (0, 2)
+    assert {task.key: node for task, node in third.binds.items()} == {
+        "ns/g-w-0": "n1",
+        "ns/g-w-1": "n1",
+    }
+
+
+def test_new_resource_name_widens_every_vector() -> None:
+    """A resource nobody has heard of is only one more dimension."""
+    snapshot = objects_of(ONE_NODE).snapshot()
+    for n in range(12):
+        requests = {f"example.com/r{n}": "1"}
+        snapshot.put_pod(pod_of({"namespace": "ns", "name": f"x-{n}", "requests": requests}))
+
+    check_sums(snapshot)
+    assert len(run_cycle(snapshot, DEFAULT).binds) == 2
+
+
+def test_pod_of_an_unknown_node_makes_no_place() -> None:
+    """A node that is only named by a pod takes nothing."""
+    snapshot = objects_of({**ONE_NODE, "nodes": []}).snapshot()
+    snapshot.put_pod(pod_of({"namespace": "ns", "name": "x", "phase": "Running", "node": "ghost"}))
+
+    assert snapshot.nodes.find("ghost") != NOWHERE
+    assert not run_cycle(snapshot, DEFAULT).binds
