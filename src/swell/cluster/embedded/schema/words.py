@@ -71,18 +71,19 @@ class WordChecks:
 
 
 def _struct(fields: list[tuple[str, Check]], texts: list[str]) -> Check:
-    by_name = dict(fields)
-    rank = {name: place for place, name in enumerate(by_name)}
+    find = dict(fields).get
 
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
         if not isinstance(value, dict):
             return
-        for name in texts:
-            if not value.get(name):
-                errors.append(faults.required(render((path, name))))
-        # Objects have few of the fields a schema knows; errors come in the schema's order.
-        for name in sorted(by_name.keys() & value.keys(), key=rank.__getitem__):
-            by_name[name](value[name], (path, name), errors)
+        errors.extend(
+            faults.required(render((path, name))) for name in texts if not value.get(name)
+        )
+        # Objects have few of the fields a schema knows.
+        for name, item in value.items():
+            inner = find(name)
+            if inner is not None:
+                inner(item, (path, name), errors)
 
     return check
 
