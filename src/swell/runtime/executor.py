@@ -226,7 +226,12 @@ class Executor:
         return Failure(action, Verdict.REFUSED, NAME_TAKEN, message)
 
     async def _delete(self, action: DeleteObject) -> Failure | None:
-        deletion = Deletion(uid=action.uid, grace_s=action.grace_s, propagation=action.propagation)
+        deletion = Deletion(
+            uid=action.uid,
+            resource_version=action.version,
+            grace_s=action.grace_s,
+            propagation=action.propagation,
+        )
         try:
             left = await self._cluster.delete(action.resource, action.key, deletion)
         except NotFoundError:

@@ -69,13 +69,17 @@ class PatchObject:
 
 @dataclass(frozen=True, slots=True)
 class DeleteObject:
-    """Delete the object with this UID, never another one of the same name."""
+    """Delete the object with this UID, never another one of the same name.
+
+    With a `version`, only in the state the decision was made from.
+    """
 
     resource: Resource[object]
     key: Key
     uid: Uid
     grace_s: int | None = None
     propagation: str | None = None
+    version: str | None = None
 
     def __post_init__(self) -> None:
         if not self.uid:

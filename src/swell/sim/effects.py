@@ -55,9 +55,12 @@ async def _answer_stale(call: Call[R], fault: Fault, network: Network) -> R:
 
 
 def refuse_in_season(call: Call[R], network: Network) -> None:
-    """While a kind is refused, every write to it is."""
-    if call.is_write and network.clock.monotonic() < network.refused_until_s.get(call.kind, 0.0):
+    """While a kind is refused, every write to it is; while a verb of it is, as by a quota, that."""
+    now_s, seasons = network.clock.monotonic(), network.refused_until_s
+    if call.is_write and now_s < seasons.get(call.kind, 0.0):
         raise refusal(403, "Forbidden")
+    if now_s < seasons.get(f"{call.site.split(' ')[1]} {call.kind}", 0.0):
+        raise refusal(403, "Forbidden", message="exceeded quota")
 
 
 def refusal(code: int, reason: str, *, message: str = "", retry_after_s: int = 0) -> ClusterError:

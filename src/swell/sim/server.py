@@ -52,14 +52,14 @@ class Server:
             apply_patch=apply_patch,
         )
         self._api.ensure_namespaces()
+        self.collector = GarbageCollector(self._api)
 
     def connect(self, actor: str) -> Cluster:
         return InProcessCluster(self._api, actor)
 
     def controllers(self) -> list[Coroutine[Any, Any, None]]:
         """What a cluster runs by itself."""
-        collector = GarbageCollector(self._api)
-        return [collect_garbage(collector, self._api.clock, self._chance)]
+        return [collect_garbage(self.collector, self._api.clock, self._chance)]
 
     async def list_back(
         self, resource: Resource[T], selection: Selection, n_commits: int

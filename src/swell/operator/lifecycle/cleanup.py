@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swell.api.aitrainingjob import Ending
+from swell.api.aitrainingjob import CleanPodPolicy, Ending
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import ObjectMeta
 from swell.operator import labels
@@ -14,15 +14,21 @@ from swell.operator.lifecycle.world import Replica, World
 from swell.runtime.plan import Action, DeleteObject, Plan, Step, Together, patch_object
 
 
-def delete_pods(replicas: Iterable[Replica], world: World, now: float) -> list[Action]:
-    """Delete gracefully, once. Only where the processes certainly ended is a record dropped."""
+def delete_pods(
+    replicas: Iterable[Replica], world: World, now: float, *, as_seen: bool = False
+) -> list[Action]:
+    """Delete gracefully, once. Only where the processes certainly ended is a record dropped.
+
+    `as_seen` has a pod deleted only if nothing has happened to it since.
+    """
     actions: list[Action] = []
     for one in replicas:
         meta = one.pod.metadata
+        version = meta.resource_version if as_seen else None
         if nodes.is_fenced(one, world, now):
-            actions.append(DeleteObject(PODS, meta.key, meta.uid, grace_s=0))
+            actions.append(DeleteObject(PODS, meta.key, meta.uid, grace_s=0, version=version))
         elif not one.is_leaving:
-            actions.append(DeleteObject(PODS, meta.key, meta.uid))
+            actions.append(DeleteObject(PODS, meta.key, meta.uid, version=version))
     return actions
 
 
@@ -58,7 +64,8 @@ def end_actions(world: World, ending: Ending, now: float) -> list[Action]:
     doomed, kept = _divided(world, ending)
     names = frozenset(service.metadata.name for service in world.services) - kept
     return [
-        *delete_pods(doomed, world, now),
+        # Whoever keeps finished pods must not lose one that finishes just now.
+        *delete_pods(doomed, world, now, as_seen=_keeps_finished(world)),
         *delete_services(world, names),
         *delete_shared(world),
     ]
@@ -86,6 +93,10 @@ def plan_deletion(world: World, now: float) -> Plan:
     if owned or names or world.group or world.members:
         return Plan(together(actions), wake_at=fence_deadline(owned, world, now))
     return Plan((_without_finalizer(meta),))
+
+
+def _keeps_finished(world: World) -> bool:
+    return world.job.spec.clean_pod_policy is CleanPodPolicy.RUNNING
 
 
 def _divided(world: World, ending: Ending) -> tuple[list[Replica], frozenset[str]]:

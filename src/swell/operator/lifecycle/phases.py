@@ -12,9 +12,10 @@ _ALIVE = frozenset(
     {Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.RESTARTING, Phase.TERMINATING}
 )
 # From any living phase the next look may find any other: pods come, go and end meanwhile. What
-# the table rules out is a job that is born again, ends unrecorded, or changes after its end.
+# the table rules out is a job that is born again, ends while pods may be left, or changes after
+# its end. A job that is over before anything was created for it ends at once.
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
-    Phase.EMPTY: frozenset({Phase.PENDING, Phase.FAILED, Phase.TERMINATING}),
+    Phase.EMPTY: frozenset({Phase.PENDING, Phase.TERMINATING}) | FINAL,
     Phase.PENDING: _ALIVE,
     Phase.CREATING: _ALIVE,
     Phase.RUNNING: _ALIVE,

@@ -48,3 +48,14 @@ REASON_TEXT: dict[Reason, str] = {
     Reason.PRIORITY_CLASS_MISSING: "the PriorityClass the job names does not exist",
     Reason.GANG_NOT_SERVED: "the cluster has no PodGroup kind; pods are scheduled one by one",
 }
+
+# Why a restart may begin; events and metrics name these.
+RESTART_REASONS = frozenset(
+    {
+        Reason.NODE_LOST,
+        Reason.GPU_FAULT,
+        Reason.POD_FAILED,
+        Reason.CREATION_FAILED,
+        Reason.POD_GONE,
+    }
+)

@@ -1,0 +1,267 @@
+"""Nodes with their kubelets, and a scheduler that binds whatever fits nowhere else to be judged.
+
+Nodes are lost and come back, report broken accelerators, and cannot pull images for a while. A node
+that is lost goes on running what it ran, but hears and says nothing; one whose object is deleted
+has died with everything on it. Pods do what their story says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from swell.api.kinds import NODES, PODS
+from swell.api.meta import Body, Key, Uid
+from swell.api.pod import Pod
+from swell.api.times import format_time
+from swell.cluster.embedded.storage import Commit
+from swell.runtime.cluster import Deletion, merge_patch
+from swell.runtime.errors import ClusterError, ConflictError, InvalidError, NotFoundError
+from swell.sim.actors.kubelet import PodStory
+
+if TYPE_CHECKING:
+    from swell.sim.world import World
+
+KUBELET, SCHEDULER, CLOUD = "kubelet", "scheduler", "cloud"
+GPU_CONDITION = "GPUUnhealthy"
+_LOOK_S = 1.0
+_NOTICE_S = 5.0  # until the control plane notices that a node is silent
+
+
+@dataclass(slots=True)
+class Machine:
+    """The truth about a node. Times are of the monotonic clock."""
+
+    name: str
+    life: int = 0  # a machine that died and was replaced is another one
+    is_up: bool = True
+    exists: bool = True
+    unready: list[tuple[float, float]] = field(default_factory=list)  # from, until
+    absent: list[tuple[float, float]] = field(default_factory=list)
+
+
+class Fleet:
+    """All nodes of a world. It hears of pods by the commit log, so it never lags."""
+
+    def __init__(
+        self, world: World, story_of: Callable[[World, Pod], PodStory], names: Sequence[str]
+    ) -> None:
+        self._world = world
+        self._story_of = story_of
+        self._kubelet = world.connect(KUBELET)
+        self._scheduler = world.connect(SCHEDULER)
+        self._cloud = world.connect(CLOUD)
+        self.machines = {name: Machine(name) for name in names}
+        self.images_broken_until_s = 0.0
+        world.storage.on_commit.append(self._on_commit)
+
+    async def start(self) -> None:
+        """Have the nodes."""
+        for machine in self.machines.values():
+            await self._register(machine)
+
+    # -- what happens to nodes ---------------------------------------------------------------
+
+    def lose(self, name: str, for_s: float, *, dies: bool) -> bool:
+        """A node falls silent; whether it was there to do so."""
+        machine = self.machines[name]
+        if not machine.is_up:
+            return False
+        machine.is_up = False
+        self._world.spawn(self._die(machine, for_s) if dies else self._fall_silent(machine, for_s))
+        return True
+
+    async def set_condition(self, name: str, kind: str, holds: bool) -> None:
+        conditions = [{"type": "Ready", "status": "True", **self._dated()}]
+        if holds:
+            conditions.append({"type": kind, "status": "True", **self._dated()})
+        await self._write_conditions(self.machines[name], conditions)
+
+    async def set_allocatable(self, name: str, n_cpus: int) -> None:
+        amounts = {"cpu": str(n_cpus), "memory": "64Gi", "pods": "110"}
+        await self._patch_node(name, {"allocatable": amounts})
+
+    def was_unready_for(self, name: str, at_s: float) -> float:
+        """For how long a node had not been ready at a moment."""
+        for begin_s, end_s in self.machines[name].unready:
+            if begin_s <= at_s < end_s:
+                return at_s - begin_s
+        return 0.0
+
+    def was_absent(self, name: str, at_s: float) -> bool:
+        return any(begin_s <= at_s < end_s for begin_s, end_s in self.machines[name].absent)
+
+    async def _fall_silent(self, machine: Machine, for_s: float) -> None:
+        await self._world.clock.sleep(_NOTICE_S)
+        begin_s = self._world.clock.monotonic()
+        machine.unready.append((begin_s, float("inf")))
+        await self._write_conditions(
+            machine, [{"type": "Ready", "status": "Unknown", **self._dated()}]
+        )
+        await self._world.clock.sleep(for_s)
+        machine.unready[-1] = (begin_s, self._world.clock.monotonic())
+        machine.is_up = True
+        await self.set_condition(machine.name, GPU_CONDITION, False)
+
+    async def _die(self, machine: Machine, for_s: float) -> None:
+        machine.life += 1
+        begin_s = self._world.clock.monotonic()
+        machine.absent.append((begin_s, float("inf")))
+        machine.exists = False
+        await self._cloud.delete(NODES, Key("", machine.name))
+        await self._world.clock.sleep(for_s)
+        machine.absent[-1] = (begin_s, self._world.clock.monotonic())
+        machine.exists = machine.is_up = True
+        await self._register(machine)
+
+    async def _register(self, machine: Machine) -> None:
+        body: Body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": machine.name},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True", **self._dated()}],
+                "allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"},
+            },
+        }
+        await self._cloud.create(NODES, body)
+        await self._patch_node(machine.name, body["status"])
+
+    async def _write_conditions(self, machine: Machine, conditions: list[Body]) -> None:
+        await self._patch_node(machine.name, {"conditions": conditions})
+
+    async def _patch_node(self, name: str, status: Body) -> None:
+        try:
+            await self._cloud.patch(NODES.status, Key("", name), merge_patch({"status": status}))
+        except NotFoundError:
+            return
+
+    def _dated(self) -> Body:
+        return {"lastTransitionTime": format_time(self._world.clock.now())}
+
+    # -- what happens to pods ----------------------------------------------------------------
+
+    def _on_commit(self, commit: Commit) -> None:
+        if commit.collection != str(PODS) or commit.after is None:
+            return
+        pod = commit.after.typed(Pod)
+        before = commit.before.typed(Pod) if commit.before else None
+        if before is None and not pod.spec.node_name:
+            self._world.spawn(self._bind(pod))
+        if pod.spec.node_name and not (before and before.spec.node_name):
+            self._world.spawn(self._run(pod))
+        if pod.metadata.deletion_timestamp and not (before and before.metadata.deletion_timestamp):
+            self._world.spawn(self._stop(pod))
+
+    async def _bind(self, pod: Pod) -> None:
+        world, key = self._world, pod.metadata.key
+        await world.clock.sleep(world.chance.between(0.05, 2, "bind", pod.metadata.uid))
+        while not (fit := self._fitting(pod)):
+            await world.clock.sleep(_LOOK_S)
+            if not self._is_current(pod):
+                return
+        name = world.chance.pick(fit, "node", pod.metadata.uid)
+        binding: Body = {
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod.metadata.uid},
+            "target": {"kind": "Node", "name": name},
+        }
+        try:
+            await self._scheduler.create(PODS.sub("binding", dict), binding)
+        except (NotFoundError, ConflictError):
+            return
+
+    def _fitting(self, pod: Pod) -> list[str]:
+        avoided = set(_avoided(pod))
+        return [
+            m.name for m in self.machines.values() if m.is_up and m.exists and m.name not in avoided
+        ]
+
+    async def _run(self, pod: Pod) -> None:
+        world, story = self._world, self._story_of(self._world, pod)
+        machine = self.machines[pod.spec.node_name]
+        life = machine.life
+        await world.clock.sleep(story.start_s)
+        while world.clock.monotonic() < self.images_broken_until_s:
+            waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+            if not await self._report(pod, machine, life, "Pending", waiting):
+                return
+            await world.clock.sleep(_NOTICE_S)
+        if not await self._report(pod, machine, life, "Running", {"running": {}}):
+            return
+        await world.clock.sleep(story.run_s)
+        ended = {"terminated": {"exitCode": story.exit_code, "reason": "Ended"}}
+        phase = "Failed" if story.exit_code else "Succeeded"
+        await self._report(pod, machine, life, phase, ended)
+
+    async def _report(self, pod: Pod, machine: Machine, life: int, phase: str, state: Body) -> bool:
+        """Whether the pod is still there and running; one being stopped is not ours any more."""
+        while not machine.is_up:
+            await self._world.clock.sleep(_LOOK_S)
+        if machine.life != life:
+            phase, state = "Failed", {"terminated": {"exitCode": 137, "reason": "NodeReplaced"}}
+        containers = [{"name": c.name, "state": state} for c in pod.spec.containers]
+        status: Body = {"phase": phase, "containerStatuses": containers}
+        patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
+        try:
+            current = await self._kubelet.get(PODS, pod.metadata.key)
+            if current.metadata.uid != pod.metadata.uid or current.metadata.deletion_timestamp:
+                return False
+            await self._kubelet.patch(PODS.status, pod.metadata.key, patch)
+        except (NotFoundError, ConflictError, InvalidError):
+            return False
+        return machine.life == life
+
+    async def _stop(self, pod: Pod) -> None:
+        """Take a pod down, when its node hears of it."""
+        await self._world.clock.sleep(self._story_of(self._world, pod).stop_s)
+        machine = self.machines.get(pod.spec.node_name)
+        while machine is not None and not machine.is_up:
+            await self._world.clock.sleep(_LOOK_S)
+            if not self._is_current(pod):
+                return
+        await self.remove(pod)
+
+    async def remove(self, pod: Pod) -> None:
+        deletion = Deletion(uid=pod.metadata.uid, grace_s=0)
+        try:
+            await self._kubelet.delete(PODS, pod.metadata.key, deletion)
+        except (NotFoundError, ConflictError):
+            return
+
+    async def evict(self, pod: Pod) -> bool:
+        """As a node under pressure does: the pod fails as disrupted, then it is deleted."""
+        disrupted = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            **self._dated(),
+        }
+        status: Body = {"phase": "Failed", "reason": "Evicted", "conditions": [disrupted]}
+        patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
+        try:
+            await self._kubelet.patch(PODS.status, pod.metadata.key, patch)
+            await self._kubelet.delete(PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid))
+        except ClusterError:
+            return False
+        return True
+
+    def _is_current(self, pod: Pod) -> bool:
+        return self._uid_at(pod.metadata.key) == pod.metadata.uid
+
+    def _uid_at(self, key: Key) -> Uid | None:
+        stored = self._world.storage.get(str(PODS), key)
+        return stored.typed(Pod).metadata.uid if stored else None
+
+
+def _avoided(pod: Pod) -> Sequence[str]:
+    """Nodes that a pod says it must not run on."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return [
+        name
+        for term in (required.node_selector_terms if required else ())
+        for field_ in term.match_fields
+        if field_.operator == "NotIn"
+        for name in field_.values
+    ]

@@ -1,0 +1,1 @@
+"""The operator as a subject of the simulator."""

@@ -1,0 +1,190 @@
+"""What befalls nodes, pods and jobs of the simulated cluster beside the common disturbances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ReplicaSpec
+from swell.api.kinds import AI_TRAINING_JOBS, PODS
+from swell.api.meta import Body
+from swell.api.times import format_time
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import ClusterError
+from swell.sim.actors import disturbances as common
+from swell.sim.actors.fleet import GPU_CONDITION
+from swell.sim.actors.nemesis import Disturbance
+from swell.sim.plan import Fault
+from swell.sim.scenario import USER
+from swell.sim.world import World
+from tests.sim.operator.fleets import NODES, fleet_of
+from tests.sim.operator.sight import jobs_in, pods_in
+
+AUTOSCALER = "autoscaler"
+
+
+class OperatorFault(StrEnum):
+    NODE_LOST = "F21 node lost and back"
+    NODE_DIES = "F21 node object gone"
+    ALLOCATABLE = "F22 allocatable shrinks"
+    EVICTED = "F23 pod evicted"
+    IMAGES = "F24 images cannot be pulled"
+    GPU_FAULT = "F25 GPU fault"
+    GC_EARLY = "F26 garbage collected early"
+    RESIZED = "F27 job resized"
+    EDITED = "F27 job edited"
+    QUOTA = "F28 quota exceeded"
+
+
+RATES_MAX: Mapping[str, float] = {
+    **common.RATES_MAX,
+    OperatorFault.NODE_LOST: 0.04,
+    OperatorFault.NODE_DIES: 0.02,
+    OperatorFault.ALLOCATABLE: 0.03,
+    OperatorFault.EVICTED: 0.05,
+    OperatorFault.IMAGES: 0.02,
+    OperatorFault.GPU_FAULT: 0.03,
+    OperatorFault.GC_EARLY: 0.10,
+    OperatorFault.RESIZED: 0.06,
+    OperatorFault.EDITED: 0.03,
+    OperatorFault.QUOTA: 0.03,
+}
+
+
+def operator_disturbances(world: World) -> Mapping[str, Disturbance]:
+    acts = _Acts(world)
+    return {
+        **common.common_disturbances(world),
+        OperatorFault.NODE_LOST: acts.lose_node,
+        OperatorFault.NODE_DIES: acts.kill_node,
+        OperatorFault.ALLOCATABLE: acts.shrink_node,
+        OperatorFault.EVICTED: acts.evict,
+        OperatorFault.IMAGES: acts.break_images,
+        OperatorFault.GPU_FAULT: acts.break_gpu,
+        OperatorFault.GC_EARLY: acts.collect,
+        OperatorFault.RESIZED: acts.resize,
+        OperatorFault.EDITED: acts.edit,
+        OperatorFault.QUOTA: acts.exceed_quota,
+    }
+
+
+class _Acts:
+    """Each does its harm and says whether there was anything to harm."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._user = world.connect(USER)
+        self._autoscaler = world.connect(AUTOSCALER)
+
+    async def lose_node(self, fault: Fault) -> bool:
+        name = NODES[int(fault.amount * len(NODES))]
+        return fleet_of(self._world).lose(name, fault.scaled(10, 150), dies=False)
+
+    async def kill_node(self, fault: Fault) -> bool:
+        name = NODES[int(fault.amount * len(NODES))]
+        return fleet_of(self._world).lose(name, fault.scaled(5, 90), dies=True)
+
+    async def shrink_node(self, fault: Fault) -> bool:
+        name = NODES[int(fault.amount * len(NODES))]
+        await fleet_of(self._world).set_allocatable(name, int(fault.scaled(0, 64)))
+        return True
+
+    async def evict(self, fault: Fault) -> bool:
+        pods = [pod for pod in pods_in(self._world) if not pod.metadata.deletion_timestamp]
+        if not pods:
+            return False
+        return await fleet_of(self._world).evict(pods[int(fault.amount * len(pods))])
+
+    async def break_images(self, fault: Fault) -> bool:
+        fleet = fleet_of(self._world)
+        fleet.images_broken_until_s = self._world.clock.monotonic() + fault.scaled(5, 80)
+        return True
+
+    async def break_gpu(self, fault: Fault) -> bool:
+        fleet = fleet_of(self._world)
+        name = NODES[int(fault.amount * len(NODES))]
+        if not fleet.machines[name].is_up:
+            return False
+        await fleet.set_condition(name, GPU_CONDITION, True)
+        self._world.spawn(self._mend_gpu(name, fault.scaled(5, 100)))
+        return True
+
+    async def _mend_gpu(self, name: str, after_s: float) -> None:
+        await self._world.clock.sleep(after_s)
+        if fleet_of(self._world).machines[name].is_up:
+            await fleet_of(self._world).set_condition(name, GPU_CONDITION, False)
+
+    async def collect(self, _: Fault) -> bool:
+        self._world.server.collector.drain()
+        return True
+
+    async def exceed_quota(self, fault: Fault) -> bool:
+        until_s = self._world.clock.monotonic() + fault.scaled(5, 60)
+        self._world.network.refused_until_s[f"create {PODS}"] = until_s
+        return True
+
+    async def edit(self, fault: Fault) -> bool:
+        """Change what may be changed in a job under way."""
+        job = self._pick(fault)
+        if job is None:
+            return False
+        role = next(iter(job.spec.replica_specs))
+        change: Body = {"timeLimit": 100 + int(fault.scaled(0, 300))}
+        if fault.amount > 0.5:
+            change = {"replicaSpecs": {role: {"restartLimit": 3 + int(fault.scaled(0, 9))}}}
+        return await self._patched(job, change)
+
+    async def resize(self, fault: Fault) -> bool:
+        """As people resize a Manual role, and the autoscaler an Auto one."""
+        job = self._pick(fault)
+        for role, spec in job.spec.replica_specs.items() if job else ():
+            if job is not None and spec.is_elastic:
+                size = int(fault.scaled(spec.minimum, spec.maximum + 1))
+                if spec.edl_policy is EdlPolicy.MANUAL:
+                    return await self._patched(job, {"replicaSpecs": {role: {"replicas": size}}})
+                return await self._set_target(job, role, spec, size)
+        return False
+
+    async def _set_target(
+        self, job: AITrainingJob, role: str, spec: ReplicaSpec, size: int
+    ) -> bool:
+        held = job.status.target_replicas.get(role)
+        if held is None or held == size or not spec.minimum <= size <= spec.maximum:
+            return False
+        records = [
+            {"time": r.time, "role": r.role, "from": r.from_, "to": r.to, "by": r.by.value}
+            for r in job.status.scale_records
+        ]
+        records.append(
+            {
+                "time": format_time(self._world.clock.now()),
+                "role": role,
+                "from": held,
+                "to": size,
+                "by": "autoscaler",
+            }
+        )
+        status: Body = {"targetReplicas": {role: size}, "scaleRecords": records[-20:]}
+        version = {"resourceVersion": job.metadata.resource_version}
+        patch = merge_patch({"metadata": version, "status": status})
+        try:
+            await self._autoscaler.patch(AI_TRAINING_JOBS.status, job.metadata.key, patch)
+        except ClusterError:
+            return False
+        return True
+
+    def _pick(self, fault: Fault) -> AITrainingJob | None:
+        jobs = [
+            job
+            for job in jobs_in(self._world)
+            if job.status.phase not in FINAL and not job.metadata.deletion_timestamp
+        ]
+        return jobs[int(fault.amount * 997) % len(jobs)] if jobs else None
+
+    async def _patched(self, job: AITrainingJob, spec: Body) -> bool:
+        try:
+            patch = merge_patch({"metadata": {"uid": job.metadata.uid}, "spec": spec})
+            await self._user.patch(AI_TRAINING_JOBS, job.metadata.key, patch)
+        except ClusterError:
+            return False
+        return True

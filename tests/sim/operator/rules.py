@@ -1,0 +1,330 @@
+"""What the operator must never do: one class a rule, checked on every commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from swell.api.aitrainingjob import (
+    FINAL,
+    AITrainingJob,
+    AITrainingJobStatus,
+    CleanPodPolicy,
+    Phase,
+    RestartScope,
+)
+from swell.api.kinds import CONFIG_MAPS, PODS, SERVICES
+from swell.api.meta import Uid
+from swell.api.pod import Pod
+from swell.cluster.embedded.storage import Commit
+from swell.operator import labels
+from swell.operator.lifecycle.phases import TRANSITIONS
+from swell.operator.lifecycle.reasons import Reason
+from swell.operator.lifecycle.world import covers
+from swell.operator.settings import Settings
+from swell.sim.invariants import SafetyCheck
+from swell.sim.world import World
+from tests.sim.operator.fleets import fleet_of
+from tests.sim.operator.sight import (
+    ENDED,
+    History,
+    count_of,
+    job_states,
+    owned,
+    owner_of,
+    pod_states,
+    replica_of,
+)
+
+# What was read from the server that long before a write counted as the present when it was sent.
+PRESENT_S = 20.0
+
+
+def safety(world: World, settings: Settings) -> list[SafetyCheck]:
+    history = History(world)
+    world.storage.on_commit.append(history.on_commit)
+    return [
+        OneLivePod(),
+        ForcedOnlyWhenFenced(world, settings),
+        CreatedForOwner(world, history),
+        RestartsRecorded(world, history),
+        PhasesMove(),
+        DeletedForReason(world, history),
+        NothingLeftBehind(world),
+        SpecUntouched(world),
+        OneWorldAnEpoch(),
+    ]
+
+
+@dataclass
+class OneLivePod:
+    """O1: at most one live pod for each index; one that is ending still counts."""
+
+    name: str = "O1 one live pod"
+    _live: dict[tuple[Uid, str, int], set[Uid]] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        pod = after or before
+        if pod is None or not owner_of(pod):
+            return
+        live = self._live.setdefault((owner_of(pod), *replica_of(pod)), set())
+        if after is not None and after.status.phase not in ENDED:
+            live.add(pod.metadata.uid)
+        else:
+            live.discard(pod.metadata.uid)
+        if before is None and len(live) > 1:
+            yield f"{len(live)} pods for one index: {commit.key} is one too many"
+
+
+@dataclass
+class ForcedOnlyWhenFenced:
+    """O1: a record is dropped only when the processes behind it certainly have ended."""
+
+    world: World
+    settings: Settings
+    name: str = "O1 forced only when fenced"
+    _sent_s: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.world.network.on_call.append(self._on_call)
+
+    def _on_call(self, _: str, site: str) -> None:
+        self._sent_s[site] = self.world.clock.monotonic()
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or after is not None or not self.world.is_subject(commit.actor):
+            return
+        if not before.spec.node_name or before.status.phase in ENDED:
+            return  # nothing runs behind it, so the server itself drops it at once
+        sent_s = self._sent_s[f"{commit.actor} delete {PODS} {commit.key}"]
+        if not any(self._was_fenced(before, sent_s - back_s) for back_s in (0.0, 5.0, PRESENT_S)):
+            yield f"{commit.key} force-deleted on {before.spec.node_name}, which may run it"
+
+    def _was_fenced(self, pod: Pod, at_s: float) -> bool:
+        fleet, name = fleet_of(self.world), pod.spec.node_name
+        grace_s = pod.spec.termination_grace_period_seconds or 0
+        unready_s = fleet.was_unready_for(name, at_s)
+        patience_s = grace_s + self.settings.node_fence_after_s
+        return fleet.was_absent(name, at_s) or unready_s >= patience_s
+
+
+@dataclass
+class CreatedForOwner:
+    """O2: a pod is created only for a job that existed, and was neither ending nor over."""
+
+    world: World
+    history: History
+    name: str = "O2 created for its owner"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before or not after or not self.world.is_subject(commit.actor):
+            return
+        sent = self.world.issued_version(f"{commit.actor} create {PODS} {commit.key}")
+        job = self.history.at(owner_of(after), sent)
+        if sum(owner.controller for owner in after.metadata.owner_references) != 1:
+            yield f"{commit.key} has not one controller"
+        if job is None:
+            yield f"{commit.key} created for no job"
+        elif job.status.phase in FINAL or job.status.ending:
+            yield f"{commit.key} created for a job that is {job.status.phase.value}"
+
+
+@dataclass
+class RestartsRecorded:
+    """O3: counts never fall, stay within the limit, and are on record before they are used."""
+
+    world: World
+    history: History
+    name: str = "O3 restarts recorded"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before_pod, pod = pod_states(commit)
+        if pod is not None and before_pod is None and self.world.is_subject(commit.actor):
+            sent = self.world.issued_version(f"{commit.actor} create {PODS} {commit.key}")
+            job = self.history.at(owner_of(pod), sent)
+            recorded = job.status.restart_counts.get(replica_of(pod)[0], 0) if job else 0
+            if count_of(pod) > recorded:
+                yield f"{commit.key} is restart {count_of(pod)}, {recorded} are recorded"
+        before, after = job_states(commit)
+        if before is None or after is None:
+            return
+        old, new = before.status, after.status
+        for role, count in old.restart_counts.items():
+            if new.restart_counts.get(role, 0) < count:
+                yield f"{commit.key} forgot restarts of {role}"
+        if new.restart and (old.restart is None or old.restart.counts != new.restart.counts):
+            yield from self._judge_new(commit, before, after)
+
+    def _judge_new(
+        self, commit: Commit, before: AITrainingJob, after: AITrainingJob
+    ) -> Iterator[str]:
+        record, old, new = after.status.restart, before.status, after.status
+        if record is None:
+            return
+        role = record.role
+        limit = {r.lower(): s for r, s in after.spec.replica_specs.items()}[role].restart_limit
+        if new.uncharged.get(role, 0) > old.uncharged.get(role, 0) or limit is None:
+            return
+        charged = _charged(new if record.scope is RestartScope.POD else old, role)
+        allowed = limit if record.scope is RestartScope.POD else limit - 1
+        if charged > allowed:
+            yield f"{commit.key} restarts {role} beyond its limit of {limit}"
+
+
+def _charged(status: AITrainingJobStatus, role: str) -> int:
+    return status.restart_counts.get(role, 0) - status.uncharged.get(role, 0)
+
+
+@dataclass
+class PhasesMove:
+    """O4, O8: phases follow the table, final is final, generations are not undone."""
+
+    name: str = "O4 phases move by the table"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        if after is None:
+            return
+        new = after.status
+        if new.observed_generation > after.metadata.generation:
+            yield f"{commit.key} observed a generation of the future"
+        if before is None:
+            return
+        old = before.status
+        if new.phase is not old.phase and new.phase not in TRANSITIONS[old.phase]:
+            yield f"{commit.key} went from {old.phase.value} to {new.phase.value}"
+        if new.observed_generation < old.observed_generation:
+            yield f"{commit.key} observed an older generation"
+        if old.ending and (new.ending is None or new.ending.phase is not old.ending.phase):
+            yield f"{commit.key} forgot how it ends"
+        if new.phase in FINAL and (not new.end_time or not new.ending):
+            yield f"{commit.key} ended without a time or a record"
+
+
+@dataclass
+class DeletedForReason:
+    """O5, O7: a pod is deleted only for a reason that was on record when the delete was sent."""
+
+    world: World
+    history: History
+    name: str = "O5 deleted for a reason"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or not self.world.is_subject(commit.actor):
+            return
+        if after is not None and not after.metadata.deletion_timestamp:
+            return
+        if before.metadata.deletion_timestamp:
+            return  # it was on its way; who may hurry it is another rule
+        sent = self.world.issued_version(f"{commit.actor} delete {PODS} {commit.key}")
+        job = self.history.at(owner_of(before), sent)
+        if self.history.was_gone(owner_of(before), sent):
+            return  # left behind: garbage
+        if job is not None and not _may_go(job, before):
+            yield f"{commit.key} deleted without a recorded reason"
+        if not owner_of(before):
+            yield f"{commit.key} deleted, though it was none of ours"
+
+
+def _may_go(job: AITrainingJob, pod: Pod) -> bool:
+    role, index = replica_of(pod)
+    status = job.status
+    if job.metadata.deletion_timestamp is not None:
+        return True
+    if status.ending is not None:
+        return _goes_at_end(job, pod)
+    restart = status.restart
+    if restart and covers(status, role, index) and count_of(pod) < restart.counts.get(role, 0):
+        return True
+    return index >= status.target_replicas.get(role, 0)
+
+
+def _goes_at_end(job: AITrainingJob, pod: Pod) -> bool:
+    end, policy = job.status.ending, job.spec.clean_pod_policy
+    if end is None:
+        return False
+    if end.phase not in {Phase.SUCCEED, Phase.FAILED} or end.reason == Reason.ANNOTATED.value:
+        return True
+    if policy is CleanPodPolicy.RUNNING:
+        return pod.status.phase not in ENDED
+    return policy is CleanPodPolicy.ALL
+
+
+@dataclass
+class NothingLeftBehind:
+    """O6: when the finalizer is taken off, no pod or service of the job exists.
+
+    Except what another replica made meanwhile: it may not be known yet, and is collected.
+    """
+
+    world: World
+    name: str = "O6 nothing left behind"
+    _makers: dict[str, str] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        if commit.before is None and commit.after is not None:
+            self._makers[commit.after.uid] = commit.actor
+        before, after = job_states(commit)
+        if before is None or labels.FINALIZER not in before.metadata.finalizers:
+            return
+        if not self.world.is_subject(commit.actor):
+            return
+        if after is not None and labels.FINALIZER in after.metadata.finalizers:
+            return
+        for resource in (PODS, SERVICES):
+            for body in owned(self.world, str(resource), before.metadata.uid):
+                if self._makers[body["metadata"]["uid"]] == commit.actor:
+                    yield f"{commit.key} let go with {body['metadata']['name']} still there"
+
+
+@dataclass
+class SpecUntouched:
+    """O8: the spec is the user's."""
+
+    world: World
+    name: str = "O8 spec untouched"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        if before and after and self.world.is_subject(commit.actor) and before.spec != after.spec:
+            yield f"{commit.key}: the operator wrote its spec"
+
+
+@dataclass
+class OneWorldAnEpoch:
+    """O9: pods of one epoch were told the same, the ConfigMap says it too, and epochs grow."""
+
+    name: str = "O9 one world an epoch"
+    _told: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = job_states(commit)
+        if before and after and after.status.epoch < before.status.epoch:
+            yield f"{commit.key} went back to epoch {after.status.epoch}"
+        if commit.after is None or (commit.before is not None and commit.collection == str(PODS)):
+            return
+        body = commit.after.body
+        owners = body["metadata"].get("ownerReferences") or [{}]
+        uid = owners[0].get("uid", "")
+        if commit.collection == str(PODS) and uid:
+            env = {e["name"]: e.get("value", "") for e in body["spec"]["containers"][0]["env"]}
+            sizes = {k: v for k, v in env.items() if k.endswith("_INSTANCES_NUM")}
+            yield from self._compare(commit, (uid, env["TRAININGJOB_EPOCH"]), sizes)
+        if commit.collection == str(CONFIG_MAPS) and uid and "epoch" in body.get("data", {}):
+            sizes = {
+                f"{role.upper().replace('-', '_')}_INSTANCES_NUM": str(len(text.splitlines()))
+                for role, text in body["data"].items()
+                if role != "epoch"
+            }
+            yield from self._compare(commit, (uid, body["data"]["epoch"]), sizes)
+
+    def _compare(
+        self, commit: Commit, key: tuple[str, str], sizes: dict[str, str]
+    ) -> Iterator[str]:
+        told = self._told.setdefault(key, sizes)
+        if told != sizes:
+            yield f"{commit.key}: epoch {key[1]} is {sizes} and was {told}"
