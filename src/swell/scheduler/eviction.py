@@ -57,6 +57,9 @@ class Claims:
         self._nodes = session.snapshot.nodes
         self._pools: dict[Hashable, _Pool] = {}
 
+    def has_targets(self, claimer: Task) -> bool:
+        return bool(self._pool(claimer).gain.any())
+
     def could_fit(self, claimer: Task, n: int) -> bool:
         """Whether n tasks like this one would find room if every target left. Cheap, and safe."""
         room = self._nodes.future + self._pool(claimer).gain

@@ -137,7 +137,10 @@ class Placer:
         position = len(self._nodes.changes)
         if known is not None and known[0] == position:
             return known[1]
-        text = histogram(*self._refusals(task))
+        n_fitting, n_nodes, counts = self._refusals(task)
+        text = histogram(n_fitting, n_nodes, counts)
+        if n_fitting:
+            text = f"room for {self._n_slots(task.shape)} like it; {text}"
         if not self._depends_on_others(task):
             self._explained[task.shape] = (position, text)
         return text
@@ -161,6 +164,14 @@ class Placer:
                 name = self._dimensions.names[place]
                 counts.append(NodeCount(Reason.INSUFFICIENT, int(short.sum()), name))
         return int(fitting.sum()), int(present.sum()), counts
+
+    def _n_slots(self, shape: Shape) -> int:
+        """How many tasks of the shape could start now, if nobody else wanted anything."""
+        allowed = self.allowed(shape)
+        asked = [place for place in shape.fit_places if shape.request[place] > 0]
+        room = self._nodes.idle[asked][:, allowed] + TOLERANCE
+        per_node = np.floor((room / shape.request[asked][:, None]).min(axis=0))
+        return int(np.maximum(per_node, 0.0).sum())
 
     # --- inside
 

@@ -80,7 +80,7 @@ def answer(plan: Plan) -> dict[str, object]:
         },
         "podGroups": {
             key: {
-                "phase": status.phase.value or "Pending",
+                "phase": status.phase.value,
                 "reason": status.refusal.reason.value if status.refusal else "",
                 "message": status.refusal.message if status.refusal else "",
             }

@@ -5,7 +5,7 @@ A refusal is a value: a reason and one sentence with the numbers. Never an excep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -44,16 +44,16 @@ class Reason(Enum):
 
 _NODE_WORDS = {
     Reason.NODE_NOT_READY: "not ready",
-    Reason.NODE_UNSCHEDULABLE: "unschedulable",
-    Reason.NODE_SELECTOR: "do not match the node selector",
-    Reason.NODE_AFFINITY: "do not match the node affinity",
-    Reason.TAINT: "have a taint that is not tolerated",
-    Reason.HOST_PORT: "have the host port in use",
-    Reason.POD_AFFINITY: "lack pods the affinity asks for",
-    Reason.POD_ANTI_AFFINITY: "have pods the anti-affinity forbids",
-    Reason.TOPOLOGY_SPREAD: "would break the topology spread",
-    Reason.TOO_MANY_PODS: "have no pod slot left",
-    Reason.INSUFFICIENT: "insufficient",
+    Reason.NODE_UNSCHEDULABLE: "cordoned",
+    Reason.NODE_SELECTOR: "not matching the node selector",
+    Reason.NODE_AFFINITY: "not matching the node affinity",
+    Reason.TAINT: "with a taint that is not tolerated",
+    Reason.HOST_PORT: "with the host port in use",
+    Reason.POD_AFFINITY: "without the pods the affinity asks for",
+    Reason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
+    Reason.TOPOLOGY_SPREAD: "against the topology spread",
+    Reason.TOO_MANY_PODS: "without a free pod slot",
+    Reason.INSUFFICIENT: "short of",
 }
 
 
@@ -88,10 +88,3 @@ def histogram(n_fitting: int, n_nodes: int, counts: Iterable[NodeCount]) -> str:
     detail = ", ".join(map(str, ranked))
     head = f"{n_fitting}/{n_nodes} nodes fit"
     return f"{head}: {detail}" if detail else head
-
-
-def joined(refusals: Sequence[Refusal]) -> Refusal | None:
-    """The first reason with everybody's sentence."""
-    if not refusals:
-        return None
-    return Refusal(refusals[0].reason, "; ".join(r.message for r in refusals))

@@ -9,6 +9,7 @@ from swell.api.podgroup import PodGroupPhase
 from swell.scheduler.jobs import Job
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.session import Session
+from swell.scheduler.snapshot import DEFAULT_QUEUE
 from swell.scheduler.tasks import NOWHERE, SCHEDULED, TaskStatus
 
 
@@ -24,13 +25,17 @@ def statuses(session: Session, jobs: Iterable[Job]) -> Iterator[tuple[str, Group
     """The status of every job given, after everything in the session is done."""
     for job in jobs:
         if job.queue is None:
-            name = job.group.spec.queue
+            name = job.group.spec.queue or DEFAULT_QUEUE
             refusal = Refusal(Reason.QUEUE_NOT_FOUND, f"there is no queue {name!r}")
-            yield job.key, GroupStatus(job.group.status.phase, refusal)
+            yield job.key, GroupStatus(_known(job.group.status.phase), refusal)
             continue
         unschedulable = session.votes.unschedulable(job)
         phase = phase_of(job, is_unschedulable=unschedulable is not None)
         yield job.key, GroupStatus(phase, unschedulable or _waiting(session, job))
+
+
+def _known(phase: PodGroupPhase) -> PodGroupPhase:
+    return PodGroupPhase.PENDING if phase is PodGroupPhase.EMPTY else phase
 
 
 def phase_of(job: Job, *, is_unschedulable: bool) -> PodGroupPhase:

@@ -54,8 +54,11 @@ def _preempt_others(
     tasks = _claimers(session, job)
     if not tasks:
         return
+    if not claims.has_targets(tasks[0]):
+        session.note(job, "its queue has no less important pods to preempt")
+        return
     if not _is_promising(session, claims, job, tasks):
-        session.note(job, "preempting all less important pods of the queue would not make room")
+        session.note(job, "preempting all less important pods of its queue would not make room")
         return
     first = (tasks[0].shape.serial, job.queue and job.queue.name, job.priority)
     if hopeless.get(first) == len(session.evictions) and not job.allocated.any():
