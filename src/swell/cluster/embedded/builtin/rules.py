@@ -91,7 +91,8 @@ class BuiltinRules:
         if context.subresource == "status":
             return list(self._behaviour.status_errors(new, old, context))
         errors: list[FieldError] = []
-        if self._words is not None:
+        unchanged = old is not None and "spec" in new and not spec_changed(new, old)
+        if self._words is not None and not unchanged:
             self._words(new, None, errors)
         errors += self._behaviour.errors(new, old, context)
         return errors

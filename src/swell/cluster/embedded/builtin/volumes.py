@@ -17,6 +17,11 @@ from swell.cluster.embedded.builtin.images import pull_policy
 from swell.cluster.embedded.registry import FieldError
 
 VOLUME_FIELD_PATHS = (*FIELD_PATHS[:3], *SUBSCRIPTED)
+# The first source of a volume counts, in this order; others are refused.
+SOURCES = (
+    "emptyDir", "hostPath", "secret", "nfs", "iscsi", "persistentVolumeClaim", "downwardAPI",
+    "configMap", "projected", "csi", "ephemeral", "image",
+)  # fmt: skip
 HOST_PATH_TYPES = (
     "", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice",
     "BlockDevice",
@@ -50,6 +55,7 @@ def volume_errors(volumes: list[Body], path: str) -> tuple[set[str], list[FieldE
 
 def _source_errors(volume: Body, path: str) -> Iterator[FieldError]:
     sources = [name for name in volume if name != "name"]
+    sources.sort(key=lambda name: SOURCES.index(name) if name in SOURCES else len(SOURCES))
     for name in sources[1:]:
         yield faults.forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
     for name in sources[:1]:

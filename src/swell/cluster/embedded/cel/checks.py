@@ -75,7 +75,7 @@ def _wording_errors(raw: Body, where: str) -> Iterator[FieldError]:
     elif "\n" in rule.strip() and not message and not raw.get("messageExpression"):
         detail = "message must be specified if rule contains line breaks"
         yield faults.required(f"{where}.message", detail)
-    if "messageExpression" in raw and not raw["messageExpression"].strip():
+    if raw.get("messageExpression") and not raw["messageExpression"].strip():
         detail = "messageExpression must be non-empty if specified"
         yield faults.required(f"{where}.messageExpression", detail)
     if "reason" in raw and raw["reason"] not in REASONS:
