@@ -87,8 +87,18 @@ def _copy(name: str, schemas: Body) -> None:
         here = waiting.pop()
         definition = _builtin()["definitions"].get(here)
         if here not in schemas and definition is not None:
-            schemas[here] = definition
+            schemas[here] = _referring(definition)
             waiting.extend(_mentioned(definition))
+
+
+def _referring(value: object) -> object:
+    """The same schema with its references as a document writes them; the data has bare names."""
+    if isinstance(value, dict):
+        return {
+            name: _REF + str(inner) if name == "$ref" else _referring(inner)
+            for name, inner in value.items()
+        }
+    return [_referring(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _mentioned(value: object) -> Iterable[str]:
@@ -98,7 +108,7 @@ def _mentioned(value: object) -> Iterable[str]:
         if isinstance(here, dict):
             reference = here.get("$ref")
             if isinstance(reference, str):
-                yield reference.rpartition("/")[2]
+                yield reference
             held.extend(here.values())
         elif isinstance(here, list):
             held.extend(here)
