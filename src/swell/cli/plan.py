@@ -24,6 +24,39 @@ def plan() -> None:
 
 
 @app.command()
+def autoscale(
+    files: options.Files,
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="NAME", help="How sizes are chosen.")
+    ] = "fulfillment",
+    max_load: Annotated[
+        str,
+        typer.Option(
+            "--max-load-desired",
+            "--max-load",
+            metavar="SHARE",
+            help="How much of the cluster's cpu and memory may be requested.",
+        ),
+    ] = "0.97",
+    gpu_resources: Annotated[
+        str, typer.Option("--gpu-resources", metavar="NAMES", help="Resources that are GPUs.")
+    ] = "nvidia.com/gpu,amd.com/gpu",
+    output: Annotated[Format, typer.Option("-o", "--output", help="Format.")] = Format.TABLE,
+) -> None:
+    """One decision over objects in files: how large each elastic role should be, and why."""
+    from swell.autoscaler.plan import answer
+    from swell.cli.plan_sizes import plan_sizes, render
+
+    plan = plan_sizes(files, policy, max_load, gpu_resources)
+    if output is Format.JSON:
+        from swell.cli.printing import to_json
+
+        sys.stdout.write(to_json(answer(plan)))
+    else:
+        sys.stdout.write(render(plan))
+
+
+@app.command()
 def schedule(
     files: options.Files,
     config: Annotated[

@@ -41,8 +41,14 @@ def read_config(name: str) -> Config:
 
 
 def read_objects(names: Iterable[str]) -> Objects:
-    """Everything in some files; `-` is stdin."""
+    """Everything in some files that scheduling goes by."""
     objects = Objects()
+    read_into(objects, names)
+    return objects
+
+
+def read_into(objects: object, names: Iterable[str]) -> None:
+    """Sort everything in some files into the lists it belongs in; `-` is stdin."""
     for name in names:
         raw = _bytes_of(name)
         try:
@@ -53,7 +59,6 @@ def read_objects(names: Iterable[str]) -> Objects:
                     add_document(document, objects)
         except UnreadableError as error:
             raise CommandError(f"{name}: {error}") from error
-    return objects
 
 
 def _bytes_of(name: str) -> bytes:

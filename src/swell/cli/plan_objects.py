@@ -1,4 +1,4 @@
-"""Sorts objects of many kinds into those a plan is made of; the others are left out.
+"""Sorts objects of many kinds into the lists a plan is made of; the others are left out.
 
 Takes JSON bytes (fast, for lists of tens of thousands) or parsed documents. Never reads files.
 """
@@ -18,7 +18,7 @@ from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
-from swell.scheduler.plan import Objects
+from swell.api.trainingjob import TrainingJob
 
 # API group and kind → struct, and where it goes.
 _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
@@ -30,6 +30,7 @@ _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
     ("scheduling.k8s.io", "PriorityClass"): (PriorityClass, "priority_classes"),
     ("policy", "PodDisruptionBudget"): (PodDisruptionBudget, "budgets"),
     ("elasticdeeplearning.ai", "AITrainingJob"): (AITrainingJob, "training_jobs"),
+    ("paddlepaddle.org", "TrainingJob"): (TrainingJob, "trainer_jobs"),
 }
 
 
@@ -43,18 +44,18 @@ class _Head(msgspec.Struct, rename="camel"):
     items: list[msgspec.Raw] | None = None
 
 
-def add_json(raw: bytes | memoryview, into: Objects) -> None:
+def add_json(raw: bytes | memoryview, into: object) -> None:
     """One document as JSON: an object, or a list of any depth."""
     _add_raw(raw, into, default=("", ""))
 
 
-def add_document(document: object, into: Objects) -> None:
+def add_document(document: object, into: object) -> None:
     """One parsed document; None, which an empty YAML document is, adds nothing."""
     if document is not None:
         _add_parsed(document, into, default=("", ""))
 
 
-def _add_raw(raw: bytes | memoryview, into: Objects, default: tuple[str, str]) -> None:
+def _add_raw(raw: bytes | memoryview, into: object, default: tuple[str, str]) -> None:
     try:
         head = codec.decode(raw, _Head)
         api_version, kind = head.api_version or default[0], head.kind or default[1]
@@ -62,14 +63,14 @@ def _add_raw(raw: bytes | memoryview, into: Objects, default: tuple[str, str]) -
             for item in head.items:
                 _add_raw(memoryview(item), into, (api_version, kind.removesuffix("List")))
             return
-        found = _STRUCTS.get((_group(api_version), kind))
-        if found is not None:
-            getattr(into, found[1]).append(codec.decode(raw, found[0]))
+        place = _place(into, api_version, kind)
+        if place is not None:
+            place[1].append(codec.decode(raw, place[0]))
     except msgspec.ValidationError as error:
         raise UnreadableError(f"{_kind_of(raw)}: {error}") from error
 
 
-def _add_parsed(document: object, into: Objects, default: tuple[str, str]) -> None:
+def _add_parsed(document: object, into: object, default: tuple[str, str]) -> None:
     if not isinstance(document, dict):
         raise UnreadableError("a document must be an object with apiVersion and kind")
     api_version = str(document.get("apiVersion") or default[0])
@@ -79,14 +80,21 @@ def _add_parsed(document: object, into: Objects, default: tuple[str, str]) -> No
         for item in items:
             _add_parsed(item, into, (api_version, kind.removesuffix("List")))
         return
-    found = _STRUCTS.get((_group(api_version), kind))
-    if found is None:
+    place = _place(into, api_version, kind)
+    if place is None:
         return
     try:
-        getattr(into, found[1]).append(codec.convert(document, found[0]))
+        place[1].append(codec.convert(document, place[0]))
     except msgspec.ValidationError as error:
         name = (document.get("metadata") or {}).get("name", "")
         raise UnreadableError(f"{kind} {name}: {error}") from error
+
+
+def _place(into: object, api_version: str, kind: str) -> tuple[type[object], list[object]] | None:
+    """The struct of a kind and the list it belongs in; None when this plan has no use for it."""
+    struct, name = _STRUCTS.get((_group(api_version), kind), (object, ""))
+    found: list[object] | None = getattr(into, name, None) if name else None
+    return None if found is None else (struct, found)
 
 
 def _group(api_version: str) -> str:

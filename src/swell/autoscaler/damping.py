@@ -1,0 +1,162 @@
+"""What keeps decisions calm: a resize is finished before the next, and is not undone at once.
+
+Takes what a policy wants and gives what is to be done now. Pure: time, and what only this process
+has seen, are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from swell.api.meta import Key
+from swell.api.pod import PodPhase
+from swell.autoscaler.policies.interface import Reason, RoleId, Target, Targets
+from swell.autoscaler.resource import JobState
+from swell.autoscaler.tally import RoleState
+from swell.autoscaler.views import JobView, Resize
+
+AUTOSCALER = "autoscaler"
+TAKEN_BACK = "its new pods were not bound in time"
+
+
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """What damping goes by. Without a time, nothing that depends on time is held back.
+
+    `waiting` has the groups that wait for room, `waited` when groups were last seen to. `settled`
+    has the time of a role's raise that is known to have come true; `stuck` the roles whose last
+    raise failed, with nothing having changed since that could help.
+    """
+
+    now: float | None = None
+    cooldown_s: float = 60.0
+    waiting: frozenset[Key] = frozenset()
+    waited: Mapping[Key, float] = field(default_factory=dict)
+    settled: Mapping[RoleId, float] = field(default_factory=dict)
+    stuck: frozenset[RoleId] = frozenset()
+
+    def is_recent(self, at: float) -> bool:
+        """Whether a moment is within the cool-down. A clock that was set back makes records seem
+        to come from the future: those far from now, either way, say nothing."""
+        return self.now is not None and abs(self.now - at) < self.cooldown_s
+
+
+def calmed(wanted: Targets, jobs: Iterable[JobState], calm: Calm) -> dict[RoleId, Target]:
+    """Targets of the same roles; those that must wait keep their current size, and say why."""
+    damped: dict[RoleId, Target] = {}
+    for job in jobs:
+        for state in job.roles:
+            id_ = RoleId(job.view.id, state.view.name)
+            if id_ in wanted:
+                damped[id_] = _Case(id_, job.view, state, calm).damped(wanted[id_])
+    return damped
+
+
+def is_settled(state: RoleState, last: Resize) -> bool:
+    """Whether the pods are what a resize made the target: new ones bound, others gone."""
+    if last.is_raise:
+        n_bound = sum(last.before <= index < last.after for index in state.bound())
+        return n_bound >= last.after - last.before
+    return not any(
+        pod.claim is not None
+        and pod.claim.index is not None
+        and pod.claim.index >= last.after
+        and not pod.is_finished
+        for pod in state.pods
+    )
+
+
+def is_taken_back(resize: Resize) -> bool:
+    return resize.by == AUTOSCALER and not resize.is_raise and resize.reason.startswith(TAKEN_BACK)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One role, seen with its history."""
+
+    id: RoleId
+    job: JobView
+    state: RoleState
+    calm: Calm
+
+    def damped(self, target: Target) -> Target:
+        last = self.job.last_resize(self.id.role)
+        if last is not None and last.after != target.current:
+            last = None  # a record of another size tells nothing about this one
+        back = self._taken_back(last) if last is not None else None
+        if back is not None and target.target >= back.target:
+            return back
+        if not target.delta or target.reason is Reason.PENDING_JOB:
+            return target
+        held = self._held(last, is_raise=target.delta > 0)
+        if held is None:
+            return target
+        reason, message = held
+        return replace(target, target=target.current, reason=reason, message=message, for_group="")
+
+    def _held(self, last: Resize | None, *, is_raise: bool) -> tuple[Reason, str] | None:
+        if last is not None and not self._is_over(last):
+            return Reason.IN_PROGRESS, "its last resize is not finished"
+        resizes = [one for one in self.job.resizes if one.role == self.id.role]
+        if any(one.is_raise != is_raise and self.calm.is_recent(one.at) for one in resizes):
+            return Reason.COOLING_DOWN, "it was resized the other way a moment ago"
+        if not is_raise:
+            return None
+        group = next(filter(self._is_held_for, resizes), None)
+        if group is not None:
+            return Reason.HELD_FOR_GROUP, f"its room was given to {group.for_group}"
+        if self._must_wait(resizes):
+            return Reason.RAISE_FAILED, "its last raise failed; it waits for a change"
+        return None
+
+    def _is_over(self, last: Resize) -> bool:
+        return self.calm.settled.get(self.id) == last.at or is_settled(self.state, last)
+
+    def _taken_back(self, last: Resize) -> Target | None:
+        """The size to return to if the last raise has had its time and its pods no room."""
+        now = self.calm.now
+        if now is None or not last.is_raise or last.by != AUTOSCALER or self._is_over(last):
+            return None
+        if abs(now - last.at) < self.calm.cooldown_s or not self._is_waiting_for_room(last):
+            return None
+        role = self.state.view
+        n_bound = sum(index < role.target for index in self.state.bound())
+        size = max(n_bound, last.before, role.minimum)
+        if size >= role.target:
+            return None
+        return Target(role.target, size, Reason.NOT_BOUND, TAKEN_BACK)
+
+    def _is_waiting_for_room(self, last: Resize) -> bool:
+        """Whether it is the raise itself that lacks room, and not a replacement or a restart."""
+        if not (self.job.is_running or self.job.is_waiting):
+            return False
+        return not any(
+            pod.created_at > last.at + self.calm.cooldown_s
+            and pod.claim is not None
+            and pod.claim.index is not None
+            and last.before <= pod.claim.index < last.after
+            and pod.phase is PodPhase.PENDING
+            for pod in self.state.pods
+        )
+
+    def _is_held_for(self, resize: Resize) -> bool:
+        """Whether the room this resize gave away is still wanted, or was a moment ago."""
+        if not resize.for_group:
+            return False
+        namespace, _, name = resize.for_group.rpartition("/")
+        group = Key(namespace or self.job.id.namespace, name)
+        waited_at = self.calm.waited.get(group, resize.at)
+        return group in self.calm.waiting or self.calm.is_recent(max(waited_at, resize.at))
+
+    def _must_wait(self, resizes: list[Resize]) -> bool:
+        """Whether the role's last raises failed: each failure doubles the time to wait."""
+        n_failures = 0
+        for at in range(len(resizes) - 1, 0, -2):
+            if not (is_taken_back(resizes[at]) and resizes[at - 1].is_raise):
+                break
+            n_failures += 1
+        if not n_failures or self.calm.now is None:
+            return False
+        wait_s = self.calm.cooldown_s * 2 ** (n_failures - 1)
+        return self.id in self.calm.stuck or abs(self.calm.now - resizes[-1].at) < wait_s

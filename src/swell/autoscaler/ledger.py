@@ -1,0 +1,298 @@
+"""Keeps the cluster's resources up to date as nodes, pods and jobs come, change and go.
+
+Takes objects in any order; a snapshot is the same as one made from scratch from what is held. What
+a change touches is worked out anew at the next snapshot, and nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+import numpy as np
+
+from swell.api.meta import Key
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup, PodGroupPhase
+from swell.api.requests import CPU, MEMORY
+from swell.autoscaler.hopeless import Places, is_hopeless, is_refused_for_queue
+from swell.autoscaler.jobviews import AnyJob, id_of, view_job
+from swell.autoscaler.needs import NeedsReader
+from swell.autoscaler.resource import ClusterResource, IntArray, JobState, Snapshot, Usage
+from swell.autoscaler.tally import Count, tally
+from swell.autoscaler.views import (
+    JobId,
+    JobView,
+    NodeView,
+    PodView,
+    view_node,
+    view_pod,
+)
+
+H = TypeVar("H", bound=Hashable)
+M = TypeVar("M", bound=Hashable)
+
+_WAITING_PHASES = frozenset({PodGroupPhase.EMPTY, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
+# Amounts beyond this are no less than endless: they must not wrap around in a machine integer.
+_AMOUNT_MAX = 2**61
+
+
+class Ledger:
+    """See the module's docstring.
+
+    `changes` counts what may make room or allow it: changes of nodes, bound pods that leave, groups
+    that are no longer refused.
+    """
+
+    def __init__(self, reader: NeedsReader) -> None:
+        self._reader = reader
+        self._nodes: dict[str, NodeView] = {}
+        self._pods: dict[Key, PodView] = {}
+        self._jobs: dict[JobId, JobView] = {}
+        self._refused: dict[Key, None] = {}
+        self._waiting: dict[Key, None] = {}
+        self._pods_of: dict[JobId, dict[Key, None]] = {}
+        self._pods_on: dict[str, dict[Key, None]] = {}
+        self._jobs_of: dict[Key, dict[JobId, None]] = {}
+        self._states: dict[JobId, JobState] = {}
+        self._counts: dict[Key | JobId, tuple[Count, ...]] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        self._requested: dict[str, int] = {}
+        self._limited: dict[str, int] = {}
+        self._changed_pods: dict[Key, None] = {}
+        self._changed_jobs: dict[JobId, None] = {}
+        self._places = Places(())
+        self._are_nodes_changed = False
+        self.changes = 0
+
+    # -- what happens ------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> None:
+        new = view_node(node, self._reader)
+        self._replace_node(new.name, new)
+
+    def drop_node(self, name: str) -> None:
+        self._replace_node(name, None)
+
+    def put_pod(self, pod: Pod) -> None:
+        new = view_pod(pod, self._reader)
+        self._replace_pod(new.key, new)
+
+    def drop_pod(self, key: Key) -> None:
+        self._replace_pod(key, None)
+
+    def put_job(self, job: AnyJob) -> None:
+        view = view_job(job, self._reader)
+        if view is None:
+            self.drop_job(id_of(job))
+            return
+        if self._jobs.get(view.id) != view:
+            self.drop_job(view.id)
+            self._jobs[view.id] = view
+            _join(self._jobs_of, view.group, view.id)
+            self._touch_job(view.id)
+
+    def drop_job(self, job: JobId) -> None:
+        view = self._jobs.pop(job, None)
+        if view is not None:
+            _leave(self._jobs_of, view.group, job)
+            self._touch_job(job)
+
+    def put_group(self, group: PodGroup) -> None:
+        key = group.metadata.key
+        self._refuse(key, is_refused_for_queue(group))
+        if group.status.phase in _WAITING_PHASES:
+            self._waiting[key] = None
+        else:
+            self._waiting.pop(key, None)
+
+    def drop_group(self, key: Key) -> None:
+        self._refuse(key, False)
+        self._waiting.pop(key, None)
+
+    # -- what is ----------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        self._settle()
+        states = tuple(self._states[job] for job in sorted(self._states))
+        waiting = {*self._waiting, *(job.view.group for job in states if job.is_pending)}
+        waiting.difference_update(job.view.group for job in states if job.is_hopeless)
+        return Snapshot(self._resource(), states, frozenset(waiting))
+
+    # -- changes, noted -----------------------------------------------------------------------
+
+    def _replace_node(self, name: str, new: NodeView | None) -> None:
+        old = self._nodes.get(name)
+        if new is None:
+            self._nodes.pop(name, None)
+        else:
+            self._nodes[name] = new
+        if old is new or (old is not None and new is not None and not new.differs_from(old)):
+            return
+        self.changes += 1
+        self._are_nodes_changed = True
+        if (old is not None and old.is_counted) != (new is not None and new.is_counted):
+            for key in self._pods_on.get(name, ()):
+                self._touch_pod(key)
+
+    def _replace_pod(self, key: Key, new: PodView | None) -> None:
+        old = self._pods.pop(key, None)
+        if old is not None:
+            _leave(self._pods_on, old.node, key)
+            if old.claim is not None:
+                _leave(self._pods_of, old.claim.job, key)
+            self._touch_pod(key, old)
+        if new is not None:
+            self._pods[key] = new
+            _join(self._pods_on, new.node, key)
+            if new.claim is not None:
+                _join(self._pods_of, new.claim.job, key)
+            self._touch_pod(key)
+        had_room = old is not None and old.is_bound and not old.is_finished
+        if had_room and not (new is not None and new.is_bound and not new.is_finished):
+            self.changes += 1
+
+    def _refuse(self, key: Key, refused: bool) -> None:
+        if (key in self._refused) == refused:
+            return
+        if refused:
+            self._refused[key] = None
+        else:
+            del self._refused[key]
+            self.changes += 1
+        for job in self._jobs_of.get(key, ()):
+            self._changed_jobs[job] = None
+
+    def _touch_pod(self, key: Key, pod: PodView | None = None) -> None:
+        self._changed_pods[key] = None
+        pod = pod or self._pods.get(key)
+        if pod is not None and pod.claim is not None:
+            self._changed_jobs[pod.claim.job] = None
+
+    def _touch_job(self, job: JobId) -> None:
+        self._changed_jobs[job] = None
+        for key in self._pods_of.get(job, ()):
+            self._changed_pods[key] = None
+
+    # -- changes, worked out --------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        if self._are_nodes_changed:
+            self._are_nodes_changed = False
+            counted = (node for node in self._nodes.values() if node.is_counted)
+            self._places = Places(sorted(counted, key=lambda node: node.name))
+            for job, state in self._states.items():
+                if state.is_pending or state.is_hopeless:
+                    self._changed_jobs[job] = None
+        for key in self._changed_pods:
+            self._recount(key, self._pod_counts(key))
+        self._changed_pods.clear()
+        for job in self._changed_jobs:
+            self._recount(job, self._job_counts(job))
+        self._changed_jobs.clear()
+
+    def _pod_counts(self, key: Key) -> tuple[Count, ...]:
+        """A pod by itself counts unless it is finished, leaves, or stands for a job's replica."""
+        pod = self._pods.get(key)
+        if pod is None or pod.is_finished or pod.is_leaving or self._owner(pod) is not None:
+            return ()
+        if pod.node and not self._is_counted(pod.node):
+            return ()
+        return (Count(pod.node, pod.needs),)
+
+    def _job_counts(self, job: JobId) -> tuple[Count, ...]:
+        self._states.pop(job, None)
+        view = self._jobs.get(job)
+        if view is None or not view.is_live:
+            return ()
+        held = [self._pods[key] for key in self._pods_of.get(job, ())]
+        own = [pod for pod in held if self._owner(pod) is not None]
+        tallied = tally(view, own, self._is_counted)
+        is_waiting = view.is_waiting or (view.is_creating and tallied.has_unscheduled)
+        hopeless = is_waiting and is_hopeless(
+            view, self._places, is_refused=view.group in self._refused
+        )
+        self._states[job] = JobState(view, tallied.roles, is_waiting and not hopeless, hopeless)
+        if hopeless:
+            return tuple(count for count in tallied.counts if count.node)
+        return tallied.counts
+
+    def _owner(self, pod: PodView) -> JobView | None:
+        """The live job of which this pod is a replica; a namesake's pods are not."""
+        claim = pod.claim
+        view = self._jobs.get(claim.job) if claim is not None else None
+        if claim is None or view is None or not view.is_live:
+            return None
+        if claim.uid and view.uid and claim.uid != view.uid:
+            return None
+        return view if any(role.name == claim.role for role in view.roles) else None
+
+    def _is_counted(self, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is not None and node.is_counted
+
+    def _recount(self, account: Key | JobId, counts: tuple[Count, ...]) -> None:
+        old = self._counts.get(account, ())
+        if old == counts:
+            return
+        self._add(old, -1)
+        self._add(counts, 1)
+        if counts:
+            self._counts[account] = counts
+        else:
+            del self._counts[account]
+
+    def _add(self, counts: Iterable[Count], sign: int) -> None:
+        for count in counts:
+            n = sign * count.n
+            sums = [self._requested]
+            if count.node:
+                sums.append(self._used.setdefault(count.node, {}))
+            for name, amount in count.needs.requests.items():
+                for into in sums:
+                    into[name] = into.get(name, 0) + n * amount
+            for name, amount in count.needs.limits.items():
+                self._limited[name] = self._limited.get(name, 0) + n * amount
+
+    def _resource(self) -> ClusterResource:
+        totals = self._places.totals
+        names = sorted({CPU, MEMORY, *totals, *_used_names(self._requested, self._limited)})
+        usage = {
+            name: Usage(
+                totals.get(name, 0), self._requested.get(name, 0), self._limited.get(name, 0)
+            )
+            for name in names
+        }
+        gpus = [usage[name] for name in self._reader.gpu_resources if name in usage]
+        n_limited = sum(one.limited for one in gpus)
+        gpu = Usage(sum(one.total for one in gpus), n_limited, n_limited)
+        return ClusterResource(self._places.nodes, usage, gpu, self._idle(totals))
+
+    def _idle(self, names: Iterable[str]) -> dict[str, IntArray]:
+        nodes = self._places.nodes
+        idle: dict[str, IntArray] = {}
+        nothing: dict[str, int] = {}
+        for name in names:
+            left = (
+                node.allocatable.get(name, 0) - self._used.get(node.name, nothing).get(name, 0)
+                for node in nodes
+            )
+            bounded = (max(-_AMOUNT_MAX, min(amount, _AMOUNT_MAX)) for amount in left)
+            idle[name] = np.fromiter(bounded, np.int64, len(nodes))
+        return idle
+
+
+def _join(index: dict[H, dict[M, None]], at: H, member: M) -> None:
+    index.setdefault(at, {})[member] = None
+
+
+def _leave(index: dict[H, dict[M, None]], at: H, member: M) -> None:
+    members = index[at]
+    del members[member]
+    if not members:
+        del index[at]
+
+
+def _used_names(*sums: dict[str, int]) -> Iterable[str]:
+    return (name for one in sums for name, amount in one.items() if amount)

@@ -1,0 +1,130 @@
+"""What one replica asks of a node: amounts, and which nodes it accepts. Values only.
+
+Cpu is in thousandths, everything else in whole units (bytes, devices). Of GPUs the limit counts.
+Equal needs are one object as long as they come from one reader, so that whoever plans finds
+replicas of the same shape by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from swell.api.matching import node_selector_matches, tolerates_all
+from swell.api.node import Node
+from swell.api.pod import Container, NodeSelector, PodSpec, ResourceRequirements, Toleration
+from swell.api.quantity import Quantity, QuantityText, parse
+from swell.api.requests import CPU, MEMORY, PODS, pod_limits, pod_requests
+
+Amounts = Mapping[str, int]
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+_KNOWN_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Which nodes a replica accepts."""
+
+    selector: tuple[tuple[str, str], ...] = ()
+    affinity: NodeSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+    def accept(self, node: Node) -> bool:
+        labels = node.metadata.labels
+        return (
+            all(labels.get(key) == value for key, value in self.selector)
+            and (self.affinity is None or node_selector_matches(self.affinity, node))
+            and (not node.spec.taints or tolerates_all(self.tolerations, node.spec.taints))
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Needs:
+    """One replica's amounts, those that are not zero, and its constraints."""
+
+    requests: Amounts
+    limits: Amounts
+    gpus: int
+    constraints: Constraints = Constraints()
+
+    @property
+    def cpu_milli(self) -> int:
+        return self.requests.get(CPU, 0)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.requests.get(MEMORY, 0)
+
+    def fit_in(self, room: Amounts) -> bool:
+        return all(room.get(name, 0) >= amount for name, amount in self.requests.items())
+
+
+class NeedsReader:
+    """Reads needs from pod specs, each shape once."""
+
+    def __init__(self, gpu_resources: Iterable[str] = GPU_RESOURCES) -> None:
+        self.gpu_resources = tuple(gpu_resources)
+        self._known: dict[Hashable, Needs] = {}
+
+    def of(self, spec: PodSpec) -> Needs:
+        """What a pod needs; QuantityError if it states an amount that is none."""
+        shape = (_shape(spec), _constraints(spec))
+        found = self._known.get(shape)
+        if found is None:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            found = self._known[shape] = self._read(spec, shape[1])
+        return found
+
+    def of_node(self, allocatable: Mapping[str, QuantityText]) -> Amounts:
+        """What a node offers, in the same units."""
+        return _amounts({name: parse(raw) for name, raw in allocatable.items()})
+
+    def gpus_in(self, amounts: Amounts) -> int:
+        return sum(amounts.get(name, 0) for name in self.gpu_resources)
+
+    def _read(self, spec: PodSpec, constraints: Constraints) -> Needs:
+        limits = _amounts(pod_limits(spec))
+        requests = _amounts(pod_requests(spec))
+        for name in self.gpu_resources:
+            requests.pop(name, None)
+            if name in limits:
+                requests[name] = limits[name]
+        return Needs(requests, limits, self.gpus_in(limits), constraints)
+
+
+def _amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
+    """In scheduling units. The number of pods a node takes is not an amount anybody asks for."""
+    amounts = {
+        name: quantity.milli_value() if name == CPU else quantity.value()
+        for name, quantity in quantities.items()
+        if name != PODS
+    }
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _constraints(spec: PodSpec) -> Constraints:
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = (
+        node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    )
+    return Constraints(tuple(sorted(spec.node_selector.items())), required, spec.tolerations)
+
+
+def _shape(spec: PodSpec) -> Hashable:
+    """All that a pod's amounts depend on."""
+    return (
+        tuple(map(_container_shape, spec.containers)),
+        tuple(map(_container_shape, spec.init_containers)),
+        _requirements_shape(spec.resources) if spec.resources else None,
+        tuple(spec.overhead.items()),
+    )
+
+
+def _container_shape(container: Container) -> Hashable:
+    return _requirements_shape(container.resources), container.restart_policy
+
+
+def _requirements_shape(resources: ResourceRequirements) -> Hashable:
+    return tuple(resources.requests.items()), tuple(resources.limits.items())

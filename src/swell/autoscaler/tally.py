@@ -1,0 +1,126 @@
+"""Where each replica of a job counts, and what state its roles are in. Pure.
+
+Every index below a role's target counts exactly once, whatever its pod is going through: at a node,
+or as a pod that still has to find one, or not at all because its work is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from swell.api.pod import PodPhase
+from swell.autoscaler.needs import Needs
+from swell.autoscaler.views import JobView, PodView, RoleView
+
+IsCounted = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """So many replicas at a node, or without one."""
+
+    node: str
+    needs: Needs
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RoleState:
+    """A role and its pods, those of the lowest index first."""
+
+    view: RoleView
+    pods: tuple[PodView, ...]
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the role is being finished: its size stays what it is."""
+        return any(pod.phase is PodPhase.SUCCEEDED for pod in self.pods)
+
+    def bound(self) -> frozenset[int]:
+        """The indexes that have their room, or need it no more."""
+        return frozenset(
+            pod.claim.index
+            for pod in self.pods
+            if pod.claim is not None
+            and pod.claim.index is not None
+            and (pod.is_bound or pod.phase is PodPhase.SUCCEEDED)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a live job asks of the cluster, and what it has of it."""
+
+    roles: tuple[RoleState, ...]
+    counts: tuple[Count, ...]
+    has_unscheduled: bool
+
+
+def tally(job: JobView, pods: Iterable[PodView], is_counted: IsCounted) -> Tally:
+    """The counts of a live job. `pods` are its own; those of roles it does not have are ignored."""
+    by_role: dict[str, list[PodView]] = {role.name: [] for role in job.roles}
+    for pod in pods:
+        if pod.claim is not None and pod.claim.role in by_role:
+            by_role[pod.claim.role].append(pod)
+    states: list[RoleState] = []
+    counts: list[Count] = []
+    for role in job.roles:
+        own = sorted(by_role[role.name], key=_order)
+        states.append(RoleState(role, tuple(own)))
+        counts += (
+            _indexed(role, own, is_counted) if role.is_indexed else _numbered(role, own, is_counted)
+        )
+    is_unscheduled = any(
+        not pod.node and not pod.is_finished and not pod.is_leaving
+        for role_state in states
+        for pod in role_state.pods
+    )
+    return Tally(tuple(states), tuple(counts), is_unscheduled)
+
+
+def _order(pod: PodView) -> tuple[int, int, str]:
+    """By index; of several pods of one index the one that stands for it first."""
+    index = pod.claim.index if pod.claim is not None and pod.claim.index is not None else 0
+    return index, _rank(pod), pod.key.name
+
+
+def _rank(pod: PodView) -> int:
+    if pod.phase is PodPhase.SUCCEEDED:
+        return 0
+    if pod.is_leaving or pod.phase is PodPhase.FAILED:
+        return 3
+    return 1 if pod.node else 2
+
+
+def _indexed(role: RoleView, pods: Sequence[PodView], is_counted: IsCounted) -> Iterator[Count]:
+    first: dict[int, PodView] = {}
+    for pod in pods:
+        if pod.claim is not None and pod.claim.index is not None and pod.claim.index < role.target:
+            first.setdefault(pod.claim.index, pod)
+    for pod in first.values():
+        if pod.phase is PodPhase.SUCCEEDED:
+            continue
+        if pod.phase is PodPhase.FAILED and not role.replaces_failed:
+            continue
+        yield _count(role, pod, is_counted)
+    if len(first) < role.target:
+        yield Count("", role.needs, role.target - len(first))
+
+
+def _numbered(role: RoleView, pods: Sequence[PodView], is_counted: IsCounted) -> Iterator[Count]:
+    """Pods of equal standing: those with a place fill the role first."""
+    alive = [pod for pod in pods if not pod.is_finished and not pod.is_leaving]
+    alive.sort(key=lambda pod: (not (pod.node and is_counted(pod.node)), pod.key.name))
+    for pod in alive[: role.target]:
+        yield _count(role, pod, is_counted)
+    if len(alive) < role.target:
+        yield Count("", role.needs, role.target - len(alive))
+
+
+def _count(role: RoleView, pod: PodView, is_counted: IsCounted) -> Count:
+    """At its node if it stays there; otherwise it, or the pod that follows it, wants a place."""
+    if pod.is_bound and is_counted(pod.node):
+        return Count(pod.node, pod.needs)
+    is_asking = not pod.node and not pod.is_leaving and not pod.is_finished
+    return Count("", pod.needs if is_asking else role.needs)

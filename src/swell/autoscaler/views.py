@@ -1,0 +1,212 @@
+"""Jobs, pods and nodes as far as sizes need them: two kinds of job seen as one. Values only.
+
+Reads each object by itself; how they belong together is for `ledger` and `tally`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from swell.api.meta import Key, Uid
+from swell.api.node import Node
+from swell.api.pod import Pod, PodPhase
+from swell.api.times import parse_time
+from swell.autoscaler.needs import Amounts, Needs, NeedsReader
+
+TRAINER = "trainer"
+
+_REPLICA_NAME = "TrainingJobReplicaName"
+_REPLICA_INDEX = "TrainingJobReplicaIndex"
+_JOB_NAME = "TrainingJobName"
+_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_TRAINING_JOB_UID = "paddle-job-uid"
+# Label that names the TrainingJob → the role of the pods that have it.
+_ROLE_LABELS = {
+    "paddle-job": TRAINER,
+    "paddle-job-pserver": "pserver",
+    "paddle-job-master": "master",
+}
+_INDEX_DIGITS_MAX = 9
+
+
+class JobKind(StrEnum):
+    AI_TRAINING_JOB = "AITrainingJob"
+    TRAINING_JOB = "TrainingJob"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobId:
+    """Which job. As text: `namespace/name`, with the kind in front for TrainingJobs."""
+
+    namespace: str
+    name: str
+    kind: JobKind = JobKind.AI_TRAINING_JOB
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    def __str__(self) -> str:
+        prefix = "" if self.kind is JobKind.AI_TRAINING_JOB else f"{self.kind}/"
+        return f"{prefix}{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """One scale record, whichever kind of job it was written on."""
+
+    at: float  # wall time, seconds
+    role: str
+    before: int
+    after: int
+    by: str
+    reason: str = ""
+    for_group: str = ""
+
+    @property
+    def is_raise(self) -> bool:
+        return self.after > self.before
+
+
+@dataclass(frozen=True, slots=True)
+class RoleView:
+    """One role of a job. `target` is how many replicas it should have now."""
+
+    name: str
+    minimum: int
+    maximum: int
+    target: int
+    gang_minimum: int  # how many must start together
+    is_auto: bool  # whether the autoscaler may resize it at all
+    replaces_failed: bool  # whether a failed pod comes again
+    is_indexed: bool  # whether pods are replicas by index, or only by number
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job. A live one will go on: it neither has ended nor is about to."""
+
+    id: JobId
+    uid: Uid
+    generation: int
+    is_live: bool
+    is_waiting: bool  # its phase says that it waits for room
+    is_creating: bool  # its phase leaves open whether it does: its pods tell
+    is_running: bool
+    roles: tuple[RoleView, ...]
+    group: Key
+    resizes: tuple[Resize, ...]
+
+    def last_resize(self, role: str) -> Resize | None:
+        return next((one for one in reversed(self.resizes) if one.role == role), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whose replica a pod says it is; the index is None where replicas only have a number."""
+
+    job: JobId
+    uid: Uid  # of the job; empty when the pod does not say
+    role: str
+    index: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    key: Key
+    node: str
+    needs: Needs
+    phase: PodPhase
+    is_leaving: bool
+    created_at: float
+    claim: Claim | None
+
+    @property
+    def is_finished(self) -> bool:
+        return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+
+    @property
+    def is_bound(self) -> bool:
+        """Has its room and keeps it."""
+        return bool(self.node) and not self.is_leaving and self.phase is not PodPhase.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node; one that does not count offers nothing."""
+
+    name: str
+    is_counted: bool
+    allocatable: Amounts
+    node: Node
+
+    def differs_from(self, other: NodeView) -> bool:
+        """Whether anything changed that decides what fits here: heartbeats are no change."""
+        return (
+            self.is_counted != other.is_counted
+            or self.allocatable != other.allocatable
+            or self.node.metadata.labels != other.node.metadata.labels
+            or self.node.spec.taints != other.node.spec.taints
+        )
+
+
+def view_node(node: Node, reader: NeedsReader) -> NodeView:
+    is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    allocatable = reader.of_node(node.status.allocatable)
+    return NodeView(node.metadata.name, is_ready and not node.spec.unschedulable, allocatable, node)
+
+
+def view_pod(pod: Pod, reader: NeedsReader) -> PodView:
+    meta = pod.metadata
+    return PodView(
+        key=meta.key,
+        node=pod.spec.node_name,
+        needs=reader.of(pod.spec),
+        phase=pod.status.phase,
+        is_leaving=meta.deletion_timestamp is not None,
+        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
+        claim=_claim(pod),
+    )
+
+
+def _claim(pod: Pod) -> Claim | None:
+    owner = pod.metadata.controller
+    if owner is not None and owner.kind == JobKind.AI_TRAINING_JOB:
+        return _replica_claim(pod, owner.name, owner.uid)
+    if owner is None and _JOB_NAME in pod.metadata.labels:
+        return _replica_claim(pod, pod.metadata.labels[_JOB_NAME], Uid(""))
+    return _workload_claim(pod)
+
+
+def _replica_claim(pod: Pod, job: str, uid: Uid) -> Claim | None:
+    """A pod of an AITrainingJob: its labels say which replica it is, or else its name does."""
+    labels = pod.metadata.labels
+    stem, _, number = pod.metadata.name.rpartition("-")
+    role = labels.get(_REPLICA_NAME, "").lower() or stem.removeprefix(f"{job}-")
+    index = _index(labels.get(_REPLICA_INDEX, number))
+    if not role or index is None:
+        return None
+    return Claim(JobId(pod.metadata.namespace, job), uid, role, index)
+
+
+def _workload_claim(pod: Pod) -> Claim | None:
+    """A pod of a TrainingJob belongs to a workload, and names its job in a label."""
+    labels = pod.metadata.labels
+    for label, role in _ROLE_LABELS.items():
+        if label in labels:
+            index = None
+            if role == TRAINER:
+                stated = labels.get(_COMPLETION_INDEX, "")
+                index = _index(stated or pod.metadata.annotations.get(_COMPLETION_INDEX, ""))
+                if index is None:
+                    return None
+            job = JobId(pod.metadata.namespace, labels[label], JobKind.TRAINING_JOB)
+            return Claim(job, Uid(labels.get(_TRAINING_JOB_UID, "")), role, index)
+    return None
+
+
+def _index(text: str) -> int | None:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _INDEX_DIGITS_MAX
+    return int(text) if is_number else None
