@@ -95,7 +95,7 @@ def _referring(value: object) -> object:
     """The same schema with its references as a document writes them; the data has bare names."""
     if isinstance(value, dict):
         return {
-            name: _REF + str(inner) if name == "$ref" else _referring(inner)
+            name: _REF + inner if name == "$ref" and isinstance(inner, str) else _referring(inner)
             for name, inner in value.items()
         }
     return [_referring(inner) for inner in value] if isinstance(value, list) else value

@@ -59,14 +59,10 @@ def _containers(spec: Body, status: Body) -> _Containers:
     starting = initial is not None and _condition(status, "Initialized").get("status") != "True"
     if starting:
         return _Containers(initial or "", 0, _restarts(init), _last_restart(init))
-    n_ready = sum(
-        1 for c in [*init, *main] if c.get("ready") and (c.get("state") or {}).get("running")
-    )
+    n_ready = sum(1 for container in [*init, *main] if _is_up(container))
     for container in reversed(main):
         reason = _state_reason(container.get("state") or {}) or reason
-    if reason == "Completed" and any(
-        c.get("ready") and (c.get("state") or {}).get("running") for c in main
-    ):
+    if reason == "Completed" and any(_is_up(c) for c in main):
         is_ready = _condition(status, "Ready").get("status") == "True"
         reason = "Running" if is_ready else "NotReady"
     return _Containers(reason, n_ready, _restarts(main), _last_restart(main))
@@ -89,6 +85,10 @@ def _init_reason(spec: Body, status: Body) -> str | None:
         word = _state_reason(state)
         return f"Init:{word}" if word and word != "PodInitializing" else f"Init:{n}/{n_init}"
     return None
+
+
+def _is_up(container: Body) -> bool:
+    return bool(container.get("ready")) and "running" in (container.get("state") or {})
 
 
 def _state_reason(state: Body) -> str:
