@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from swell.runtime.errors import (
-    ClusterError,
-    ServerError,
-    TooManyRequestsError,
-    UnreachableError,
-)
+from swell.runtime.errors import ClusterError, TooManyRequestsError, UnreachableError
 
 ATTEMPTS_MAX = 5
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 5.0
 RETRY_AFTER_MAX_S = 30.0  # a server may ask for any pause; nobody waits longer unasked
 
+# What may pass by itself; 501, for one, will not.
+_PASSING_CODES = frozenset({500, 502, 503, 504})
 # What a proxy or a busy server says of a write that may well have been done.
 _UNKNOWN_CODES = frozenset({500, 502, 504})
 
@@ -43,7 +40,7 @@ def _may_repeat(error: ClusterError | UnreachableError, *, writes: bool) -> bool
         return True
     if isinstance(error, TooManyRequestsError):
         return not _is_budget(error)
-    return isinstance(error, ServerError) and error.status.code >= 500 and not writes
+    return error.status.code in _PASSING_CODES and not writes
 
 
 def _is_budget(error: ClusterError) -> bool:

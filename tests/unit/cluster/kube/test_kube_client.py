@@ -113,6 +113,14 @@ def test_read_is_repeated_after_a_server_error(code: int) -> None:
     assert len(server.asked) == 2
 
 
+def test_what_is_not_implemented_is_not_asked_for_again() -> None:
+    """501 will not pass by itself."""
+    error, server = play([answer(501, status(501, "NotImplemented"))] * 2, get_pod)
+
+    assert isinstance(error, ServerError)
+    assert len(server.asked) == 1
+
+
 def test_read_gives_up_after_some_attempts() -> None:
     """A server that stays broken is reported, not asked for ever."""
     error, server = play([answer(503, b"")] * 9, get_pod)

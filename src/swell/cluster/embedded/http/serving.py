@@ -20,7 +20,7 @@ from swell.cluster.embedded.http import credentials
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NoLogs
 from swell.cluster.embedded.http.resources import Resources
-from swell.cluster.embedded.http.watches import Watches
+from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 
@@ -79,6 +79,7 @@ async def listening(
     rng: random.Random,
     port: int | None = None,
     logs: LogSource | None = None,
+    stall_s: float = STALL_S,
 ) -> AsyncIterator[Served]:
     """HTTPS in front of an API server; the kubeconfig is there when this is entered."""
     files = credentials.Files(folder)
@@ -86,7 +87,7 @@ async def listening(
     tls = credentials.server_tls(files)
     listener = credentials.listening_socket(files, port)
     bound = int(listener.getsockname()[1])
-    watches = Watches(clock, rng)
+    watches = Watches(clock, rng, stall_s)
     handler = Handler(api, Resources(api, watches, logs or NoLogs()), token, bound)
     server = web.Server(
         handler.handle,
