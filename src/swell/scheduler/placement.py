@@ -259,29 +259,24 @@ class Placer:
     ) -> tuple[list[list[float]], list[list[bool]]]:
         """For some nodes, score and fit after 0, 1, ... n-1 tasks of the shape have gone there."""
         nodes = self._nodes
-        steps = shape.request[:, None, None] * np.arange(n)
-        idle, allocatable = nodes.idle[:, top], nodes.allocatable[:, top]
-        room = nodes.future[:, top][:, :, None] - steps
-        fits = _fits(shape, room)
-        used = np.broadcast_to((allocatable - idle)[:, :, None], room.shape)
+        rows = np.repeat(top, n)
+        taken = shape.request[:, None] * np.tile(np.arange(n), len(top))
+        idle, allocatable = nodes.idle[:, rows], nodes.allocatable[:, rows]
+        fits = _fits(shape, nodes.future[:, rows] - taken)
+        used = allocatable - idle
         if now:  # a promise takes no room yet, so it changes no score
-            fits &= _fits(shape, idle[:, :, None] - steps)
-            used = used + steps
-        whole = np.broadcast_to(allocatable[:, :, None], room.shape)
-        flat_shape = (len(steps), -1)
-        score = self._score(
-            shape,
-            np.repeat(field.base[top], n),
-            used.reshape(flat_shape),
-            whole.reshape(flat_shape),
-        )
-        return score.reshape(len(top), n).tolist(), fits.tolist()
+            fits &= _fits(shape, idle - taken)
+            used += taken
+        score = self._score(shape, field.base[rows], used, allocatable)
+        each = (len(top), n)
+        return score.reshape(each).tolist(), fits.reshape(each).tolist()
 
 
 def _fits(shape: Shape, room: Matrix) -> Mask:
     """Where the request is below the room, or within the tolerance."""
-    fits: Mask = np.ones(room.shape[1:], dtype=np.bool_)
-    for place in shape.fit_places:
+    first, *others = shape.fit_places
+    fits: Mask = room[first] > shape.request[first] - TOLERANCE
+    for place in others:
         fits &= room[place] > shape.request[place] - TOLERANCE
     return fits
 

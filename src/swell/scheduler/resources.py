@@ -140,15 +140,15 @@ class Shares:
     """Shares of one whole, which is looked at only once."""
 
     def __init__(self, whole: Vector) -> None:
-        self._whole = whole
-        self._some = np.flatnonzero(whole)
-        self._parts = whole[self._some]
-        self._none = np.flatnonzero(whole == 0)
+        self._is_nothing = whole == 0
+        self._parts = np.where(self._is_nothing, 1.0, whole)
 
     def dominant(self, amount: Vector) -> float:
         """The largest share over all dimensions; something of nothing is 1, nothing of it 0."""
-        share = float((amount[self._some] / self._parts).max(initial=0.0))
-        return share if share >= 1 or not amount[self._none].any() else 1.0
+        shares = amount / self._parts
+        if shares.max() >= 1:  # amounts are whole: only now can there be something of nothing
+            shares = np.where(self._is_nothing, amount > 0, shares)
+        return float(shares.max())
 
 
 def dominant_share(amount: Vector, whole: Vector) -> float:

@@ -8,6 +8,7 @@ status, and keeps nodes, jobs, queues and neighbours in step. Never reads a cloc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.disruption import PodDisruptionBudget
@@ -198,15 +199,17 @@ class Snapshot:
         """The same for tasks of one shape, role and job that are all pending, in one go."""
         for task, node in zip(tasks, nodes, strict=True):
             task.status, task.node = status, node
-            self._count_on_node(task, 1)
-        if tasks:
-            self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
+            self.neighbours.moved(task, node, status, 1)
+        self.nodes.add_alike(tasks, nodes, status)
+        self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
 
     def confirm(self, tasks: Sequence[Task]) -> None:
         """Allocated tasks of one job are being bound: the room is taken either way."""
-        for task in tasks:
-            task.status = TaskStatus.BINDING
-            self._shift_in_job(task, TaskStatus.ALLOCATED, TaskStatus.BINDING, 1)
+        for _, alike in groupby(tasks, key=lambda task: (task.role, task.shape.serial)):
+            run = list(alike)
+            for task in run:
+                task.status = TaskStatus.BINDING
+            self._shift_in_job(run[0], TaskStatus.ALLOCATED, TaskStatus.BINDING, len(run))
 
     def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
         job.phase = phase

@@ -108,6 +108,8 @@ def _is_promising(session: Session, claims: Claims, job: Job, tasks: Sequence[Ta
 
 
 def _preempt_own(session: Session, claims: Claims, job: Job) -> None:
+    if not (job.counts[TaskStatus.BOUND] or job.counts[TaskStatus.RUNNING]):
+        return
     for task in _claimers(session, job):
         if not session.votes.is_starving(job):
             return

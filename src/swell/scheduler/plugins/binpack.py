@@ -9,7 +9,7 @@ import numpy as np
 from swell.scheduler.config import Arguments, PluginOption
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.nodes import Matrix
-from swell.scheduler.resources import CPU, MEMORY, Vector
+from swell.scheduler.resources import Vector
 from swell.scheduler.session import Session
 from swell.scheduler.tasks import Shape
 
@@ -24,25 +24,29 @@ _FULL = 100.0
 def open_binpack(session: Session, option: PluginOption) -> Hooks:
     own, names = weights_of(option.arguments)
     weights = session.snapshot.dimensions.zero()
+    listed: set[int] = set()
     for name, weight in names.items():
         place = session.snapshot.dimensions.known(name)
         if place is not None:
             weights[place] = weight
+            listed.add(place)
 
     def score(shape: Shape, used: Matrix, allocatable: Matrix) -> Vector:
-        asked = [int(p) for p in shape.quota_places if weights[p] > 0 or p in {CPU, MEMORY}]
         points = np.zeros(used.shape[1])
         overflows = np.zeros(used.shape[1], dtype=np.bool_)
         total = 0.0
-        for place in asked:
+        for place in shape.quota_places.tolist():
+            if place not in listed:
+                continue
             total += float(weights[place])
-            after = used[place] + shape.request[place]
-            has_any = allocatable[place] > 0
-            overflows |= has_any & (after > allocatable[place])
-            fill = after / np.where(has_any, allocatable[place], 1.0)
-            points = points + np.where(has_any, weights[place] * fill, 0.0)
+            whole, after = allocatable[place], used[place] + shape.request[place]
+            if not whole.all():  # a node that has none of it: no points, no overflow
+                after = np.where(whole > 0, after, 0.0)
+                whole = np.where(whole > 0, whole, 1.0)
+            overflows |= after > whole
+            points += weights[place] * (after / whole)
         if not total:
-            return points * 0.0
+            return points
         return np.where(overflows, 0.0, points / total * (_FULL * own))
 
     return Hooks(load_score=score)

@@ -70,17 +70,14 @@ def fractions(
     shape: Shape, used: Matrix, allocatable: Matrix, places: Sequence[int]
 ) -> list[Vector]:
     """How full each resource would be, at most 1; a node that has none of it counts as full."""
-    return [
-        np.minimum(
-            np.where(
-                allocatable[p] > 0,
-                (used[p] + shape.request[p]) / np.where(allocatable[p] > 0, allocatable[p], 1.0),
-                1.0,
-            ),
-            1.0,
-        )
-        for p in places
-    ]
+    found: list[Vector] = []
+    for place in places:
+        whole, after = allocatable[place], used[place] + shape.request[place]
+        if not whole.all():
+            after = np.where(whole > 0, after, 1.0)
+            whole = np.where(whole > 0, whole, 1.0)
+        found.append(np.minimum(after / whole, 1.0))
+    return found
 
 
 def balance(parts: Sequence[Vector]) -> Vector:
