@@ -6,7 +6,6 @@ A test says what the world is like (`a_job`, `Scene.running`, `Scene.fails`), lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -49,17 +48,26 @@ START = 1_800_000_000.0
 UID = Uid("job-uid")
 
 
-def a_role(*, ports: Iterable[int] = (2222,), gpu: bool = False, **fields: object) -> Body:
-    """A replica spec with one container of ours."""
+def a_role(**fields: object) -> Body:
+    """A replica spec with one container of ours, which has one port."""
     container: Body = {
         "name": "aitj-main",
         "image": "local",
-        "ports": [{"name": f"aitj-{port}", "containerPort": port} for port in ports],
+        "ports": [{"name": "aitj-2222", "containerPort": 2222}],
         "resources": {"requests": {"cpu": "2", "memory": "1Gi"}},
     }
-    if gpu:
-        container["resources"]["limits"] = {"nvidia.com/gpu": "1"}
     return {**fields, "template": {"spec": {"containers": [container]}}}
+
+
+def with_gpu(role: Body) -> Body:
+    role["template"]["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
+    return role
+
+
+def with_ports(role: Body, *ports: int) -> Body:
+    named = [{"name": f"aitj-{port}", "containerPort": port} for port in ports]
+    role["template"]["spec"]["containers"][0]["ports"] = named
+    return role
 
 
 def a_job(roles: dict[str, Body] | None = None, /, **spec: object) -> AITrainingJob:

@@ -112,7 +112,7 @@ def _conditions(world: World, status: AITrainingJobStatus, at: str) -> tuple[Con
     gang = {role: spec.gang_minimum for role, spec in world.roles.items()}
     have = [role for role, _ in bound(world, status)]
     scheduled = all(have.count(role) >= n for role, n in gang.items())
-    if status.phase in FINAL:  # the pods that were scheduled may be gone by now
+    if status.ending is not None:  # the pods that were scheduled are going
         scheduled = _was_true("Scheduled", status.conditions)
     wanted += [
         _condition("Scheduled", scheduled, "Scheduled" if scheduled else "NotScheduled"),
