@@ -51,10 +51,9 @@ class GarbageCollector:
 
     async def sweep(self) -> None:
         """One round. Whatever has an owner was created after it, so owners are read after it."""
-        labelled = f"{JOB_UID}"
-        found = await self._found(PODS, labelled)
+        found = await self._found(PODS, JOB_UID)
         for resource in (*_WORKLOADS, POD_GROUPS):
-            found += await self._found(resource, labelled)
+            found += await self._found(resource, JOB_UID)
         if not found:
             return
         # The workloads are among what was found, if they carry the label: all of ours do.
