@@ -138,11 +138,9 @@ QUESTIONS = {
 
 def write(path: Path, document: Json) -> None:
     """One question a line, so that a changed answer is one changed line."""
+    head = {key: value for key, value in document.items() if key != "questions"}
     lines = ["{"]
-    lines.extend(
-        f" {json.dumps(key)}: {json.dumps(document[key], sort_keys=True)},"
-        for key in [key for key in document if key != "questions"]
-    )
+    lines += [f" {json.dumps(k)}: {json.dumps(v, sort_keys=True)}," for k, v in head.items()]
     questions = [
         json.dumps(question, ensure_ascii=False, sort_keys=True)
         for question in document["questions"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from swell.cluster.embedded.schema.patterns import compile_pattern
 
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-IMAGE = re.compile(
-    rf"(?:{_HOST_PART}(?:\.{_HOST_PART})*(?::[0-9]+)?/)?{_PATH_PART}(?:/{_PATH_PART})*"
+IMAGE = compile_pattern(
+    rf"^(?:{_HOST_PART}(?:\.{_HOST_PART})*(?::[0-9]+)?/)?{_PATH_PART}(?:/{_PATH_PART})*"
     r"(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
-    r"(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?"
+    r"(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?$"
 )
 
 
@@ -20,8 +20,8 @@ def pull_policy(image: str) -> str:
 
 def _tag(image: str) -> str:
     """The tag an image is pulled by; none for a digest, or for what is no image's name."""
-    match = IMAGE.fullmatch(image)
+    match = IMAGE.search(image)
     if match is None:
         return ""
-    tag, digest = match.groups()
+    tag, digest = match.group(1), match.group(2)
     return tag or ("" if digest else "latest")

@@ -83,7 +83,7 @@ def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
         yield from fields.id_errors(group, f"{path}.supplementalGroups[{index}]")
     for index, sysctl in enumerate(context.get("sysctls", ())):
         name = sysctl.get("name", "")
-        if name and not SYSCTL.fullmatch(name):
+        if name and (len(name) > 253 or not SYSCTL.fullmatch(name)):
             yield faults.invalid(f"{path}.sysctls[{index}].name", name, "is no name of a sysctl")
     profile = context.get("seccompProfile", {})
     if profile.get("type") == "Localhost" and not profile.get("localhostProfile"):

@@ -31,6 +31,8 @@ from swell.cluster.embedded.cel.types import (
 
 def _to_int(bounds: tuple[int, int], make: type[int]) -> Callable[[object], int]:
     def convert(value: object) -> int:
+        if isinstance(value, str) and not WHOLE.fullmatch(value):
+            raise EvaluationError(f"type conversion error: {value[:40]!r}")
         try:
             whole = int(value)  # type: ignore[call-overload]
         except (ValueError, OverflowError) as error:
@@ -43,6 +45,8 @@ def _to_int(bounds: tuple[int, int], make: type[int]) -> Callable[[object], int]
 
 
 def _to_double(value: object) -> float:
+    if isinstance(value, str) and ("_" in value or value != value.strip()):
+        raise EvaluationError(f"type conversion error: {value[:40]!r}")
     try:
         return float(value)  # type: ignore[arg-type]
     except ValueError as error:
@@ -80,6 +84,8 @@ def show_timestamp(value: datetime) -> str:
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _DURATION = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+DURATION_LENGTH_MAX = 200
+WHOLE = re.compile(r"[-+]?[0-9]{1,20}")
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -97,7 +103,7 @@ def parse_duration(text: str) -> timedelta:
     rest = text.lstrip("+-")
     if rest == "0":
         return timedelta()
-    parts = list(_DURATION.finditer(rest))
+    parts = list(_DURATION.finditer(rest)) if len(rest) <= DURATION_LENGTH_MAX else []
     if not parts or "".join(part.group() for part in parts) != rest:
         raise EvaluationError(f"type conversion error: {text!r} is no duration")
     units = {**_UNITS_S, "\u00b5s": 1e-6, "\u03bcs": 1e-6}

@@ -252,6 +252,7 @@ define("string", (CIDR,), STRING, str)
 
 # --- versions ----------------------------------------------------------------------------------
 
+SEMVER_LENGTH_MAX = 256
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
@@ -273,6 +274,8 @@ class Semver:
 
 
 def _semver(text: str, normalize: bool = False) -> Semver:
+    if len(text) > SEMVER_LENGTH_MAX:
+        raise EvaluationError("semver parse error: too long")
     if normalize:
         text = re.sub(r"^v", "", text)
         head, mark, tail = re.match(r"([^-+]*)([-+]?)(.*)", text).groups()  # type: ignore[union-attr]

@@ -112,9 +112,16 @@ def same_items(left: object, right: object) -> bool:
     """Equality of lists in which order says nothing."""
     if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
         return False
-    return all(contains_item(one, right) for one in left) and all(
-        contains_item(one, left) for one in right
-    )
+    return {identity(one) for one in left} == {identity(one) for one in right}
+
+
+def identity(value: object) -> object:
+    """Equal for equal values, and hashable."""
+    if isinstance(value, list):
+        return ("list", *map(identity, value))
+    if isinstance(value, dict):
+        return ("map", frozenset((key, identity(item)) for key, item in value.items()))
+    return (kind_of(value) if kind_of(value) not in NUMBERS else "number", value)
 
 
 def contains_item(wanted: object, items: list[object]) -> bool:

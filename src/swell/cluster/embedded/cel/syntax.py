@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-# A parenthesis, an index or a call goes one deeper; far below what would exhaust the stack.
+# Far below what would exhaust the stack: of parentheses, and of the whole tree.
 DEPTH_MAX = 60
+TREE_DEPTH_MAX = 150
 TEXT_LENGTH_MAX = 100_000
 
 
@@ -110,7 +111,43 @@ def parse(text: str) -> Node:
     parser = _Parser(_tokens(text))
     node = parser.expression()
     parser.expect("end", "")
+    if _depth(node) > TREE_DEPTH_MAX:
+        raise ExpressionError("the expression is nested too deeply")
     return node
+
+
+def _depth(root: Node) -> int:
+    """How many nodes lie on the longest way down; without recursion, since it may be long."""
+    deepest, waiting = 0, [(root, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        waiting += [(child, depth + 1) for child in _children(node)]
+    return deepest
+
+
+def _children(node: Node) -> list[Node]:
+    match node:
+        case Select(operand):
+            return [operand]
+        case Index(operand, key):
+            return [operand, key]
+        case Call(_, target, args):
+            return [*args] if target is None else [target, *args]
+        case ListLiteral(items):
+            return [item for item, _ in items]
+        case MapLiteral(entries):
+            return [part for key, value, _ in entries for part in (key, value)]
+    return []
+
+
+def _balanced(operator: str, operands: list[Node]) -> Node:
+    """A chain of `&&` or `||` as a tree that is no deeper than it must be."""
+    if len(operands) == 1:
+        return operands[0]
+    middle = len(operands) // 2
+    left, right = operands[:middle], operands[middle:]
+    return Call(operator, None, (_balanced(operator, left), _balanced(operator, right)))
 
 
 def _tokens(text: str) -> list[Token]:
@@ -233,8 +270,17 @@ class _Parser:
             power = BINARY.get(token.text, 0) if token.kind in {"symbol", "name"} else 0
             if power < level:
                 return left
-            self.at += 1
-            left = Call(token.text, None, (left, self.binary(power + 1)))
+            if token.text in {"&&", "||"}:
+                left = self.chain(token.text, left, power)
+            else:
+                self.at += 1
+                left = Call(token.text, None, (left, self.binary(power + 1)))
+
+    def chain(self, operator: str, first: Node, power: int) -> Node:
+        operands = [first]
+        while self.accept(operator):
+            operands.append(self.binary(power + 1))
+        return _balanced(operator, operands)
 
     def unary(self) -> Node:
         operators: list[str] = []

@@ -29,6 +29,8 @@ from swell.cluster.embedded.schema.patterns import PatternError, compile_pattern
 
 STRINGS = list_of(STRING)
 EMPTY = STRING.sized(0)
+TEXT_LENGTH_MAX = 10_000_000
+MATCHES_MAX = 50_000
 TWICE = traversal(2 * TRAVERSAL)
 
 
@@ -66,6 +68,13 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    n_found = text.count(old) if limit < 0 else min(text.count(old), limit)
+    if len(text) + n_found * len(new) > TEXT_LENGTH_MAX:
+        raise EvaluationError("cost limit exceeded: the text grows too long")
+    return text.replace(old, new, limit)
+
+
 def _replace_cost(text: float, old: float, new: float, *_: float) -> Estimate:
     del old  # its smallest size decides how often it can occur, and that may be 0
     return Estimate(spent(text, 2 * TRAVERSAL), text + (text + 1) * new)
@@ -99,8 +108,8 @@ method(
 )
 method("lowerAscii", (STRING,), STRING, _ascii(str.lower), cost=traversal())
 method("upperAscii", (STRING,), STRING, _ascii(str.upper), cost=traversal())
-method("replace", (STRING, STRING, STRING), STRING, str.replace, cost=_replace_cost)
-method("replace", (STRING, STRING, STRING, INT), STRING, str.replace, cost=_replace_cost)
+method("replace", (STRING, STRING, STRING), STRING, _replace, cost=_replace_cost)
+method("replace", (STRING, STRING, STRING, INT), STRING, _replace, cost=_replace_cost)
 method("split", (STRING, STRING), STRINGS, _split, cost=TWICE)
 method("split", (STRING, STRING, INT), STRINGS, _split, cost=TWICE)
 method("substring", (STRING, INT), STRING, _substring, cost=traversal())
@@ -139,6 +148,8 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     for match in matches:
         if len(found) == limit:
             break
+        if len(found) == MATCHES_MAX:
+            raise EvaluationError("cost limit exceeded: too many matches")
         found.append(match.group())
     return found
 

@@ -11,8 +11,8 @@ import asyncio
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS
-from swell.cluster.embedded.customresources.kinds import kinds_of
-from swell.cluster.embedded.storage import Commit
+from swell.cluster.embedded.customresources.kinds import CustomRules, kinds_of
+from swell.cluster.embedded.storage import Commit, Stored
 from swell.cluster.embedded.verbs.calls import Call, DeleteOptions
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
@@ -74,6 +74,23 @@ class Registrar:
             self._api.registry.remove(spec["group"], spec["names"]["plural"])
         for kind in kinds:
             self._api.registry.add(kind)
+        self._reshape(key.name)
+
+    def _reshape(self, collection: str) -> None:
+        """What is stored is seen through the newest schema: pruned and defaulted, no new version.
+
+        A real server does so whenever it reads; here a definition changes less often than that.
+        """
+        kind = self._api.registry.stored(collection)
+        if kind is None or not isinstance(kind.rules, CustomRules):
+            return
+        changed: list[tuple[Key, Stored]] = []
+        for key, stored in self._api.storage.list(collection).items:
+            held = stored.copy()  # decoded for this look only
+            seen = kind.rules.reshape(held)
+            if seen != held:
+                changed.append((key, Stored.of(seen, stored.version)))
+        self._api.storage.load(collection, changed)
 
     def _clean(self, key: Key) -> None:
         """Delete the objects; when none is left, let the definition go."""

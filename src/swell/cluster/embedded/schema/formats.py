@@ -27,6 +27,7 @@ CARD = (
 )
 RGB = r"^rgb\(\s*((25[0-5]|2[0-4]\d|1?\d?\d)\s*(,\s*|\))){3}$"
 DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+DURATION_LENGTH_MAX = 200
 GO_DURATION = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+|[-+]?0")
 WORDY_DURATION = re.compile(r"([-+]?\d+\s*[A-Za-z\u00b5]+)+")
 
@@ -86,6 +87,12 @@ def is_isbn13(text: str) -> bool:
     return sum(int(digit) * (1, 3)[index % 2] for index, digit in enumerate(digits)) % 10 == 0
 
 
+def is_duration(text: str) -> bool:
+    # Bounded, because these patterns take their time with long rows of digits.
+    bounded = len(text) <= DURATION_LENGTH_MAX
+    return bounded and bool(GO_DURATION.fullmatch(text) or WORDY_DURATION.fullmatch(text))
+
+
 def is_credit_card(text: str) -> bool:
     return _card(re.sub(r"\D+", "", text))
 
@@ -104,7 +111,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "creditcard": is_credit_card,
     "date": lambda text: len(text) == 10 and _date(text),
     "datetime": lambda text: bool(DATE_TIME.fullmatch(text)) and _time(text.upper()),
-    "duration": lambda text: bool(GO_DURATION.fullmatch(text) or WORDY_DURATION.fullmatch(text)),
+    "duration": is_duration,
     "email": searcher(r"^([^<>]*<)?[^@\s<>()\[\],;:\\]+@[^@\s<>()\[\],;:\\]+>?$"),
     "hexcolor": searcher("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
     "hostname": is_hostname,

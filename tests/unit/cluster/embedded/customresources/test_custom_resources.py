@@ -113,6 +113,19 @@ def test_unchanged_field_that_became_invalid_is_tolerated(server: Server) -> Non
     assert server.patch("things", "t", {"spec": {"size": 2}}, group="example.com")
 
 
+def test_new_schema_shows_in_old_objects(server: Server) -> None:
+    """Defaults come and unknown fields go, without a new version of the object."""
+    define(server)
+    before = server.create("things", a_thing(size=1, kept=2), "example.com")
+    fields = {"size": {"type": "integer"}, "color": {"type": "string", "default": "red"}}
+    spec = {"type": "object", "properties": fields}
+    redefine(server, {"type": "object", "properties": {"spec": spec}})
+
+    after = server.get("things", "t", "example.com")
+    assert after["spec"] == {"size": 1, "color": "red"}
+    assert after["metadata"] == before["metadata"]
+
+
 def test_status_subresource_isolates_status(server: Server) -> None:
     """With the subresource a write of the object leaves status alone, and the other way round."""
     define(server, {"subresources": {"status": {}}})
