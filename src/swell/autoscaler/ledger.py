@@ -120,6 +120,16 @@ class Ledger:
         waiting.difference_update(job.view.group for job in states if job.is_hopeless)
         return Snapshot(self._resource(), states, frozenset(waiting))
 
+    def is_waiting(self, job: JobId) -> bool:
+        """Whether a live job's phase says, or may say, that it waits for room."""
+        view = self._jobs.get(job)
+        return view is not None and view.is_live and (view.is_waiting or view.is_creating)
+
+    def asking_job(self, key: Key) -> JobId | None:
+        """The job of which a pod that has no node yet says it is a replica."""
+        pod = self._pods.get(key)
+        return pod.claim.job if pod is not None and pod.claim is not None and not pod.node else None
+
     # -- changes, noted -----------------------------------------------------------------------
 
     def _replace_node(self, name: str, new: NodeView | None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from swell.api.meta import Key, Uid
 from swell.api.node import Node
@@ -35,8 +36,7 @@ class JobKind(StrEnum):
     TRAINING_JOB = "TrainingJob"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class JobId:
+class JobId(NamedTuple):
     """Which job. As text: `namespace/name`, with the kind in front for TrainingJobs."""
 
     namespace: str

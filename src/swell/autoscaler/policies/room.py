@@ -11,22 +11,24 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from swell.api.pod import Toleration
 from swell.api.requests import CPU, MEMORY
-from swell.autoscaler.needs import Needs
+from swell.autoscaler.needs import Constraints, Needs
 from swell.autoscaler.resource import ClusterResource
 
 NOWHERE = -1
 
-# Nodes looked at one by one before whole stretches are; how long a stretch is, growing fourfold.
-_STEPS = 6
-_STRETCH = 64
-_STRETCH_GROWTH = 4
+_ANYWHERE = Constraints(tolerations=(Toleration(operator="Exists"),))
+# Nodes looked at one by one before whole blocks are; how many nodes a block has.
+_STEPS = 4
+_BLOCK = 64
 
 
 class Room:
     """Sums are exact integers; they change with `take`, nodes with `place`."""
 
     __slots__ = (
+        "_ahead",
         "_idle",
         "_searches",
         "cluster",
@@ -44,8 +46,9 @@ class Room:
         self.cpu, self.cpu_max = cpu.requested, int(cpu.total * max_load)
         self.memory, self.memory_max = memory.requested, int(memory.total * max_load)
         self.gpu, self.gpu_max = cluster.gpu.limited, cluster.gpu.total
-        self._idle = {name: idle.copy() for name, idle in cluster.idle.items()}
+        self._idle = {name: _Idle(amounts) for name, amounts in cluster.idle.items()}
         self._searches: dict[Needs, _Search] = {}
+        self._ahead: dict[tuple[tuple[str, int], ...], _Search] = {}
 
     @property
     def is_over(self) -> bool:
@@ -62,54 +65,96 @@ class Room:
         """The first node, by name, that takes one such replica; NOWHERE when none does."""
         search = self._searches.get(needs)
         if search is None:
-            search = self._searches[needs] = _Search(needs, self._idle, self.cluster)
+            search = self._searches[needs] = self._new_search(needs)
         return search.first()
 
     def place(self, needs: Needs, node: int) -> None:
         """Put one replica on a node that `find` named."""
         for name, amount in needs.requests.items():
-            self._idle[name][node] -= amount
+            self._idle[name].single[node] -= amount
+
+    def _new_search(self, needs: Needs) -> _Search:
+        """A search that never looks at nodes without room for anything of about this size."""
+        amounts = {name: _rounded_down(amount) for name, amount in needs.requests.items()}
+        size = tuple(sorted(amounts.items()))
+        ahead = self._ahead.get(size)
+        if ahead is None:
+            anywhere = Needs(amounts, {}, 0, _ANYWHERE)
+            ahead = self._ahead[size] = _Search(anywhere, self._idle, self.cluster, None)
+        return _Search(needs, self._idle, self.cluster, ahead)
+
+
+def _rounded_down(amount: int) -> int:
+    """The amount with its first three binary digits only: few sizes stand for all."""
+    shift = max(amount.bit_length() - 3, 0)
+    return amount >> shift << shift
+
+
+class _Idle:
+    """One resource by node, and the most there may be in each block of nodes.
+
+    Peaks only bound what is there from above; they are brought down where a search fails.
+    """
+
+    __slots__ = ("_peaks", "amounts", "peaks", "single")
+
+    def __init__(self, amounts: NDArray[np.int64]) -> None:
+        self.amounts = amounts.copy()
+        starts = range(0, len(amounts), _BLOCK)
+        self._peaks = np.array([amounts[at : at + _BLOCK].max() for at in starts], np.int64)
+        # These share memory with the arrays: single values are read several times faster so.
+        self.single = self.amounts.data
+        self.peaks = self._peaks.data
+
+    def lower_peak(self, block: int) -> None:
+        self._peaks[block] = self.amounts[block * _BLOCK : (block + 1) * _BLOCK].max()
 
 
 class _Search:
-    """The first fitting node for one shape of replica."""
+    """The first fitting node for one shape of replica.
 
-    __slots__ = ("_accepted", "_accepts", "_at", "_columns", "_n", "_nodes", "_views")
+    `ahead` searches for somewhat less, on any node: what does not fit there does not fit here, and
+    all shapes of about the same size share it.
+    """
+
+    __slots__ = ("_accepted", "_accepts", "_ahead", "_at", "_n", "_nodes", "_wanted")
 
     def __init__(
-        self, needs: Needs, idle: dict[str, NDArray[np.int64]], cluster: ClusterResource
+        self,
+        needs: Needs,
+        idle: dict[str, _Idle],
+        cluster: ClusterResource,
+        ahead: _Search | None,
     ) -> None:
         wanted = needs.requests
         self._nodes = cluster.nodes
         self._n = len(cluster.nodes) if all(name in idle for name in wanted) else 0
-        self._columns = [(idle[name], amount) for name, amount in wanted.items() if name in idle]
-        # Shares memory with the columns: single values are read several times faster this way.
-        self._views = [(column.data, amount) for column, amount in self._columns]
+        self._wanted = [(idle[name], amount) for name, amount in wanted.items() if name in idle]
         self._accepts = needs.constraints.accept
         self._accepted = NOWHERE
+        self._ahead = ahead
         self._at = 0
 
     def first(self) -> int:
         """Where one replica fits now; asked again, it begins where it ended."""
         at, n = self._at, self._n
-        for _ in range(_STEPS):
-            if at >= n:
-                break
-            if self._fits(at):
-                self._at = at
-                return at
+        if at < n and self._fits(at):
+            return at
+        if self._ahead is not None:
+            first = self._ahead.first()
+            at = n if first == NOWHERE else max(at, first)
+        n_steps = 0
+        while at < n and not self._fits(at):
             at += 1
-        while at < n:
-            at = self._next_with_room(at)
-            if at < n and self._fits(at):
-                break
-            at += 1
+            n_steps += 1
+            if n_steps >= _STEPS:
+                at = self._next_with_room(at)
         self._at = at
         return at if at < n else NOWHERE
 
     def _fits(self, at: int) -> bool:
-        for view, amount in self._views:
-            if view[at] < amount:
+        for idle, amount in self._wanted:
+            if idle.single[at] < amount:
                 return False
         if at != self._accepted:
             if not self._accepts(self._nodes[at].node):
@@ -119,15 +164,27 @@ class _Search:
 
     def _next_with_room(self, at: int) -> int:
         """The first node from here on that has the amounts, else the number of nodes."""
-        length = _STRETCH
         while at < self._n:
-            end = min(at + length, self._n)
-            fitting = np.ones(end - at, np.bool_)
-            for column, amount in self._columns:
-                fitting &= column[at:end] >= amount
-            found = int(fitting.argmax())
-            if fitting[found]:
-                return at + found
+            block = at // _BLOCK
+            end = (block + 1) * _BLOCK
+            for idle, amount in self._wanted:
+                if idle.peaks[block] < amount:
+                    break
+            else:
+                found = self._in_stretch(at, min(end, self._n))
+                if found != NOWHERE:
+                    return found
+                for idle, _ in self._wanted:
+                    idle.lower_peak(block)
             at = end
-            length *= _STRETCH_GROWTH
         return self._n
+
+    def _in_stretch(self, at: int, end: int) -> int:
+        fitting: NDArray[np.bool_] | None = None
+        for idle, amount in self._wanted:
+            has_room = idle.amounts[at:end] >= amount
+            fitting = has_room if fitting is None else fitting & has_room
+        if fitting is None:
+            return at
+        found = int(fitting.argmax())
+        return at + found if fitting[found] else NOWHERE

@@ -1,0 +1,150 @@
+"""Speed of autoscaling decisions: a whole plan, from objects and kept up to date, as they grow.
+
+`run` gives the figures. Everything happens in one process and without a cluster.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from swell.api.aitrainingjob import (
+    AITrainingJob,
+    AITrainingJobSpec,
+    AITrainingJobStatus,
+    EdlPolicy,
+    Phase,
+    ReplicaSpec,
+)
+from swell.api.meta import Condition, ObjectMeta, OwnerReference, Uid
+from swell.api.node import Node, NodeStatus
+from swell.api.pod import Container, Pod, PodPhase, PodSpec, PodStatus, ResourceRequirements
+from swell.autoscaler.inquiry import Objects, inquiry_resource
+from swell.autoscaler.policies.fulfillment import fulfillment
+from swell.autoscaler.policies.interface import Parameters, Targets
+from swell.autoscaler.resource import Snapshot
+
+T = TypeVar("T")
+
+READY = (Condition(type="Ready", status="True"),)
+NODE_SHAPES = (
+    {"cpu": "32", "memory": "128Gi", "pods": "110"},
+    {"cpu": "64", "memory": "256Gi", "pods": "110"},
+    {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"},
+    {"cpu": "128", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": "8"},
+)
+MAXIMUM = 64
+
+
+def run() -> dict[str, float]:
+    """All figures, times in seconds."""
+    figures: dict[str, float] = {}
+    for times in (1, 2, 4):
+        n_roles, n_nodes = 2_500 * times, 1_250 * times
+        snapshot = inquiry_resource(cluster(n_roles, n_nodes))
+        targets, spent_s = timed(lambda: decide(snapshot))  # noqa: B023
+        require(grown(targets) > n_roles, "the cluster was to fill up")
+        figures[f"plan {n_roles:,} roles of 1 to {MAXIMUM}, {n_nodes:,} nodes (s)"] = spent_s
+    figures["the same, every role a shape of its own (s)"] = _own_shapes(10_000, 5_000)
+    figures["the same, shrinking from the maximum (s)"] = _shrinking(10_000, 5_000)
+    objects = cluster(10_000, 5_000)
+    _, spent_s = timed(lambda: inquiry_resource(objects))
+    figures["resources of 10,000 jobs, 10,000 pods from scratch (s)"] = spent_s
+    figures["peak memory so far (MiB)"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return figures
+
+
+def decide(snapshot: Snapshot) -> Targets:
+    return fulfillment(snapshot.jobs, snapshot.cluster, Parameters())
+
+
+def cluster(n_roles: int, n_nodes: int, *, size: int = 1, own_shapes: bool = False) -> Objects:
+    """Nodes of four shapes; jobs of twenty shapes, or each of its own, with one pod running."""
+    objects = Objects(nodes=[_node(n) for n in range(n_nodes)])
+    for n in range(n_roles):
+        _add_job(objects, n, size, n_nodes, own_shape=own_shapes)
+    return objects
+
+
+def _own_shapes(n_roles: int, n_nodes: int) -> float:
+    snapshot = inquiry_resource(cluster(n_roles, n_nodes, own_shapes=True))
+    return timed(lambda: decide(snapshot))[1]
+
+
+def _shrinking(n_roles: int, n_nodes: int) -> float:
+    snapshot = inquiry_resource(cluster(n_roles, n_nodes, size=MAXIMUM))
+    targets, spent_s = timed(lambda: decide(snapshot))
+    require(grown(targets) < 0, "the cluster was to be over-committed")
+    return spent_s
+
+
+def _node(n: int) -> Node:
+    return Node(
+        metadata=ObjectMeta(name=f"n{n:05}"),
+        status=NodeStatus(allocatable=dict(NODE_SHAPES[n % 4]), conditions=READY),
+    )
+
+
+def _request(n: int, *, own_shape: bool) -> dict[str, str]:
+    cpu = 1 + n % 4
+    request = {"cpu": str(cpu), "memory": f"{cpu * (1 + n % 5)}Gi"}
+    if own_shape:
+        request = {"cpu": f"{1000 + n % 3000}m", "memory": f"{2048 + n}Mi"}
+    if n % 20 < 4:
+        request["nvidia.com/gpu"] = "1"
+    return request
+
+
+def _add_job(objects: Objects, n: int, size: int, n_nodes: int, *, own_shape: bool) -> None:
+    request = _request(n, own_shape=own_shape)
+    name, uid = f"job-{n:05}", Uid(f"job-{n}")
+    template = {"spec": {"containers": [{"name": "aitj-t", "resources": {"limits": request}}]}}
+    role = ReplicaSpec(
+        replicas=1,
+        min_replicas=1,
+        max_replicas=MAXIMUM,
+        edl_policy=EdlPolicy.AUTO,
+        template=template,
+    )
+    objects.training_jobs.append(
+        AITrainingJob(
+            metadata=ObjectMeta(name=name, namespace="ns", uid=uid),
+            spec=AITrainingJobSpec(replica_specs={"trainer": role}),
+            status=AITrainingJobStatus(phase=Phase.RUNNING, target_replicas={"trainer": size}),
+        )
+    )
+    owner = OwnerReference(kind="AITrainingJob", name=name, uid=uid, controller=True)
+    objects.pods.append(
+        Pod(
+            metadata=ObjectMeta(
+                name=f"{name}-trainer-0",
+                namespace="ns",
+                uid=Uid(f"pod-{n}"),
+                owner_references=(owner,),
+            ),
+            spec=PodSpec(
+                node_name=f"n{n % n_nodes:05}",
+                containers=(Container(resources=ResourceRequirements(limits=dict(request))),),
+            ),
+            status=PodStatus(phase=PodPhase.RUNNING),
+        )
+    )
+
+
+def grown(targets: Targets) -> int:
+    return sum(target.delta for target in targets.values())
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    gc.collect()
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start
+
+
+def require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise RuntimeError(problem)

@@ -1,0 +1,23 @@
+"""What whoever runs the autoscaler may choose, with its defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from swell.autoscaler.needs import GPU_RESOURCES
+from swell.autoscaler.policies import DEFAULT
+from swell.autoscaler.policies.interface import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    scale_period_s: float = 30.0
+    scale_cooldown_s: float = 60.0
+    policy: str = DEFAULT
+    parameters: Parameters = field(default_factory=Parameters)
+    gpu_resources: tuple[str, ...] = GPU_RESOURCES
+
+
+# One machine has few pods, and somebody who looks on.
+EMBEDDED: Final = Settings(scale_period_s=2.0, scale_cooldown_s=5.0)
