@@ -15,7 +15,7 @@ from swell.api.aitrainingjob import (
 )
 from swell.api.kinds import CONFIG_MAPS, PODS, SERVICES
 from swell.api.meta import Uid
-from swell.api.pod import Pod
+from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
 from swell.operator import labels
 from swell.operator.lifecycle.phases import TRANSITIONS
@@ -53,6 +53,7 @@ def safety(world: World, settings: Settings) -> list[SafetyCheck]:
         NothingLeftBehind(world),
         SpecUntouched(world),
         OneWorldAnEpoch(),
+        EndingsAreTrue(),
     ]
 
 
@@ -328,3 +329,26 @@ class OneWorldAnEpoch:
         told = self._told.setdefault(key, sizes)
         if told != sizes:
             yield f"{commit.key}: epoch {key[1]} is {sizes} and was {told}"
+
+
+@dataclass
+class EndingsAreTrue:
+    """A job succeeds or fails by pods of its own, never by those of a namesake."""
+
+    name: str = "endings are true"
+    _ended: dict[tuple[Uid, PodPhase], int] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, pod = pod_states(commit)
+        if pod is not None and pod.status.phase in ENDED:
+            self._ended[owner_of(pod), pod.status.phase] = 1
+        before, after = job_states(commit)
+        if before is None or after is None or before.status.ending or not after.status.ending:
+            return
+        reason = after.status.ending.reason
+        for why, phase in (
+            (Reason.ROLES_COMPLETED, PodPhase.SUCCEEDED),
+            (Reason.ROLES_FAILED, PodPhase.FAILED),
+        ):
+            if reason == why.value and (after.metadata.uid, phase) not in self._ended:
+                yield f"{commit.key} is over, though no pod of its own has {phase.value}"

@@ -1,0 +1,130 @@
+"""`swell fail`, `preempt` and `scale`: what people do to a job that is under way."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ReplicaSpec
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.meta import Body, Key
+from swell.cli import options
+from swell.cli.choice import Flags
+from swell.cli.connection import Connection, connected
+from swell.cli.failure import CommandError
+from swell.cluster.kube import calls
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import ConflictError, NotFoundError
+
+Name = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Becomes the job's message.")]
+Sizes = Annotated[list[str], typer.Argument(metavar="ROLE=N...", help="Roles and their sizes.")]
+_TRIES = 5
+
+
+def fail(
+    job: Name,
+    *,
+    reason: Why = "ended by swell fail",
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """End a job as failed; its pods are deleted."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        _end(connection, connection.namespace(namespace), job, "Failed", reason)
+
+
+def preempt(
+    job: Name,
+    *,
+    reason: Why = "ended by swell preempt",
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """End a job as preempted; its pods are deleted."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        _end(connection, connection.namespace(namespace), job, "Preempted", reason)
+
+
+def scale(
+    job: Name,
+    sizes: Sizes,
+    *,
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Set the size of roles whose edlPolicy is Manual."""
+    wanted = dict(_size(text) for text in sizes)
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        connection.announce_change()
+        key = Key(connection.namespace(namespace), job)
+        for _ in range(_TRIES):
+            found = _read(connection, key)
+            specs: Body = {}
+            for role, size in wanted.items():
+                specs[_role_in(found, role)] = {"replicas": size}
+                _check_size(found.spec.replica_specs[_role_in(found, role)], role, size)
+            version = {"resourceVersion": found.metadata.resource_version}
+            body: Body = {"metadata": version, "spec": {"replicaSpecs": specs}}
+            try:
+                connection.client.send(calls.patch(AI_TRAINING_JOBS, key, merge_patch(body)))
+            except ConflictError:
+                continue  # somebody wrote meanwhile: look again
+            sys.stdout.write(f"aitrainingjob/{job} scaled\n")
+            return
+    raise CommandError(f"{job} changes too fast", "try again")
+
+
+def _end(connection: Connection, namespace: str, job: str, word: str, reason: str) -> None:
+    connection.announce_change()
+    key = Key(namespace, job)
+    found = _read(connection, key)
+    if found.status.phase in FINAL:
+        raise CommandError(f"{job} has ended already: {found.status.phase.value}")
+    body: Body = {"metadata": {"uid": found.metadata.uid, "annotations": {word: reason}}}
+    connection.client.send(calls.patch(AI_TRAINING_JOBS, key, merge_patch(body)))
+    sys.stdout.write(f"aitrainingjob/{job} {word.lower()}\n")
+
+
+def _read(connection: Connection, key: Key) -> AITrainingJob:
+    try:
+        return connection.client.send(calls.get(AI_TRAINING_JOBS, key))
+    except NotFoundError as error:
+        hint = "see: swell get"
+        raise CommandError(f"no job {key.name} in namespace {key.namespace}", hint) from error
+
+
+def _size(text: str) -> tuple[str, int]:
+    role, _, number = text.partition("=")
+    if not role or not number.isdecimal():
+        raise CommandError(f"not a role and a size: {text!r}", "write it like trainer=3", 2)
+    return role, int(number)
+
+
+def _role_in(job: AITrainingJob, role: str) -> str:
+    """The role as the spec writes it; roles are the same in capitals."""
+    for name in job.spec.replica_specs:
+        if name.lower() == role.lower():
+            return name
+    roles = ", ".join(sorted(job.spec.replica_specs))
+    raise CommandError(f"{job.metadata.name} has no role {role}", f"its roles: {roles}")
+
+
+def _check_size(spec: ReplicaSpec, role: str, size: int) -> None:
+    if spec.edl_policy is EdlPolicy.AUTO:
+        hint = "set its edlPolicy to Manual to size it yourself"
+        raise CommandError(f"{role} is sized by the autoscaler (edlPolicy Auto)", hint)
+    if spec.edl_policy is EdlPolicy.NEVER:
+        hint = "set its edlPolicy to Manual, and minReplicas below maxReplicas"
+        raise CommandError(f"{role} has a fixed size (edlPolicy Never)", hint)
+    if not spec.minimum <= size <= spec.maximum:
+        hint = "change minReplicas or maxReplicas first"
+        raise CommandError(f"{role} may have {spec.minimum} to {spec.maximum} pods", hint)

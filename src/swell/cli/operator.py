@@ -1,0 +1,287 @@
+"""`swell operator`: the job controllers, on any cluster, until told to stop."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli.choice import Flags
+from swell.cli.connection import chosen_access
+from swell.cli.durations import seconds_of
+from swell.cli.failure import CommandError
+from swell.operator.settings import Settings
+
+if TYPE_CHECKING:
+    from swell.cluster.kube.access import Access
+    from swell.operator.running import Election
+
+_DEFAULTS = Settings()
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Values for flags that neither the command line nor the environment gives."""
+    if path is None:
+        return None
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text()) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise CommandError(f"cannot read {path}: {error}", exit_code=2) from error
+    if not isinstance(found, dict):
+        raise CommandError(f"{path} is not a map of flags to values", exit_code=2)
+    known = {parameter.name for parameter in context.command.params}
+    values = {str(name).lstrip("-").replace("-", "_"): value for name, value in found.items()}
+    unknown = sorted(name for name in values if name not in known)
+    if unknown:
+        raise CommandError(f"{path}: no such flags: {', '.join(unknown)}", exit_code=2)
+    context.default_map = {**(context.default_map or {}), **values}
+    return path
+
+
+def _option(flags: str, text: str, *, is_duration: bool = False) -> object:
+    """A flag that is also an environment variable, SWELL_ and its first name."""
+    names = flags.split(",")
+    variable = "SWELL_" + names[0].split("/")[0].lstrip("-").replace("-", "_").upper()
+    if is_duration:
+        return typer.Option(
+            *names, help=text, envvar=variable, parser=seconds_of, metavar="DURATION"
+        )
+    return typer.Option(*names, help=text, envvar=variable)
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="YAML file of flags and values.",
+        envvar="SWELL_CONFIG",
+        callback=_read_config,
+        is_eager=True,
+    ),
+]
+Kubeconfig = Annotated[str, _option("--kubeconfig", "Kubeconfig file.")]
+Context = Annotated[str, _option("--context", "Kubeconfig context.")]
+Master = Annotated[str, _option("--master", "Address of the API server, instead of the file's.")]
+Namespace = Annotated[str, _option("--namespace", "The one to work in; without it, all.")]
+Workers = Annotated[int, _option("--workers,--thread-num", "Jobs looked at at the same time.")]
+Scheduler = Annotated[str, _option("--default-scheduler", "For jobs that name none.")]
+Gang = Annotated[bool, _option("--gang/--no-gang", "Create PodGroups.")]
+InstallCrds = Annotated[bool, _option("--install-crds", "Create or update our CRDs first.")]
+CreatingFailed = Annotated[
+    bool, _option("--enable-creating-failed", "Fail jobs whose containers cannot be created.")
+]
+Elect = Annotated[
+    bool, _option("--leader-elect/--no-leader-elect", "Work only while holding the lease.")
+]
+LeaseName = Annotated[str, _option("--lease-name", "Name of that lease.")]
+MetricsAddress = Annotated[str, _option("--metrics-addr", "host:port for metrics and health.")]
+HealthAddress = Annotated[str, _option("--health-addr", "host:port for health alone.")]
+LogLevel = Annotated[str, _option("--log-level,--v", "debug, info, warning, error; or a number.")]
+LogFormatOption = Annotated[LogFormat, _option("--log-format", "How log lines are written.")]
+ToStderr = Annotated[bool, typer.Option("--logtostderr", hidden=True)]
+Resync = Annotated[float, _option("--resync-period", "List anew this often.", is_duration=True)]
+GcPeriod = Annotated[float, _option("--gc-period", "Sweep up this often.", is_duration=True)]
+CreatingRestart = Annotated[
+    float,
+    _option("--creating-restart-period", "Replace stuck pods for this long.", is_duration=True),
+]
+CreatingDuration = Annotated[
+    float,
+    _option("--creating-duration-period", "A pod is stuck after this.", is_duration=True),
+]
+LostAfter = Annotated[
+    float, _option("--node-lost-after", "A silent node is lost after this.", is_duration=True)
+]
+FenceAfter = Annotated[
+    float,
+    _option("--node-fence-after", "Its pods are dropped this much later.", is_duration=True),
+]
+LeaseDuration = Annotated[
+    float, _option("--lease-duration", "Others take over after this.", is_duration=True)
+]
+RenewDeadline = Annotated[
+    float, _option("--renew-deadline", "Nothing is written after this.", is_duration=True)
+]
+RetryPeriod = Annotated[
+    float, _option("--retry-period", "The lease is renewed this often.", is_duration=True)
+]
+
+
+def operator(
+    *,
+    config: Config = None,
+    kubeconfig: Kubeconfig = "",
+    master: Master = "",
+    context: Context = "",
+    namespace: Namespace = "",
+    workers: Workers = _DEFAULTS.workers,
+    resync_period: Resync = _DEFAULTS.resync_period_s,
+    gc_period: GcPeriod = _DEFAULTS.gc_period_s,
+    creating_restart_period: CreatingRestart = _DEFAULTS.creating_restart_period_s,
+    creating_duration_period: CreatingDuration = _DEFAULTS.creating_duration_period_s,
+    enable_creating_failed: CreatingFailed = False,
+    node_lost_after: LostAfter = _DEFAULTS.node_lost_after_s,
+    node_fence_after: FenceAfter = _DEFAULTS.node_fence_after_s,
+    default_scheduler: Scheduler = _DEFAULTS.default_scheduler,
+    gang: Gang = True,
+    install_crds: InstallCrds = False,
+    leader_elect: Elect = True,
+    lease_name: LeaseName = "swell-operator",
+    lease_duration: LeaseDuration = 15.0,
+    renew_deadline: RenewDeadline = 10.0,
+    retry_period: RetryPeriod = 2.0,
+    metrics_addr: MetricsAddress = "",
+    health_addr: HealthAddress = "",
+    log_level: LogLevel = "info",
+    log_format: LogFormatOption = LogFormat.TEXT,
+    logtostderr: ToStderr = False,
+) -> None:
+    """Run the job controllers until told to stop."""
+    del config, logtostderr  # the first was read already; logs go to stderr anyway
+    settings = Settings(
+        namespace=namespace,
+        workers=workers,
+        resync_period_s=resync_period,
+        gc_period_s=gc_period,
+        creating_restart_period_s=creating_restart_period,
+        creating_duration_period_s=creating_duration_period,
+        enable_creating_failed=enable_creating_failed,
+        node_lost_after_s=node_lost_after,
+        node_fence_after_s=node_fence_after,
+        default_scheduler=default_scheduler,
+        gang=gang,
+    )
+    lease = _Lease(lease_name, lease_duration, renew_deadline, retry_period)
+    _run(
+        Flags(kubeconfig, context),
+        settings,
+        _Options(
+            master=master,
+            install_crds=install_crds,
+            lease=lease if leader_elect else None,
+            addresses=(metrics_addr, health_addr),
+            log_level=log_level,
+            log_json=log_format is LogFormat.JSON,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    name: str
+    duration_s: float
+    renew_deadline_s: float
+    retry_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How the process runs, beside what it does."""
+
+    master: str
+    install_crds: bool
+    lease: _Lease | None
+    addresses: tuple[str, str]  # for metrics, for health
+    log_level: str
+    log_json: bool
+
+
+def _run(flags: Flags, settings: Settings, options: _Options) -> None:
+    import asyncio
+
+    from swell.runtime import logs
+    from swell.runtime.clock import SystemClock
+    from swell.runtime.manager import ServiceFailedError
+
+    access = chosen_access(flags)
+    if options.master:
+        access = replace(access, server=options.master)
+    clock = SystemClock()
+    logs.configure(level=_level(options.log_level), json=options.log_json, clock=clock)
+    try:
+        asyncio.run(_serve(access, settings, options))
+    except ServiceFailedError as error:
+        raise CommandError(f"the operator ended: {error.name}", "the log says why") from error
+
+
+async def _serve(access: Access, settings: Settings, options: _Options) -> None:
+    import random
+
+    from swell.cluster.kube.client import connect
+    from swell.operator.crds import install_crds
+    from swell.operator.running import operate
+    from swell.runtime.clock import SystemClock
+    from swell.runtime.health import Endpoints, Health
+    from swell.runtime.manager import Manager
+    from swell.runtime.metrics import Metrics
+
+    clock, rng = SystemClock(), random.Random()  # noqa: S311
+    metrics, health = Metrics(), Health()
+    manager = Manager(clock=clock)
+    for address, shown in zip(options.addresses, (metrics, None), strict=True):
+        if address:
+            host, port = _host_port(address)
+            endpoints = Endpoints(health, shown, host=host, port=port)
+            manager.add(f"http {address}", endpoints.run)
+    async with connect(access, clock, rng) as cluster:
+        if options.install_crds:
+            await install_crds(cluster, clock)
+
+        async def work() -> None:
+            await operate(
+                lambda _: cluster,
+                clock=clock,
+                random=rng,
+                settings=settings,
+                election=_election(options.lease, access),
+                metrics=metrics,
+                health=health,
+            )
+
+        manager.add("operator", work)
+        await manager.run(handle_signals=True)
+
+
+def _election(lease: _Lease | None, access: Access) -> Election | None:
+    from swell.api.meta import Key
+    from swell.operator.running import Election
+    from swell.runtime.leader import LeaseTimes
+
+    if lease is None:
+        return None
+    identity = f"{socket.gethostname()}_{secrets.token_hex(6)}"
+    try:
+        times = LeaseTimes(lease.duration_s, lease.renew_deadline_s, lease.retry_s)
+    except ValueError as error:
+        raise CommandError(str(error), exit_code=2) from error
+    namespace = os.environ.get("POD_NAMESPACE") or access.namespace
+    return Election(Key(namespace, lease.name), identity, times)
+
+
+def _host_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise CommandError(f"not an address: {address!r}", "write it like 127.0.0.1:8080", 2)
+    return host or "0.0.0.0", int(port)  # noqa: S104 - probes come from outside the pod
+
+
+def _level(text: str) -> str:
+    """A level by name, or by the number that other operators count verbosity with."""
+    if text.isdecimal():
+        return "debug" if int(text) >= 4 else "info"
+    if text not in {"debug", "info", "warning", "error"}:
+        raise CommandError(f"no such log level: {text}", "debug, info, warning or error", 2)
+    return text

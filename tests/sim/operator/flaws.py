@@ -1,0 +1,259 @@
+"""The bugs that can be planted in the operator. Each is planted in one that is put together.
+
+A planted bug is a flaw together with the guard that is usually missing where it is made: alone,
+the guards that are left hide some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Phase
+from swell.api.kinds import AI_TRAINING_JOBS, PODS
+from swell.api.meta import Body, Key, Uid
+from swell.operator.jobs import OWNED
+from swell.operator.lifecycle import building, decide, restarts
+from swell.operator.lifecycle.world import NodeState, Replica, World
+from swell.operator.running import Operator
+from swell.runtime.cluster import merge_patch
+from swell.runtime.controller import Work
+from swell.runtime.executor import Failure, Verdict
+from swell.runtime.plan import (
+    Action,
+    DeleteObject,
+    PatchObject,
+    PatchStatus,
+    Plan,
+    Step,
+    Together,
+    patch_object,
+)
+from tests.sim.operator.subject import Flaw
+from tests.sim.toy.controller import CredulousCache
+
+Decide = Callable[[World, float], Plan]
+
+
+def _deciding(change: Callable[[Decide], Decide]) -> Flaw:
+    """A flaw in what is decided."""
+
+    def plant(operator: Operator) -> None:
+        loop = operator.controller.loop
+        work = loop._work
+        loop._work = Work(work.snapshot, change(work.decide), work.malformed)
+
+    return plant
+
+
+def _inside(target: object, name: str, instead: Callable[..., Any]) -> Flaw:
+    """A flaw in one of the functions that decisions are made of."""
+
+    def change(decide_: Decide) -> Decide:
+        def decide_badly(seen: World, now: float) -> Plan:
+            with patch.object(target, name, instead):
+                return decide_(seen, now)
+
+        return decide_badly
+
+    return _deciding(change)
+
+
+def _planning(change: Callable[[World, Plan], Plan]) -> Flaw:
+    """A flaw in the plan as a whole."""
+
+    def wrap(decide_: Decide) -> Decide:
+        return lambda seen, now: change(seen, decide_(seen, now))
+
+    return _deciding(wrap)
+
+
+def _all(*flaws: Flaw) -> Flaw:
+    def plant(operator: Operator) -> None:
+        for flaw in flaws:
+            flaw(operator)
+
+    return plant
+
+
+def _blind(step: Step) -> Step:
+    """A status written without the version it was computed from."""
+    if not isinstance(step, PatchStatus):
+        return step
+    return PatchObject(step.resource.status, step.key, merge_patch({"status": step.status}))
+
+
+def _act_then_record(_: World, plan: Plan) -> Plan:
+    records = [_blind(step) for step in plan.actions if isinstance(step, PatchStatus)]
+    acts = [step for step in plan.actions if not isinstance(step, PatchStatus)]
+    return replace(plan, actions=(*acts, *records))
+
+
+def _blind_status(_: World, plan: Plan) -> Plan:
+    return replace(plan, actions=tuple(_blind(step) for step in plan.actions))
+
+
+def _ending_unrecorded(_: World, plan: Plan) -> Plan:
+    def forget(step: Step) -> Step:
+        if isinstance(step, PatchStatus) and step.status.get("phase") == Phase.TERMINATING.value:
+            return replace(step, status={k: v for k, v in step.status.items() if k != "ending"})
+        return step
+
+    return replace(plan, actions=tuple(forget(step) for step in plan.actions))
+
+
+def _names_for_uids(operator: Operator) -> None:
+    """Pods belong to whoever has the owner's name; a lagging watch may then show another's."""
+    pods = operator.informers.pods
+    jobs = operator.informers.jobs
+
+    def by_name(uid: Uid) -> Any:
+        job = next((job for job in jobs.all() if job.metadata.uid == uid), None)
+        return pods.by_index(OWNED.name, job.metadata.key) if job else ()
+
+    pods.by_owner = by_name  # type: ignore[method-assign]
+
+
+def _stale_lists(operator: Operator) -> None:
+    for informer in (operator.informers.jobs, operator.informers.pods):
+        held: Any = informer
+        held._cache = CredulousCache(held._cache._indexes)
+
+
+def _never_doubt(operator: Operator) -> None:
+    """A write without an answer is taken for one that did not happen."""
+    doubts = operator.controller.loop._doubts
+    note = doubts.note
+
+    def note_others(owner: Key, failures: Iterable[Failure]) -> None:
+        note(owner, [f for f in failures if f.verdict is not Verdict.UNKNOWN])
+
+    doubts.note = note_others  # type: ignore[method-assign]
+
+
+def _deaf(operator: Operator) -> None:
+    """Answers to writes do not reach the caches."""
+    executor: Any = operator.controller.loop._executor
+    executor._informers = ()
+
+
+def _edge_cleanup(operator: Operator) -> None:
+    """Cleans up only after jobs that this very process has seen alive."""
+    alive: set[Uid] = set()
+
+    def change(decide_: Decide) -> Decide:
+        def look(seen: World, now: float) -> Plan:
+            meta = seen.job.metadata
+            if meta.deletion_timestamp is None:
+                alive.add(meta.uid)
+            return decide_(seen, now) if meta.uid in alive else Plan()
+
+        return look
+
+    _deciding(change)(operator)
+
+
+def _not_final(decide_: Decide) -> Decide:
+    """A job whose pods are gone is started, whatever its phase."""
+
+    def look(seen: World, now: float) -> Plan:
+        if seen.job.status.phase in FINAL and not seen.pods:
+            status = msgspec.structs.replace(seen.job.status, phase=Phase.RUNNING, ending=None)
+            return decide_(_with_status(seen, status), now)
+        return decide_(seen, now)
+
+    return look
+
+
+def _forgetful(decide_: Decide) -> Decide:
+    """Restarts are counted where nobody remembers them."""
+
+    def look(seen: World, now: float) -> Plan:
+        if seen.job.status.phase not in FINAL and seen.job.status.restart is None:
+            status = msgspec.structs.replace(seen.job.status, restart_counts={}, uncharged={})
+            return decide_(_with_status(seen, status), now)
+        return decide_(seen, now)
+
+    return look
+
+
+def _with_status(seen: World, status: AITrainingJobStatus) -> World:
+    return replace(seen, job=msgspec.structs.replace(seen.job, status=status))
+
+
+def _credulous_of_nodes(operator: Operator) -> None:
+    """A node that the cache does not have is gone, and its pods with it."""
+    watch, nodes = operator.controller.nodes, operator.informers.nodes
+    states = watch.states
+
+    def believe(names: Iterable[str]) -> dict[str, NodeState]:
+        asked = list(names)
+        known = states(asked)
+        for name in asked:
+            if nodes.get(Key("", name)) is None:
+                known[name] = NodeState(None)
+        return known
+
+    snapshots: Any = operator.controller.loop._work.snapshot
+    snapshots.__self__._node_states = believe
+
+
+def _impatient(_: World, plan: Plan) -> Plan:
+    """Every delete of a pod is forced."""
+
+    def force(action: Action) -> Action:
+        if isinstance(action, DeleteObject) and action.resource is PODS:
+            return replace(action, grace_s=0)
+        return action
+
+    steps = [
+        replace(step, actions=tuple(map(force, step.actions)))
+        if isinstance(step, Together)
+        else force(step)
+        for step in plan.actions
+    ]
+    return replace(plan, actions=tuple(steps))
+
+
+def _from_the_front(replica: Replica, status: AITrainingJobStatus) -> bool:
+    """A role shrinks by its first pods."""
+    sizes = [r.from_ for r in status.scale_records if r.role == replica.role]
+    surplus = max(sizes, default=0) - status.target_replicas.get(replica.role, 0)
+    return replica.index < surplus
+
+
+def _let_go_first(seen: World, plan: Plan) -> Plan:
+    """The finalizer comes off before what it guards has gone."""
+    meta = seen.job.metadata
+    if meta.deletion_timestamp is None or not seen.pods:
+        return plan
+    body: Body = {"metadata": {"finalizers": []}}
+    let_go = patch_object(AI_TRAINING_JOBS, meta.key, meta.uid, body)
+    return replace(plan, actions=(*plan.actions, let_go))
+
+
+def _unlimited(*_: object) -> int:
+    return -1
+
+
+PLANTED: Mapping[str, Flaw] = {
+    "operator acts then records": _planning(_act_then_record),
+    "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
+    "operator accepts stale lists": _all(_stale_lists, _planning(_blind_status)),
+    "operator takes unknown for failed": _all(_never_doubt, _deaf),
+    "operator cleans up on edges": _edge_cleanup,
+    "operator revives finished jobs": _all(_deciding(_not_final), _planning(_blind_status)),
+    "operator forgets restarts": _deciding(_forgetful),
+    "operator ends without a record": _planning(_ending_unrecorded),
+    "operator takes unseen nodes for gone": _credulous_of_nodes,
+    "operator forces every delete": _planning(_impatient),
+    "operator shrinks from the front": _inside(building, "is_surplus", _from_the_front),
+    "operator keeps the epoch": _inside(decide, "with_epoch", lambda _w, status, _m: status),
+    "operator lets go first": _planning(_let_go_first),
+    "operator ignores limits": _inside(restarts, "_charged", _unlimited),
+}
+PLANTED_IN_PAIR = ("operator leads without a guard",)
