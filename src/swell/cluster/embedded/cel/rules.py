@@ -1,7 +1,7 @@
 """The rules (`x-kubernetes-validations`) of a schema: checked when it is written, then enforced.
 
 Rules see the object after defaulting. A rule that only looks at what did not change cannot fail an
-update; a rule that looks at the old value runs only where there is one.
+update, it warns; a rule that looks at the old value runs only where there is one.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from swell.cluster.embedded.schema.values import (
 VALIDATIONS = "x-kubernetes-validations"
 EMBEDDED = "x-kubernetes-embedded-resource"
 MESSAGE_LENGTH_MAX = 5120
+# Not a reason of Kubernetes: what failed did not change, so it only warns.
+TOLERATED = "Tolerated"
 REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
     "FieldValueInvalid": faults.invalid,
     "FieldValueForbidden": lambda field, _value, detail: faults.forbidden(field, detail),
@@ -139,15 +141,15 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
         for rule in rules:
             if rule.uses_old and not known and not rule.optional_old:
                 continue
-            if not rule.uses_old and known and value == old:
-                continue
             before = old_value
             if rule.optional_old:
                 before = Optional(old_value, True) if known else NOTHING
             detail = rule.failure(new_value, before)
             if detail is not None:
                 where = (render(path) + rule.field_path).lstrip(".") or faults.NO_FIELD
-                errors.append(REASONS[rule.reason](where, value, detail))
+                error = REASONS[rule.reason](where, value, detail)
+                tolerated = known and not rule.uses_old and value == old
+                errors.append(error._replace(reason=TOLERATED) if tolerated else error)
 
     return [enforce]
 
@@ -194,11 +196,14 @@ def _list_rules(schema: Body) -> Enforce | None:
     keys = schema.get(LIST_KEYS, []) if schema.get(LIST_TYPE) == "map" else None
 
     def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
-        if not isinstance(value, list) or (keys is None and value == old):
+        if not isinstance(value, list):
             return
         before = items_by_key(old, keys) if keys is not None else {}
+        unchanged = keys is None and value == old
         for index, item in enumerate(value):
-            previous = before.get(item_key(item, keys), MISSING) if keys is not None else MISSING
+            previous = item if unchanged else MISSING
+            if keys is not None:
+                previous = before.get(item_key(item, keys), MISSING)
             rules(item, previous, (path, index), errors)
 
     return enforce

@@ -11,7 +11,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.rules import report_unknown, unreadable
-from swell.cluster.embedded.cel.rules import compile_rules
+from swell.cluster.embedded.cel.rules import TOLERATED, compile_rules
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     Column,
@@ -73,7 +73,6 @@ class CustomRules:
             new["status"] = copy.deepcopy(old["status"])
 
     def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
-        del context
         before: object = MISSING if old is None else old
         errors: list[FieldError] = []
         self._values(new, before, None, errors)
@@ -84,7 +83,9 @@ class CustomRules:
             errors.append(faults.invalid(faults.NO_FIELD, "", detail))
         else:
             self._rules(new, before, None, errors)
-        return errors
+        tolerated = [error for error in errors if error.reason == TOLERATED]
+        context.warnings.extend(f"{error.field}: {error.message}" for error in tolerated)
+        return [error for error in errors if error.reason != TOLERATED]
 
     def grows_generation(self, new: Body, old: Body) -> bool:
         outside = {"metadata", "status"} if self._has_status else {"metadata"}

@@ -7,6 +7,7 @@ import pytest
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.customresources.registrar import Registrar
 from swell.cluster.embedded.verbs.calls import Call, DeleteOptions
+from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import BadRequestError, InvalidError
 from tests.unit.cluster.embedded.server import NAMESPACE, Server, a_definition, causes
 
@@ -105,8 +106,12 @@ def test_unchanged_field_that_became_invalid_is_tolerated(server: Server) -> Non
     }
     redefine(server, narrow)
 
-    patched = server.patch("things", "t", {"metadata": {"labels": {"a": "b"}}}, group="example.com")
+    call = Call("tester")
+    labels = Patch(PatchKind.MERGE, {"metadata": {"labels": {"a": "b"}}})
+    thing = Key(NAMESPACE, "t")
+    patched = server.api.patch(server.kind("things", "example.com"), thing, labels, call).body
     assert patched["spec"] == {"size": 9, "kept": 1}
+    assert call.warnings == ["spec.kept: Invalid value: 1: failed rule: self < 0"]
     for wrong in ({"size": 8}, {"kept": 2}):
         with pytest.raises(InvalidError):
             server.patch("things", "t", {"spec": wrong}, group="example.com")
