@@ -5,6 +5,8 @@ What pods have to know goes before them; what they leave behind goes with them.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from swell.api.aitrainingjob import AITrainingJobStatus, Phase
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import Body
@@ -15,6 +17,9 @@ from swell.operator.lifecycle.membership import members_body, members_data
 from swell.operator.lifecycle.pods import owner_reference, pod_bodies, service_body
 from swell.operator.lifecycle.world import World, is_restarting, is_surplus, missing
 from swell.runtime.plan import Action, CreateObject, Step, patch_object
+
+# So much is created for one job before others have their turn; the rest follows at the next look.
+CREATES_MAX = 500
 
 
 def build(
@@ -45,8 +50,8 @@ def build(
         ]
     )
     if not restarts.must_wait(world, status, now):
-        wanted = list(missing(world, status))
-        steps += cleanup.together(_service_steps(world, status))
+        wanted = list(islice(missing(world, status), CREATES_MAX))
+        steps += cleanup.together(_service_steps(world, status)[:CREATES_MAX])
         steps += cleanup.together(
             [CreateObject(PODS, body) for body in pod_bodies(world, status, wanted, now)]
         )

@@ -39,8 +39,8 @@ def decide(world: World, now: float) -> Plan:
         return Plan((patch_object(AI_TRAINING_JOBS, meta.key, meta.uid, body, version=version),))
     if status.ending is not None:
         return _go_on_ending(world, status, status.ending, now)
-    if world.problems:
-        return _refuse(world, status, now)
+    if problems := _problems(world):
+        return _refuse(world, status, problems, now)
     return _live(world, _started(world, status, now), now)
 
 
@@ -87,12 +87,19 @@ def _started(world: World, status: AITrainingJobStatus, now: float) -> AITrainin
     )
 
 
-def _refuse(world: World, status: AITrainingJobStatus, now: float) -> Plan:
+def _problems(world: World) -> list[str]:
+    """What speaks against beginning. A job that has begun goes on with what it has."""
+    if world.job.status.phase is not Phase.EMPTY:
+        return []
+    return [text for text in (*world.problems, sizes.problem(world)) if text]
+
+
+def _refuse(world: World, status: AITrainingJobStatus, problems: list[str], now: float) -> Plan:
     """The spec breaks rules that the API server did not check: say so, and create nothing."""
     end = Ending(
         phase=Phase.FAILED,
         reason=Reason.INVALID.value,
-        message="; ".join(world.problems)[:MESSAGE_MAX],
+        message="; ".join(problems)[:MESSAGE_MAX],
         decided_at=format_time(now),
     )
     return _go_on_ending(world, replace(status, ending=end), end, now)

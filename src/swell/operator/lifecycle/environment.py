@@ -35,10 +35,20 @@ def peers_of(world: World, status: AITrainingJobStatus) -> Peers:
     )
 
 
+def shared_variables(peers: Peers) -> list[tuple[str, str]]:
+    """What all containers of a job are told alike: the addresses of every role."""
+    return [pair for role in peers.hosts for pair in _of_role(peers, role)]
+
+
 def common_variables(
-    world: World, status: AITrainingJobStatus, peers: Peers, role: str, index: int
+    world: World,
+    status: AITrainingJobStatus,
+    peers: Peers,
+    shared: list[tuple[str, str]],
+    replica: tuple[str, int],
 ) -> list[Body]:
     """What every container of one pod gets, except what is its own."""
+    role, index = replica
     meta = world.job.metadata
     own = {
         "TRAININGJOB_NAME": meta.name,
@@ -50,7 +60,7 @@ def common_variables(
         "TRAININGJOB_EPOCH": str(status.epoch),
         "TRAININGJOB_SERVICE": peers.hosts[role][index],
     }
-    pairs = [*own.items(), *_of_roles(peers)]
+    pairs = [*own.items(), *shared]
     pairs += frameworks.variables(world.job.spec.framework_type, peers, role, index)
     return [{"name": name, "value": value} for name, value in pairs if len(value) <= LIST_BYTES_MAX]
 
@@ -61,14 +71,12 @@ def container_variables(container: Body) -> list[Body]:
     return [{"name": "TRAININGJOB_PORTS", "value": ",".join(ports)}]
 
 
-def _of_roles(peers: Peers) -> Iterator[tuple[str, str]]:
-    for role, hosts in peers.hosts.items():
-        name = role.upper().replace("-", "_")
-        ports = peers.ports[role]
-        pairs = [f"{host}:{port}" for host in hosts for port in ports]
-        yield from _listed(f"{name}_INSTANCES", hosts)
-        yield from _listed(f"{name}_PORTS", [str(port) for port in ports])
-        yield from _listed(f"{name}_HOSTS", pairs)
+def _of_role(peers: Peers, role: str) -> Iterator[tuple[str, str]]:
+    name, hosts, ports = role.upper().replace("-", "_"), peers.hosts[role], peers.ports[role]
+    pairs = [f"{host}:{port}" for host in hosts for port in ports]
+    yield from _listed(f"{name}_INSTANCES", hosts)
+    yield from _listed(f"{name}_PORTS", [str(port) for port in ports])
+    yield from _listed(f"{name}_HOSTS", pairs)
 
 
 def _listed(name: str, values: Sequence[str]) -> Iterator[tuple[str, str]]:

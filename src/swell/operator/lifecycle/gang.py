@@ -25,7 +25,7 @@ def group_spec(world: World, status: AITrainingJobStatus, final: tuple[Cause, ..
     for role, spec in world.roles.items():
         n_done = sum(name == role for name, _ in done)
         minimum[role] = max(spec.gang_minimum - n_done, 0)
-        for name, amount in template_requests(spec.template).items():
+        for name, amount in _requests(spec.template).items():
             total[name] = total.get(name, ZERO) + amount * minimum[role]
     made: Body = {
         "minMember": sum(minimum.values()),
@@ -36,6 +36,15 @@ def group_spec(world: World, status: AITrainingJobStatus, final: tuple[Cause, ..
     if world.job.spec.priority and world.priority_class_found:
         made["priorityClassName"] = world.job.spec.priority
     return made
+
+
+def _requests(template: Body) -> dict[str, Quantity]:
+    """What one pod asks for. A template that makes no pod asks for nothing: the API server will
+    say of the pod itself what is wrong with it."""
+    try:
+        return template_requests(template)
+    except ValueError:
+        return {}
 
 
 def group_body(world: World, spec: Body, owner: Body) -> Body:

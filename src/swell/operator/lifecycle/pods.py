@@ -15,8 +15,9 @@ from swell.operator.lifecycle.environment import (
     common_variables,
     container_variables,
     peers_of,
+    shared_variables,
 )
-from swell.operator.lifecycle.ports import containers, named_ports, spec_of
+from swell.operator.lifecycle.ports import containers, named_ports, objects, spec_of
 from swell.operator.lifecycle.world import World
 
 
@@ -41,14 +42,16 @@ def pod_bodies(
     world: World, status: AITrainingJobStatus, wanted: list[tuple[str, int]], now: float
 ) -> list[Body]:
     """The pods of several replicas, which share one view of their peers."""
+    if not wanted:
+        return []
     peers = peers_of(world, status)
+    shared = shared_variables(peers)
     made = []
     for role, index in wanted:
         body = _from_template(world, status, role, index)
-        common = common_variables(world, status, peers, role, index)
+        common = common_variables(world, status, peers, shared, (role, index))
         for kind in ("initContainers", "containers"):
-            found = body["spec"].get(kind)
-            for container in found if isinstance(found, list) else []:
+            for container in objects(body["spec"].get(kind)):
                 _add_variables(container, [*common, *container_variables(container)])
         _avoid_nodes(body["spec"], status, now)
         made.append(body)
@@ -137,11 +140,9 @@ def _from_template(world: World, status: AITrainingJobStatus, role: str, index: 
     }
 
 
-def _add_variables(container: object, ours: list[Body]) -> None:
+def _add_variables(container: Body, ours: list[Body]) -> None:
     """Put ours first, so that theirs win and may refer to ours."""
-    if isinstance(container, dict):
-        theirs = container.get("env")
-        container["env"] = [*ours, *(theirs if isinstance(theirs, list) else [])]
+    container["env"] = [*ours, *objects(container.get("env"))]
 
 
 def _avoid_nodes(spec: Body, status: AITrainingJobStatus, now: float) -> None:
@@ -153,11 +154,9 @@ def _avoid_nodes(spec: Body, status: AITrainingJobStatus, now: float) -> None:
     affinity = _object(spec, "affinity")
     node_affinity = _object(affinity, "nodeAffinity")
     required = _object(node_affinity, "requiredDuringSchedulingIgnoredDuringExecution")
-    found = required.get("nodeSelectorTerms")
-    terms = [term for term in found if isinstance(term, dict)] if isinstance(found, list) else []
+    terms = list(objects(required.get("nodeSelectorTerms"))) or [Body()]
     required["nodeSelectorTerms"] = [
-        {**term, "matchFields": [*(term.get("matchFields") or []), *fields]}
-        for term in terms or [{}]
+        {**term, "matchFields": [*objects(term.get("matchFields")), *fields]} for term in terms
     ]
 
 

@@ -23,14 +23,14 @@ def our_ports(template: Body) -> list[int]:
 
 def named_ports(container: Body) -> Iterator[tuple[str, int]]:
     """Name and number of a container's ports that are named like ours."""
-    for port in _objects(container.get("ports")):
+    for port in objects(container.get("ports")):
         name, number = port.get("name"), port.get("containerPort")
         if isinstance(name, str) and name.startswith(OURS) and isinstance(number, int):
             yield name, number
 
 
 def containers(template: Body) -> list[Body]:
-    return list(_objects(spec_of(template).get("containers")))
+    return list(objects(spec_of(template).get("containers")))
 
 
 def spec_of(template: Body) -> Body:
@@ -38,6 +38,7 @@ def spec_of(template: Body) -> Body:
     return spec if isinstance(spec, dict) else {}
 
 
-def _objects(value: object) -> Iterator[Body]:
+def objects(value: object) -> Iterator[Body]:
+    """The objects in a list, if it is one."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))

@@ -16,10 +16,20 @@ from swell.api.times import format_time
 from swell.operator.lifecycle.world import World, is_restarting
 
 RECORDS_MAX = 20
+# What the members ConfigMap of one job can name within the size an API server stores, at least.
+JOB_PODS_MAX = 10_000
 
 
 def initial_targets(world: World) -> dict[str, int]:
     return {role: _clamped(spec) for role, spec in world.roles.items()}
+
+
+def problem(world: World) -> str:
+    """What is wrong with the size a job begins with; empty when nothing."""
+    n_pods = sum(max(spec.minimum, spec.size) for spec in world.roles.values())
+    if n_pods <= JOB_PODS_MAX:
+        return ""
+    return f"spec.replicaSpecs: {n_pods} pods are more than one job may have ({JOB_PODS_MAX})"
 
 
 def with_targets(
@@ -47,7 +57,7 @@ def with_targets(
             )
         else:
             reason = "the target was outside of minReplicas and maxReplicas"
-            bounded = max(spec.minimum, min(held, spec.maximum))
+            bounded = min(JOB_PODS_MAX, max(spec.minimum, min(held, spec.maximum)))
             status = resized(
                 status, role, bounded, by=ResizeAuthor.OPERATOR, reason=reason, now=now
             )
@@ -86,4 +96,4 @@ def _is_frozen(world: World, status: AITrainingJobStatus, role: str) -> bool:
 
 
 def _clamped(spec: ReplicaSpec) -> int:
-    return max(spec.minimum, min(spec.size, spec.maximum))
+    return min(JOB_PODS_MAX, max(spec.minimum, min(spec.size, spec.maximum)))

@@ -175,6 +175,22 @@ def test_husk_of_a_job_without_sane_metadata_keeps_its_identity() -> None:
     assert husk(found).metadata.name == "fit"
 
 
+def test_job_of_more_pods_than_can_be_named_is_invalid() -> None:
+    """Before anything walks over their indexes."""
+    scene = Scene(a_job({"trainer": a_role(replicas=2**31 - 1)})).settle()
+
+    assert scene.status.reason == "InvalidSpec"
+    assert "10000" in scene.status.message
+
+
+def test_large_job_is_created_in_turns() -> None:
+    """One job must not keep all others waiting."""
+    scene = Scene(a_job({"trainer": a_role(replicas=1200)}))
+
+    assert len(created(scene.look())) == 500
+    assert len(scene.settle().pods) == 1200
+
+
 # -- garbage -----------------------------------------------------------------------------------
 
 

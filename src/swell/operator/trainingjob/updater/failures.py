@@ -20,7 +20,7 @@ def find_failed_trainer_pods(world: World) -> tuple[Pod, ...]:
 
 def find_worn_pservers(world: World) -> tuple[Pod, ...]:
     """Pservers of which a container restarted as often as is allowed."""
-    limit = world.settings.restart_limit
+    limit = max(1, world.settings.restart_limit)  # one that never restarted is not worn
     return tuple(
         pod
         for pod in world.pservers
