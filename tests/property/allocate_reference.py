@@ -258,19 +258,14 @@ class Reference:
         names = ["cpu", "memory"] + ([GPU] if task.request[GPU] > 0 else [])
         parts = []
         for n in names:
-            full = (used[n] + task.request[n]) / node.allocatable[n] if node.allocatable[n] else 1.0
+            full = (used[n] + task.request[n]) / node.allocatable[n] if node.allocatable[n] else 0.0
             parts.append(min(full, 1.0))
         load = (parts[0] + parts[1]) / 2
-        mean = parts[0]
-        for part in parts[1:]:
-            mean += part
-        mean /= len(parts)
-        variance = (parts[0] - mean) * (parts[0] - mean)
-        for part in parts[1:]:
-            variance += (part - mean) * (part - mean)
+        mean = sum(parts) / len(parts)
+        variance = sum((part - mean) * (part - mean) for part in parts)
         balance = (1.0 - math.sqrt(variance / len(parts))) * 100.0
         taints = 100.0 * 3.0
-        nodeorder = (1.0 - load) * 100.0 + load * 0.0 + balance
+        nodeorder = (1.0 - load) * 100.0 + balance
         return float(round((taints + nodeorder + self._packing(node, task, used)) * 1e6))
 
     def _packing(self, node: PlainNode, task: PlainTask, used: Amounts) -> float:

@@ -5,7 +5,7 @@ The one entry for the live scheduler, `swell plan schedule` and tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,9 +14,10 @@ from swell.scheduler.config import Config, Known
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.jobs import Job
 from swell.scheduler.plugins import ARGUMENTS, PLUGINS
+from swell.scheduler.reasons import Refusal
 from swell.scheduler.session import Eviction, Session
 from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.status import GroupStatus, statuses
+from swell.scheduler.status import GroupStatus, pod_refusals, statuses
 from swell.scheduler.tasks import Task, TaskStatus
 
 KNOWN: Final = Known(actions=tuple(ACTIONS), plugins=ARGUMENTS)
@@ -32,6 +33,8 @@ class Plan:
     shrunk_for: dict[tuple[str, str], str]
     pipelined: dict[Task, str]
     groups: dict[str, GroupStatus]
+    # Why the pods of a job have no node, worked out when asked and before the snapshot changes.
+    pod_refusals: Callable[[Job], dict[Task, Refusal]]
 
 
 def run_cycle(
@@ -60,4 +63,5 @@ def run_cycle(
             for task in job.in_status(TaskStatus.PIPELINED)
         },
         groups=dict(statuses(session, jobs)),
+        pod_refusals=lambda job: dict(pod_refusals(session, job)),
     )

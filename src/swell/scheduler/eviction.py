@@ -105,9 +105,9 @@ class Claims:
                     if task.status in rules.statuses and rules.may_take(claimer, task):
                         pool.gain[:, task.node] += task.request
         elif pool.position != position:
-            for node in nodes.changed_since(pool.position):
+            for node in set(nodes.changed_since(pool.position).tolist()):
                 pool.gain[:, node] = 0
-                for task in self._candidates(claimer, pool, int(node)):
+                for task in self._candidates(claimer, pool, node):
                     pool.gain[:, node] += task.request
         pool.position = position
         return pool

@@ -79,7 +79,8 @@ class Hooks:
     # Why nodes refuse, first reason first, each with the nodes that pass it.
     diagnose: Callable[[Task], Iterable[tuple[Reason, Mask]]] | None = None
     node_score: Callable[[Shape], Vector] | None = None
-    # From what is used and allocatable on some nodes, their score with one more of the shape.
+    # From what is used on some nodes and what that is to be divided by (NodeTable.divisor), their
+    # score with one more of the shape.
     load_score: Callable[[Shape, Matrix, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
 

@@ -7,6 +7,7 @@ place, which is the order of names for nodes that were known from the start.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -34,12 +35,13 @@ class NodeTable:
         self._allocatable = np.zeros((dimensions.width, _ROOM_MIN))
         self._idle = self._allocatable.copy()
         self._future = self._allocatable.copy()
+        self._divisor = np.full_like(self._allocatable, np.inf)
         self._ready = np.zeros(_ROOM_MIN, dtype=np.bool_)
         self._private_ports = np.zeros(_ROOM_MIN, dtype=np.bool_)
         self._cordoned = np.zeros(_ROOM_MIN, dtype=np.bool_)
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
         # Which places changed, in order; whoever remembers a position knows what is new to him.
-        self.changes: list[int] = []
+        self.changes = array("q")
         self.version = 0  # of what does not change with tasks: nodes, labels, taints
 
     def __len__(self) -> int:
@@ -48,6 +50,11 @@ class NodeTable:
     @property
     def allocatable(self) -> Matrix:
         return self._allocatable[:, : len(self.names)]
+
+    @property
+    def divisor(self) -> Matrix:
+        """Allocatable to divide by: infinite where a node has none, so that its share is 0."""
+        return self._divisor[:, : len(self.names)]
 
     @property
     def idle(self) -> Matrix:
@@ -164,7 +171,8 @@ class NodeTable:
         return used
 
     def changed_since(self, position: int) -> Places:
-        return np.array(list(dict.fromkeys(self.changes[position:])), dtype=np.intp)
+        """Places that changed; one that changed twice may be named twice."""
+        return np.frombuffer(self.changes[position:], dtype=np.int64)
 
     def widen(self, width: int) -> None:
         rows = width - self._idle.shape[0]
@@ -172,6 +180,7 @@ class NodeTable:
             np.pad(matrix, ((0, rows), (0, 0)))
             for matrix in (self._allocatable, self._idle, self._future)
         )
+        self._divisor = np.pad(self._divisor, ((0, rows), (0, 0)), constant_values=np.inf)
 
     def _take_ports(self, task: Task, place: int) -> None:
         for port in task.shape.ports:
@@ -190,6 +199,7 @@ class NodeTable:
             self.widen(len(allocatable))
         change = allocatable - self._allocatable[:, place]
         self._allocatable[:, place] = allocatable
+        self._divisor[:, place] = np.where(allocatable == 0, np.inf, allocatable)
         self._idle[:, place] += change
         self._future[:, place] += change
         self.changes.append(place)
@@ -200,6 +210,7 @@ class NodeTable:
             np.pad(matrix, ((0, 0), (0, extra)))
             for matrix in (self._allocatable, self._idle, self._future)
         )
+        self._divisor = np.pad(self._divisor, ((0, 0), (0, extra)), constant_values=np.inf)
         self._ready = np.pad(self._ready, (0, extra))
         self._private_ports = np.pad(self._private_ports, (0, extra))
         self._cordoned = np.pad(self._cordoned, (0, extra))

@@ -117,7 +117,7 @@ class Placer:
         """Scores of all nodes, whether there is room or not."""
         field = self._field(shape)
         nodes = self._nodes
-        return self._score(shape, field.base, nodes.allocatable - nodes.idle, nodes.allocatable)
+        return self._score(shape, field.base, nodes.allocatable - nodes.idle, nodes.divisor)
 
     def fits_later(self, task: Task, node: int) -> bool:
         """Whether the task can go to the node once everything leaving has left."""
@@ -219,17 +219,18 @@ class Placer:
 
     def _update(self, shape: Shape, field: _Field, rows: Places | slice) -> None:
         nodes = self._nodes
-        idle, allocatable = nodes.idle[:, rows], nodes.allocatable[:, rows]
+        idle = nodes.idle[:, rows]
         later = field.allowed[rows] & _fits(shape, nodes.future[:, rows])
         now = later & _fits(shape, idle)
-        score = self._score(shape, field.base[rows], allocatable - idle, allocatable)
+        used = nodes.allocatable[:, rows] - idle
+        score = self._score(shape, field.base[rows], used, nodes.divisor[:, rows])
         field.now[rows] = np.where(now, score, -np.inf)
         field.later[rows] = np.where(later, score, -np.inf)
 
-    def _score(self, shape: Shape, base: Vector, used: Matrix, allocatable: Matrix) -> Vector:
+    def _score(self, shape: Shape, base: Vector, used: Matrix, divisor: Matrix) -> Vector:
         total = base
         for score in self._load_scores:
-            total = total + score(shape, used, allocatable)
+            total = total + score(shape, used, divisor)
         return np.rint(total * SCORE_STEPS)
 
     def _spread(self, shape: Shape, field: _Field, n: int, *, now: bool) -> list[int]:
@@ -261,13 +262,13 @@ class Placer:
         nodes = self._nodes
         rows = np.repeat(top, n)
         taken = shape.request[:, None] * np.tile(np.arange(n), len(top))
-        idle, allocatable = nodes.idle[:, rows], nodes.allocatable[:, rows]
+        idle = nodes.idle[:, rows]
         fits = _fits(shape, nodes.future[:, rows] - taken)
-        used = allocatable - idle
+        used = nodes.allocatable[:, rows] - idle
         if now:  # a promise takes no room yet, so it changes no score
             fits &= _fits(shape, idle - taken)
             used += taken
-        score = self._score(shape, field.base[rows], used, allocatable)
+        score = self._score(shape, field.base[rows], used, nodes.divisor[:, rows])
         each = (len(top), n)
         return score.reshape(each).tolist(), fits.reshape(each).tolist()
 

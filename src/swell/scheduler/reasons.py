@@ -25,6 +25,7 @@ class Reason(Enum):
     NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
     # no room
     NOT_ENOUGH_RESOURCES = "NotEnoughResources"
+    GANG_SHORT = "GangShort"
     QUEUE_OVERUSED = "QueueOverused"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     GATED = "SchedulingGated"

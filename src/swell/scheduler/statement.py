@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from swell.scheduler.elastic import ElasticRole
 from swell.scheduler.placement import Place
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from swell.scheduler.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
+class _Moved(NamedTuple):
     task: Task
     status: TaskStatus
     node: int

@@ -10,7 +10,7 @@ from swell.scheduler.jobs import Job
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.session import Session
 from swell.scheduler.snapshot import DEFAULT_QUEUE
-from swell.scheduler.tasks import NOWHERE, SCHEDULED, TaskStatus
+from swell.scheduler.tasks import NOWHERE, SCHEDULED, Shape, Task, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,29 @@ def phase_of(job: Job, *, is_unschedulable: bool) -> PodGroupPhase:
     if job.phase is PodGroupPhase.INQUEUE:
         return PodGroupPhase.INQUEUE
     return PodGroupPhase.PENDING
+
+
+def pod_refusals(session: Session, job: Job) -> Iterator[tuple[Task, Refusal]]:
+    """Why each pod of a job has no node: its own reason, or that its gang is not complete."""
+    known: dict[Shape, Refusal] = {}
+    for task in job.in_status(TaskStatus.PENDING):
+        if task.is_gated:
+            names = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
+            yield task, Refusal(Reason.GATED, f"held back by {names}")
+            continue
+        if task.shape not in known:
+            known[task.shape] = _refusal_of(session, job, task)
+        yield task, known[task.shape]
+
+
+def _refusal_of(session: Session, job: Job, task: Task) -> Refusal:
+    of_job = session.reason_for(job)
+    if of_job is not None and of_job.reason is not Reason.NOT_ENOUGH_RESOURCES:
+        return of_job
+    if session.placer.place(task) is None:
+        return Refusal(Reason.NOT_ENOUGH_RESOURCES, session.placer.why_not(task))
+    short = max(job.min_member - job.counts.ready, 0)
+    return Refusal(Reason.GANG_SHORT, f"there is room for it, but its gang is {short} pods short")
 
 
 def _waiting(session: Session, job: Job) -> Refusal | None:

@@ -6,8 +6,9 @@ filled in turns too. What fits only after pods have left is held, not bound.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from swell.scheduler.jobs import Job, QueueEntry
 from swell.scheduler.reasons import Reason, Refusal
@@ -16,11 +17,13 @@ from swell.scheduler.session import Session
 from swell.scheduler.statement import Statement
 from swell.scheduler.tasks import Task, TaskStatus
 
+RUN_MAX = 256  # a job with thousands of equal tasks left takes one a pass: no need to see them all
+
 
 def allocate(session: Session) -> None:
     votes = session.votes
     jobs = _candidates(session)
-    orders: dict[str, list[Task]] = {}
+    orders: dict[str, deque[Task]] = {}
     # Whoever was promised a node comes first, and needs nobody's leave again.
     promised = [job for job in jobs if job.key in session.promises]
     for job in sorted(promised, key=votes.job_key):
@@ -34,13 +37,13 @@ def allocate(session: Session) -> None:
             rounds.add(job)
 
 
-def _serve(session: Session, job: Job, orders: dict[str, list[Task]]) -> bool:
+def _serve(session: Session, job: Job, orders: dict[str, deque[Task]]) -> bool:
     """One pass for one job; whether it has got something and could use more."""
     votes = session.votes
     statement = session.statement()
     _release_promises(session, statement, job)
     if job.key not in orders:
-        orders[job.key] = votes.tasks_in_order(filter(_is_placeable, job.tasks.values()))
+        orders[job.key] = deque(votes.tasks_in_order(filter(_is_placeable, job.tasks.values())))
     placed = _place(session, statement, job, orders[job.key])
     if placed and votes.is_ready(job):
         statement.commit()
@@ -75,7 +78,7 @@ def _release_promises(session: Session, statement: Statement, job: Job) -> None:
             statement.release_promise(task)
 
 
-def _place(session: Session, statement: Statement, job: Job, order: Sequence[Task]) -> bool:
+def _place(session: Session, statement: Statement, job: Job, order: deque[Task]) -> bool:
     """Places tasks until the job is ready, nothing is left or going on is pointless."""
     queue, votes = job.queue, session.votes
     failed_roles: set[str] = set()
@@ -100,11 +103,14 @@ def _place(session: Session, statement: Statement, job: Job, order: Sequence[Tas
     return placed
 
 
-def _runs(order: Sequence[Task]) -> Iterator[list[Task]]:
-    """What is still pending, neighbours of one class together."""
-    pending = [task for task in order if task.status is TaskStatus.PENDING]
-    for _, run in groupby(pending, key=lambda task: (task.shape.serial, task.role)):
-        yield list(run)
+def _runs(order: deque[Task]) -> Iterator[list[Task]]:
+    """What is still pending, neighbours of one class together, not too many at once."""
+    while order and order[0].status is not TaskStatus.PENDING:
+        order.popleft()
+    pending = (task for task in order if task.status is TaskStatus.PENDING)
+    for _, alike in groupby(pending, key=lambda task: (task.shape.serial, task.role)):
+        while run := list(islice(alike, RUN_MAX)):
+            yield run
 
 
 def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> int:

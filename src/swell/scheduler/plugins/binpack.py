@@ -31,7 +31,7 @@ def open_binpack(session: Session, option: PluginOption) -> Hooks:
             weights[place] = weight
             listed.add(place)
 
-    def score(shape: Shape, used: Matrix, allocatable: Matrix) -> Vector:
+    def score(shape: Shape, used: Matrix, divisor: Matrix) -> Vector:
         points = np.zeros(used.shape[1])
         overflows = np.zeros(used.shape[1], dtype=np.bool_)
         total = 0.0
@@ -39,12 +39,9 @@ def open_binpack(session: Session, option: PluginOption) -> Hooks:
             if place not in listed:
                 continue
             total += float(weights[place])
-            whole, after = allocatable[place], used[place] + shape.request[place]
-            if not whole.all():  # a node that has none of it: no points, no overflow
-                after = np.where(whole > 0, after, 0.0)
-                whole = np.where(whole > 0, whole, 1.0)
-            overflows |= after > whole
-            points += weights[place] * (after / whole)
+            after = used[place] + shape.request[place]
+            overflows |= after > divisor[place]
+            points += weights[place] * (after / divisor[place])
         if not total:
             return points
         return np.where(overflows, 0.0, points / total * (_FULL * own))

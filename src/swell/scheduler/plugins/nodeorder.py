@@ -34,6 +34,7 @@ ARGUMENTS: tuple[str, ...] = (*DEFAULTS, *_ACCEPTED)
 SPREAD_ROLES: Final = frozenset({"pserver"})
 _GPU = "nvidia.com/gpu"
 _FULL = 100.0
+_A_PAIR = 2
 
 
 def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
@@ -46,13 +47,14 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
         affinity = node_affinity(shape, nodes) * weight[NODE_AFFINITY]
         return affinity + taints(shape, nodes) * weight[TAINT]
 
-    def load_score(shape: Shape, used: Matrix, allocatable: Matrix) -> Vector:
+    def load_score(shape: Shape, used: Matrix, divisor: Matrix) -> Vector:
         places = [CPU, MEMORY]
         if gpu is not None and shape.request[gpu] > 0:
             places.append(gpu)
-        parts = fractions(shape, used, allocatable, places)
+        parts = fractions(shape, used, divisor, places)
         load = (parts[0] + parts[1]) / 2
-        score = (1.0 - load) * (_FULL * weight[LEAST]) + load * (_FULL * weight[MOST])
+        # Free room times one weight plus full room times the other, with fewer operations.
+        score = load * (_FULL * (weight[MOST] - weight[LEAST])) + _FULL * weight[LEAST]
         return score + balance(parts) * weight[BALANCED]
 
     def task_score(task: Task) -> Vector | None:
@@ -66,22 +68,17 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
     return Hooks(node_score=node_score, load_score=load_score, task_score=task_score)
 
 
-def fractions(
-    shape: Shape, used: Matrix, allocatable: Matrix, places: Sequence[int]
-) -> list[Vector]:
-    """How full each resource would be, at most 1; a node that has none of it counts as full."""
-    found: list[Vector] = []
-    for place in places:
-        whole, after = allocatable[place], used[place] + shape.request[place]
-        if not whole.all():
-            after = np.where(whole > 0, after, 1.0)
-            whole = np.where(whole > 0, whole, 1.0)
-        found.append(np.minimum(after / whole, 1.0))
-    return found
+def fractions(shape: Shape, used: Matrix, divisor: Matrix, places: Sequence[int]) -> list[Vector]:
+    """How full each resource would be, at most 1."""
+    return [
+        np.minimum((used[place] + shape.request[place]) / divisor[place], 1.0) for place in places
+    ]
 
 
 def balance(parts: Sequence[Vector]) -> Vector:
     """100 when all resources are equally full, less by their standard deviation."""
+    if len(parts) == _A_PAIR:
+        return (1.0 - np.abs(parts[0] - parts[1]) / 2) * _FULL
     mean = parts[0]
     for part in parts[1:]:
         mean = mean + part

@@ -10,7 +10,7 @@ import numpy as np
 from swell.api.node import Node, Taint
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.matching import node_selector_matches, tolerates_all
+from swell.scheduler.matching import node_selector_matches, tolerates, tolerates_all
 from swell.scheduler.reasons import Reason
 from swell.scheduler.resources import Mask
 from swell.scheduler.session import Session
@@ -30,6 +30,7 @@ _ACCEPTED = (
     "predicate.DynamicResourceAllocationEnable",
 )  # fmt: skip
 ARGUMENTS: tuple[str, ...] = (*_SWITCHES.values(), *_ACCEPTED)
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _NEIGHBOUR_REASONS = {
     "affinity": Reason.POD_AFFINITY,
     "anti-affinity": Reason.POD_ANTI_AFFINITY,
@@ -73,7 +74,8 @@ class _Rules:
     def _fixed(self, shape: Shape) -> Iterator[tuple[Reason, Mask]]:
         """What no other pod can change."""
         nodes, spec = self._nodes, shape.spec
-        yield Reason.NODE_UNSCHEDULABLE, ~nodes.cordoned
+        if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
+            yield Reason.NODE_UNSCHEDULABLE, ~nodes.cordoned
         if self._on["affinity"]:
             yield from self._node_affinity(shape)
         if self._on["taints"]:
