@@ -40,7 +40,7 @@ def parse_query(text: str) -> dict[str, list[str]]:
 def is_true(query: Query, name: str) -> bool:
     """A flag counts as set by its mere presence, unless its value says otherwise."""
     values = query.get(name)
-    return bool(values) and values[0].lower() not in {"false", "0"} if values else False
+    return values is not None and values[0].lower() not in {"false", "0"}
 
 
 def number(query: Query, name: str) -> int | None:

@@ -36,6 +36,7 @@ class Served:
     api: ApiServer
     port: int
     kubeconfig: Path
+    watches: Watches
 
 
 def serve(
@@ -91,6 +92,7 @@ async def listening(
     handler = Handler(api, Resources(api, watches, logs or NoLogs()), token, bound)
     server = web.Server(
         handler.handle,
+        handler_cancellation=True,  # a watch ends with its client, also when nothing happens
         access_log=None,
         max_field_size=HEADER_BYTES_MAX,
         max_line_size=HEADER_BYTES_MAX,
@@ -102,7 +104,7 @@ async def listening(
     await api.settled(api.storage.version)
     credentials.write_kubeconfig(files, bound)
     try:
-        yield Served(api, bound, files.kubeconfig)
+        yield Served(api, bound, files.kubeconfig, watches)
     finally:
         watches.close()
         await runner.cleanup()

@@ -182,6 +182,23 @@ def test_stalled_watcher_is_cut(tmp_path: Path) -> None:
     play(tmp_path, act)
 
 
+def test_watch_ends_with_its_client(tmp_path: Path) -> None:
+    """Clients come and go; nothing stays behind of those that went."""
+
+    async def act(_: KubeCluster, served: Served) -> None:
+        access = read_kubeconfig([served.kubeconfig])
+        for _n in range(5):
+            reader, writer = await open_watch(client_tls(access), served.port, access.user.token)
+            await reader.readuntil(b"\r\n\r\n")
+            assert len(served.watches) > 0
+            writer.transport.abort()
+        async with asyncio.timeout(5):
+            while len(served.watches):  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.01)
+
+    play(tmp_path, act)
+
+
 async def _read(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.read(1 << 20)
