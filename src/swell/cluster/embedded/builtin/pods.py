@@ -238,8 +238,10 @@ def _gated_errors(spec: Body, old: Body) -> Iterator[FieldError]:
         spec["affinity"] = narrowed
 
 
-def prepare_status(new: Body, old: Body, _context: WriteContext) -> None:
+def prepare_status(new: Body, old: Body | None, _context: WriteContext) -> None:
     """A status write reaches labels, annotations and finalizers, but not the owners."""
+    if old is None:
+        return
     metadata, before = new["metadata"], old["metadata"]
     metadata.pop("ownerReferences", None)
     if "ownerReferences" in before:
@@ -286,6 +288,6 @@ PODS = Behaviour(
     default=default,
     prepare=prepare,
     errors=errors,
-    prepare_status=prepare_status,  # type: ignore[arg-type]
+    prepare_status=prepare_status,
     status_errors=status_errors,
 )

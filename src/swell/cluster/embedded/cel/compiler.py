@@ -1,13 +1,12 @@
 """An expression's tree becomes closures, its types are checked, its cost is estimated: one pass.
 
 Static types choose the function where they can; where a type is dyn the choice is made at run
-time. Evaluation never waits, and stops when it has gone through too many items.
+time. Macros are added by `macros`; whole expressions are compiled by `program`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from swell.cluster.embedded.cel import operators, syntax
@@ -44,7 +43,6 @@ from swell.cluster.embedded.cel.types import (
 Frame: TypeAlias = list[object]
 Run: TypeAlias = Callable[[Frame], object]
 
-ITERATIONS_MAX = 1_000_000
 LIST_BASE_COST = 10.0
 MAP_BASE_COST = 30.0
 
@@ -58,36 +56,6 @@ class Compiled(NamedTuple):
 class Variable(NamedTuple):
     slot: int
     type: Type
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A compiled expression; call `evaluate` with the values of its variables in their order."""
-
-    type: Type
-    cost: float
-    used: frozenset[str]
-    run: Run
-    n_slots: int
-
-    def evaluate(self, *values: object) -> object:
-        frame: Frame = [ITERATIONS_MAX, *values]
-        frame += [None] * (self.n_slots - len(frame))
-        return self.run(frame)
-
-
-def compile_expression(text: str, variables: Mapping[str, Type]) -> Program:
-    """Check and compile; ExpressionError when the expression is wrong."""
-    scope = {name: Variable(slot, type_) for slot, (name, type_) in enumerate(variables.items(), 1)}
-    compiler = Compiler(n_slots=len(scope) + 1)
-    compiled = compiler.compile(syntax.parse(text), scope)
-    return Program(
-        type=compiled.type,
-        cost=compiled.cost,
-        used=frozenset(compiler.used),
-        run=compiled.run,
-        n_slots=compiler.n_slots,
-    )
 
 
 Scope: TypeAlias = Mapping[str, Variable]
@@ -217,9 +185,7 @@ class Compiler:
     # --- calls ---------------------------------------------------------------------------------
 
     def call(self, node: syntax.Call, scope: Scope) -> Compiled:
-        from swell.cluster.embedded.cel import macros
-
-        expand = macros.find(node)
+        expand = find_macro(node)
         if expand is not None:
             return expand(self, node, scope)
         if node.target is None and node.name in SPECIAL:
@@ -320,6 +286,20 @@ class Compiler:
         slot = self.n_slots
         self.n_slots += 1
         return slot, {**scope, name: Variable(slot, type_)}
+
+
+Expand: TypeAlias = Callable[[Compiler, syntax.Call, Scope], Compiled]
+# By name and number of arguments; filled by `macros`.
+MACROS: dict[tuple[str, int], Expand] = {}
+
+
+def find_macro(node: syntax.Call) -> Expand | None:
+    """The macro a call means, None when it is a plain function."""
+    if node.target is None:
+        return MACROS.get((node.name, len(node.args))) if node.name == "has" else None
+    if not node.args or not isinstance(node.args[0], syntax.Ident) or node.name == "has":
+        return None
+    return MACROS.get((node.name, len(node.args)))
 
 
 Special: TypeAlias = Callable[[Compiler, tuple[Node, ...], Scope], Compiled]

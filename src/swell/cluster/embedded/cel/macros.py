@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
 
 from swell.cluster.embedded.cel import operators
-from swell.cluster.embedded.cel.compiler import Compiled, Compiler, Frame, Run, Scope
+from swell.cluster.embedded.cel.compiler import Compiled, Compiler, Expand, Frame, Run, Scope
 from swell.cluster.embedded.cel.resolution import field_of
 from swell.cluster.embedded.cel.syntax import Call, ExpressionError, Ident, Node, Select
 from swell.cluster.embedded.cel.types import (
@@ -21,17 +20,6 @@ from swell.cluster.embedded.cel.types import (
     map_of,
     optional_of,
 )
-
-Expand: TypeAlias = Callable[[Compiler, Call, Scope], Compiled]
-
-
-def find(node: Call) -> Expand | None:
-    """The macro a call means, None when it is a plain function."""
-    if node.name == "has" and node.target is None and len(node.args) == 1:
-        return _has
-    if node.target is None or not node.args or not isinstance(node.args[0], Ident):
-        return None
-    return MACROS.get((node.name, len(node.args)))
 
 
 def _has(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
@@ -250,7 +238,8 @@ def _opt_map(*, flat: bool) -> Expand:
 
 
 # By name and number of arguments.
-MACROS: dict[tuple[str, int], Expand] = {
+MACROS: Mapping[tuple[str, int], Expand] = {
+    ("has", 1): _has,
     ("all", 2): _quantifier(1, until=False),
     ("all", 3): _quantifier(2, until=False),
     ("exists", 2): _quantifier(1, until=True),

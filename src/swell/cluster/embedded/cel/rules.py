@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from swell.api.meta import Body
 from swell.cluster.embedded import faults
-from swell.cluster.embedded.cel.compiler import Program, compile_expression
+from swell.cluster.embedded.cel.program import Program, compile_expression
 from swell.cluster.embedded.cel.schemas import converter_of, type_of
 from swell.cluster.embedded.cel.syntax import ExpressionError
 from swell.cluster.embedded.cel.types import NOTHING, EvaluationError, Optional, Type, optional_of
