@@ -76,7 +76,7 @@ def _group_steps(
     spec = gang.group_spec(world, status, final)
     if world.group is None:
         return [CreateObject(POD_GROUPS, gang.group_body(world, spec, owner))]
-    change = gang.group_change(world, spec)
+    change = gang.group_change(world, status, spec)
     meta = world.group.metadata
     if not change or meta.deletion_timestamp is not None:
         return []

@@ -47,6 +47,13 @@ def _requests(template: Body) -> dict[str, Quantity]:
         return {}
 
 
+def _asks(world: World, status: AITrainingJobStatus) -> bool:
+    """Whether a pod of the job has no node yet."""
+    here = current(world, status)
+    n_wanted = sum(status.target_replicas.values())
+    return len(here) < n_wanted or any(not one.is_bound for one in here)
+
+
 def group_body(world: World, spec: Body, owner: Body) -> Body:
     meta = world.job.metadata
     return {
@@ -67,10 +74,18 @@ def group_body(world: World, spec: Body, owner: Body) -> Body:
     }
 
 
-def group_change(world: World, spec: Body) -> Body:
-    """What has to change in the group that is there; empty when nothing."""
+def group_change(world: World, status: AITrainingJobStatus, spec: Body) -> Body:
+    """What has to change in the group that is there; empty when nothing.
+
+    That pods have finished matters to whoever waits for room with the rest of the group. While
+    nobody does, it is told when it is half of the job, not pod by pod.
+    """
     held = world.group.spec if world.group else None
     if held is None:
+        return {}
+    n_full = sum(role.gang_minimum for role in world.roles.values())
+    n_fewer = held.min_member - spec["minMember"]
+    if 0 < n_fewer < n_full / 2 and held.min_member <= n_full and not _asks(world, status):
         return {}
     now: Body = {
         "minMember": held.min_member,

@@ -2,6 +2,7 @@
 
 A job of many pods changes its numbers all the time; each time to write them would cost more than
 the pods themselves. So they wait, the longer the older the job is, unless half of it has finished.
+Of a job that does not run yet people want to know more: there the wait grows slowly.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from swell.operator.lifecycle.waiting import has_passed
 from swell.operator.lifecycle.world import World
 from swell.runtime.plan import PatchStatus, Step
 
-PACE_S_MIN = 10.0
-PACE_OF_AGE = 0.5
+PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
+# How long to wait, as a multiple of the age at the last write.
+WAITING_PACE, RUNNING_PACE = 0.5, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ def report(world: World, status: AITrainingJobStatus, now: float) -> Report:
     if may_be_late(change) and not _is_much(old, status) and old.last_reconcile_time:
         last = parse_time(old.last_reconcile_time)
         began = parse_time(old.start_time) if old.start_time else last
-        pace_s = max(PACE_S_MIN, PACE_OF_AGE * (last - began))
+        factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
+        pace_s = min(PACE_S_MAX, max(PACE_S_MIN, factor * (last - began)))
         if not has_passed(last, pace_s, now):
             return Report(is_late=True, again_at=last + pace_s)
     if old.phase is Phase.EMPTY:

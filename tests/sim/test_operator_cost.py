@@ -1,0 +1,60 @@
+"""What a job costs the API server, counted in the faultless simulated world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from swell.api.kinds import EVENTS
+from swell.sim.scenario import Scenario
+from swell.sim.trial import Result, try_faults
+from swell.sim.world import World
+from tests.sim.operator.jobs import Pods, a_role
+from tests.sim.operator.scenarios import User
+from tests.sim.operator.subject import operator_subject
+
+
+def a_life(n_pods: int, runs_s: float, policy: str = "All") -> Result:
+    """One job from submission to its cleaned end, and ten quiet minutes after that."""
+
+    async def script(world: World) -> None:
+        user = await User.arrive(world)
+        role = a_role(Pods(runs_s=runs_s), replicas=n_pods)
+        await user.submit("fit", {"trainer": role}, cleanPodPolicy=policy)
+
+    scenario = Scenario("one life", script, faulty_s=5, settle_s=4000, quiet_s=600)
+    return try_faults(replace(operator_subject(), scenarios=(scenario,)), scenario, n_pods)
+
+
+def writes_of(result: Result) -> Counter[str]:
+    """Every write request by kind, dry runs included."""
+    return Counter(write.site.split(" ")[2].split("/")[0] for write in result.write_sites)
+
+
+@pytest.mark.parametrize("runs_s", [10.0, 3000.0])
+@pytest.mark.parametrize("n_pods", [1, 2, 3, 4, 7, 16, 50])
+def test_writes_are_bounded_by_the_number_of_pods(n_pods: int, runs_s: float) -> None:
+    """At most 4n + 16 writes for n pods and 12 events, however their ends are spread."""
+    result = a_life(n_pods, runs_s)
+    writes = writes_of(result)
+    n_events = writes.pop(str(EVENTS))
+
+    assert result.violations == ()
+    assert writes.total() <= 4 * n_pods + 16, dict(writes)
+    assert n_events <= 12
+
+
+def test_quiet_cluster_sees_no_writes() -> None:
+    """Ten minutes in which nothing happens cost nothing, also while pods run."""
+
+    async def script(world: World) -> None:
+        user = await User.arrive(world)
+        for name in ("ant", "bee"):
+            await user.submit(name, {"trainer": a_role(Pods(runs_s=9000), replicas=3)})
+
+    scenario = Scenario("quiet", script, faulty_s=60, settle_s=60, quiet_s=600)
+    subject = replace(operator_subject(), scenarios=(scenario,), liveness=lambda _: [])
+
+    assert try_faults(subject, scenario, seed=1).violations == ()
