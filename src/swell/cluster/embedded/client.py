@@ -35,6 +35,7 @@ from swell.runtime.cluster import (
     WatchEvent,
     WriteOptions,
 )
+from swell.runtime.errors import MalformedError
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ class InProcessCluster:
                 return self._api.get_scale(kind, key)
             return self._api.get(kind, key, resource_version)
 
-        return _decoded(resource, await self._api.answer(read))
+        return _answer(resource, await self._api.answer(read))
 
     async def list(
         self,
@@ -120,7 +121,7 @@ class InProcessCluster:
             return None
 
         stored = await self._api.answer(write)
-        return _success(resource) if stored is None else _decoded(resource, stored)
+        return _success(resource) if stored is None else _answer(resource, stored)
 
     async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
         key, own, call = _key_of(resource, body), _copied(body), self._call(options)
@@ -129,7 +130,7 @@ class InProcessCluster:
                 self._kind(resource), key, own, call, subresource=resource.subresource
             )
         )
-        return _decoded(resource, written.stored)
+        return _answer(resource, written.stored)
 
     async def patch(
         self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
@@ -140,7 +141,7 @@ class InProcessCluster:
                 self._kind(resource), key, own, call, subresource=resource.subresource
             )
         )
-        return _decoded(resource, stored)
+        return _answer(resource, stored)
 
     async def delete(
         self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
@@ -150,7 +151,7 @@ class InProcessCluster:
         deleted = await self._api.answer(
             lambda: self._api.delete(self._kind(resource), key, options, call)
         )
-        return None if deleted.gone else _decoded(resource, deleted.stored)
+        return None if deleted.gone else _answer(resource, deleted.stored)
 
     async def delete_collection(
         self,
@@ -233,6 +234,14 @@ def _decoded(resource: Resource[T], stored: Stored) -> T:
     if resource.struct is dict:
         return cast("T", stored.copy())
     return stored.typed(resource.struct)
+
+
+def _answer(resource: Resource[T], stored: Stored) -> T:
+    """The one object that was asked for; MalformedError when its shape is not understood."""
+    found = _seen(resource, stored)
+    if isinstance(found, Malformed):
+        raise MalformedError(found.key, found.error)
+    return found
 
 
 def _seen(resource: Resource[T], stored: Stored) -> T | Malformed:
