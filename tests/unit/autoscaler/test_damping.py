@@ -1,0 +1,193 @@
+"""What is held back, for how long, and what is not."""
+
+from __future__ import annotations
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.meta import Body, Key
+from swell.api.pod import Pod
+from swell.api.times import format_time
+from swell.autoscaler.damping import TAKEN_BACK, Calm, calmed
+from swell.autoscaler.memory import Memory
+from swell.autoscaler.policies.interface import Reason, RoleId, Target
+from swell.autoscaler.resource import Snapshot
+from swell.autoscaler.views import JobId
+from tests.autoscaler_cases import a_group, a_job, a_node, a_pod, a_role, look
+
+NOW = 1_800_000_000.0
+COOLDOWN_S = 60.0
+ID = RoleId(JobId("ns", "a"), "t")
+NODE = a_node("n", cpu=100, memory="100Gi")
+
+
+def record(ago_s: float, before: int, after: int, **more: object) -> Body:
+    return {
+        "time": format_time(NOW - ago_s),
+        "role": "t",
+        "from": before,
+        "to": after,
+        "by": "autoscaler",
+        **more,
+    }
+
+
+def job(target: int, *records: Body, phase: str = "Running") -> AITrainingJob:
+    return a_job("a", phase=phase, targets={"t": target}, records=list(records), t=a_role(1, 9))
+
+
+def bound(n: int) -> list[Pod]:
+    return [a_pod("a", "t", index, "n") for index in range(n)]
+
+
+def unbound(index: int, created: float = 0.0) -> Pod:
+    return a_pod("a", "t", index, created=format_time(created))
+
+
+def damp(
+    snapshot: Snapshot,
+    to: int,
+    reason: Reason = Reason.ROOM,
+    calm: Calm | None = None,
+) -> tuple[int, Reason]:
+    current = snapshot.jobs[0].roles[0].view.target
+    wanted = {ID: Target(current, to, reason, "")}
+    given = calm or Calm(now=NOW, cooldown_s=COOLDOWN_S, waiting=snapshot.waiting_groups)
+    done = calmed(wanted, snapshot.jobs, given)[ID]
+    return done.target, done.reason
+
+
+def test_without_history_what_is_wanted_is_done() -> None:
+    """A role that was never resized follows the policy."""
+    assert damp(look(NODE, job(2), *bound(2)), 4) == (4, Reason.ROOM)
+
+
+def test_resize_in_progress_holds_the_next() -> None:
+    """Pods of the last raise are unbound, or those of the last shrink still there."""
+    raised = look(NODE, job(3, record(10, 2, 3)), *bound(2), unbound(2))
+    shrunk = look(NODE, job(2, record(10, 3, 2)), *bound(3))
+
+    assert damp(raised, 5) == (3, Reason.IN_PROGRESS)
+    assert damp(raised, 2, Reason.OVER_COMMITTED) == (3, Reason.IN_PROGRESS)
+    assert damp(shrunk, 1, Reason.OVER_COMMITTED) == (2, Reason.IN_PROGRESS)
+
+
+def test_finished_resize_may_go_on_in_its_direction() -> None:
+    """Once its pods are bound a role may be raised again at once."""
+    assert damp(look(NODE, job(3, record(10, 2, 3)), *bound(3)), 5) == (5, Reason.ROOM)
+
+
+def test_direction_is_not_changed_within_the_cooldown() -> None:
+    """After a raise no shrink, after a shrink no raise, until the cool-down is over."""
+    raised = look(NODE, job(3, record(59, 2, 3)), *bound(3))
+    shrunk = look(NODE, job(2, record(59, 3, 2, by="scheduler")), *bound(2))
+    later = look(NODE, job(2, record(61, 3, 2)), *bound(2))
+
+    assert damp(raised, 1, Reason.OVER_COMMITTED) == (3, Reason.COOLING_DOWN)
+    assert damp(shrunk, 4) == (2, Reason.COOLING_DOWN)
+    assert damp(later, 4) == (4, Reason.ROOM)
+
+
+def test_shrinking_for_a_pending_job_is_exempt() -> None:
+    """Who makes room for a job that waits does so at once."""
+    raised = look(NODE, job(4, record(5, 2, 4)), *bound(3), unbound(3))
+
+    assert damp(raised, 1, Reason.PENDING_JOB) == (1, Reason.PENDING_JOB)
+
+
+def test_room_given_away_is_not_taken_while_its_group_waits() -> None:
+    """While the group named in `for` is pending, and for the cool-down after."""
+    shrunk = job(2, record(500, 3, 2, by="scheduler", **{"for": "ns/big"}))
+    waiting = look(NODE, shrunk, *bound(2), a_group("big", phase="Inqueue"))
+    started = look(NODE, shrunk, *bound(2), a_group("big", phase="Running"))
+    just_started = Calm(now=NOW, waited={Key("ns", "big"): NOW - 59})
+    long_started = Calm(now=NOW, waited={Key("ns", "big"): NOW - 61})
+
+    assert damp(waiting, 4) == (2, Reason.HELD_FOR_GROUP)
+    assert damp(waiting, 4, calm=Calm(waiting=waiting.waiting_groups)) == (2, Reason.HELD_FOR_GROUP)
+    assert damp(started, 4, calm=just_started) == (2, Reason.HELD_FOR_GROUP)
+    assert damp(started, 4, calm=long_started) == (4, Reason.ROOM)
+    assert damp(started, 4) == (4, Reason.ROOM)
+
+
+def test_raise_without_room_is_taken_back_to_the_bound_size() -> None:
+    """Not before the cool-down; to what is bound, and never below the minimum."""
+    early = look(NODE, job(6, record(59, 2, 6)), *bound(4), unbound(4))
+    late = look(NODE, job(6, record(60, 2, 6)), *bound(4), unbound(4))
+
+    assert damp(early, 6, Reason.AT_MAXIMUM) == (6, Reason.AT_MAXIMUM)
+    assert damp(late, 6, Reason.AT_MAXIMUM) == (4, Reason.NOT_BOUND)
+    assert damp(late, 9) == (4, Reason.NOT_BOUND)
+    assert damp(late, 3, Reason.PENDING_JOB) == (3, Reason.PENDING_JOB)
+
+
+def test_lost_pod_is_no_failed_raise() -> None:
+    """A replacement that waits for room, long after the raise came true, takes nothing back."""
+    young = unbound(3, created=NOW - 20)
+    replaced = look(NODE, job(4, record(500, 2, 4)), *bound(3), young)
+    restarting = look(NODE, job(4, record(500, 2, 4), phase="Restarting"), *bound(2))
+    missing = look(NODE, job(4, record(500, 2, 4)), *bound(3))
+    seen = Calm(now=NOW, settled={ID: NOW - 500})
+
+    assert damp(replaced, 4, Reason.AT_MAXIMUM) == (4, Reason.AT_MAXIMUM)
+    assert damp(restarting, 4, Reason.AT_MAXIMUM) == (4, Reason.AT_MAXIMUM)
+    assert damp(missing, 4, Reason.AT_MAXIMUM, calm=seen) == (4, Reason.AT_MAXIMUM)
+    assert damp(missing, 4, Reason.AT_MAXIMUM) == (3, Reason.NOT_BOUND)
+
+
+def failures(n: int, last_ago_s: float) -> Snapshot:
+    records: list[Body] = []
+    for at in range(n):
+        ago_s = last_ago_s + (n - 1 - at) * 1000
+        records.append(record(ago_s + 60, 2, 4))
+        records.append(record(ago_s, 4, 2, reason=TAKEN_BACK))
+    return look(NODE, job(2, *records), *bound(2))
+
+
+def test_each_failed_raise_doubles_the_wait() -> None:
+    """60 s after the first failure, 120 s after the second, 240 s after the third."""
+    held = (2, Reason.RAISE_FAILED)
+
+    assert damp(failures(1, 61), 4) == (4, Reason.ROOM)
+    assert damp(failures(2, 119), 4) == held
+    assert damp(failures(2, 121), 4) == (4, Reason.ROOM)
+    assert damp(failures(3, 239), 4) == held
+    assert damp(failures(3, 241), 4) == (4, Reason.ROOM)
+
+
+def test_failed_raise_is_not_repeated_until_something_changes() -> None:
+    """However long ago it was: the same raise into the same cluster would fail again."""
+    memory = Memory(COOLDOWN_S)
+    snapshot = failures(1, 61)
+    first = memory.calm(snapshot, NOW, changes=7)
+    second = memory.calm(snapshot, NOW + 900, changes=7)
+    third = memory.calm(snapshot, NOW + 901, changes=8)
+
+    assert damp(snapshot, 4, calm=first) == (2, Reason.RAISE_FAILED)
+    assert damp(snapshot, 4, calm=second) == (2, Reason.RAISE_FAILED)
+    assert damp(snapshot, 4, calm=third) == (4, Reason.ROOM)
+
+
+def test_memory_knows_which_raises_came_true_and_who_waited() -> None:
+    """What was seen once is not doubted when a pod is lost later."""
+    memory = Memory(COOLDOWN_S)
+    raised = job(3, record(100, 2, 3))
+    memory.calm(look(NODE, raised, *bound(3), a_group("big")), NOW, changes=0)
+    calm = memory.calm(look(NODE, raised, *bound(2)), NOW + 30, changes=0)
+    later = memory.calm(look(NODE, raised, *bound(2)), NOW + 61, changes=0)
+
+    assert calm.settled == {ID: NOW - 100}
+    assert calm.waited == {Key("ns", "big"): NOW}
+    assert later.waited == {}
+
+
+def test_clock_set_back_does_not_hold_for_ever() -> None:
+    """A record from a far future says nothing about now."""
+    assert damp(look(NODE, job(2, record(-3600, 3, 2)), *bound(2)), 4) == (4, Reason.ROOM)
+
+
+def test_without_time_only_what_is_under_way_holds() -> None:
+    """A plan over files knows no cool-down, but sees a resize that is not finished."""
+    shrunk = look(NODE, job(2, record(1, 3, 2)), *bound(2))
+    raised = look(NODE, job(3, record(999, 2, 3)), *bound(2), unbound(2))
+
+    assert damp(shrunk, 4, calm=Calm()) == (4, Reason.ROOM)
+    assert damp(raised, 4, calm=Calm()) == (3, Reason.IN_PROGRESS)
