@@ -124,7 +124,10 @@ def test_node_becomes_free_of_its_taint(ground: Ground) -> None:
 
     async def act(world: World) -> None:
         async with hollow_nodes(world, 1) as agent, asyncio.timeout(WITHIN_S):
-            while (await world.cluster.get(NODES, Key("", agent.names[0]))).spec.taints:
+            while True:
+                node = await world.cluster.get(NODES, Key("", agent.names[0]))
+                if not node.spec.taints:
+                    break
                 await asyncio.sleep(0.1)
 
     play(ground, act)

@@ -45,8 +45,9 @@ def node(
     embedded: shared.Embedded = False,
 ) -> None:
     """Register nodes and run the pods bound to them, until told to stop."""
+    from swell.cluster.home import AlreadyRunningError
     from swell.node.machine import CapacityError, Wanted, this_machine
-    from swell.node.program import AgentOptions, run_hollow
+    from swell.node.program import AgentOptions, run_agent
 
     access = chosen_access(Flags(kubeconfig, context, embedded))
     options = AgentOptions(
@@ -59,7 +60,10 @@ def node(
         taints=tuple(_taint(text) for text in taint),
     )
     try:
-        run_hollow(access, this_machine(), options, lambda: _announce(nodes))
+        run_agent(access, this_machine(), options, lambda: _announce(nodes))
+    except AlreadyRunningError as error:
+        message = f"another node agent runs in {error.home}"
+        raise CommandError(message, "stop it, or set SWELL_HOME to another folder") from error
     except CapacityError as error:
         raise CommandError(str(error), "write it as 4, 500m or 2Gi", exit_code=2) from error
 

@@ -25,10 +25,10 @@ class AlreadyRunningError(Exception):
 
 
 @contextmanager
-def held(home: Path) -> Iterator[None]:
+def held(home: Path, name: str = LOCK) -> Iterator[None]:
     """Be the one process that serves this folder; AlreadyRunningError when there is one."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(home / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

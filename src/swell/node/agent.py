@@ -13,7 +13,7 @@ from random import Random
 from typing import Protocol
 
 from swell.api.meta import Key, Uid
-from swell.node.decision import Decision, decide
+from swell.node.decision import Decision, decide, decide_leaving
 from swell.node.pods import BOUND_PODS, BoundPod
 from swell.node.progress import StartContainer, StopContainer
 from swell.node.report import Addresses, status_patch
@@ -32,6 +32,7 @@ log = get_logger(__name__)
 
 # Wall time may be set while we wait for it, so no wake-up is waited for longer than this.
 WAKE_S_MAX = 600.0
+DRAIN_POLL_S = 0.05
 
 
 BY_NODE: Index[BoundPod] = Index(
@@ -54,6 +55,10 @@ class Runtime(Protocol):
 
     async def remove(self, uid: Uid) -> None:
         """Leave nothing of a pod, processes included; it may be one never heard of."""
+        ...
+
+    async def keep_only(self, uids: Collection[Uid]) -> None:
+        """Leave nothing of pods but these."""
         ...
 
 
@@ -102,6 +107,7 @@ class PodAgent:
         self._executor = Executor(cluster, informers=(self.informer,))
         # Pods that the runtime may hold something of, to be removed when they are gone.
         self._known: dict[Key, Uid] = {}
+        self._is_draining = False
         self.informer.add_handler(self._on_change)
 
     def wake_after(self, key: Key, delay_s: float) -> None:
@@ -122,8 +128,9 @@ class PodAgent:
         return self._queue.is_idle
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Work until `stop`. What the runtime has of pods that are not ours any more is ended."""
         await self.informer.wait_synced()
+        await self.runtime.keep_only(frozenset(pod.metadata.uid for pod in self.pods()))
         workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
         try:
             await asyncio.gather(*workers)
@@ -134,6 +141,19 @@ class PodAgent:
 
     def stop(self) -> None:
         self._queue.close()
+
+    async def drain(self, within_s: float) -> None:
+        """End all pods: those of a controller are deleted, to be made again by it some day, the
+        others end with what their processes end with. While this lasts, nothing is started."""
+        self._is_draining = True
+        for pod in self.pods():
+            self._queue.add(pod.metadata.key)
+        deadline = self._clock.monotonic() + within_s
+        while any(not pod.is_final for pod in self.pods()):
+            if self._clock.monotonic() > deadline:
+                log.warning("pods left running", n_pods=len(self.pods()))
+                return
+            await self._clock.sleep(DRAIN_POLL_S)
 
     def _on_change(self, key: Key) -> None:
         pod = self.informer.get(key)
@@ -197,7 +217,10 @@ class PodAgent:
 
     def _decide(self, pod: BoundPod) -> Decision:
         runs, addresses = self.runtime.runs(pod), self.runtime.addresses(pod)
-        return decide(pod, runs, addresses, self._clock.now())
+        now = self._clock.now()
+        if self._is_draining and pod.metadata.deletion_timestamp is None and not pod.is_final:
+            return decide_leaving(pod, runs, addresses, now)
+        return decide(pod, runs, addresses, now)
 
 
 def _plan(pod: BoundPod, decision: Decision) -> Plan:
@@ -207,6 +230,8 @@ def _plan(pod: BoundPod, decision: Decision) -> Plan:
     if decision.status != pod.status:
         patch = Patch(PatchKind.STRATEGIC, status_patch(pod, decision.status))
         report = (PatchObject(BOUND_PODS.status, key, patch),)
+    if decision.is_unwanted:
+        return Plan((*report, DeleteObject(BOUND_PODS, key, uid)))
     if decision.is_over and decision.is_deletable:
         return Plan((*report, DeleteObject(BOUND_PODS, key, uid, grace_s=0)))
     return Plan(report)

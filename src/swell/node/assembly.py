@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from swell.api.meta import Key
@@ -11,6 +15,16 @@ from swell.node.agent import NodeSet, PodAgent, Runtime
 from swell.node.heartbeat import Heartbeat
 from swell.node.hollow import HollowRuntime
 from swell.node.nodes import NodeShape
+from swell.node.pods import BoundPod
+from swell.node.process.folders import Folders
+from swell.node.process.gpus import GpuBoard
+from swell.node.process.inputs import Inputs
+from swell.node.process.limits import CgroupRoot
+from swell.node.process.names import AddressBook
+from swell.node.process.naming import Naming
+from swell.node.process.preparation import Host
+from swell.node.process.provision import Machinery
+from swell.node.process.runtime import ProcessRuntime
 from swell.node.registration import Registration
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -83,6 +97,84 @@ def add_node_agent(
     manager.add("node pods cache", pods.informer.run)
     manager.add("node pods", pods.run, pods.stop)
     return NodeAgent(registration, pods, own)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """Where a process agent keeps its things, and how it tells clusters on one machine apart."""
+
+    home: Path
+    cluster_id: str
+    namespace: str  # what `isolation.find_namespace` found
+    n_gpus: int = 0  # of each node
+
+
+def add_process_agent(
+    manager: Manager,
+    cluster: Cluster,
+    names: Sequence[str],
+    shape: NodeShape,
+    settings: ProcessSettings,
+    *,
+    clock: Clock,
+    random: Random,
+) -> tuple[NodeAgent, ProcessRuntime]:
+    """Have a manager run an agent whose pods are processes of this machine.
+
+    What an earlier agent left running in the same home is taken up.
+    """
+    folders, made = Folders(settings.home), []
+    inputs = Inputs(cluster, clock=clock, random=random)
+    is_private = sys.platform.startswith("linux")
+
+    def pods() -> tuple[BoundPod, ...]:
+        return agent.pods.informer.all()
+
+    book = AddressBook(settings.cluster_id, is_private)
+    naming = Naming(book, folders, inputs.services, pods)
+    machinery = Machinery(
+        folders=folders,
+        host=Host(os.environ, sys.executable, settings.namespace),
+        inputs=inputs,
+        naming=naming,
+        boards=_boards(names, settings.n_gpus),
+        allocatable=dict(shape.capacity),
+        cgroups=CgroupRoot(),
+        clock=clock,
+    )
+
+    def make(wake: Callable[[Key, float], None]) -> Runtime:
+        made.append(ProcessRuntime(machinery, wake))
+        return made[0]
+
+    for name, run in inputs.informers:
+        manager.add(f"node {name} cache", run)
+    agent = add_node_agent(manager, cluster, names, shape, make, clock=clock, random=random)
+    runtime = made[0]
+    agent.pods.informer.add_handler(lambda _: naming.mark())
+    runtime.recover()
+    manager.add("node names and logs", runtime.follow)
+    manager.add("node memory", runtime.watch_memory)
+    return agent, runtime
+
+
+def add_leaving(manager: Manager, agent: NodeAgent, within_s: float) -> None:
+    """Have a manager end all pods before anything else when it stops. Add it last."""
+    asked = asyncio.Event()
+
+    async def run() -> None:
+        await asked.wait()
+        await agent.pods.drain(within_s)
+
+    manager.add("node leaving", run, asked.set)
+
+
+def _boards(names: Sequence[str], n_gpus: int) -> dict[str, GpuBoard]:
+    """Each node has its own part of the machine's GPUs."""
+    return {
+        name: GpuBoard(range(number * n_gpus, (number + 1) * n_gpus))
+        for number, name in enumerate(names)
+    }
 
 
 def add_hollow_agent(

@@ -29,6 +29,7 @@ class Decision:
     wake_at: float | None = None
     is_over: bool = False  # no process is left and none will come
     is_deletable: bool = False  # and the object may go, once the status is written
+    is_unwanted: bool = False  # its controller is to make another one
 
 
 def decide(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
@@ -45,6 +46,26 @@ def decide(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decis
         status = report(pod, runs, addresses, Verdict(is_initialized=step.is_initialized), now)
         return Decision(step.actions, status, _earlier(step.wake_at, deadline))
     return Decision((), report(pod, runs, addresses, _verdict(step), now), is_over=True)
+
+
+def decide_leaving(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
+    """What to do for a living pod when the agent is to end for good.
+
+    A pod with a controller is deleted like any other that nobody wants here; one without would
+    be lost, so it stays and says how its processes ended.
+    """
+    if pod.metadata.controller is not None:
+        return Decision((), pod.status, is_unwanted=True)
+    verdict = Verdict(is_initialized=_was_initialized(pod))
+    if is_active(runs):
+        actions = stop_all(pod, runs, float(pod.grace_s), "the node agent ends")
+        return Decision(actions, report(pod, runs, addresses, verdict, now))
+    if not runs:
+        return Decision((), pod.status, is_over=True)
+    failed = any(isinstance(r.state, Exited) and not r.state.is_success for r in runs.values())
+    phase = PodPhase.FAILED if failed else PodPhase.SUCCEEDED
+    verdict = Verdict(verdict.is_initialized, phase)
+    return Decision((), report(pod, runs, addresses, verdict, now), is_over=True)
 
 
 def remaining_grace_s(pod: BoundPod, now: float) -> float:

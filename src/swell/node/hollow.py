@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from swell.api.meta import Key, Uid
@@ -156,6 +156,9 @@ class HollowRuntime:
 
     async def remove(self, uid: Uid) -> None:
         self._pods.pop(uid, None)
+
+    async def keep_only(self, uids: Collection[Uid]) -> None:
+        self._pods = {uid: runs for uid, runs in self._pods.items() if uid in uids}
 
 
 def _resumed(pod: BoundPod) -> dict[str, Pretence]:

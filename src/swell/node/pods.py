@@ -154,9 +154,14 @@ class ConfigMapVolume(ApiStruct, frozen=True):
 
 class SecretVolume(ApiStruct, frozen=True):
     secret_name: str = ""
+    name: str = ""  # what a projected volume calls it
     items: tuple[KeyToPath, ...] = ()
     default_mode: int = 0o644
     optional: bool = False
+
+    @property
+    def source_name(self) -> str:
+        return self.secret_name or self.name
 
 
 class EmptyDirVolume(ApiStruct, frozen=True):
@@ -180,13 +185,35 @@ class DownwardVolume(ApiStruct, frozen=True):
     default_mode: int = 0o644
 
 
+class VolumePart(ApiStruct, frozen=True):
+    """One source of files. A token, which projected volumes may have too, is not given here."""
+
+    config_map: ConfigMapVolume | None = None
+    secret: SecretVolume | None = None
+    downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
+
+
+class ProjectedVolume(ApiStruct, frozen=True):
+    sources: tuple[VolumePart, ...] = ()
+
+
 class BoundVolume(ApiStruct, frozen=True):
     name: str = ""
+    projected: ProjectedVolume | None = None
     empty_dir: EmptyDirVolume | None = None
     host_path: HostPathVolume | None = None
     config_map: ConfigMapVolume | None = None
     secret: SecretVolume | None = None
     downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
+
+    def parts(self) -> tuple[VolumePart, ...]:
+        """The sources of files that are written for the pod."""
+        if self.projected is not None:
+            return self.projected.sources
+        own = VolumePart(
+            config_map=self.config_map, secret=self.secret, downward_api=self.downward_api
+        )
+        return (own,) if own != VolumePart() else ()
 
 
 class BoundSpec(ApiStruct, frozen=True):

@@ -10,22 +10,31 @@ from pathlib import Path
 
 from swell import __version__
 from swell.api.node import Taint
+from swell.api.quantity import parse
+from swell.cluster.home import held
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
 from swell.node.assembly import (
     HOLLOW_CAPACITY,
     HOLLOW_PREFIX,
     NodeAgent,
+    ProcessSettings,
     add_hollow_agent,
+    add_leaving,
+    add_process_agent,
     new_boot_id,
     node_names,
 )
-from swell.node.machine import Machine, Wanted, canonical, capacity
-from swell.node.nodes import NodeShape
+from swell.node.machine import GPU, Machine, Wanted, canonical, capacity
+from swell.node.nodes import PRIVATE_PORTS, NodeShape
+from swell.node.process.isolation import find_namespace
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 
 POLL_S = 0.05
+# Longer than the usual grace period of a pod.
+LEAVE_S = 40.0
+LOCK = "node.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,7 @@ def process_shape(machine: Machine, options: AgentOptions, boot_id: str) -> Node
     return NodeShape(
         capacity(machine, options.wanted, options.n_nodes),
         boot_id,
+        annotations={PRIVATE_PORTS: "true"},
         labels=options.labels,
         taints=options.taints,
         architecture=machine.architecture,
@@ -69,11 +79,40 @@ def process_shape(machine: Machine, options: AgentOptions, boot_id: str) -> Node
     )
 
 
-def run_hollow(
+def run_agent(
     access: Access, machine: Machine, options: AgentOptions, on_ready: Callable[[], None]
 ) -> None:
-    """Play hollow nodes until SIGTERM or SIGINT."""
-    asyncio.run(_run_hollow(access, machine, options, on_ready))
+    """Play nodes until SIGTERM or SIGINT; then pods that are processes end with the agent."""
+    if options.hollow:
+        asyncio.run(_run_hollow(access, machine, options, on_ready))
+        return
+    with held(options.home, LOCK):
+        asyncio.run(_run_processes(access, machine, options, on_ready))
+
+
+async def _run_processes(
+    access: Access, machine: Machine, options: AgentOptions, on_ready: Callable[[], None]
+) -> None:
+    clock, rng = SystemClock(), random.SystemRandom()
+    names = node_names(options.prefix or machine.name, options.n_nodes)
+    shape = process_shape(machine, options, new_boot_id(rng))
+    settings = process_settings(options.home, access.server, shape)
+    async with connect(access, clock, rng) as cluster:
+        manager = Manager(clock=clock, drain_s=LEAVE_S + 5)
+        agent, runtime = add_process_agent(
+            manager, cluster, names, shape, settings, clock=clock, random=rng
+        )
+        manager.add("announcement", lambda: _announce(agent, clock, on_ready))
+        add_leaving(manager, agent, LEAVE_S)
+        try:
+            await manager.run(handle_signals=True)
+        finally:
+            await runtime.close()
+
+
+def process_settings(home: Path, cluster_id: str, shape: NodeShape) -> ProcessSettings:
+    n_gpus = parse(shape.capacity.get(GPU, "0")).value()
+    return ProcessSettings(home, cluster_id, find_namespace(), n_gpus)
 
 
 async def _run_hollow(

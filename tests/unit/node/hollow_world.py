@@ -98,7 +98,11 @@ def pod_body(name: str, spec: Body | None = None, **story: str) -> Body:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": hollow_annotations(story)},
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "annotations": hollow_annotations(story),
+        },
         "spec": {
             "schedulerName": "swell",
             "restartPolicy": "Never",

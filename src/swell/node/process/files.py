@@ -1,0 +1,74 @@
+"""Writes the volumes that are made from API objects, so that readers never see half an update.
+
+As a kubelet does: the files are in a folder of their own, `..data` leads to it, and each name
+leads through `..data`. An update makes a new folder and turns `..data` around in one step.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from swell.node.process.volumes import Files
+
+DATA = "..data"
+
+
+def write_volume(folder: Path, files: Files) -> bool:
+    """Make a volume's files what they should be; False when they were so already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / DATA
+    former = folder / link.readlink() if link.is_symlink() else None
+    if former is not None and _holds(former, files):
+        return False
+    number = int(former.name.removeprefix("..")) + 1 if former else 0
+    fresh = folder / f"..{number}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    for path, content in files.items():
+        place = fresh / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.text.encode(errors="surrogateescape"))
+        place.chmod(content.mode)
+    draft = folder / "..draft"
+    draft.unlink(missing_ok=True)
+    draft.symlink_to(fresh.name)
+    draft.replace(link)
+    _link_names(folder, files)
+    if former is not None:
+        shutil.rmtree(former, ignore_errors=True)
+    return True
+
+
+def write_in_place(path: Path, text: str) -> None:
+    """Change a file that is mounted elsewhere, where a new file of its name would not be seen."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        if os.pread(descriptor, len(data) + 1, 0) != data:
+            # One write, so that a reader sees the old text or the new, but for its length.
+            os.pwrite(descriptor, data, 0)
+            os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)
+
+
+def _holds(folder: Path, files: Files) -> bool:
+    found = {str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir()}
+    return found == set(files) and all(
+        (folder / path).read_bytes() == content.text.encode(errors="surrogateescape")
+        for path, content in files.items()
+    )
+
+
+def _link_names(folder: Path, files: Files) -> None:
+    """Have every first part of a path lead through `..data`, and no other."""
+    wanted = {path.split("/")[0] for path in files}
+    for entry in folder.iterdir():
+        if not entry.name.startswith("..") and entry.name not in wanted:
+            entry.unlink()
+    for name in sorted(wanted):
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(f"{DATA}/{name}")

@@ -1,0 +1,129 @@
+"""Where the process runtime keeps things on disk, and the names of what is there.
+
+HOME/pods/UID/pod                      which pod this is
+HOME/pods/UID/volumes/NAME/            its volumes
+HOME/pods/UID/CONTAINER/ATTEMPT/       one run: order, identity, started, exit, work/
+HOME/hosts/NAMESPACE                   the hosts file of a namespace's containers
+HOME/logs/NAMESPACE/JOB/ROLE-INDEX.RESTARTCOUNT/CONTAINER.log
+HOME/logs/NAMESPACE/_pods/NAME.UID/CONTAINER.log    of pods that belong to no job
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.api.meta import Key, ObjectMeta, Uid
+from swell.node.pods import BoundPod
+
+JOB_LABEL = "TrainingJobName"
+ROLE_LABEL = "TrainingJobReplicaName"
+INDEX_LABEL = "TrainingJobReplicaIndex"
+RESTART_LABEL = "RestartCount"
+BARE = "_pods"
+OWNER_FILE = ".owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A pod that has a folder."""
+
+    uid: Uid
+    key: Key
+    log_folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    home: Path
+
+    @property
+    def pods(self) -> Path:
+        return self.home / "pods"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    def pod(self, uid: Uid) -> Path:
+        return self.pods / uid
+
+    def volume(self, uid: Uid, name: str) -> Path:
+        return self.pod(uid) / "volumes" / name
+
+    def run(self, uid: Uid, container: str, attempt: int) -> Path:
+        return self.pod(uid) / "containers" / container / str(attempt)
+
+    def hosts(self, namespace: str) -> Path:
+        return self.home / "hosts" / namespace
+
+    def make_pod(self, pod: BoundPod) -> None:
+        """The pod's folder, with a note which pod it is of, before anything is started there."""
+        folder = self.pod(pod.metadata.uid)
+        if (folder / "pod").exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        metadata = pod.metadata
+        log_folder = log_folder_of(self.logs, metadata)
+        owner = metadata.controller
+        if log_folder.parent.name != BARE and owner is not None:
+            _claim(log_folder.parent, owner.uid)
+        log_folder.mkdir(parents=True, exist_ok=True)
+        note = {
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "logs": str(log_folder.relative_to(self.logs)),
+        }
+        draft = folder / ".pod"
+        draft.write_text(json.dumps(note))
+        draft.replace(folder / "pod")
+
+    def remembered(self) -> Iterator[Remembered]:
+        """Every pod that has a folder; what was only half made is none."""
+        if not self.pods.exists():
+            return
+        for folder in sorted(self.pods.iterdir()):
+            note = folder / "pod"
+            if not note.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
+            said = json.loads(note.read_text())
+            key = Key(said["namespace"], said["name"])
+            yield Remembered(Uid(folder.name), key, self.logs / said["logs"])
+
+    def runs(self, uid: Uid) -> Iterator[tuple[str, int, Path]]:
+        """Every run of a pod's containers, in order."""
+        containers = self.pod(uid) / "containers"
+        if not containers.exists():
+            return
+        for container in sorted(containers.iterdir()):
+            for run in sorted(container.iterdir(), key=lambda path: int(path.name)):
+                yield container.name, int(run.name), run
+
+
+def _claim(folder: Path, owner: Uid) -> None:
+    """Make a folder of logs a job's own; what a former job of its name has left goes."""
+    note = folder / OWNER_FILE
+    if note.exists() and note.read_text() == owner:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    note.write_text(owner)
+
+
+def log_folder_of(logs: Path, metadata: ObjectMeta) -> Path:
+    """The folder of a pod's logs."""
+    labels = metadata.labels
+    job, role, index = (labels.get(name, "") for name in (JOB_LABEL, ROLE_LABEL, INDEX_LABEL))
+    if job and role and index:
+        count = labels.get(RESTART_LABEL, "0")
+        return logs / metadata.namespace / job / f"{role}-{index}.{count}"
+    return logs / metadata.namespace / BARE / f"{metadata.name}.{metadata.uid}"
+
+
+def log_file(folder: Path, container: str, attempt: int) -> Path:
+    """The log of one run of a container; the first has the plain name."""
+    return folder / (f"{container}.{attempt}.log" if attempt else f"{container}.log")

@@ -1,0 +1,105 @@
+"""The API objects that containers are given something of: Services, ConfigMaps, Secrets.
+
+Services and ConfigMaps are followed, because running containers see their changes; Secrets are
+read when they are needed. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Iterable
+from random import Random
+
+from swell.api.configmap import ConfigMap
+from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, SECRETS, SERVICES
+from swell.api.meta import Body, Key, Uid
+from swell.api.service import Service
+from swell.node.pods import BoundPod
+from swell.node.process.environment import Data, Referred, referred_names
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster
+from swell.runtime.errors import NotFoundError
+from swell.runtime.following import InformerOptions
+from swell.runtime.informer import Informer
+
+
+class Inputs:
+    """See the module's docstring. Run each of `informers` as a service."""
+
+    def __init__(self, cluster: Cluster, *, clock: Clock, random: Random) -> None:
+        self._cluster = cluster
+        self.services: Informer[Service] = Informer(cluster, SERVICES, clock=clock, random=random)
+        self.config_maps: Informer[ConfigMap] = Informer(
+            cluster, CONFIG_MAPS, clock=clock, random=random
+        )
+        self.jobs = Informer(
+            cluster,
+            AI_TRAINING_JOBS,
+            clock=clock,
+            random=random,
+            options=InformerOptions(is_optional=True),
+        )
+        self._secrets: dict[Key, Data | None] = {}
+
+    @property
+    def informers(self) -> tuple[tuple[str, Callable[[], Awaitable[None]]], ...]:
+        return (
+            ("services", self.services.run),
+            ("config maps", self.config_maps.run),
+            ("jobs", self.jobs.run),
+        )
+
+    async def wait_synced(self) -> None:
+        for informer in (self.services, self.config_maps, self.jobs):
+            await informer.wait_synced()
+
+    def job_uids(self) -> frozenset[Uid]:
+        return frozenset(job.metadata.uid for job in self.jobs.all())
+
+    async def read(self, pod: BoundPod) -> Referred:
+        """What a pod refers to, as new as it needs to be: what is missing is asked for again."""
+        namespace = pod.metadata.namespace
+        maps, secrets = referred_names(pod)
+        for name in sorted(maps):
+            if self.config_maps.get(Key(namespace, name)) is None:
+                await self.config_maps.refresh(Key(namespace, name))
+        for name in sorted(secrets):
+            key = Key(namespace, name)
+            self._secrets[key] = await self._secret(key)
+        return self.known(pod)
+
+    def known(self, pod: BoundPod) -> Referred:
+        """What a pod refers to, as far as it is known."""
+        namespace = pod.metadata.namespace
+        maps, secrets = referred_names(pod)
+        return Referred(
+            {name: self._map(Key(namespace, name)) for name in sorted(maps)},
+            {name: self._secrets.get(Key(namespace, name)) for name in sorted(secrets)},
+        )
+
+    def forget_secrets(self, kept: Iterable[Key]) -> None:
+        wanted = frozenset(kept)
+        self._secrets = {key: data for key, data in self._secrets.items() if key in wanted}
+
+    def _map(self, key: Key) -> Data | None:
+        found = self.config_maps.get(key)
+        return None if found is None else found.data
+
+    async def _secret(self, key: Key) -> Data | None:
+        try:
+            body = await self._cluster.get(SECRETS, key)
+        except NotFoundError:
+            return None
+        return _decoded(body)
+
+
+def _decoded(body: Body) -> Data:
+    data: dict[str, str] = {}
+    for name, text in (body.get("data") or {}).items():
+        try:
+            raw = base64.b64decode(text)
+        except binascii.Error:
+            continue
+        data[name] = raw.decode(errors="surrogateescape")
+    return data

@@ -1,0 +1,147 @@
+"""Holds containers to their limits: by cgroups where the machine allows it, else by watching.
+
+Watching looks at the resident memory of a container's session every second; it can be outrun, and
+counts shared pages for each process. CPU is limited by cgroups only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+PARENT = "swell"
+PERIOD_US = 100_000
+WATCH_S = 1.0
+_SESSION_FIELD, _RSS_FIELD = 3, 21  # counted after the name, from 0; see proc(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    memory_bytes: int | None = None
+    cpu_milli: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """The cgroups of one run, one a hierarchy; empty where there are none."""
+
+    folders: tuple[Path, ...] = ()
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Where a process writes its pid to become a member."""
+        return tuple(str(folder / "cgroup.procs") for folder in self.folders)
+
+    @property
+    def limits_memory(self) -> bool:
+        return any((folder / name).exists() for folder in self.folders for name in _MEMORY)
+
+    def has_run_out(self) -> bool:
+        """Whether the kernel has killed a member for want of memory."""
+        for folder in self.folders:
+            for name in ("memory.events", "memory.oom_control"):
+                counts = _counts(folder / name)
+                if counts.get("oom_kill", 0) > 0:
+                    return True
+        return False
+
+    def remove(self) -> None:
+        for folder in self.folders:
+            try:
+                folder.rmdir()
+            except OSError:
+                continue
+
+
+_MEMORY = ("memory.max", "memory.limit_in_bytes")
+
+
+class CgroupRoot:
+    """Makes cgroups, if this process may."""
+
+    def __init__(self, root: Path = CGROUPS) -> None:
+        self._root = root
+        self.is_unified = (root / "cgroup.controllers").exists()
+
+    def make(self, name: str, limits: Limits) -> Cgroup:
+        """Cgroups for a run with these limits; fewer, or none, where that is not allowed."""
+        if limits == Limits() or not sys.platform.startswith("linux"):
+            return Cgroup()
+        wanted = self._unified(limits) if self.is_unified else self._separate(limits)
+        made: list[Path] = []
+        for parent, settings in wanted:
+            folder = parent / name
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                for file, text in settings.items():
+                    (folder / file).write_text(text)
+            except OSError:
+                if folder.is_dir():
+                    folder.rmdir()
+                continue
+            made.append(folder)
+        return Cgroup(tuple(made))
+
+    def _unified(self, limits: Limits) -> Iterable[tuple[Path, Mapping[str, str]]]:
+        settings: dict[str, str] = {}
+        if limits.memory_bytes is not None:
+            settings |= {"memory.max": str(limits.memory_bytes)}
+        if limits.cpu_milli is not None:
+            settings |= {"cpu.max": f"{_quota_us(limits.cpu_milli)} {PERIOD_US}"}
+        parent = self._root / PARENT
+        if os.access(self._root / "cgroup.subtree_control", os.W_OK):
+            _delegate(self._root, parent)
+        yield parent, settings
+
+    def _separate(self, limits: Limits) -> Iterable[tuple[Path, Mapping[str, str]]]:
+        if limits.memory_bytes is not None:
+            parent = self._root / "memory" / PARENT
+            yield parent, {"memory.limit_in_bytes": str(limits.memory_bytes)}
+        if limits.cpu_milli is not None:
+            quota = {
+                "cpu.cfs_period_us": str(PERIOD_US),
+                "cpu.cfs_quota_us": str(_quota_us(limits.cpu_milli)),
+            }
+            yield self._root / "cpu" / PARENT, quota
+
+
+def resident_bytes(sessions: Iterable[int], proc: Path = Path("/proc")) -> dict[int, int]:
+    """The resident memory of each session, by its leader's pid; one look at all processes."""
+    totals = dict.fromkeys(sessions, 0)
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    for entry in proc.iterdir() if proc.is_dir() else ():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        session = int(fields[_SESSION_FIELD])
+        if session in totals:
+            totals[session] += int(fields[_RSS_FIELD]) * page_bytes
+    return totals
+
+
+def _quota_us(cpu_milli: int) -> int:
+    return max(1000, cpu_milli * PERIOD_US // 1000)
+
+
+def _delegate(root: Path, parent: Path) -> None:
+    try:
+        parent.mkdir(exist_ok=True)
+        for folder in (root, parent):
+            (folder / "cgroup.subtree_control").write_text("+memory +cpu")
+    except OSError:
+        return
+
+
+def _counts(path: Path) -> dict[str, int]:
+    try:
+        pairs = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

@@ -1,0 +1,109 @@
+"""Addresses of pods and the names that lead to them, on a machine without a name server.
+
+Every pod has a loopback address of its own, found from its name, so that all agents of a cluster
+on one machine agree. Which service leads to which address goes into a hosts file, or, where no
+private one can be had, into the texts a container is given. No I/O.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from swell.api.meta import Key
+
+SHARED = "127.0.0.1"
+# 127.16.0.1 to 127.254.255.254, each third number from 0: away from what people use by hand.
+_FIRST, _N_SECOND = 16, 239
+_N_LAST = 254
+DOMAIN = "cluster.local"
+_WORD = re.compile(r"(?<![\w.-])([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)\.([a-z0-9][-a-z0-9]*)"
+                   r"(?:\.svc(?:\.cluster\.local)?)?(?![\w-]|\.\w)")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceNames:
+    """A service and the pods of its namespace that it leads to, by name."""
+
+    key: Key
+    pods: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class AddressBook:
+    """Who has which address. `salt` tells clusters apart; unless `is_private` all share one."""
+
+    salt: str
+    is_private: bool = True
+    _by_key: dict[Key, str] = field(default_factory=dict)
+    _taken: dict[str, Key] = field(default_factory=dict)
+
+    def address(self, key: Key) -> str:
+        """The address of a pod or service name, for as long as it is kept."""
+        if not self.is_private:
+            return SHARED
+        held = self._by_key.get(key)
+        return held or self._enter(key, self._free(key))
+
+    def adopt(self, key: Key, address: str) -> None:
+        """Keep an address that was given before this book was begun."""
+        if self.is_private and address and key not in self._by_key and address not in self._taken:
+            self._enter(key, address)
+
+    def keep_only(self, keys: Iterable[Key]) -> None:
+        """Release the names that nothing has any more."""
+        wanted = frozenset(keys)
+        for key in [key for key in self._by_key if key not in wanted]:
+            del self._taken[self._by_key.pop(key)]
+
+    def _enter(self, key: Key, address: str) -> str:
+        self._by_key[key] = address
+        self._taken[address] = key
+        return address
+
+    def _free(self, key: Key) -> str:
+        number = zlib.crc32(f"{self.salt}|{key}".encode())
+        while _numbered(number) in self._taken:
+            number += 1
+        return _numbered(number)
+
+
+def _numbered(number: int) -> str:
+    number, last = divmod(number, _N_LAST)
+    number, third = divmod(number, 256)
+    return f"127.{_FIRST + number % _N_SECOND}.{third}.{last + 1}"
+
+
+def resolved(
+    book: AddressBook, services: Sequence[ServiceNames], pods: Iterable[Key]
+) -> dict[Key, tuple[str, ...]]:
+    """Where each name leads: a service to its pods, or to its own address while it has none."""
+    found: dict[Key, tuple[str, ...]] = {key: (book.address(key),) for key in pods}
+    for service in services:
+        keys = [Key(service.key.namespace, name) for name in service.pods] or [service.key]
+        found[service.key] = tuple(book.address(key) for key in keys)
+    return found
+
+
+def hosts_text(base: str, namespace: str, names: Mapping[Key, tuple[str, ...]]) -> str:
+    """A hosts file for a namespace: what the machine has, and every name with its long forms."""
+    lines = [base.rstrip("\n"), "# pods and services"]
+    for key in sorted(names):
+        full = f"{key.name}.{key.namespace}"
+        forms = [full, f"{full}.svc", f"{full}.svc.{DOMAIN}"]
+        if key.namespace == namespace:
+            forms.append(key.name)
+        lines += [f"{address}\t{' '.join(forms)}" for address in names[key]]
+    return "\n".join(lines) + "\n"
+
+
+def substituted(text: str, names: Mapping[Key, tuple[str, ...]]) -> str:
+    """The text with every name that leads somewhere replaced by the address."""
+
+    def address(found: re.Match[str]) -> str:
+        addresses = names.get(Key(found[2], found[1]))
+        return addresses[0] if addresses else found[0]
+
+    return _WORD.sub(address, text) if "." in text else text

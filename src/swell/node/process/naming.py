@@ -1,0 +1,91 @@
+"""Keeps the names of pods and services known to containers: in hosts files, or by substitution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from swell.api.meta import Key
+from swell.api.service import Service
+from swell.node.pods import BoundPod
+from swell.node.process.files import write_in_place
+from swell.node.process.folders import Folders
+from swell.node.process.names import AddressBook, ServiceNames, hosts_text, resolved, substituted
+from swell.runtime.informer import Informer
+
+MACHINE_HOSTS = Path("/etc/hosts")
+
+
+class Naming:
+    """See the module's docstring. What changes is only marked; `refresh` does the work."""
+
+    def __init__(
+        self,
+        book: AddressBook,
+        folders: Folders,
+        services: Informer[Service],
+        pods: Callable[[], Iterable[BoundPod]],
+    ) -> None:
+        self._book = book
+        self._folders = folders
+        self._services = services
+        self._pods = pods
+        self._names: dict[Key, tuple[str, ...]] = {}
+        self._namespaces: dict[str, None] = {}
+        self._is_current = False
+
+    def mark(self) -> None:
+        """Something was named, or is no more."""
+        self._is_current = False
+
+    def address(self, pod: BoundPod) -> str:
+        self._book.adopt(pod.metadata.key, pod.status.pod_ip)
+        return self._book.address(pod.metadata.key)
+
+    def hosts(self, namespace: str) -> Path:
+        """The hosts file for a namespace's containers, written."""
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = None
+            self._is_current = False
+        self.refresh()
+        return self._folders.hosts(namespace)
+
+    def substitute(self, text: str) -> str:
+        self.refresh()
+        return substituted(text, self._names)
+
+    def refresh(self) -> bool:
+        """Bring files up to date; False when they were."""
+        if self._is_current:
+            return False
+        self._is_current = True
+        pods = {pod.metadata.key: pod for pod in self._pods()}
+        for pod in pods.values():
+            self._book.adopt(pod.metadata.key, pod.status.pod_ip)
+        services = [self._names_of(service, pods) for service in self._services.all()]
+        self._book.keep_only([*pods, *(service.key for service in services)])
+        self._names = resolved(self._book, services, pods)
+        base = MACHINE_HOSTS.read_text() if MACHINE_HOSTS.exists() else "127.0.0.1 localhost\n"
+        for namespace in self._namespaces:
+            write_in_place(self._folders.hosts(namespace), hosts_text(base, namespace, self._names))
+        return True
+
+    def _names_of(self, service: Service, pods: dict[Key, BoundPod]) -> ServiceNames:
+        """The pods a service selects; mostly the one that has its name."""
+        key, selector = service.metadata.key, service.spec.selector
+        if not selector:
+            return ServiceNames(key, ())
+        namesake = pods.get(key)
+        if namesake is not None and _selects(selector, namesake):
+            return ServiceNames(key, (key.name,))
+        chosen = (
+            other.name
+            for other, pod in sorted(pods.items())
+            if other.namespace == key.namespace and _selects(selector, pod)
+        )
+        return ServiceNames(key, tuple(chosen))
+
+
+def _selects(selector: dict[str, str], pod: BoundPod) -> bool:
+    labels = pod.metadata.labels
+    return all(labels.get(name) == value for name, value in selector.items())

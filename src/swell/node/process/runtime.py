@@ -1,0 +1,377 @@
+"""Runs containers as processes of this machine: the agent's `Runtime` port over supervisors.
+
+What is on disk is the truth: a run's folder is made before its supervisor starts, and an agent
+that starts takes up every run it finds there. What belongs to no pod of ours is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import marshal
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from swell.api.meta import Key, Uid
+from swell.node import supervisor
+from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
+from swell.node.process.box import Box
+from swell.node.process.fields import ConfigError
+from swell.node.process.folders import BARE, OWNER_FILE, Remembered, log_file
+from swell.node.process.limits import WATCH_S, resident_bytes
+from swell.node.process.probes import Prober
+from swell.node.process.provision import HOST_IP, Machinery, Provisioner
+from swell.node.process.supervised import Supervised
+from swell.node.report import Addresses
+from swell.node.runs import Exited, Run, Runs, Waiting, lost, reported_runs
+from swell.runtime.errors import ClusterError, UnreachableError
+from swell.runtime.logs import get_logger
+
+log = get_logger(__name__)
+
+START_S = 5.0
+RETRY_S = 3.0
+REMOVE_S = 10.0
+FOLLOW_S = 0.1
+EXEC_S_MAX = 3600.0
+
+
+@dataclass(slots=True)
+class Held:
+    """A pod that has a folder. Without `pod` it is one that an earlier agent left."""
+
+    uid: Uid
+    key: Key
+    log_folder: Path
+    pod: BoundPod | None = None
+    boxes: dict[str, Box] = field(default_factory=dict)
+
+
+class ProcessRuntime:
+    """See the module's docstring. `wake` is called with a pod's key and a delay."""
+
+    def __init__(self, machinery: Machinery, wake: Callable[[Key, float], None]) -> None:
+        self._m = machinery
+        self._provisioner = Provisioner(machinery)
+        self._wake = wake
+        self._held: dict[Uid, Held] = {}
+        self._n_execs = 0
+        machinery.inputs.config_maps.add_handler(self._on_config_map)
+        machinery.inputs.services.add_handler(lambda _: machinery.naming.mark())
+
+    # -- the agent's port --------------------------------------------------------------------
+
+    def runs(self, pod: BoundPod) -> Runs:
+        held = self._held.get(pod.metadata.uid)
+        if held is not None:
+            self._meet(held, pod)
+        found = {name: box.shown() for name, box in held.boxes.items()} if held else {}
+        if pod.is_final:
+            self._provisioner.board(pod).take_back(pod.metadata.uid)
+        # A process that the status tells of and nothing is known of has gone without a trace.
+        now = self._m.clock.now()
+        return {name: lost(run, now) for name, run in reported_runs(pod).items()} | found
+
+    def addresses(self, pod: BoundPod) -> Addresses:
+        return Addresses(self._m.naming.address(pod), HOST_IP)
+
+    async def start(self, pod: BoundPod, name: str, attempt: int) -> None:
+        held = self._hold(pod)
+        container = _container(pod, name)
+        before = held.boxes.get(name)
+        box = Box(container, attempt, former=_former(before, self.runs(pod).get(name), attempt))
+        held.boxes[name] = box
+        try:
+            provision = await self._provisioner.provide(pod, container, attempt)
+        except ConfigError as error:
+            self._put_off(box, error.reason, str(error))
+            return
+        except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
+            self._put_off(box, "CreateContainerError", str(error))
+            return
+        box.limits, box.cgroup = provision.limits, provision.cgroup
+        folder = self._m.folders.run(pod.metadata.uid, name, attempt)
+        box.run = self._supervised(held, box, folder)
+        box.run.spawn(provision.order)
+        await box.run.wait_started(START_S)
+
+    async def stop(self, pod: BoundPod, name: str, grace_s: float) -> None:
+        held = self._held.get(pod.metadata.uid)
+        box = held.boxes.get(name) if held else None
+        if held is None or box is None or box.run is None or not box.is_live:
+            return
+        loop = asyncio.get_running_loop()
+        kill_at = loop.time() + grace_s
+        if box.kill_at is None or kill_at < box.kill_at:
+            box.kill_at = kill_at
+            if box.kill_timer is not None:
+                box.kill_timer.cancel()
+            box.kill_timer = loop.call_at(kill_at, box.run.kill)
+        if box.stopping is None:
+            box.stopping = asyncio.create_task(self._ask_to_end(box, grace_s))
+
+    async def remove(self, uid: Uid) -> None:
+        held = self._held.get(uid)
+        if held is None:
+            return
+        for box in held.boxes.values():
+            if box.run is not None:
+                box.run.kill()
+        deadline = self._m.clock.monotonic() + REMOVE_S
+        while any(box.is_live for box in held.boxes.values()):
+            if self._m.clock.monotonic() > deadline:
+                log.error("processes do not end", pod=str(held.key))
+                return
+            await asyncio.sleep(0.01)
+        await self._clear(held)
+        shutil.rmtree(self._m.folders.pod(uid), ignore_errors=True)
+        if held.log_folder.parent.name == BARE:
+            shutil.rmtree(held.log_folder, ignore_errors=True)
+        self._m.naming.mark()
+        self._held.pop(uid, None)
+
+    async def keep_only(self, uids: Collection[Uid]) -> None:
+        """End what belongs to pods that are not ours any more."""
+        for uid in [uid for uid in self._held if uid not in uids]:
+            log.info("ending orphans", pod=str(self._held[uid].key))
+            await self.remove(uid)
+
+    # -- beginning and ending ----------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Take up what an earlier agent left running."""
+        for remembered in self._m.folders.remembered():
+            self._recover(remembered)
+
+    async def close(self) -> None:
+        """Let go of everything; supervisors and processes go on."""
+        for held in self._held.values():
+            await self._clear(held)
+            for box in held.boxes.values():
+                if box.run is not None:
+                    box.run.close()
+
+    @property
+    def n_live(self) -> int:
+        return sum(1 for box in self._boxes() if box.is_live)
+
+    # -- services ----------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Keep names and logs true to the cluster."""
+        await self._m.inputs.wait_synced()
+        changed = asyncio.Event()
+        self._m.inputs.jobs.add_handler(lambda _: changed.set())
+        changed.set()
+        while True:
+            if self._m.naming.refresh() and not self._m.host.namespace:
+                self._rewrite(lambda _: True)
+            if changed.is_set() and self._m.inputs.jobs.is_served:
+                changed.clear()
+                self._sweep_logs()
+            await self._m.clock.sleep(FOLLOW_S)
+
+    async def watch_memory(self) -> None:
+        """Kill containers that outgrow their memory limit, where no cgroup does."""
+        while True:
+            await self._m.clock.sleep(WATCH_S)
+            boxes = {box.pid: box for box in self._boxes() if box.is_watched}
+            if not boxes:
+                continue
+            for pid, used in resident_bytes(boxes).items():
+                box = boxes[pid]
+                if box.run is not None and used > (box.limits.memory_bytes or used):
+                    box.run.is_out_of_memory = True
+                    box.run.kill()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _hold(self, pod: BoundPod) -> Held:
+        uid = pod.metadata.uid
+        held = self._held.get(uid)
+        if held is None:
+            self._m.folders.make_pod(pod)
+            held = Held(uid, pod.metadata.key, self._provisioner.log_folder(pod), pod)
+            self._held[uid] = held
+            self._m.naming.mark()
+        return held
+
+    def _boxes(self) -> Iterator[Box]:
+        for held in self._held.values():
+            yield from held.boxes.values()
+
+    def _meet(self, held: Held, pod: BoundPod) -> None:
+        """Note what a pod is now; of one that was recovered, learn what it is at all."""
+        is_new, held.pod = held.pod is None, pod
+        if not is_new:
+            return
+        for name, box in held.boxes.items():
+            box.container = _container(pod, name)
+            if box.run is None or not box.is_live:
+                continue
+            restored = self._provisioner.restore(pod, box.container, box.run.folder)
+            if restored is not None:
+                box.limits, box.cgroup = restored.limits, restored.cgroup
+            if box.run.started_at is not None:
+                self._begin_probes(held, box)
+        self._m.naming.mark()
+
+    def _recover(self, remembered: Remembered) -> None:
+        held = Held(remembered.uid, remembered.key, remembered.log_folder)
+        self._held[remembered.uid] = held
+        for name, attempt, folder in self._m.folders.runs(remembered.uid):
+            before = held.boxes.get(name)
+            former = before.run.ended if before and before.run else None
+            box = Box(BoundContainer(name=name), attempt, former=former)
+            held.boxes[name] = box
+            box.run = self._supervised(held, box, folder)
+            box.run.resume()
+
+    def _supervised(self, held: Held, box: Box, folder: Path) -> Supervised:
+        path = log_file(held.log_folder, box.container.name, box.attempt)
+
+        def changed() -> None:
+            self._on_change(held, box)
+
+        return Supervised(folder, path, self._m.clock, changed, box.runs_out_of_memory)
+
+    def _on_change(self, held: Held, box: Box) -> None:
+        if box.is_live and box.run is not None and box.run.started_at is not None:
+            self._begin_probes(held, box)
+        elif not box.is_live and box.kill_timer is not None:
+            box.kill_timer.cancel()
+        self._wake(held.key, 0.0)
+
+    def _put_off(self, box: Box, reason: str, message: str) -> None:
+        box.waiting = Waiting(reason, message, self._m.clock.now() + RETRY_S)
+
+    async def _clear(self, held: Held) -> None:
+        """Stop everything the agent does for a pod."""
+        for box in held.boxes.values():
+            if box.prober is not None:
+                await box.prober.close()
+                box.prober = None
+            if box.kill_timer is not None:
+                box.kill_timer.cancel()
+            if box.stopping is not None:
+                box.stopping.cancel()
+                await asyncio.gather(box.stopping, return_exceptions=True)
+            if not box.is_live:
+                box.cgroup.remove()
+        for board in self._m.boards.values():
+            board.take_back(held.uid)
+
+    def _on_config_map(self, key: Key) -> None:
+        """Volumes follow, and what waited for the map need not wait longer."""
+        if self._m.inputs.config_maps.get(key) is None:
+            return
+        now = self._m.clock.now()
+        self._rewrite(lambda pod: key in _mounted_maps(pod))
+        for held in self._held.values():
+            waiting = [box for box in held.boxes.values() if box.waiting is not None]
+            if held.key.namespace == key.namespace and waiting:
+                for box in waiting:
+                    box.waiting = box.waiting and replace(box.waiting, retry_at=now)
+                self._wake(held.key, 0.0)
+
+    def _rewrite(self, concerns: Callable[[BoundPod], bool]) -> None:
+        """Bring the volumes of some pods up to date."""
+        for held in self._held.values():
+            if held.pod is None or held.pod.is_final or not concerns(held.pod):
+                continue
+            try:
+                self._provisioner.write_volumes(held.pod)
+            except ConfigError as error:
+                # A key that was there is there no more: what was written stays, as it would.
+                log.info("volume left as it is", pod=str(held.key), why=str(error))
+
+    # -- talking to a running container ------------------------------------------------------
+
+    def _begin_probes(self, held: Held, box: Box) -> None:
+        container = box.container
+        if box.prober is not None or held.pod is None:
+            return
+
+        async def execute(command: tuple[str, ...], within_s: float) -> bool:
+            return await self._execute(box, command, within_s)
+
+        address = self._m.naming.address(held.pod)
+        box.prober = Prober(
+            container, address, execute, lambda: self._wake(held.key, 0.0), clock=self._m.clock
+        )
+        box.prober.start()
+
+    async def _execute(self, box: Box, command: tuple[str, ...], within_s: float) -> bool:
+        """Whether a command in the container's surroundings ends well, in time."""
+        if box.run is None or not box.is_live:
+            return False
+        self._n_execs += 1
+        folder = box.run.folder / f"exec-{self._n_execs}"
+        (folder / "stage").mkdir(parents=True)
+        order = marshal.loads((box.run.folder / supervisor.ORDER).read_bytes())  # noqa: S302
+        order |= {
+            "argv": command,
+            "log": str(folder / "log"),
+            "stage": str(folder / "stage"),
+            "dies_with_parent": True,
+        }
+        ended = asyncio.Event()
+        run = Supervised(folder, folder / "log", self._m.clock, ended.set, lambda: False)
+        run.spawn(order)
+        try:
+            async with asyncio.timeout(within_s):
+                while run.ended is None:
+                    await ended.wait()
+                    ended.clear()
+            return run.ended.exit_code == 0
+        finally:
+            run.kill()
+            if run.ended is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    async def _ask_to_end(self, box: Box, grace_s: float) -> None:
+        """preStop, then SIGTERM; the kill is on its timer whatever happens here."""
+        handler = box.container.lifecycle.pre_stop if box.container.lifecycle else None
+        if handler is not None and grace_s > 0:
+            await self._pre_stop(box, handler, grace_s)
+        if box.run is not None:
+            box.run.terminate()
+
+    async def _pre_stop(self, box: Box, handler: LifecycleHandler, grace_s: float) -> None:
+        try:
+            async with asyncio.timeout(grace_s):
+                if handler.exec_ is not None:
+                    await self._execute(box, handler.exec_.command, EXEC_S_MAX)
+                elif handler.http_get is not None and box.prober is not None:
+                    await box.prober.get(handler.http_get)
+                elif handler.sleep is not None:
+                    await self._m.clock.sleep(handler.sleep.seconds)
+        except (OSError, ValueError, TimeoutError) as error:
+            log.info("preStop failed", container=box.container.name, why=str(error))
+
+    # -- logs --------------------------------------------------------------------------------
+
+    def _sweep_logs(self) -> None:
+        """Remove the logs of jobs that are gone."""
+        uids = self._m.inputs.job_uids()
+        for owner in sorted(self._m.folders.logs.glob(f"*/*/{OWNER_FILE}")):
+            if owner.read_text() not in uids:
+                shutil.rmtree(owner.parent, ignore_errors=True)
+
+
+def _container(pod: BoundPod, name: str) -> BoundContainer:
+    return next(c for c in (*pod.spec.init_containers, *pod.spec.containers) if c.name == name)
+
+
+def _former(before: Box | None, shown: Run | None, attempt: int) -> Exited | None:
+    """How the run before the new one ended."""
+    if before is not None and before.attempt == attempt:
+        return before.former
+    return shown.state if shown is not None and isinstance(shown.state, Exited) else None
+
+
+def _mounted_maps(pod: BoundPod) -> set[Key]:
+    parts = [part for volume in pod.spec.volumes for part in volume.parts()]
+    namespace = pod.metadata.namespace
+    return {Key(namespace, part.config_map.name) for part in parts if part.config_map is not None}

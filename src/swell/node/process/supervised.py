@@ -1,0 +1,249 @@
+"""One run of a container: its supervisor, what that tells, and signals to it.
+
+Told by a pipe while the agent that started it lives; a later agent finds it by pid and start time
+and learns from files. Knows nothing of pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import marshal
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.node import supervisor
+from swell.node.runs import KILLED_CODE, LOST, Exited
+from swell.runtime.clock import Clock
+
+TAIL_LINES = 20
+TAIL_BYTES = 8192
+REAP_S = 0.05
+SETTLE_S = 1.0
+POLL_S = 0.25
+OOM_KILLED = "OOMKilled"
+_HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+
+Order = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process, told from later ones with its pid."""
+
+    pid: int
+    mark: str
+
+    @property
+    def is_alive(self) -> bool:
+        return bool(self.mark) and supervisor.start_mark(self.pid) == self.mark
+
+
+class Supervised:
+    """See the module's docstring. `on_change` is called when it has started and when it ended.
+
+    `has_run_out` says whether the kernel has killed it for want of memory.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        log: Path,
+        clock: Clock,
+        on_change: Callable[[], None],
+        has_run_out: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.folder = folder
+        self.log = log
+        self.started_at: float | None = None
+        self.ended: Exited | None = None
+        self.is_out_of_memory = False
+        self.process: Identity | None = None
+        self._clock = clock
+        self._on_change = on_change
+        self._has_run_out = has_run_out
+        self._supervisor: Identity | None = None
+        self._told = b""
+        self._exit_line = ""
+        self._started = asyncio.Event()
+        self._descriptor = -1
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- beginning ---------------------------------------------------------------------------
+
+    def spawn(self, order: Order) -> None:
+        """Start a supervisor on an order."""
+        (self.folder / supervisor.ORDER).write_bytes(marshal.dumps(order))
+        receive, send = os.pipe()
+        try:
+            pid = _spawn(self.folder, send)
+        finally:
+            os.close(send)
+        self._supervisor = Identity(pid, supervisor.start_mark(pid))
+        os.set_blocking(receive, False)
+        self._follow(receive, self._on_report)
+
+    def resume(self) -> None:
+        """Take up a run that an earlier agent began."""
+        self._supervisor = _read_identity(self.folder / supervisor.IDENTITY)
+        order = self.folder / supervisor.ORDER
+        if self._supervisor is None and order.exists():
+            # It may be about to say who it is; one that has not read its order yet never will.
+            order.unlink()
+            self._timer = asyncio.get_running_loop().call_later(SETTLE_S, self.resume)
+            return
+        started = _words(self.folder / supervisor.STARTED)
+        if len(started) == 3:
+            self._on_started(*started)
+        if (self.folder / supervisor.EXIT).exists() or not self._is_supervised:
+            self._on_end()
+        elif hasattr(os, "pidfd_open") and self._supervisor is not None:
+            self._follow(os.pidfd_open(self._supervisor.pid), self._on_end)
+        else:
+            self._poll()
+
+    async def wait_started(self, within_s: float) -> None:
+        """Until it runs or has failed to, but not longer than this."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._started.wait()
+        except TimeoutError:
+            return
+
+    # -- ending ------------------------------------------------------------------------------
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGUSR1)
+
+    def close(self) -> None:
+        """Stop following; the processes go on."""
+        if self._descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def _is_supervised(self) -> bool:
+        return self._supervisor is not None and self._supervisor.is_alive
+
+    def _signal(self, number: int) -> None:
+        held = self._supervisor
+        if self.ended is None and held is not None and held.is_alive:
+            os.kill(held.pid, number)
+
+    # -- being told --------------------------------------------------------------------------
+
+    def _follow(self, descriptor: int, callback: Callable[[], None]) -> None:
+        self._descriptor = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, callback)
+
+    def _on_report(self) -> None:
+        data = os.read(self._descriptor, supervisor.CHUNK_BYTES)
+        self._told += data
+        *lines, self._told = self._told.split(b"\n")
+        for line in lines:
+            kind, _, rest = line.decode().partition(" ")
+            if kind == "started":
+                self._on_started(*rest.split())
+                self._on_change()
+            else:
+                self._exit_line = rest
+        if not data:
+            self._on_end()
+
+    def _on_started(self, pid: str, mark: str, at: str) -> None:
+        self.process = Identity(int(pid), mark)
+        self.started_at = float(at)
+        self._started.set()
+
+    def _on_end(self) -> None:
+        self.close()
+        self._reap()
+        words = self._exit_line.split(" ") if self._exit_line else []
+        self.ended = self._exited(words or _words(self.folder / supervisor.EXIT))
+        self._started.set()
+        self._on_change()
+
+    def _poll(self) -> None:
+        if self._is_supervised:
+            self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
+        else:
+            self._on_end()
+
+    def _exited(self, words: list[str]) -> Exited:
+        if len(words) < 4:
+            return self._lost()
+        code, number = int(words[0]), int(words[1])
+        reason = words[4] if len(words) > 4 else ""
+        if code == KILLED_CODE and (self.is_out_of_memory or self._has_run_out()):
+            reason = OOM_KILLED
+        message = tail(self.log) if code else ""
+        return Exited(code, float(words[2]), float(words[3]), reason, message, number)
+
+    def _lost(self) -> Exited:
+        """The supervisor was killed. What it watched over must not go on unwatched."""
+        if self.process is not None and self.process.is_alive:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        now = self._clock.now()
+        message = "the container's supervisor is gone and left no exit code"
+        return Exited(KILLED_CODE, self.started_at or now, now, LOST, message)
+
+    def _reap(self) -> None:
+        """Collect the supervisor, if it is a child of ours."""
+        if self._supervisor is None:
+            return
+        try:
+            pid, _ = os.waitpid(self._supervisor.pid, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            asyncio.get_running_loop().call_later(REAP_S, self._reap)
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log, for a status message."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-TAIL_LINES:])
+
+
+def _spawn(folder: Path, report: int) -> int:
+    """The supervisor's pid. Signals are held back from it until it can deal with them."""
+    arguments = [sys.executable, "-I", "-S", supervisor.__file__, str(folder)]
+    errors = str(folder / "supervisor.err")
+    return os.posix_spawn(
+        sys.executable,
+        arguments,
+        {},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, report, supervisor.REPORT_FD),
+            (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        ],
+        setsigmask=_HELD_BACK,
+    )
+
+
+def _read_identity(path: Path) -> Identity | None:
+    words = _words(path)
+    return Identity(int(words[0]), words[1]) if len(words) == 2 else None
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split(" ")
+    except OSError:
+        return []

@@ -1,0 +1,95 @@
+"""What is in a pod's volumes: the files of those made from API objects. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from swell.node.pods import (
+    BoundPod,
+    BoundVolume,
+    ConfigMapVolume,
+    DownwardVolume,
+    SecretVolume,
+    VolumePart,
+)
+from swell.node.process.environment import Data, Referred
+from swell.node.process.fields import ConfigError, Surroundings, field_value, resource_value
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    text: str
+    mode: int
+
+
+Files = Mapping[str, FileContent]  # by path within the volume
+
+
+def is_written(volume: BoundVolume) -> bool:
+    """Whether the agent writes the volume's files, and follows what they are made from."""
+    return any(volume.parts())
+
+
+def volume_files(
+    pod: BoundPod, volume: BoundVolume, referred: Referred, around: Surroundings
+) -> Files:
+    """The files a volume should have; ConfigError when something it needs is missing."""
+    files: dict[str, FileContent] = {}
+    for part in volume.parts():
+        files |= _part_files(pod, part, referred, around)
+    for path in files:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise ConfigError(f"volume {volume.name}: {path} is no path within it")
+    return files
+
+
+def _part_files(
+    pod: BoundPod, part: VolumePart, referred: Referred, around: Surroundings
+) -> dict[str, FileContent]:
+    if part.config_map is not None:
+        data = referred.config_maps.get(part.config_map.name)
+        what = f'configmap "{part.config_map.name}"'
+        return _keyed(data, part.config_map, what)
+    if part.secret is not None:
+        name = part.secret.source_name
+        return _keyed(referred.secrets.get(name), part.secret, f'secret "{name}"')
+    if part.downward_api is not None:
+        return _downward(pod, part.downward_api, around)
+    return {}
+
+
+def _keyed(
+    data: Data | None, source: ConfigMapVolume | SecretVolume, what: str
+) -> dict[str, FileContent]:
+    if data is None:
+        if source.optional:
+            return {}
+        raise ConfigError(f"{what} not found")
+    mode = source.default_mode
+    if not source.items:
+        return {key: FileContent(data[key], mode) for key in sorted(data)}
+    files: dict[str, FileContent] = {}
+    for item in source.items:
+        if item.key in data:
+            own = mode if item.mode is None else item.mode
+            files[item.path] = FileContent(data[item.key], own)
+        elif not source.optional:
+            raise ConfigError(f"{what} has no key {item.key}")
+    return files
+
+
+def _downward(
+    pod: BoundPod, volume: DownwardVolume, around: Surroundings
+) -> dict[str, FileContent]:
+    files: dict[str, FileContent] = {}
+    for item in volume.items:
+        if item.field_ref is not None:
+            text = field_value(pod, item.field_ref.field_path, around)
+        elif item.resource_field_ref is not None:
+            text = resource_value(pod, item.resource_field_ref, "", around)
+        else:
+            continue
+        mode = volume.default_mode if item.mode is None else item.mode
+        files[item.path] = FileContent(text, mode)
+    return files

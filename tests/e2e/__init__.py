@@ -1,0 +1,1 @@
+"""Whole systems put together, on the embedded cluster and on a real control plane."""
