@@ -128,16 +128,19 @@ def _deletions(pods: Iterable[Pod]) -> list[Step]:
 
 
 def _is_trainer_released(world: World) -> bool:
-    """Also the Job knows that it has no pods: until then it may be about to make one."""
+    """Also by what the Job says: it may know of a pod that we have not heard of yet."""
     job = world.trainer
-    knows = job is None or is_over(job) or not job.status.active or is_leaving(job.metadata)
-    return knows and not world.pods_of(Role.TRAINER)
+    says_so = job is None or is_leaving(job.metadata) or not job.status.terminating
+    has_none = job is None or is_over(job) or not job.status.active
+    return says_so and has_none and not world.pods_of(Role.TRAINER)
 
 
 def _is_released(world: World, role: Role) -> bool:
+    if world.pods_of(role):
+        return False
     held = world.replica_sets.get(role)
-    knows = held is None or (
-        held.status.observed_generation >= held.metadata.generation and not held.status.replicas
-    )
-    leaves = held is not None and is_leaving(held.metadata)
-    return (knows or leaves) and not world.pods_of(role)
+    if held is None or is_leaving(held.metadata):
+        return True
+    said = held.status
+    is_current = said.observed_generation >= held.metadata.generation
+    return is_current and not said.replicas and not said.terminating_replicas
