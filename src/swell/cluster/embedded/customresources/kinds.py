@@ -38,9 +38,10 @@ class CustomRules:
 
     def __init__(self, schema: Body, *, has_status: bool) -> None:
         shape = compile_shape(schema, metadata=_shape_metadata, root=True)
-        if shape is None:
+        prune = compile_shape(schema, metadata=_shape_metadata, root=True, fill=False)
+        if shape is None or prune is None:
             raise AssertionError("the schema of a whole object always shapes it")
-        self._shape = shape
+        self._shape, self._prune = shape, prune
         self._values = compile_values(schema)
         self._rules = compile_rules(schema, root=True)
         self._has_status = has_status
@@ -57,6 +58,10 @@ class CustomRules:
     def reshape(self, body: Body) -> Body:
         """What is stored, as this version's schema has it."""
         return cast("Body", self._shape(body, None, []))
+
+    def prune(self, body: Body) -> Body:
+        """What this version's schema knows of an object of another version; nothing is added."""
+        return cast("Body", self._prune(body, None, []))
 
     def prepare(self, new: Body, old: Body | None, context: WriteContext) -> None:
         if not self._has_status:
@@ -105,14 +110,12 @@ class VersionConversion:
         self._stored = stored
 
     def to_stored(self, body: Body) -> Body:
-        return _in_version(body, *self._stored)
+        api_version, rules = self._stored
+        return {**rules.reshape(body), "apiVersion": api_version}
 
     def from_stored(self, body: Body) -> Body:
-        return _in_version(body, *self._kind)
-
-
-def _in_version(body: Body, api_version: str, rules: CustomRules) -> Body:
-    return {**rules.reshape(body), "apiVersion": api_version}
+        api_version, rules = self._kind
+        return {**rules.prune(body), "apiVersion": api_version}
 
 
 def kinds_of(definition: Body) -> list[Kind]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from swell.api.meta import Body
@@ -19,16 +20,23 @@ META_FIELDS = ("apiVersion", "kind", "metadata")
 
 # (value, where it is, unknown fields found) -> the value to keep. None: nothing can change in it.
 Shaper: TypeAlias = Callable[[object, Path, list[str]], object]
+Compile: TypeAlias = Callable[[Body], Shaper | None]
 Field: TypeAlias = tuple[bool, Shaper | None]  # may it be null, and what shapes it
 
 
-def compile_shape(schema: Body, *, metadata: Shaper, root: bool = False) -> Shaper | None:
-    """The shaper of a structural schema; `metadata` shapes the metadata of whole objects."""
+def compile_shape(
+    schema: Body, *, metadata: Shaper, root: bool = False, fill: bool = True
+) -> Shaper | None:
+    """The shaper of a structural schema; `metadata` shapes the metadata of whole objects.
+
+    Without `fill` it prunes only.
+    """
     whole = root or bool(schema.get(EMBEDDED))
+    inner = partial(compile_shape, metadata=metadata, fill=fill)
     if "properties" in schema or "additionalProperties" in schema or whole:
-        return _object_shaper(schema, metadata, whole=whole)
+        return _object_shaper(schema, inner, metadata if whole else None, fill=fill)
     if schema.get("type") == "array" or "items" in schema:
-        return _list_shaper(schema, metadata)
+        return _list_shaper(schema, inner, fill=fill)
     # A schema without fields knows none: an object given for it is emptied.
     return None if schema.get(PRESERVE) else _empty
 
@@ -43,9 +51,11 @@ def _empty(value: object, path: Path, unknown: list[str]) -> object:
     return value
 
 
-def _object_shaper(schema: Body, metadata: Shaper, *, whole: bool) -> Shaper:
-    fields, defaults = _compile_fields(schema, metadata, whole=whole)
-    others = _compile_others(schema, metadata)
+def _object_shaper(schema: Body, inner: Compile, metadata: Shaper | None, *, fill: bool) -> Shaper:
+    """`metadata` is given for whole objects only."""
+    fields = _compile_fields(schema, inner, metadata)
+    defaults = _compile_defaults(schema, fields, whole=metadata is not None) if fill else {}
+    others = _compile_others(schema, inner)
     preserve = bool(schema.get(PRESERVE))
 
     def shape(value: object, path: Path, unknown: list[str]) -> object:
@@ -73,43 +83,45 @@ def _object_shaper(schema: Body, metadata: Shaper, *, whole: bool) -> Shaper:
     return shape
 
 
-def _compile_others(schema: Body, metadata: Shaper) -> Field | None:
+def _compile_others(schema: Body, inner: Compile) -> Field | None:
     """Fields that have no name in the schema; None when there may be none."""
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
-        return _nullable(additional), compile_shape(additional, metadata=metadata)
+        return _nullable(additional), inner(additional)
     return (True, _empty) if additional is True else None
 
 
-def _compile_fields(
-    schema: Body, metadata: Shaper, *, whole: bool
-) -> tuple[dict[str, Field], Mapping[str, object]]:
-    fields: dict[str, Field] = {}
-    defaults: dict[str, object] = {}
-    for name, child in schema.get("properties", {}).items():
-        shaper = compile_shape(child, metadata=metadata)
-        fields[name] = (_nullable(child), shaper)
-        if child.get("default") is not None:
-            default = child["default"]
-            defaults[name] = shaper(default, None, []) if shaper else default
-    if whole:
+def _compile_fields(schema: Body, inner: Compile, metadata: Shaper | None) -> dict[str, Field]:
+    parts = schema.get("properties", {}).items()
+    fields: dict[str, Field] = {name: (_nullable(part), inner(part)) for name, part in parts}
+    if metadata is not None:
         fields |= {
             "apiVersion": (False, None),
             "kind": (False, None),
             "metadata": (False, metadata),
         }
-        for name in META_FIELDS:
-            defaults.pop(name, None)
-    return fields, defaults
+    return fields
 
 
-def _list_shaper(schema: Body, metadata: Shaper) -> Shaper | None:
+def _compile_defaults(
+    schema: Body, fields: Mapping[str, Field], *, whole: bool
+) -> Mapping[str, object]:
+    """Defaults of fields that are missing, themselves brought into shape."""
+    defaults: dict[str, object] = {}
+    for name, part in schema.get("properties", {}).items():
+        default, shaper = part.get("default"), fields[name][1]
+        if default is not None and not (whole and name in META_FIELDS):
+            defaults[name] = shaper(default, None, []) if shaper else default
+    return defaults
+
+
+def _list_shaper(schema: Body, inner: Compile, *, fill: bool) -> Shaper | None:
     items = schema.get("items")
     if not isinstance(items, dict):
         return None if schema.get(PRESERVE) else _empty
-    child = compile_shape(items, metadata=metadata)
+    child = inner(items)
     default = items.get("default")
-    fill_nulls = default is not None and not _nullable(items)
+    fill_nulls = fill and default is not None and not _nullable(items)
     if child is None and not fill_nulls:
         return None
 
