@@ -19,6 +19,7 @@ from swell.api.podgroup import PodGroup
 from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
 from swell.api.trainingjob import TrainingJob
+from swell.api.volume import PersistentVolumeClaim, StorageClass
 
 # API group and kind → struct, and where it goes.
 _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
@@ -28,6 +29,8 @@ _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
     ("scheduling.volcano.sh", "PodGroup"): (PodGroup, "groups"),
     ("scheduling.volcano.sh", "Queue"): (Queue, "queues"),
     ("scheduling.k8s.io", "PriorityClass"): (PriorityClass, "priority_classes"),
+    ("", "PersistentVolumeClaim"): (PersistentVolumeClaim, "claims"),
+    ("storage.k8s.io", "StorageClass"): (StorageClass, "storage_classes"),
     ("policy", "PodDisruptionBudget"): (PodDisruptionBudget, "budgets"),
     ("elasticdeeplearning.ai", "AITrainingJob"): (AITrainingJob, "training_jobs"),
     ("paddlepaddle.org", "TrainingJob"): (TrainingJob, "trainer_jobs"),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from swell.api.kinds import NODES, PODS
+from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.meta import Body, Key
 from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
@@ -23,7 +24,6 @@ from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableE
 from swell.runtime.informer import Informer
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Manager
-from swell.scheduler.matching import node_selector_matches, tolerates_all
 
 log = get_logger(__name__)
 

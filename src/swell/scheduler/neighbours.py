@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.api import codec
+from swell.api.matching import selector_matches
 from swell.api.pod import (
     LabelSelector,
     LabelSelectorRequirement,
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
-from swell.scheduler.matching import selector_matches
 from swell.scheduler.nodes import NodeTable
 from swell.scheduler.resources import Mask
 from swell.scheduler.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, Task, TaskStatus

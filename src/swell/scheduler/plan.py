@@ -5,7 +5,7 @@ Objects in, answer out. Time-based rules are off, since a file has no present.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from swell.api.podgroup import PodGroup
 from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
 from swell.api.resource import ApiObject
+from swell.api.volume import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import Plan, run_cycle
 from swell.scheduler.snapshot import SCHEDULER_NAMES, Snapshot
@@ -38,26 +39,23 @@ class Objects:
     budgets: list[PodDisruptionBudget] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
     training_jobs: list[AITrainingJob] = field(default_factory=list)
+    claims: list[PersistentVolumeClaim] = field(default_factory=list)
+    storage_classes: list[StorageClass] = field(default_factory=list)
 
     def snapshot(self, scheduler_names: Iterable[str] = ()) -> Snapshot:
         """The same for the same objects, in whatever order they came."""
         snapshot = Snapshot({*SCHEDULER_NAMES, *scheduler_names})
-        for priority_class in _by_name(self.priority_classes):
-            snapshot.put_priority_class(priority_class)
         for namespace in _by_name(self.namespaces):
             snapshot.put_namespace(namespace.metadata.name, namespace.metadata.labels)
-        for node in _by_name(self.nodes):
-            snapshot.put_node(node)
-        for queue in _by_name(self.queues):
-            snapshot.put_queue(queue)
-        for group in _by_name(self.groups):
-            snapshot.put_group(group)
-        for job in _by_name(self.training_jobs):
-            snapshot.put_training_job(job)
-        for pod in _by_name(self.pods):
-            snapshot.put_pod(pod)
-        for budget in _by_name(self.budgets):
-            snapshot.put_budget(budget)
+        _put_all(self.priority_classes, snapshot.put_priority_class)
+        _put_all(self.nodes, snapshot.put_node)
+        _put_all(self.queues, snapshot.put_queue)
+        _put_all(self.groups, snapshot.put_group)
+        _put_all(self.training_jobs, snapshot.put_training_job)
+        _put_all(self.pods, snapshot.put_pod)
+        _put_all(self.budgets, snapshot.put_budget)
+        _put_all(self.claims, snapshot.put_claim)
+        _put_all(self.storage_classes, snapshot.put_storage_class)
         return snapshot
 
 
@@ -96,6 +94,11 @@ def answer(plan: Plan) -> dict[str, object]:
 
 def _task_key(entry: tuple[Task, str]) -> str:
     return entry[0].key
+
+
+def _put_all(objects: Iterable[T], put: Callable[[T], object]) -> None:
+    for thing in _by_name(objects):
+        put(thing)
 
 
 def _by_name(objects: Iterable[T]) -> list[T]:

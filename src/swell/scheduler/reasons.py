@@ -39,6 +39,7 @@ class Reason(Enum):
     POD_AFFINITY = "PodAffinityUnsatisfied"
     POD_ANTI_AFFINITY = "PodAntiAffinityViolated"
     TOPOLOGY_SPREAD = "TopologySpreadViolated"
+    VOLUME = "VolumeNotBound"
     TOO_MANY_PODS = "TooManyPods"
     INSUFFICIENT = "InsufficientResource"
 
@@ -53,6 +54,7 @@ _NODE_WORDS = {
     Reason.POD_AFFINITY: "without the pods the affinity asks for",
     Reason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
     Reason.TOPOLOGY_SPREAD: "against the topology spread",
+    Reason.VOLUME: "refused because a volume claim of the pod is not bound",
     Reason.TOO_MANY_PODS: "without a free pod slot",
     Reason.INSUFFICIENT: "short of",
 }

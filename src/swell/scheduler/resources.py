@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from swell.api import quantity
 from swell.api.pod import QuantityText
+from swell.api.requests import scheduling_amount
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -79,14 +80,9 @@ class Dimensions:
         return vector
 
 
-def is_in_milli(name: str) -> bool:
-    """Whether an amount of this resource is counted in thousandths."""
-    return not (name in {"memory", "pods", "ephemeral-storage"} or name.startswith("hugepages-"))
-
-
 def amount_of(name: str, text: QuantityText) -> int:
     """A quantity in the unit its resource is counted in."""
-    return quantity.milli(text) if is_in_milli(name) else quantity.units(text)
+    return scheduling_amount(name, quantity.parse(text))
 
 
 def widened(vector: Vector, width: int) -> Vector:

@@ -17,6 +17,7 @@ from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
+from swell.api.volume import PersistentVolumeClaim, StorageClass
 from swell.scheduler.elastic import ElasticRole, place_in_job, roles_of
 from swell.scheduler.jobs import Job, QueueEntry, link_queues
 from swell.scheduler.neighbours import Neighbours
@@ -34,6 +35,7 @@ from swell.scheduler.tasks import (
     TaskStatus,
     status_of,
 )
+from swell.scheduler.volumes import Volumes
 
 SCHEDULER_NAMES = frozenset({"swell"})
 DEFAULT_QUEUE = "default"
@@ -51,6 +53,7 @@ class Snapshot:
         self.jobs: dict[str, Job] = {}
         self.queues: dict[str, QueueEntry] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
+        self.volumes = Volumes()
         self._tasks: dict[str, Task] = {}
         self._groupless: dict[str, dict[str, Task]] = {}  # by the group they wait for
         self._shapes = ShapeBook(self.dimensions)
@@ -71,6 +74,18 @@ class Snapshot:
 
     def put_namespace(self, name: str, labels: dict[str, str]) -> None:
         self.neighbours.namespaces[name] = labels
+
+    def put_claim(self, claim: PersistentVolumeClaim) -> None:
+        self.volumes.claims[str(claim.metadata.key)] = claim
+
+    def remove_claim(self, key: str) -> None:
+        self.volumes.claims.pop(key, None)
+
+    def put_storage_class(self, storage_class: StorageClass) -> None:
+        self.volumes.classes[storage_class.metadata.name] = storage_class
+
+    def remove_storage_class(self, name: str) -> None:
+        self.volumes.classes.pop(name, None)
 
     def put_budget(self, budget: PodDisruptionBudget) -> None:
         self.budgets[str(budget.metadata.key)] = budget

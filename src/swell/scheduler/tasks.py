@@ -6,18 +6,18 @@ Holds what is read off a pod once. Where a task is and in which status changes o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from swell.api import codec
-from swell.api.pod import Container, Pod, PodPhase, PodSpec, QuantityText
+from swell.api.pod import Container, Pod, PodPhase, PodSpec
+from swell.api.requests import pod_requests, scheduling_amounts
 from swell.scheduler.resources import (
     PODS,
     Dimensions,
     Vector,
-    amount_of,
     fit_places,
     quota_places,
     widened,
@@ -89,6 +89,7 @@ class Shape:
 
     __slots__ = (
         "best_effort",
+        "claims_volumes",
         "fit_places",
         "is_entangled",
         "ports",
@@ -103,6 +104,7 @@ class Shape:
         self.spec = spec
         self.ports = _host_ports(spec)
         self.is_entangled = _depends_on_other_pods(spec)
+        self.claims_volumes = any(volume.persistent_volume_claim for volume in spec.volumes)
         self.set_request(request)
 
     def set_request(self, request: Vector) -> None:
@@ -224,7 +226,9 @@ def _shape_key(spec: PodSpec) -> bytes:
             [(c.resources, c.ports) for c in spec.containers],
             [(c.resources, c.ports, c.restart_policy) for c in spec.init_containers],
             spec.overhead,
+            spec.resources,
             spec.host_network,
+            [v.persistent_volume_claim is not None for v in spec.volumes],
             sorted(spec.node_selector.items()),
             spec.affinity,
             spec.tolerations,
@@ -234,51 +238,14 @@ def _shape_key(spec: PodSpec) -> bytes:
 
 
 def _request_of(spec: PodSpec, dimensions: Dimensions) -> Vector:
-    """max(containers, init containers) with sidecars, plus overhead, plus one pod."""
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in spec.init_containers:
-        if container.restart_policy == "Always":
-            _add(sidecars, _asked(container))
-            _raise_to(peak, sidecars)
-        else:
-            _raise_to(peak, _sum(sidecars, _asked(container)))
-    running = dict(sidecars)
-    for container in spec.containers:
-        _add(running, _asked(container))
-    _raise_to(peak, running)
-    _add(peak, _amounts(spec.overhead))
-    places = [(dimensions.place(name), amount) for name, amount in sorted(peak.items())]
+    """What the pod asks for, and one place among the node's pods."""
+    amounts = scheduling_amounts(pod_requests(spec))
+    places = [(dimensions.place(name), amounts[name]) for name in sorted(amounts)]
     request = dimensions.zero()
     for place, amount in places:
         request[place] = amount
     request[PODS] = 1
     return request
-
-
-def _asked(container: Container) -> dict[str, int]:
-    """Requests; what has a limit and no request asks for its limit."""
-    return _amounts({**container.resources.limits, **container.resources.requests})
-
-
-def _amounts(resources: Mapping[str, QuantityText]) -> dict[str, int]:
-    return {name: amount_of(name, text) for name, text in resources.items()}
-
-
-def _sum(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-    total = dict(a)
-    _add(total, b)
-    return total
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _raise_to(peak: dict[str, int], level: Mapping[str, int]) -> None:
-    for name, amount in level.items():
-        peak[name] = max(peak.get(name, 0), amount)
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

@@ -17,5 +17,5 @@ def shuffle(session: Session) -> None:
     ]
     for unit in singles(session.votes.shuffle_victims(running)):
         statement = session.statement()
-        statement.evict(unit, ACTION, unit.job.key)
+        statement.evict(unit, ACTION, claimer="")
         statement.commit()

@@ -14,7 +14,7 @@ import numpy as np
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.plugins.capacity_tree import Entitlement, entitlements, tree_problem
+from swell.scheduler.plugins.capacity_tree import ROOT, Entitlement, entitlements, tree_problem
 from swell.scheduler.plugins.quota import admission_refusal, copies_below
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.resources import (
@@ -137,6 +137,7 @@ class _Rules:
                 self._held(level) + task.request, self._of[level.name].deserved, places
             )
             for level in self._line(queue)[: self._levels + 1]
+            if level.name != ROOT  # what the whole cluster deserves entitles nobody in particular
         )
 
     def reclaimable(self, claimer: Task, units: Sequence[Unit]) -> list[Unit]:

@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from swell.api.matching import n_disliked, term_matches
 from swell.api.node import Node
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.matching import n_disliked, term_matches
 from swell.scheduler.nodes import Matrix, NodeTable
 from swell.scheduler.resources import CPU, MEMORY, Vector
 from swell.scheduler.session import Session

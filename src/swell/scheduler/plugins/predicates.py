@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from swell.api.matching import node_selector_matches, tolerates, tolerates_all
 from swell.api.node import Node, Taint
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.matching import node_selector_matches, tolerates, tolerates_all
 from swell.scheduler.reasons import Reason
 from swell.scheduler.resources import Mask
 from swell.scheduler.session import Session
@@ -22,11 +22,12 @@ _SWITCHES: Final = {
     "taints": "predicate.TaintTolerationEnable",
     "neighbours": "predicate.PodAffinityEnable",
     "spread": "predicate.PodTopologySpreadEnable",
+    "volumes": "predicate.VolumeBindingEnable",
 }
 # Known to users' files, about things that are not filtered here.
 _ACCEPTED = (
     "predicate.NodeVolumeLimitsEnable", "predicate.VolumeZoneEnable", "predicate.CacheEnable",
-    "predicate.VolumeBindingEnable", "predicate.ProportionalEnable", "predicate.resources",
+    "predicate.ProportionalEnable", "predicate.resources",
     "predicate.DynamicResourceAllocationEnable",
 )  # fmt: skip
 ARGUMENTS: tuple[str, ...] = (*_SWITCHES.values(), *_ACCEPTED)
@@ -51,6 +52,7 @@ class _Rules:
     def __init__(self, session: Session, option: PluginOption) -> None:
         self._nodes = session.snapshot.nodes
         self._neighbours = session.snapshot.neighbours
+        self._volumes = session.snapshot.volumes
         self._on = {
             rule: option.arguments.flag(switch, default=True) for rule, switch in _SWITCHES.items()
         }
@@ -110,6 +112,9 @@ class _Rules:
         if self._on["ports"]:
             for port in task.shape.ports:
                 yield Reason.HOST_PORT, self._nodes.port_is_free(port, at_once=now)
+        if task.shape.claims_volumes and self._on["volumes"]:
+            there = self._volumes.are_ready_for(task)
+            yield Reason.VOLUME, np.full(len(self._nodes), there)
         if not self._neighbours.concerns(task):
             return
         eligible = np.ones(len(self._nodes), dtype=np.bool_)

@@ -1,0 +1,302 @@
+"""Which nodes take which pods, one predicate at a time, with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swell.api import codec
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
+from swell.api.queue import Queue
+from swell.api.volume import PersistentVolumeClaim, StorageClass
+from swell.scheduler.config import DEFAULT
+from swell.scheduler.cycle import run_cycle
+from swell.scheduler.plan import Objects, plan_schedule
+from swell.scheduler.reasons import Reason
+
+Body = dict[str, Any]
+
+
+def node(name: str, labels: Body | None = None, notes: Body | None = None, **spec: object) -> Node:
+    return codec.convert(
+        {
+            "metadata": {"name": name, "labels": labels or {}, "annotations": notes or {}},
+            "spec": spec,
+            "status": {
+                "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "5"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        },
+        Node,
+    )
+
+
+def pod(name: str, on: str = "", labels: Body | None = None, **spec: object) -> Pod:
+    group = {"scheduling.k8s.io/group-name": name}
+    container = {"resources": {"requests": {"cpu": "1"}}, "ports": spec.pop("ports", [])}
+    return codec.convert(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "ns",
+                "labels": labels or {},
+                "annotations": group,
+            },
+            "spec": {
+                "schedulerName": "swell",
+                "nodeName": on,
+                "containers": [container],
+                **spec,
+            },
+            "status": {"phase": "Running" if on else "Pending"},
+        },
+        Pod,
+    )
+
+
+def cluster(nodes: list[Node], *pods: Pod) -> Objects:
+    groups = [
+        codec.convert({"metadata": p.metadata, "spec": {"minMember": 1, "queue": "q"}}, PodGroup)
+        for p in pods
+    ]
+    queue = codec.convert({"metadata": {"name": "q"}}, Queue)
+    return Objects(nodes=nodes, pods=list(pods), groups=groups, queues=[queue])
+
+
+def place_of(objects: Objects, name: str = "new") -> str | None:
+    return next((n for t, n in plan_schedule(objects).binds.items() if t.key == f"ns/{name}"), None)
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def node_affinity(*expressions: Body, fields: bool = False) -> Body:
+    kind = "matchFields" if fields else "matchExpressions"
+    terms = {"nodeSelectorTerms": [{kind: list(expressions)}]}
+    return {"affinity": {"nodeAffinity": {REQUIRED: terms}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        ({"nodeSelector": {"disk": "ssd"}}, "b"),
+        ({"nodeSelector": {"disk": "tape"}}, None),
+        (node_affinity({"key": "disk", "operator": "In", "values": ["ssd"]}), "b"),
+        (node_affinity({"key": "disk", "operator": "NotIn", "values": ["ssd"]}), "a"),
+        (node_affinity({"key": "disk", "operator": "DoesNotExist"}), "a"),
+        (node_affinity({"key": "size", "operator": "Gt", "values": ["5"]}), "b"),
+        (node_affinity({"key": "size", "operator": "Lt", "values": ["5"]}), None),
+        (
+            node_affinity(
+                {"key": "metadata.name", "operator": "NotIn", "values": ["a"]}, fields=True
+            ),
+            "b",
+        ),
+    ],
+)
+def test_node_selector_and_affinity(spec: Body, place: str | None) -> None:
+    """Only nodes whose labels and names satisfy all requirements of some term."""
+    nodes = [node("a"), node("b", {"disk": "ssd", "size": "9"})]
+
+    assert place_of(cluster(nodes, pod("new", **spec))) == place
+
+
+@pytest.mark.parametrize(
+    ("toleration", "place"),
+    [
+        ({}, None),
+        ({"key": "gpu", "operator": "Exists"}, "a"),
+        ({"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}, "a"),
+        ({"key": "gpu", "value": "no"}, None),
+        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, None),
+        ({"operator": "Exists"}, "a"),
+    ],
+)
+def test_taints_keep_away_what_does_not_tolerate_them(toleration: Body, place: str | None) -> None:
+    """Key, value and effect must match; an empty key with Exists tolerates everything."""
+    tainted = node("a", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
+    spec: Body = {"tolerations": [toleration]} if toleration else {}
+
+    assert place_of(cluster([tainted], pod("new", **spec))) == place
+
+
+def test_cordoned_node_takes_only_what_tolerates_it() -> None:
+    """Daemon-like pods may go to a cordoned node, others not."""
+    nodes = [node("a", unschedulable=True)]
+    brave = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
+
+    assert place_of(cluster(nodes, pod("new"))) is None
+    assert place_of(cluster(nodes, pod("new", tolerations=[brave]))) == "a"
+
+
+def test_host_port_is_taken_once_per_node() -> None:
+    """On the host's network every container port is the node's."""
+    busy = pod("old", on="a", hostNetwork=True, ports=[{"containerPort": 24446}])
+    new = pod("new", hostNetwork=True, ports=[{"containerPort": 24446}])
+
+    assert place_of(cluster([node("a")], busy, new)) is None
+    assert place_of(cluster([node("a"), node("b")], busy, new)) == "b"
+
+
+def test_host_port_is_free_where_ports_are_private() -> None:
+    """A node that gives every pod its own ports has no clashes."""
+    own = node("a", notes={"elasticdeeplearning.ai/private-ports": "true"})
+    ports = [{"containerPort": 80, "hostPort": 80}]
+
+    assert place_of(cluster([own], pod("old", on="a", ports=ports), pod("new", ports=ports))) == "a"
+
+
+def test_host_port_differs_by_protocol_and_address() -> None:
+    """The same number is another socket at another address or protocol."""
+    old = pod("old", on="a", ports=[{"hostPort": 53, "hostIP": "10.0.0.1"}])
+
+    def new(**port: object) -> Pod:
+        return pod("new", ports=[{"hostPort": 53, **port}])
+
+    assert place_of(cluster([node("a")], old, new(hostIP="10.0.0.2"))) == "a"
+    assert place_of(cluster([node("a")], old, new(protocol="UDP"))) == "a"
+    assert place_of(cluster([node("a")], old, new())) is None
+
+
+def pod_affinity(kind: str, key: str = "zone", **labels: str) -> Body:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    return {"affinity": {kind: {REQUIRED: [term]}}}
+
+
+ZONES = [node("a", {"zone": "1"}), node("b", {"zone": "1"}), node("c", {"zone": "2"})]
+
+
+def test_affinity_goes_where_the_others_are() -> None:
+    """In the domain of a matching pod; nowhere when there is none."""
+    friend = pod("old", on="c", labels={"app": "db"})
+
+    wanted = pod("new", **pod_affinity("podAffinity", app="db"))
+    assert place_of(cluster(ZONES, friend, wanted)) == "c"
+    assert place_of(cluster(ZONES, wanted)) is None
+
+
+def test_affinity_lets_the_first_of_a_group_start() -> None:
+    """A pod that would match itself has to begin somewhere."""
+    first = pod("new", labels={"app": "db"}, **pod_affinity("podAffinity", app="db"))
+
+    assert place_of(cluster(ZONES, first)) is not None
+
+
+def test_anti_affinity_works_both_ways() -> None:
+    """Neither beside what one refuses nor beside who refuses one."""
+    plain: Body = {"labels": {"app": "db"}}
+    refusing = pod_affinity("podAntiAffinity", app="db")
+
+    first = cluster(ZONES, pod("old", on="a", **plain), pod("new", **refusing))
+    second = cluster(ZONES, pod("old", on="a", **refusing), pod("new", **plain))
+
+    assert place_of(first) == "c"
+    assert place_of(second) == "c"
+
+
+def test_spread_keeps_domains_even() -> None:
+    """No domain may be ahead of the emptiest by more than the skew."""
+    spread: Body = {
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "db"}},
+            }
+        ]
+    }
+    there = [pod("old", on="a", labels={"app": "db"})]
+
+    assert place_of(cluster(ZONES, *there, pod("new", labels={"app": "db"}, **spread))) == "c"
+
+
+def test_spread_skips_nodes_without_the_domain() -> None:
+    """A node outside every domain is no place for a pod that must be spread."""
+    spread: Body = {
+        "topologySpreadConstraints": [
+            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+        ]
+    }
+
+    assert place_of(cluster([node("x")], pod("new", **spread))) is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "mode", "placed"),
+    [
+        ("Bound", "Immediate", True),
+        ("Pending", "WaitForFirstConsumer", True),
+        ("Pending", "Immediate", False),
+    ],
+)
+def test_volume_claims_have_to_be_bound(phase: str, mode: str, placed: bool) -> None:
+    """Unless they wait for the pod to have a node."""
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    objects = cluster([node("a")], pod("new", volumes=volumes))
+    objects.claims.append(
+        codec.convert(
+            {
+                "metadata": {"name": "data", "namespace": "ns"},
+                "spec": {"storageClassName": "disk"},
+                "status": {"phase": phase},
+            },
+            PersistentVolumeClaim,
+        )
+    )
+    objects.storage_classes.append(
+        codec.convert({"metadata": {"name": "disk"}, "volumeBindingMode": mode}, StorageClass)
+    )
+
+    assert (place_of(objects) is not None) is placed
+
+
+def test_refusals_are_counted_by_reason() -> None:
+    """The group says how many nodes refuse for what, its pod the same."""
+    nodes = [
+        node("a", unschedulable=True),
+        node("b", taints=[{"key": "x", "effect": "NoSchedule"}]),
+        node("c", {"disk": "ssd"}),
+        node("d"),
+    ]
+    full = [pod(f"old-{n}", on="c") for n in range(4)]
+    objects = cluster(nodes, pod("new", nodeSelector={"disk": "ssd"}), *full)
+
+    snapshot = objects.snapshot()
+    plan = run_cycle(snapshot, DEFAULT)
+    refusal = plan.groups["ns/new"].refusal
+    (of_pod,) = plan.pod_refusals(snapshot.jobs["ns/new"]).values()
+
+    assert refusal is not None
+    assert refusal.reason is Reason.NOT_ENOUGH_RESOURCES
+    assert "0/4 nodes fit" in refusal.message
+    for part in ("1 cordoned", "1 short of cpu", "2 not matching the node selector"):
+        assert part in refusal.message
+        assert part in of_pod.message
+
+
+def test_pod_of_an_incomplete_gang_gives_the_reason_of_its_group() -> None:
+    """Pods that are missing altogether keep those that are there waiting."""
+    objects = cluster([node("a")], pod("new"))
+    objects.groups = [
+        codec.convert(
+            {
+                "metadata": {"name": "new", "namespace": "ns"},
+                "spec": {"minMember": 5, "queue": "q"},
+                "status": {"phase": "Inqueue"},
+            },
+            PodGroup,
+        )
+    ]
+    snapshot = objects.snapshot()
+
+    plan = run_cycle(snapshot, DEFAULT)
+    refusal = plan.groups["ns/new"].refusal
+
+    assert refusal is not None
+    assert refusal.reason is Reason.NOT_ENOUGH_TASKS
+    reasons = {r.reason for r in plan.pod_refusals(snapshot.jobs["ns/new"]).values()}
+    assert reasons == {Reason.NOT_ENOUGH_TASKS}

@@ -1,0 +1,149 @@
+"""How answers of plugins become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pytest
+
+from swell.scheduler.config import PluginOption
+from swell.scheduler.hooks import Hooks, Vote
+from swell.scheduler.jobs import Job
+from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.snapshot import Snapshot
+from swell.scheduler.tasks import Task
+from swell.scheduler.units import Unit, singles
+from swell.scheduler.votes import Votes
+from tests.scheduler_cases import group_of, pod_of
+
+T = TypeVar("T")
+NO = Refusal(Reason.QUEUE_QUOTA, "no")
+YES, MAYBE, NEVER = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
+
+
+def votes(*tiers: Sequence[Hooks], off: Sequence[str] = ()) -> Votes:
+    option = PluginOption("any", dict.fromkeys(off, False))
+    return Votes([[(option, hooks) for hooks in tier] for tier in tiers])
+
+
+def a_job(n_tasks: int = 3) -> Job:
+    snapshot = Snapshot()
+    snapshot.put_group(
+        group_of({"namespace": "ns", "name": "g", "queue": "q", "minMember": 1, "phase": "Running"})
+    )
+    for n in range(n_tasks):
+        row = {"namespace": "ns", "name": f"g-w-{n}", "group": "g", "phase": "Running", "node": "n"}
+        snapshot.put_pod(pod_of(row))
+    return snapshot.jobs["ns/g"]
+
+
+@pytest.mark.parametrize(
+    ("tiers", "admitted"),
+    [
+        ([], True),
+        ([[MAYBE]], True),
+        ([[MAYBE], [NO]], False),
+        ([[YES], [NO]], True),  # a permit ends it: later tiers are not asked
+        ([[YES, NO]], False),  # any refusal in the tier counts
+        ([[NO], [YES]], False),
+    ],
+)
+def test_admission_goes_tier_by_tier(tiers: list[list[Vote | Refusal]], admitted: bool) -> None:
+    """A refusal is a no, a permit without one a yes, and nobody's vote is a yes."""
+    asked = votes(*([Hooks(enqueueable=constant(v)) for v in tier] for tier in tiers))
+
+    assert (asked.refuses_admission(a_job()) is None) is admitted
+
+
+@pytest.mark.parametrize(
+    ("tiers", "pipelined"),
+    [([], True), ([[NEVER]], False), ([[YES], [NEVER]], True), ([[MAYBE], [NEVER]], False)],
+)
+def test_pipelined_goes_tier_by_tier(tiers: list[list[Vote]], pipelined: bool) -> None:
+    """The same rule as admission."""
+    asked = votes(*([Hooks(pipelined=constant(v)) for v in tier] for tier in tiers))
+
+    assert asked.is_pipelined(a_job()) is pipelined
+
+
+@pytest.mark.parametrize(
+    ("tiers", "starving"),
+    [
+        ([], False),
+        ([[True, True]], True),
+        ([[True, False]], False),
+        ([[], [True]], True),
+        ([[False], [True]], False),  # the first tier with an opinion decides
+    ],
+)
+def test_starving_is_for_the_first_tier_that_knows(tiers: list[list[bool]], starving: bool) -> None:
+    """All of that tier must say so; nobody to say so means no."""
+    asked = votes(*([Hooks(starving=constant(v)) for v in tier] for tier in tiers))
+
+    assert asked.is_starving(a_job()) is starving
+
+
+def test_switched_off_hook_has_no_vote() -> None:
+    """A plugin takes part only in what it is switched on for."""
+    asked = votes([Hooks(starving=lambda job: True)], off=["enableJobStarving"])
+
+    assert asked.is_starving(a_job()) is False
+
+
+def test_victims_are_what_all_tiers_agree_on() -> None:
+    """Also a plugin in a later tier is asked, and an empty agreement stays empty."""
+    job = a_job()
+    units = singles(job.tasks.values())
+    claimer = units[0].tasks[0]
+
+    def granting(*places: int) -> Hooks:
+        def vote(_: Task, asked: Sequence[Unit]) -> list[Unit]:
+            return [asked[n] for n in places]
+
+        return Hooks(preemptable=vote)
+
+    agreed = votes([granting(0, 1)], [granting(1, 2)]).preemptable(claimer, units)
+
+    assert agreed == [units[1]]
+    assert votes([granting(0)], [granting(1)]).preemptable(claimer, units) == []
+    assert votes([granting(0)], [granting(1), granting(0)]).preemptable(claimer, units) == []
+    assert votes([]).preemptable(claimer, units) == []
+
+
+def test_victim_needs_what_must_go_before_it() -> None:
+    """A unit that counts on another one falls with it."""
+    job = a_job()
+    first, second, third = job.tasks.values()
+    before = Unit(job, (first,))
+    after = Unit(job, (second, third), after=(before,))
+
+    def all_but_first(_: Task, asked: Sequence[Unit]) -> list[Unit]:
+        return [unit for unit in asked if unit is not before]
+
+    agreed = votes([Hooks(preemptable=all_but_first)]).preemptable(first, [before, after])
+
+    assert agreed == []
+
+
+def test_order_is_decided_by_the_first_difference() -> None:
+    """Later plugins matter only between equals; names settle the rest."""
+    asked = votes([Hooks(job_key=lambda job: 0.0)], [Hooks(job_key=lambda job: -job.priority)])
+    low, high = a_job(), a_job()
+    high.priority = 5
+
+    assert asked.job_key(high) < asked.job_key(low)
+
+
+def test_gang_that_lost_pods_comes_first() -> None:
+    """Below its minimum after it ran: before fresh jobs, whatever the plugins say."""
+    asked = votes([Hooks(job_key=lambda job: -job.priority)])
+    hurt, fresh = a_job(n_tasks=1), a_job(n_tasks=0)
+    hurt.min_member, fresh.priority = 2, 1000
+    fresh.phase = fresh.phase.INQUEUE
+
+    assert asked.job_key(hurt) < asked.job_key(fresh)
+
+
+def constant(value: T) -> Callable[[Job], T]:
+    return lambda job: value
