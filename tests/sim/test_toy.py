@@ -17,6 +17,7 @@ from swell.sim.search import (
     search_every_write,
 )
 from swell.sim.trial import replay, try_faults, try_seed
+from swell.sim.workers import search_in_parallel
 from tests.sim.campaign import ENTRIES
 from tests.sim.toy.flaws import PLANTED, PLANTED_IN_PAIR
 from tests.sim.toy.scenarios import SCENARIOS, toy_pair, toy_subject
@@ -96,6 +97,13 @@ def test_recorded_faults_replay_the_run() -> None:
 
         assert again.digest == drawn.digest
         assert again.faults == drawn.faults
+
+
+def test_workers_give_the_same_results() -> None:
+    """Seeds may be shared out among processes."""
+    alone = [r.digest for r in search_at_random(toy_subject(), range(40))]
+
+    assert [r.digest for r in search_in_parallel(toy_subject(), range(40), 2)] == alone
 
 
 def test_runs_are_the_same_in_other_processes() -> None:

@@ -31,6 +31,7 @@ from swell.sim.search import (
     search_every_write,
 )
 from swell.sim.trial import Result, replay, shrink_faults, try_seed
+from swell.sim.workers import search_in_parallel
 
 DIGEST_SEEDS = 50
 KILLS_SHRUNK = 4
@@ -99,6 +100,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Simulated faults, many seeds.")
     parser.add_argument("--seeds", type=int, default=2000, help="random runs per subject")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes to run seeds in"
+    )
     parser.add_argument("--seed", type=int, help="run this one and tell its story")
     parser.add_argument("--plan", type=Path, help="replay a written plan and tell its story")
     parser.add_argument("--mutant-seeds", type=int, default=1000, help="to find a planted bug in")
@@ -110,9 +114,11 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out: TextIO) -> int:
     figures = Figures()
     for entry in entries:
-        started_s = time.perf_counter()
-        for result in search_at_random(entry.subject, entry.seeds(options.first, options.seeds)):
+        started_s, started_cpu_s = time.perf_counter(), sum(os.times()[:4])
+        seeds = entry.seeds(options.first, options.seeds)
+        for result in search_in_parallel(entry.subject, seeds, options.workers):
             figures.add(result)
+        figures.cpu_s += sum(os.times()[:4]) - started_cpu_s  # workers included
         figures.add_time(entry.subject.name, time.perf_counter() - started_s)
     for entry in entries:
         for scenario in entry.subject.scenarios:

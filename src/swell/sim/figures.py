@@ -19,6 +19,7 @@ class Figures:
 
     seeds: Counter[str] = field(default_factory=Counter)  # by subject, as all counters below
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu_s: float = 0.0  # of the runs from seeds
     jobs: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     extra_runs: Counter[str] = field(default_factory=Counter)  # by way of searching
@@ -74,6 +75,8 @@ class Figures:
             "passed": self.passed,
             "seeds": n_seeds,
             "seeds_per_s": round(n_seeds / max(sum(self.seconds.values()), 1e-9), 1),
+            # A busy machine slows the clock on the wall, not this.
+            "seeds_per_cpu_s": round(n_seeds / max(self.cpu_s, 1e-9), 1),
             "seeds_by_subject": dict(self.seeds),
             "seeds_per_s_by_subject": {
                 s: round(self.seeds[s] / t, 1) for s, t in self.seconds.items()

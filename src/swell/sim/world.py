@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from swell.cluster.embedded.storage import Commit
+    from swell.sim.actors.fleet import Fleet
 
 _POLL_S = 5.0
 _LOOK_S = 0.5
@@ -61,6 +62,7 @@ class World:
             for i in range(scenario.replicas)
         ]
         self.writes: Counter[str] = Counter()  # by actor, leases aside
+        self.fleet: Fleet | None = None  # for subjects that have nodes
         self._issued: dict[str, int] = {}
         self._script_ended = False
         self._tasks: list[asyncio.Task[None]] = []
