@@ -83,8 +83,11 @@ def _check_directives(patch: Body, schema: MergeSchema) -> None:
             continue
         if not isinstance(value, list):
             raise StrategicMergeError(f"{name} must be a list")
-        needed = bool(value) or name.startswith(DELETE_PRIMITIVES)
-        if needed and not schema.field(name.partition("/")[2]).schema:
+        field_name = name.partition("/")[2]
+        deletes = name.startswith(DELETE_PRIMITIVES)
+        if deletes and any(isinstance(item, dict | list) for item in value):
+            raise StrategicMergeError(f"{name} must be a list of plain values")
+        if (deletes or value or patch.get(field_name)) and not schema.field(field_name).schema:
             raise StrategicMergeError(f"{name} names no field")
     if RETAIN_KEYS in patch:
         kept, said = patch[RETAIN_KEYS], [name for name in patch if not name.startswith("$")]
