@@ -77,6 +77,9 @@ class Resources:
         misplaced = bool(address.namespace) and not kind.namespaced
         nowhere = kind.namespaced and address.name and not address.namespace
         unknown = address.subresource and address.subresource not in kind.subresources
+        if unknown and kind.custom and not misplaced and not nowhere:
+            # Of a custom resource the paths exist; what is not declared is not found.
+            raise failures.not_found(kind.plural, kind.group, address.name)
         if misplaced or nowhere or unknown:
             raise refusals.unknown_path()
         return kind
