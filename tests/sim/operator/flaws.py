@@ -256,4 +256,3 @@ PLANTED: Mapping[str, Flaw] = {
     "operator lets go first": _planning(_let_go_first),
     "operator ignores limits": _inside(restarts, "_charged", _unlimited),
 }
-PLANTED_IN_PAIR = ("operator leads without a guard",)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from swell.sim.actors.fleet import Fleet
 from swell.sim.world import World
 from tests.sim.operator.jobs import story_of
 
 NODES = ("node-a", "node-b", "node-c", "node-d")
-_FLEETS: WeakKeyDictionary[World, Fleet] = WeakKeyDictionary()
 
 
 def fleet_of(world: World) -> Fleet:
-    if world not in _FLEETS:
-        _FLEETS[world] = Fleet(world, story_of, NODES)
-    return _FLEETS[world]
+    if world.fleet is None:
+        world.fleet = Fleet(world, story_of, NODES)
+    return world.fleet

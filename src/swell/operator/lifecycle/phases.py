@@ -15,13 +15,29 @@ _ALIVE = frozenset(
 # the table rules out is a job that is born again, ends while pods may be left, or changes after
 # its end. A job that is over before anything was created for it ends at once.
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
-    Phase.EMPTY: frozenset({Phase.PENDING, Phase.TERMINATING}) | FINAL,
+    Phase.EMPTY: frozenset(
+        {Phase.PENDING, Phase.TERMINATING, Phase.FAILED, Phase.PREEMPTED, Phase.NODE_FAIL}
+    ),
     Phase.PENDING: _ALIVE,
     Phase.CREATING: _ALIVE,
     Phase.RUNNING: _ALIVE,
     Phase.RESTARTING: _ALIVE,
     Phase.TERMINATING: _ALIVE | FINAL,
     **dict.fromkeys(FINAL, frozenset[Phase]()),
+}
+
+PHASE_TEXT: Mapping[Phase, str] = {
+    Phase.EMPTY: "submitted, not yet seen by the operator",
+    Phase.PENDING: "accepted; some required pod is not scheduled",
+    Phase.CREATING: "every required pod is scheduled, some container is not started",
+    Phase.RUNNING: "every rigid role has all its pods active, every elastic one its minimum",
+    Phase.TERMINATING: "pods are being deleted, for a restart or an ending",
+    Phase.RESTARTING: "the old pods of a restart are gone, the new ones are not all active",
+    Phase.SUCCEED: "final: the roles that completePolicy asks for have succeeded",
+    Phase.FAILED: "final: failed by failPolicy, by an invalid spec, or by annotation",
+    Phase.TIMEOUT: "final: ran for longer than timeLimit",
+    Phase.PREEMPTED: "final: ended by the Preempted annotation",
+    Phase.NODE_FAIL: "final: a lost node or a broken accelerator that no restart makes good",
 }
 
 

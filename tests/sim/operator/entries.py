@@ -1,0 +1,18 @@
+"""What a campaign tries of the operator: itself, in a pair, and with each planted bug."""
+
+from __future__ import annotations
+
+from swell.sim.campaign import Entry
+from tests.sim.operator.flaws import PLANTED
+from tests.sim.operator.subject import operator_pair, operator_subject
+
+UNGUARDED = "operator leads without a guard"
+
+ENTRIES = (
+    Entry(
+        operator_subject(),
+        {name: operator_subject(flaw) for name, flaw in PLANTED.items()},
+        share=0.5,
+    ),
+    Entry(operator_pair(), {UNGUARDED: operator_pair(guarded=False)}, share=0.1),
+)
