@@ -1,10 +1,13 @@
-"""What `make sim` runs: every subject with its planted bugs."""
+"""What `make sim` runs: every subject with its planted bugs, and specs of every kind."""
 
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 from swell.sim.campaign import Entry, main
+from tests.sim.operator import hostile, sweep
+from tests.sim.operator.entries import ENTRIES as OPERATOR
 from tests.sim.toy.flaws import PLANTED, PLANTED_IN_PAIR
 from tests.sim.toy.scenarios import toy_pair, toy_subject
 
@@ -15,7 +18,27 @@ ENTRIES = (
         {name: toy_pair(flaws) for name, flaws in PLANTED_IN_PAIR.items()},
         share=0.1,
     ),
+    *OPERATOR,
 )
+# Ask for one thing instead of a whole campaign.
+SINGLE = ("--seed", "--plan", "--record", "--digest")
+SPECS = "--specs"
+
+
+def run(argv: list[str], out: TextIO) -> int:
+    """`--specs N` says how many hostile specs are tried; the rest is the campaign's."""
+    n_specs = "5000"
+    if SPECS in argv:
+        place = argv.index(SPECS)
+        n_specs = argv[place + 1]
+        argv = argv[:place] + argv[place + 2 :]
+    code = 0
+    if not any(word.split("=")[0] in SINGLE for word in argv):
+        code |= sweep.main(out)
+        code |= hostile.main([SPECS, n_specs], out)
+        out.flush()
+    return code | main(ENTRIES, "tests.sim.campaign", argv, out)
+
 
 if __name__ == "__main__":
-    sys.exit(main(ENTRIES, "tests.sim.campaign", sys.argv[1:], sys.stdout))
+    sys.exit(run(sys.argv[1:], sys.stdout))
