@@ -105,15 +105,16 @@ class Log:
 
 
 def main(folder: str) -> int:
-    order = read_order(folder)
+    paper = os.open(f"{folder}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
+    order = read_order(paper)
     os.setsid()
     wake = _catch_signals()
     if LINUX:
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
     if order.dies_with_parent:
         _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    else:
-        _leave(folder, IDENTITY, f"{os.getpid()} {start_mark(os.getpid())}")
+    elif not _announce(folder, paper):
+        return 0
     output, input_ = os.pipe()
     started_at = time.time()
     pid, problem = _launch(order, input_)
@@ -136,9 +137,29 @@ def main(folder: str) -> int:
     return 0
 
 
-def read_order(folder: str) -> Order:
-    with open(f"{folder}/{ORDER}", "rb") as file:  # noqa: PTH123
+def read_order(paper: int) -> Order:
+    with open(paper, "rb", closefd=False) as file:
         return Order(**marshal.load(file))  # noqa: S302 (written by the agent, for its owner alone)
+
+
+def _announce(folder: str, paper: int) -> bool:
+    """Leave word who we are; False when the order has been withdrawn.
+
+    An agent that finds an order without an identity withdraws the order and then looks for the
+    identity again. Either it sees ours, or we see that the order is gone.
+    """
+    if _is_withdrawn(folder, paper):
+        return False
+    _leave(folder, IDENTITY, f"{os.getpid()} {start_mark(os.getpid())}")
+    return not _is_withdrawn(folder, paper)
+
+
+def _is_withdrawn(folder: str, paper: int) -> bool:
+    try:
+        there = os.stat(f"{folder}/{ORDER}")  # noqa: PTH116
+    except FileNotFoundError:
+        return True
+    return not os.path.samestat(there, os.fstat(paper))
 
 
 def start_mark(pid: int) -> str:

@@ -224,9 +224,9 @@ class ProcessRuntime:
             before = held.boxes.get(name)
             former = before.run.ended if before and before.run else None
             box = Box(BoundContainer(name=name), attempt, former=former)
-            held.boxes[name] = box
             box.run = self._supervised(held, box, folder)
-            box.run.resume()
+            if box.run.resume():
+                held.boxes[name] = box
 
     def _supervised(self, held: Held, box: Box, folder: Path) -> Supervised:
         path = log_file(held.log_folder, box.container.name, box.attempt)

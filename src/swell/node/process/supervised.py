@@ -22,7 +22,6 @@ from swell.runtime.clock import Clock
 TAIL_LINES = 20
 TAIL_BYTES = 8192
 REAP_S = 0.05
-SETTLE_S = 1.0
 POLL_S = 0.25
 OOM_KILLED = "OOMKilled"
 _HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
@@ -86,24 +85,25 @@ class Supervised:
         os.set_blocking(receive, False)
         self._follow(receive, self._on_report)
 
-    def resume(self) -> None:
-        """Take up a run that an earlier agent began."""
+    def resume(self) -> bool:
+        """Take up a run that an earlier agent began; False when it had not come to beginning."""
+        if not (self.folder / supervisor.IDENTITY).exists():
+            # Withdraw the order first: a supervisor that is about to begin looks for it again
+            # after having said who it is.
+            (self.folder / supervisor.ORDER).unlink(missing_ok=True)
         self._supervisor = _read_identity(self.folder / supervisor.IDENTITY)
-        order = self.folder / supervisor.ORDER
-        if self._supervisor is None and order.exists():
-            # It may be about to say who it is; one that has not read its order yet never will.
-            order.unlink()
-            self._timer = asyncio.get_running_loop().call_later(SETTLE_S, self.resume)
-            return
+        if self._supervisor is None:
+            return False
         started = _words(self.folder / supervisor.STARTED)
         if len(started) == 3:
             self._on_started(*started)
         if (self.folder / supervisor.EXIT).exists() or not self._is_supervised:
             self._on_end()
-        elif hasattr(os, "pidfd_open") and self._supervisor is not None:
+        elif hasattr(os, "pidfd_open"):
             self._follow(os.pidfd_open(self._supervisor.pid), self._on_end)
         else:
             self._poll()
+        return True
 
     async def wait_started(self, within_s: float) -> None:
         """Until it runs or has failed to, but not longer than this."""
