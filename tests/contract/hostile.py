@@ -34,6 +34,7 @@ ANSWER_S_MAX = 10.0
 GROWTH_BYTES_MAX = 400 << 20
 ALLOWED_5XX = frozenset({501, 504})
 HUGE_BYTES = 10 << 20
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NO_ANSWER = 599  # the real server drops the connection when a handler panics
 
 Headers = dict[str, str | None]
@@ -90,10 +91,32 @@ def objects(name: str) -> dict[str, dict[str, Any]]:
             "spec": {"holderIdentity": "me", "leaseDurationSeconds": 10},
         },
         "/apis/scheduling.k8s.io/v1/priorityclasses": {"kind": "PriorityClass", "value": 5},
+        f"{core}/{ns}/events": {
+            "kind": "Event",
+            "involvedObject": {"kind": "Pod", "name": "p", "namespace": NAMESPACE},
+            "reason": "R",
+            "type": "Normal",
+        },
+        f"{core}/{ns}/endpoints": {
+            "kind": "Endpoints",
+            "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}],
+        },
+        f"/apis/discovery.k8s.io/v1/{ns}/endpointslices": {
+            "kind": "EndpointSlice",
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.1"]}],
+            "ports": [{"port": 80}],
+        },
+        DEFINITIONS: {
+            "kind": "CustomResourceDefinition",
+            "spec": copy.deepcopy(definitions.WIDGETS["spec"]),
+        },
     }
     for path, body in made.items():
         group = "v1" if path.startswith(core) else "/".join(path.split("/")[2:4])
         body |= {"apiVersion": group, "metadata": dict(meta)}
+    made[DEFINITIONS]["metadata"]["name"] = f"{name}s.{GROUP}"
+    made[DEFINITIONS]["spec"]["names"] = {"plural": f"{name}s", "kind": name.capitalize()}
     return made
 
 
@@ -103,6 +126,8 @@ STRANGE: tuple[Any, ...] = (
     -0.0, "", " ", "a", "A b", "x" * 300, "\u0000", "\ufffd", "\u202e", "💥", "../..", "%00", "1Gi",
     "9" * 40, "2030-01-01T00:00:00Z", "true", [], {}, [None], [[]], {"": ""}, {"a": None}, "-1",
     ["a", "a"], [{}], {"$patch": "delete"}, {"$patch": "replace"}, "null", "0x10", "1e3",
+    "(a+)+$", "self.size > ", "self.all(x, x)", "size(self) > 0", "[", "integer",
+    {"type": "string"},
 )
 FIELDS = (
     "spec", "metadata", "status", "kind", "apiVersion", "name", "uid", "finalizers", "data", "",
@@ -373,8 +398,7 @@ def send(server: Raw, request: Request) -> Answer:
 def prepare(server: Raw) -> None:
     """A namespace, the custom kind, and a victim of every kind."""
     definition = definitions.WIDGETS
-    group = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    server.ask("POST", group, definition)
+    server.ask("POST", DEFINITIONS, definition)
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     server.ask("POST", "/api/v1/namespaces", body)
     for path, victim in objects("victim").items():

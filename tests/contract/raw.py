@@ -88,9 +88,11 @@ class Raw:
 
     def open_stream(self, path: str) -> ssl.SSLSocket:
         """A request whose answer is left to the caller, byte by byte."""
-        made = self.tls.wrap_socket(
-            socket.create_connection((self.host, self.port), TIMEOUT_S), server_hostname=self.host
-        )
+        plain = socket.socket()
+        plain.settimeout(TIMEOUT_S)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)  # soon full when not read
+        plain.connect((self.host, self.port))
+        made = self.tls.wrap_socket(plain, server_hostname=self.host)
         lines = [
             f"GET {path} HTTP/1.1",
             f"Host: {self.host}",

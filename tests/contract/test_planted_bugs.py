@@ -12,7 +12,7 @@ from tests.contract.planted import BUGS, Bug
 from tests.contract.world import BEHAVIOURS, Behaviour
 
 assert tests.contract.behaviours
-IMPATIENT_S = 0.5  # a broken server may never do what is waited for
+IMPATIENT_S = 1.0  # a broken server may never do what is waited for
 
 
 def first_failure(ground: Ground, subject: str) -> str | None:
