@@ -90,7 +90,10 @@ class NodeTable:
 
     def put(self, node: Node) -> None:
         place = self.place(node.metadata.name)
+        old = self.objects[place]
         self.objects[place] = node
+        if old is not None and _facts(old) == _facts(node):
+            return  # a heartbeat
         allocatable = self._dimensions.vector(node.status.allocatable)
         self._set_allocatable(place, allocatable)
         self._ready[place] = any(
@@ -170,6 +173,10 @@ class NodeTable:
         used: Vector = (self.allocatable[:, ready] - self.idle[:, ready]).sum(axis=1)
         return used
 
+    def forget_changes(self) -> None:
+        """Starts the log of changes anew, for readers that begin now."""
+        self.changes = array("q")
+
     def changed_since(self, position: int) -> Places:
         """Places that changed; one that changed twice may be named twice."""
         return np.frombuffer(self.changes[position:], dtype=np.int64)
@@ -214,3 +221,16 @@ class NodeTable:
         self._ready = np.pad(self._ready, (0, extra))
         self._private_ports = np.pad(self._private_ports, (0, extra))
         self._cordoned = np.pad(self._cordoned, (0, extra))
+
+
+def _facts(node: Node) -> tuple[object, ...]:
+    """All that a node decides by."""
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    meta = node.metadata
+    return (
+        meta.labels,
+        meta.annotations.get(PRIVATE_PORTS),
+        node.spec,
+        node.status.allocatable,
+        ready,
+    )

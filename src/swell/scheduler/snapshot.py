@@ -60,6 +60,7 @@ class Snapshot:
         self._width = self.dimensions.width
         self._classes: dict[str, PriorityClass] = {}
         self._roles: dict[str, dict[str, ElasticRole]] = {}
+        self._members: dict[str, dict[str, Task]] = {}  # of training jobs
         self._active: dict[str, Job] = {}
         self._unsettled: dict[str, Job] = {}
 
@@ -179,8 +180,7 @@ class Snapshot:
         else:
             group = task.pod.metadata.annotations.get(GROUP_ANNOTATION, "")
             self._groupless.get(f"{task.pod.metadata.namespace}/{group}", {}).pop(key, None)
-        if task.elastic is not None:
-            task.elastic.tasks.pop(key, None)
+        self._leave_role(task)
 
     def put_training_job(self, job: AITrainingJob) -> None:
         """Learns the targets: a pod at or above its role's is leaving, whoever lowered it."""
@@ -237,7 +237,11 @@ class Snapshot:
         return [self._active[key] for key in sorted(self._active) if self._active[key].queue]
 
     def settle(self) -> None:
-        """Brings the sums for admission up to date; the cost follows the jobs that changed."""
+        """Brings the sums for admission up to date; the cost follows the jobs that changed.
+
+        For the beginning of a session: what was noted about nodes for earlier ones is dropped.
+        """
+        self.nodes.forget_changes()
         for job in self._unsettled.values():
             self._settle(job)
         self._unsettled.clear()
@@ -346,23 +350,33 @@ class Snapshot:
     def _join_role(self, task: Task, status: TaskStatus) -> TaskStatus:
         """Ties the pod to its elastic role; answers the status that follows from the target."""
         place = place_in_job(task)
-        role = self._roles.get(place[0], {}).get(place[1]) if place else None
-        task.elastic = role
-        if place is None or role is None:
+        if place is None:
             return status
+        self._members.setdefault(place[0], {})[task.key] = task
         task.index = place[2]
+        role = task.elastic = self._roles.get(place[0], {}).get(place[1])
+        if role is None:
+            return status
         role.tasks[task.key] = task
         leaving = status in _PRESENT and task.index >= role.target
         return TaskStatus.RELEASING if leaving else status
 
+    def _leave_role(self, task: Task) -> None:
+        place = place_in_job(task)
+        if place is None:
+            return
+        members = self._members[place[0]]
+        del members[task.key]
+        if not members:
+            del self._members[place[0]]
+        if task.elastic is not None:
+            task.elastic.tasks.pop(task.key, None)
+
     def _rejoin_roles(self, key: str) -> None:
-        namespace = key.partition("/")[0] + "/"
-        for task in self._tasks.values():
-            place = place_in_job(task) if task.key.startswith(namespace) else None
-            if place and place[0] == key:
-                known = task.status in {*_PRESENT, TaskStatus.RELEASING}
-                status = status_of(task.pod) if known else task.status
-                self.move(task, self._join_role(task, status), task.node)
+        for task in list(self._members.get(key, {}).values()):
+            known = task.status in {*_PRESENT, TaskStatus.RELEASING}
+            status = status_of(task.pod) if known else task.status
+            self.move(task, self._join_role(task, status), task.node)
 
     def _match_width(self) -> None:
         """A new resource name may not fit into the vectors at hand: all of them grow."""
