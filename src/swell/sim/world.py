@@ -50,6 +50,7 @@ class World:
         self.scenario = scenario
         self.chance = Chance(seed)
         self.clock = VirtualClock()
+        self.fleet: Fleet | None = None  # for subjects that have nodes
         self.server = Server(self.clock, self.chance, subject.kinds)
         self.storage = self.server.storage
         self.book = FaultBook(source)
@@ -62,7 +63,6 @@ class World:
             for i in range(scenario.replicas)
         ]
         self.writes: Counter[str] = Counter()  # by actor, leases aside
-        self.fleet: Fleet | None = None  # for subjects that have nodes
         self._issued: dict[str, int] = {}
         self._script_ended = False
         self._tasks: list[asyncio.Task[None]] = []

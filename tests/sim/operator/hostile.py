@@ -23,7 +23,6 @@ from swell.sim.invariants import LivenessCheck
 from swell.sim.scenario import Scenario
 from swell.sim.trial import Result, try_faults
 from swell.sim.world import World
-from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.jobs import NAMESPACE, Pods, a_job, a_role
 from tests.sim.operator.scenarios import User
 from tests.sim.operator.subject import operator_subject
@@ -224,7 +223,6 @@ def try_hostile(seed: int, n_specs: int = SPECS_A_WORLD) -> Result:
         await user.submit(GOOD[1], {"trainer": a_role(replicas=2)})
 
     def liveness(world: World) -> list[LivenessCheck]:
-        fleet_of(world)
         return [GoodOnesEnd(world), BadOnesAreTold(world, names)]
 
     scenario = Scenario("hostile specs", script, faulty_s=60, settle_s=900, quiet_s=0)

@@ -1,0 +1,1 @@
+"""The autoscaler among simulated nodes and jobs, with the real operator beside it."""

@@ -1,0 +1,227 @@
+"""What the autoscaler must never do, judged on every commit, and what it must bring about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ScaleRecord
+from swell.api.kinds import NODES, POD_GROUPS, PODS
+from swell.api.meta import Uid
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
+from swell.api.times import parse_time
+from swell.autoscaler.inquiry import Objects, inquiry_resource
+from swell.autoscaler.policies.room import NOWHERE, Room
+from swell.autoscaler.settings import Settings
+from swell.cluster.embedded.storage import Commit
+from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.world import World
+from tests.sim.operator.sight import AITJ, job_states, jobs_in, owner_of, pod_states, replica_of
+
+AUTOSCALER, OPERATOR = "autoscaler", "operator"
+# From then on what the autoscaler sees is what there is.
+SIGHT_S = 60.0
+
+
+def safety(world: World, settings: Settings) -> list[SafetyCheck]:
+    return [
+        WithinBounds(world),
+        OnlyElastic(world),
+        OnlyIntoRoom(world, settings),
+        CalmDirection(world, settings),
+        HighestGo(world),
+        NoRestart(world),
+    ]
+
+
+def resizes(world: World, commit: Commit) -> Iterator[tuple[AITrainingJob, str, int, int]]:
+    """Roles whose target the autoscaler changed: the job before, role, old and new size."""
+    before, after = job_states(commit)
+    if before is None or after is None or not commit.actor.startswith(AUTOSCALER):
+        return
+    for role, target in after.status.target_replicas.items():
+        held = before.status.target_replicas.get(role)
+        if held is not None and held != target:
+            yield before, role, held, target
+
+
+@dataclass
+class WithinBounds:
+    """A1: every written target is within the bounds of the generation it was computed from."""
+
+    world: World
+    name: str = "within bounds"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        for job, role, _, target in resizes(self.world, commit):
+            spec = job.spec.replica_specs[role]
+            if not spec.minimum <= target <= spec.maximum:
+                yield f"{commit.key} {role} to {target}, not in {spec.minimum}…{spec.maximum}"
+
+
+@dataclass
+class OnlyElastic:
+    """A2: only elastic Auto roles of jobs that neither have ended nor are about to."""
+
+    world: World
+    name: str = "only elastic"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        for job, role, _, _ in resizes(self.world, commit):
+            spec = job.spec.replica_specs[role]
+            if not spec.is_elastic or spec.edl_policy is not EdlPolicy.AUTO:
+                yield f"{commit.key} {role} is not the autoscaler's"
+            if job.status.phase in FINAL or job.status.ending or job.metadata.deletion_timestamp:
+                yield f"{commit.key} {role} resized though the job is over"
+
+
+@dataclass
+class OnlyIntoRoom:
+    """A3: a raise only if a replica fits a node, and the load it makes is not above the limit.
+
+    Judged once faults are over for a while: before, the autoscaler may see a past cluster.
+    """
+
+    world: World
+    settings: Settings
+    name: str = "only into room"
+    _calm_since: float | None = None
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        now = self.world.clock.monotonic()
+        if self.world.book.on:
+            self._calm_since = now
+        is_calm = self._calm_since is None or now - self._calm_since > SIGHT_S
+        for job, role, held, target in resizes(self.world, commit):
+            if not is_calm or target < held or held < job.spec.replica_specs[role].minimum:
+                continue
+            snapshot = inquiry_resource(objects_in(self.world))
+            room = Room(snapshot.cluster, self.settings.parameters.max_load)
+            state = next(j for j in snapshot.jobs if j.view.id.key == commit.key)
+            view = next(r.view for r in state.roles if r.view.name == role)
+            if room.is_over:
+                yield f"{commit.key} {role} from {held} to {target} over-commits the cluster"
+            if room.find(view.needs) == NOWHERE:
+                yield f"{commit.key} {role} from {held} to {target}, and no node has room for one"
+
+
+@dataclass
+class CalmDirection:
+    """A4: no change of direction within the cool-down, except to let a pending job start."""
+
+    world: World
+    settings: Settings
+    name: str = "calm direction"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, after = job_states(commit)
+        for _, role, _, _ in resizes(self.world, commit):
+            records = [r for r in (after.status.scale_records if after else ()) if r.role == role]
+            if len(records) < 2 or records[-1].for_:
+                continue
+            last = records[-1]
+            for earlier in records[:-1]:
+                apart_s = abs(parse_time(last.time) - parse_time(earlier.time))
+                if is_up(earlier) != is_up(last) and apart_s < self.settings.scale_cooldown_s:
+                    yield f"{commit.key} {role} turned {apart_s:.0f} s after {earlier.to}"
+
+
+def is_up(record: ScaleRecord) -> bool:
+    return record.to > record.from_
+
+
+@dataclass
+class HighestGo:
+    """A5: shrinking removes the highest indexes, never index 0, never below the minimum."""
+
+    world: World
+    name: str = "highest go"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        was_told = before is not None and not before.metadata.deletion_timestamp
+        if not was_told or before is None or not commit.actor.startswith(OPERATOR):
+            return
+        if after is not None and not after.metadata.deletion_timestamp:
+            return
+        job = next((j for j in jobs_in(self.world) if j.metadata.uid == owner_of(before)), None)
+        if (
+            job is None
+            or job.status.ending
+            or job.status.restart
+            or job.metadata.deletion_timestamp
+        ):
+            return
+        role, index = replica_of(before)
+        if job.status.phase not in FINAL and index < job.spec.replica_specs[role].minimum:
+            yield f"{commit.key} deleted, which is below the minimum"
+
+
+@dataclass
+class NoRestart:
+    """A6: where no pod fails and nobody deletes any, there is never a restart."""
+
+    world: World
+    name: str = "no restart"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, after = job_states(commit)
+        if after is not None and any(after.status.restart_counts.values()):
+            yield f"{commit.key} counts restarts: {after.status.restart_counts}"
+
+
+@dataclass
+class JobsEnd:
+    """Every job that has work, and could run here, gets it done."""
+
+    world: World
+    hopeless: tuple[str, ...] = ()
+    name: str = "jobs end"
+
+    def missing(self) -> Iterator[str]:
+        for job in jobs_in(self.world):
+            is_hopeless = job.metadata.name in self.hopeless
+            if job.status.phase not in FINAL and not is_hopeless:
+                yield f"{job.metadata.key} is {job.status.phase.value or 'untouched'}"
+
+
+def liveness(world: World) -> list[LivenessCheck]:
+    return [JobsEnd(world, hopeless=("hopeless",))]
+
+
+def end_state(world: World) -> object:
+    return {str(job.metadata.key): job.status.phase.value for job in jobs_in(world)}
+
+
+def objects_in(world: World) -> Objects:
+    """The whole cluster as it is."""
+    store = world.storage
+    return Objects(
+        nodes=[s.typed(Node) for _, s in store.list(str(NODES)).items],
+        pods=[s.typed(Pod) for _, s in store.list(str(PODS)).items],
+        groups=[s.typed(PodGroup) for _, s in store.list(str(POD_GROUPS)).items],
+        training_jobs=[s.typed(AITrainingJob) for _, s in store.list(AITJ).items],
+    )
+
+
+@dataclass
+class Turns:
+    """Counts how often each role changed direction, and how often it was resized at all."""
+
+    world: World
+    name: str = "turns"
+    n_resizes: int = 0
+    turned_at: dict[tuple[Uid, str], list[float]] = field(default_factory=dict)
+    _last: dict[tuple[Uid, str], bool] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        for job, role, held, target in resizes(self.world, commit):
+            place = (job.metadata.uid, role)
+            self.n_resizes += 1
+            up = target > held
+            if self._last.get(place, up) != up:
+                self.turned_at.setdefault(place, []).append(self.world.clock.monotonic())
+            self._last[place] = up
+        yield from ()

@@ -1,0 +1,92 @@
+"""The autoscaler as a subject of the simulator, with the real operator, both under faults."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+from swell.autoscaler.loop import Autoscaler, Informers, Meters
+from swell.autoscaler.settings import Settings
+from swell.operator.running import Meters as OperatorMeters
+from swell.operator.running import prepare
+from swell.operator.settings import Settings as OperatorSettings
+from swell.sim.actors.disturbances import RATES_MAX, common_disturbances
+from swell.sim.actors.nemesis import Disturbance
+from swell.sim.plan import FaultKind
+from swell.sim.process import Main, Ports
+from swell.sim.scenario import Scenario, Subject
+from swell.sim.world import World
+from tests.sim.autoscaler.flaws import Flaw
+from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, end_state, liveness, safety
+from tests.sim.autoscaler.scenarios import SCRIPTS
+from tests.sim.operator.subject import BugMeter
+
+SETTINGS = Settings(scale_period_s=10.0, scale_cooldown_s=30.0)
+# Pods are never lost here: then a resize could not be told from a restart.
+DISTURBANCES = {kind: rate for kind, rate in RATES_MAX.items() if kind != FaultKind.POD_DELETED}
+SCENARIOS = tuple(
+    Scenario(name, script, faulty_s=300.0, settle_s=3000.0, disturbances=DISTURBANCES)
+    for name, script in SCRIPTS.items()
+)
+
+
+def autoscaler_subject(
+    flaw: Flaw | None = None,
+    *,
+    settings: Settings = SETTINGS,
+    scenarios: tuple[Scenario, ...] = SCENARIOS,
+    is_on: bool = True,
+) -> Subject:
+    """Operator and autoscaler; without the latter if it is off."""
+    components: dict[str, Main] = {OPERATOR: operator_main}
+    if is_on:
+        components[AUTOSCALER] = autoscaler_main(settings, flaw)
+    return Subject(
+        name="autoscaler",
+        components=components,
+        scenarios=scenarios,
+        safety=lambda world: safety(world, settings),
+        liveness=liveness,
+        end_state=end_state,
+        disturbances=_disturbances,
+        calls_per_min_max=1500,
+    )
+
+
+def autoscaler_main(settings: Settings, flaw: Flaw | None = None) -> Main:
+    async def main(ports: Ports) -> None:
+        informers = Informers.over(ports.cluster, ports.clock, ports.random)
+        autoscaler = Autoscaler(
+            ports.cluster,
+            informers,
+            settings=settings,
+            clock=ports.clock,
+            random=ports.random,
+            meters=Meters(passes=BugMeter()),
+        )
+        if flaw is not None:
+            flaw(autoscaler)
+        await asyncio.gather(informers.run(), autoscaler.run())
+
+    return main
+
+
+async def operator_main(ports: Ports) -> None:
+    operator = await prepare(
+        ports.cluster,
+        clock=ports.clock,
+        random=ports.random,
+        settings=OperatorSettings(workers=2),
+        meters=OperatorMeters(passes=BugMeter()),
+    )
+    await asyncio.gather(*(service.run() for service in operator.services))
+
+
+def _disturbances(world: World) -> Mapping[str, Disturbance]:
+    every = common_disturbances(world)
+    return {kind: act for kind, act in every.items() if kind in DISTURBANCES}
+
+
+def faultless(scenario: Scenario) -> Scenario:
+    return replace(scenario, faulty_s=1.0)

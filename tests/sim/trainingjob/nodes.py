@@ -1,0 +1,193 @@
+"""What runs below the operator: the cluster's own workload controllers, and nodes with pods.
+
+Both are faultless: it is the operator that is tried. A pod is bound, starts, runs for its time,
+and ends as the job's variable FAILS says: by index, how many attempts of a trainer fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from swell.api.kinds import PODS
+from swell.api.meta import Body
+from swell.api.pod import Pod, PodPhase
+from swell.cluster.embedded.controllers.all import Settings, add_controllers
+from swell.cluster.embedded.storage import Commit
+from swell.operator.trainingjob.labels import ROLE_LABELS, Role
+from swell.operator.trainingjob.updater.world import completion_index
+from swell.runtime.cluster import Deletion, merge_patch
+from swell.runtime.errors import ConflictError, InvalidError, NotFoundError
+from swell.runtime.manager import Manager
+from swell.sim.actors.disturbances import common_disturbances
+from swell.sim.actors.nemesis import Disturbance
+from swell.sim.plan import Fault, FaultKind
+
+if TYPE_CHECKING:
+    from swell.sim.world import World
+
+NODE, KUBELET, SCHEDULER = "node-0", "kubelet", "scheduler"
+FAILS = "FAILS"
+EVICTED = "F23 pod evicted"
+FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
+_GONE = (NotFoundError, ConflictError, InvalidError)
+
+RATES: Mapping[str, float] = {
+    FaultKind.COMPACTED: 0.05,
+    FaultKind.KILLED: 0.02,
+    FaultKind.ALL_PAUSED: 0.01,
+    EVICTED: 0.05,
+}
+# Where no trainer is replaced: the back-off before that is measured on the wall clock.
+JUMPY_RATES: Mapping[str, float] = {**RATES, FaultKind.CLOCK_JUMP: 0.02}
+ROUGH_RATES: Mapping[str, float] = {**RATES, FaultKind.POD_DELETED: 0.05}
+
+
+def disturbances(world: World) -> Mapping[str, Disturbance]:
+    nodes = Nodes(world)
+    world.storage.on_commit.append(nodes.on_commit)
+    world.spawn(_run_controllers(world))
+    return {**common_disturbances(world), EVICTED: nodes.evict}
+
+
+async def _run_controllers(world: World) -> None:
+    manager = Manager(clock=world.clock)
+    add_controllers(
+        manager,
+        world.server._api,
+        world.chance.generator("workloads"),
+        Settings(garbage_collector=False),
+        world.connect,
+    )
+    await manager.run()
+
+
+class Nodes:
+    """All nodes at once. They hear of pods by the commit log, so they never lag."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kubelet = world.connect(KUBELET)
+        self._scheduler = world.connect(SCHEDULER)
+
+    def on_commit(self, commit: Commit) -> None:
+        if commit.collection != str(PODS) or commit.after is None:
+            return
+        pod = commit.after.typed(Pod)
+        before = commit.before.typed(Pod) if commit.before else None
+        if before is None:
+            self._world.spawn(self._live(pod, commit.after.body))
+        if pod.metadata.deletion_timestamp and not (before and before.metadata.deletion_timestamp):
+            self._world.spawn(self._stop(pod))
+
+    async def evict(self, fault: Fault) -> bool:
+        """Take a pod down as a scheduler does for a more important one."""
+        pods = [
+            pod
+            for _, stored in self._world.storage.list(str(PODS)).items
+            if (pod := stored.typed(Pod)).status.phase is PodPhase.RUNNING
+            and not pod.metadata.deletion_timestamp
+        ]
+        if not pods:
+            return False
+        pod = pods[int(fault.amount * len(pods))]
+        disrupted = [{"type": "DisruptionTarget", "status": "True", "reason": "Preempted"}]
+        if await self._report(pod, {"conditions": disrupted}):
+            deletion = Deletion(uid=pod.metadata.uid)
+            await self._scheduler.delete(PODS, pod.metadata.key, deletion)
+        return True
+
+    async def _live(self, pod: Pod, body: Body) -> None:
+        clock, key = self._world.clock, (pod.metadata.namespace, pod.metadata.generate_name)
+        index = completion_index(pod)
+        await clock.sleep(self._between(0.05, 3, "bind", *key, index))
+        if not await self._bind(pod):
+            return
+        await clock.sleep(self._between(0.1, 3, "start", *key, index))
+        ready = [{"type": "Ready", "status": "True"}]
+        running: Body = {"running": {}}
+        if not await self._report(
+            pod, {"phase": "Running", "conditions": ready, **_shown(pod, running)}
+        ):
+            return
+        if ROLE_LABELS[Role.TRAINER] not in pod.metadata.labels:
+            return  # masters and pservers run until they are stopped
+        await clock.sleep(self._between(2, 40, "run", *key, index))
+        code = 1 if _fails(pod, body, index or 0) else 0
+        ended = {"terminated": {"exitCode": code, "reason": "Ended"}}
+        phase = "Failed" if code else "Succeeded"
+        await self._report(pod, {"phase": phase, **_shown(pod, ended)})
+
+    async def _bind(self, pod: Pod) -> bool:
+        meta = pod.metadata
+        body: Body = {
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"kind": "Node", "name": NODE},
+        }
+        try:
+            await self._scheduler.create(PODS.sub("binding", dict), body)
+        except _GONE:
+            return False
+        return True
+
+    async def _stop(self, pod: Pod) -> None:
+        """Its processes end, which makes it a failed pod, and then it goes."""
+        meta = pod.metadata
+        await self._world.clock.sleep(self._between(0, 8, "stop", meta.name))
+        current = await self._current(pod)
+        if current is None:
+            return
+        if current.status.phase not in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
+            ended = {"terminated": {"exitCode": 143, "reason": "Stopped"}}
+            await self._report(pod, {"phase": "Failed", **_shown(pod, ended)}, is_stopping=True)
+        try:
+            await self._kubelet.delete(PODS, meta.key, Deletion(uid=meta.uid, grace_s=0))
+        except _GONE:
+            return
+
+    async def _report(self, pod: Pod, status: Body, *, is_stopping: bool = False) -> bool:
+        """Whether the pod is still there; one being stopped says nothing more of itself."""
+        current = await self._current(pod)
+        if current is None or (current.metadata.deletion_timestamp and not is_stopping):
+            return False
+        patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
+        try:
+            await self._kubelet.patch(PODS.status, pod.metadata.key, patch)
+        except _GONE:
+            return False
+        return True
+
+    async def _current(self, pod: Pod) -> Pod | None:
+        try:
+            current = await self._kubelet.get(PODS, pod.metadata.key)
+        except NotFoundError:
+            return None
+        return current if current.metadata.uid == pod.metadata.uid else None
+
+    def _between(self, low: float, high: float, *what: object) -> float:
+        return self._world.chance.between(low, high, *what)
+
+
+def _shown(pod: Pod, state: Body) -> Body:
+    is_ready = "running" in state
+    return {
+        "containerStatuses": [
+            {
+                "name": c.name,
+                "image": c.image,
+                "imageID": "",
+                "ready": is_ready,
+                "restartCount": 0,
+                "state": state,
+            }
+            for c in pod.spec.containers
+        ]
+    }
+
+
+def _fails(pod: Pod, body: Body, index: int) -> bool:
+    variables = body["spec"]["containers"][0].get("env") or ()
+    texts = [str(v.get("value", "")) for v in variables if v["name"] == FAILS]
+    counts = texts[0].split(",") if texts else []
+    attempt = int(pod.metadata.annotations.get(FAILURE_COUNT, "0"))
+    return index < len(counts) and attempt < int(counts[index])

@@ -1,0 +1,226 @@
+"""The TrainingJob operator as a simulated process, with planted flaws if so wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from enum import Flag, auto
+
+import msgspec
+
+from swell.api.kinds import JOBS, PODS, TRAINING_JOBS
+from swell.api.meta import Key, Uid
+from swell.api.trainingjob import FINAL, Phase
+from swell.operator.trainingjob.controller import Informers, TrainingJobController
+from swell.operator.trainingjob.labels import FINALIZER, Role, index_label, workload_name
+from swell.operator.trainingjob.orphans import GarbageCollector
+from swell.operator.trainingjob.settings import Settings
+from swell.operator.trainingjob.updater.reconcile import reconcile
+from swell.operator.trainingjob.updater.world import World
+from swell.runtime.cluster import merge_patch
+from swell.runtime.controller import Work
+from swell.runtime.doubt import Doubts
+from swell.runtime.executor import Failure, Verdict
+from swell.runtime.plan import (
+    NOTHING,
+    DeleteObject,
+    PatchObject,
+    PatchStatus,
+    Plan,
+    Step,
+    Together,
+)
+from swell.sim.process import Main, Ports
+from tests.sim.toy.controller import BugMeter, CredulousCache
+
+RESTART_LIMIT = 2
+SETTINGS = Settings(
+    workers=2, restart_limit=RESTART_LIMIT, default_scheduler="nobody", gc_period_s=120.0
+)
+
+
+class Flaw(Flag):
+    NONE = 0
+    ACT_THEN_RECORD = auto()
+    BLIND_STATUS = auto()  # status is written without the version it was computed from
+    NOT_FINAL = auto()  # an end is judged anew at every look
+    NAME_NOT_UID = auto()
+    STALE_LIST = auto()
+    UNKNOWN_AS_FAILURE = auto()
+    EDGE_CLEANUP = auto()  # a job first seen being deleted is let go
+    HASTY_CLEANUP = auto()  # the finalizer goes when the deletes are sent
+    BLIND_SCALE = auto()  # the trainer Job is resized without the version that was seen
+    INDEX_BY_PLACE = auto()  # pservers are numbered anew at every look
+
+
+PLANTED: Mapping[str, Flaw] = {
+    "trainingjob act then record": Flaw.ACT_THEN_RECORD | Flaw.BLIND_STATUS,
+    "trainingjob end not final": Flaw.NOT_FINAL | Flaw.BLIND_STATUS,
+    "trainingjob name instead of UID": Flaw.NAME_NOT_UID,
+    "trainingjob stale list accepted": Flaw.STALE_LIST,
+    "trainingjob edge-triggered clean-up": Flaw.EDGE_CLEANUP,
+    "trainingjob hasty clean-up": Flaw.HASTY_CLEANUP,
+    "trainingjob blind resize": Flaw.BLIND_SCALE | Flaw.UNKNOWN_AS_FAILURE,
+    "trainingjob index by place": Flaw.INDEX_BY_PLACE,
+}
+
+
+def operator_main(flaws: Flaw = Flaw.NONE, *, autoclean: bool = True) -> Main:
+    async def main(ports: Ports) -> None:
+        await _run(ports, flaws, replace(SETTINGS, autoclean=autoclean))
+
+    return main
+
+
+async def _run(ports: Ports, flaws: Flaw, settings: Settings) -> None:
+    cluster, clock, random = ports.cluster, ports.clock, ports.random
+    informers = Informers.over(cluster, clock, random, settings)
+    followed = {
+        "jobs": informers.jobs,
+        "replica sets": informers.replica_sets,
+        "batch jobs": informers.batch_jobs,
+        "pods": informers.pods,
+        "groups": informers.groups,
+    }
+    if Flaw.STALE_LIST in flaws:
+        for informer in followed.values():
+            informer._cache = CredulousCache(informer._cache._indexes)  # type: ignore[attr-defined]
+    ports.exposed.update(followed)
+    controller = TrainingJobController(
+        cluster, informers, settings=settings, clock=clock, random=random, meter=BugMeter()
+    )
+    _plant(controller, informers, flaws)
+    collector = GarbageCollector(cluster, settings=settings, clock=clock)
+    await asyncio.gather(
+        *(one.run() for one in informers.every), collector.run(), controller.loop.run()
+    )
+
+
+def _plant(controller: TrainingJobController, informers: Informers, flaws: Flaw) -> None:
+    loop = controller.loop
+    mutants = Mutants(informers, flaws, loop._work)
+    if flaws:
+        loop._work = Work(mutants.take, mutants.decide, loop._work.malformed)
+    if Flaw.UNKNOWN_AS_FAILURE in flaws:
+        _never_doubt(loop._doubts)
+
+
+class Mutants:
+    """The work with flaws: what is seen, or what is decided, is bent a little."""
+
+    def __init__(self, informers: Informers, flaws: Flaw, work: Work[World]) -> None:
+        self._informers = informers
+        self._flaws = flaws
+        self._work = work
+        self._seen_alive: set[Uid] = set()
+
+    def take(self, key: Key) -> World | None:
+        world = self._work.snapshot(key)
+        if world is None:
+            return None
+        if world.job.metadata.deletion_timestamp is None:
+            self._seen_alive.add(world.job.metadata.uid)
+        if Flaw.NAME_NOT_UID in self._flaws:
+            world = self._by_name(world, key)
+        if Flaw.NOT_FINAL in self._flaws and world.job.status.phase in FINAL:
+            status = msgspec.structs.replace(world.job.status, phase=Phase.RUNNING)
+            world = replace(world, job=msgspec.structs.replace(world.job, status=status))
+        return world
+
+    def decide(self, world: World, now: float) -> Plan:
+        meta = world.job.metadata
+        was_alive = meta.deletion_timestamp is None or meta.uid in self._seen_alive
+        if Flaw.EDGE_CLEANUP in self._flaws and not was_alive:
+            return NOTHING
+        plan = reconcile(world, now)
+        for flaw, bend in _BENDS.items():
+            if flaw in self._flaws:
+                plan = bend(world, plan)
+        return plan
+
+    def _by_name(self, world: World, key: Key) -> World:
+        def at(role: Role) -> Key:
+            return Key(key.namespace, workload_name(key.name, role))
+
+        seen = self._informers
+        return replace(
+            world,
+            pserver=seen.replica_sets.get(at(Role.PSERVER)),
+            trainer=seen.batch_jobs.get(at(Role.TRAINER)),
+        )
+
+
+def _act_then_record(_: World, plan: Plan) -> Plan:
+    records = [step for step in plan.actions if isinstance(step, PatchStatus)]
+    acts = [step for step in plan.actions if not isinstance(step, PatchStatus)]
+    return replace(plan, actions=(*acts, *records))
+
+
+def _blind_status(world: World, plan: Plan) -> Plan:
+    def blind(step: Step) -> Step:
+        if not isinstance(step, PatchStatus):
+            return step
+        body = {"metadata": {"uid": world.job.metadata.uid}, "status": step.status}
+        return PatchObject(step.resource.status, step.key, merge_patch(body))
+
+    return replace(plan, actions=tuple(map(blind, plan.actions)))
+
+
+def _hasty_cleanup(world: World, plan: Plan) -> Plan:
+    meta = world.job.metadata
+    if meta.deletion_timestamp is None or FINALIZER not in meta.finalizers:
+        return plan
+    gone = world.trainer is None and world.pserver is None and world.master is None
+    body = {"metadata": {"uid": meta.uid, "finalizers": None}}
+    last = PatchObject(TRAINING_JOBS, meta.key, merge_patch(body))
+    is_deleting = any(isinstance(action, DeleteObject) for action in plan.each_action())
+    return plan if gone or not is_deleting else Plan((*plan.actions, last))
+
+
+def _blind_scale(_: World, plan: Plan) -> Plan:
+    def blind(step: Step) -> Step:
+        if not isinstance(step, PatchObject) or str(step.resource) != str(JOBS):
+            return step
+        body = step.patch.body
+        if not isinstance(body, dict):
+            return step
+        metadata = {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}
+        return PatchObject(step.resource, step.key, merge_patch({**body, "metadata": metadata}))
+
+    return replace(plan, actions=tuple(map(blind, plan.actions)))
+
+
+def _index_by_place(world: World, plan: Plan) -> Plan:
+    if world.job.status.phase is not Phase.RUNNING or not world.indexes_pservers:
+        return plan
+    label = index_label(world.job.metadata.name, Role.PSERVER)
+    ordered = sorted(world.pservers, key=lambda pod: pod.metadata.name)
+    numbered = tuple(
+        PatchObject(
+            PODS,
+            pod.metadata.key,
+            merge_patch({"metadata": {"uid": pod.metadata.uid, "labels": {label: str(index)}}}),
+        )
+        for index, pod in enumerate(ordered)
+        if pod.metadata.labels.get(label) != str(index)
+    )
+    return replace(plan, actions=(*plan.actions, Together(numbered))) if numbered else plan
+
+
+_BENDS: Mapping[Flaw, Callable[[World, Plan], Plan]] = {
+    Flaw.ACT_THEN_RECORD: _act_then_record,
+    Flaw.BLIND_STATUS: _blind_status,
+    Flaw.HASTY_CLEANUP: _hasty_cleanup,
+    Flaw.BLIND_SCALE: _blind_scale,
+    Flaw.INDEX_BY_PLACE: _index_by_place,
+}
+
+
+def _never_doubt(doubts: Doubts) -> None:
+    note = doubts.note
+
+    def note_others(owner: Key, failures: Iterable[Failure]) -> None:
+        note(owner, [f for f in failures if f.verdict is not Verdict.UNKNOWN])
+
+    doubts.note = note_others  # type: ignore[method-assign]

@@ -1,0 +1,90 @@
+"""The flags of `swell operator`: from the command line, the environment and a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swell.cli import operator as command
+from swell.cli.main import run
+from swell.operator.settings import Settings
+
+FLAGS = (
+    "--kubeconfig", "--master", "--context", "--namespace", "--workers", "--thread-num",
+    "--resync-period", "--gc-period", "--creating-restart-period", "--creating-duration-period",
+    "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
+    "--gang", "--no-gang", "--install-crds", "--leader-elect", "--lease-name",
+    "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
+    "--log-level", "--v", "--log-format", "--config",
+)  # fmt: skip
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, command._Options]]:
+    """What the command would run, instead of running it."""
+    seen: list[tuple[Settings, command._Options]] = []
+    monkeypatch.setattr(
+        command, "_run", lambda _, settings, options: seen.append((settings, options))
+    )
+    return seen
+
+
+def test_every_flag_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """And each is an environment variable as well."""
+    assert run(["operator", "--help"]) == 0
+    shown = capsys.readouterr().out.replace("\n", " ")
+
+    assert [flag for flag in FLAGS if flag not in shown] == []
+    assert "SWELL_NODE_LOST_AFTER" in "".join(shown.split())
+
+
+def test_command_line_before_environment_before_file(
+    started: list[tuple[Settings, command._Options]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The nearer to the user, the stronger."""
+    config = tmp_path / "operator.yaml"
+    config.write_text("gc-period: 1m\nnode-lost-after: 1m\nworkers: 9\nno_such: 1\n")
+    assert run(["operator", "--config", str(config)]) == 2
+    config.write_text("gc-period: 1m\nnode-lost-after: 1m\nworkers: 9\ngang: false\n")
+    monkeypatch.setenv("SWELL_NODE_LOST_AFTER", "2m")
+    monkeypatch.setenv("SWELL_WORKERS", "8")
+
+    assert run(["operator", "--config", str(config), "--thread-num", "7", "--logtostderr"]) == 0
+
+    settings = started[-1][0]
+    assert (settings.gc_period_s, settings.node_lost_after_s, settings.workers) == (60, 120, 7)
+    assert not settings.gang
+
+
+def test_defaults_are_the_settings_own(
+    started: list[tuple[Settings, command._Options]],
+) -> None:
+    """Said in one place."""
+    assert run(["operator"]) == 0
+    assert started[-1][0] == Settings()
+    assert started[-1][1].lease is not None
+
+
+def test_leader_election_can_be_left_out(
+    started: list[tuple[Settings, command._Options]],
+) -> None:
+    """For a single process on a machine of one's own."""
+    assert run(["operator", "--no-leader-elect", "--v", "4"]) == 0
+    assert started[-1][1].lease is None
+
+
+@pytest.mark.parametrize(("text", "level"), [("4", "debug"), ("2", "info"), ("warning", "warning")])
+def test_level_by_name_or_number(text: str, level: str) -> None:
+    """Numbers are what other operators count verbosity with."""
+    assert command._level(text) == level
+
+
+@pytest.mark.parametrize(
+    ("address", "place"), [(":8080", ("0.0.0.0", 8080)), ("127.0.0.1:0", ("127.0.0.1", 0))]
+)
+def test_address_is_host_and_port(address: str, place: tuple[str, int]) -> None:
+    """Without a host, all of them: probes come from outside the pod."""
+    assert command._host_port(address) == place

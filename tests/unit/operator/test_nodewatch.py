@@ -1,0 +1,139 @@
+"""What is certain about nodes, and how it becomes so."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from swell.api.kinds import NODES
+from swell.api.meta import Key
+from swell.api.node import Node
+from swell.operator.nodewatch import CERTAIN_S, NodeWatch
+from swell.runtime.informer import Informer
+from swell.runtime.queue import WorkQueue
+from tests.unit.operator.stage import Stage, play, staged
+
+
+class Watched:
+    """A watch over a stage's nodes; `known` are the nodes it had news of."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.known: list[str] = []
+        clock, random = stage.clock, Random(3)
+        self.nodes: Informer[Node] = Informer(stage.user, NODES, clock=clock, random=random)
+        queue = WorkQueue[Key](clock=clock, random=random)
+        self.watch = NodeWatch(self.nodes, queue, clock, self.known.append)
+        stage.tasks.append(asyncio.create_task(self.nodes.run()))
+        stage.tasks.append(asyncio.create_task(self.watch.run()))
+
+
+def test_ready_node_is_known_at_once() -> None:
+    """Nothing follows from it, so nothing has to be certain."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.add_node()
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+
+            assert seen.watch.states(["node-a"])["node-a"].unready_since is None
+            assert seen.known == []
+
+    play(test())
+
+
+def test_unready_node_is_read_before_anything_is_said() -> None:
+    """Then it is known since when this process has seen it so."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.add_node(ready="Unknown")
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+            began = stage.clock.now()
+
+            assert seen.watch.states(["node-a"]) == {}
+            await stage.clock.sleep(1)
+            assert seen.known == ["node-a"]
+            state = seen.watch.states(["node-a"])["node-a"]
+            assert state.unready_since is not None
+            assert abs(state.unready_since - began) < 0.5
+            assert state.is_fresh
+
+    play(test())
+
+
+def test_certainty_ages() -> None:
+    """After a while it must be read again before a record may be dropped."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.add_node(ready="False")
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+            seen.watch.states(["node-a"])
+            await stage.clock.sleep(CERTAIN_S + 1)
+
+            assert not seen.watch.states(["node-a"])["node-a"].is_fresh
+            await stage.clock.sleep(1)
+            assert seen.watch.states(["node-a"])["node-a"].is_fresh
+
+    play(test())
+
+
+def test_time_counts_without_a_break_and_by_our_own_clock() -> None:
+    """A node that changes from False to Unknown is still the same unready node; one that was
+    ready in between begins anew; and setting the wall clock changes nothing."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.add_node(ready="False")
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+            await stage.clock.sleep(10)
+            await stage.set_ready("node-a", "Unknown")
+            stage.clock.jump(3600)
+            seen.watch.states(["node-a"])
+            await stage.clock.sleep(1)
+            since = seen.watch.states(["node-a"])["node-a"].unready_since
+            assert since is not None
+            assert abs(stage.clock.now() - since - 11) < 0.5
+            await stage.set_ready("node-a", "True")
+            await stage.clock.sleep(1)
+            await stage.set_ready("node-a", "False")
+            await stage.clock.sleep(1)
+            seen.watch.states(["node-a"])
+            await stage.clock.sleep(1)
+            since = seen.watch.states(["node-a"])["node-a"].unready_since
+            assert since is not None
+            assert stage.clock.now() - since < 3
+
+    play(test())
+
+
+def test_absent_node_is_gone_only_after_a_consistent_read() -> None:
+    """A pod may be seen before the node it runs on."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+
+            assert seen.watch.states(["ghost"]) == {}
+            await stage.clock.sleep(1)
+            assert seen.watch.states(["ghost"])["ghost"].node is None
+
+    play(test())
+
+
+def test_nothing_is_certain_before_nodes_are_listed() -> None:
+    """Nor ever, where nodes may not be listed."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.add_node(ready="False")
+            seen = Watched(stage)
+
+            assert seen.watch.states(["node-a"]) == {}
+
+    play(test())
