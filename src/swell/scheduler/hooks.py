@@ -44,6 +44,7 @@ class Hooks:
     # order: smaller first
     job_key: Callable[[Job], SortKey] | None = None
     queue_key: Callable[[QueueEntry], SortKey] | None = None
+    queue_keys_interact: bool = False  # what one queue gets changes the keys of others
     task_key: Callable[[Task], SortKey] | None = None
     # Between victims' queues, seen from a claimer: larger gives way first.
     victim_queue_key: Callable[[Task, QueueEntry], SortKey] | None = None

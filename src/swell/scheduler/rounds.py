@@ -1,7 +1,8 @@
 """Takes turns: which queue is next, and which of its jobs.
 
-Queues are served by their key at that moment, jobs inside a queue by theirs. A key can only grow
-while it waits here, so an old key is checked when its turn comes.
+Queues are served by their key at that moment, jobs inside a queue by theirs. A key changes only by
+what the queue or job itself gets; where queues form a tree it can also grow by what relatives get,
+so there an old key is checked when its turn comes.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ class Rounds:
             if not self._jobs[queue.name]:
                 del self._jobs[queue.name]
                 continue
-            current = self._votes.queue_key(queue)
-            if current > key:
-                heappush(self._queues, (current, queue))
-                continue
+            if self._votes.queue_keys_interact:
+                current = self._votes.queue_key(queue)
+                if current > key:
+                    heappush(self._queues, (current, queue))
+                    continue
             _, job = heappop(self._jobs[queue.name])
             yield queue, job
             if queue.name in self._jobs:

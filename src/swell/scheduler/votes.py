@@ -44,6 +44,7 @@ class Votes:
     def __init__(self, tiers: Tiers) -> None:
         self._job_keys = flat(tiers, lambda h: h.job_key, "enableJobOrder")
         self._queue_keys = flat(tiers, lambda h: h.queue_key, "enableQueueOrder")
+        self.queue_keys_interact = any(h.queue_keys_interact for tier in tiers for _, h in tier)
         self._task_keys = flat(tiers, lambda h: h.task_key, "enableTaskOrder")
         self._victim_queue_keys = flat(tiers, lambda h: h.victim_queue_key)
         self._valid = flat(tiers, lambda h: h.job_valid)
@@ -79,6 +80,9 @@ class Votes:
         return (*(key(task) for key in self._task_keys), task.order)
 
     def tasks_in_order(self, tasks: Iterator[Task]) -> list[Task]:
+        if len(self._task_keys) == 1:  # as always; tens of thousands of tasks are sorted
+            (first,) = self._task_keys
+            return sorted(tasks, key=lambda task: (first(task), task.order))
         return sorted(tasks, key=self.task_key)
 
     def victims_in_order(self, claimer: Task, tasks: Sequence[Task]) -> list[Task]:

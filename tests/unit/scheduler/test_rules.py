@@ -74,7 +74,8 @@ def pods(job: str, n: int = 1, on: str = "", cpu: str = "1", **more: Any) -> lis
     return [{**row, "name": f"{job}-{on or 'w'}-{start + k}", "node": on, **more} for k in range(n)]
 
 
-LOW, HIGH = {"priorityClassName": "low"}, {"priorityClassName": "high"}
+LOW: Row = {"priorityClassName": "low"}
+HIGH: Row = {"priorityClassName": "high"}
 
 ONE_QUEUE = [queue("q1")]
 TWO_QUEUES = [queue("q1"), queue("q2")]

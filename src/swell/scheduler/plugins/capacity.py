@@ -37,6 +37,7 @@ def open_capacity(session: Session, option: PluginOption) -> Hooks:
     rules = _Rules(session, option)
     return Hooks(
         queue_key=rules.queue_key,
+        queue_keys_interact=rules.is_tree,
         victim_queue_key=rules.victim_queue_key if rules.is_tree else None,
         allowance=rules.allowance,
         quota_refusal=rules.quota_refusal,

@@ -47,5 +47,6 @@ def open_drf(session: Session, option: PluginOption) -> Hooks:
         job_key=share,
         preemptable=preemptable,
         queue_key=tree.key,
+        queue_keys_interact=True,
         reclaimable=tree.reclaimable,
     )
