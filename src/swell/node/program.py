@@ -27,7 +27,10 @@ from swell.node.assembly import (
 )
 from swell.node.machine import GPU, Machine, Wanted, canonical, capacity
 from swell.node.nodes import PRIVATE_PORTS, NodeShape
+from swell.node.process.folders import Folders
 from swell.node.process.isolation import find_namespace
+from swell.node.process.logserver import LogServer, listening_socket, log_tls, serving
+from swell.node.process.logsource import FileLogs
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 
@@ -66,11 +69,14 @@ def hollow_shape(machine: Machine, options: AgentOptions, boot_id: str) -> NodeS
     )
 
 
-def process_shape(machine: Machine, options: AgentOptions, boot_id: str) -> NodeShape:
+def process_shape(
+    machine: Machine, options: AgentOptions, boot_id: str, log_port: int = 0
+) -> NodeShape:
     return NodeShape(
         capacity(machine, options.wanted, options.n_nodes),
         boot_id,
         annotations={PRIVATE_PORTS: "true"},
+        log_port=log_port,
         labels=options.labels,
         taints=options.taints,
         architecture=machine.architecture,
@@ -95,7 +101,8 @@ async def _run_processes(
 ) -> None:
     clock, rng = SystemClock(), random.SystemRandom()
     names = node_names(options.prefix or machine.name, options.n_nodes)
-    shape = process_shape(machine, options, new_boot_id(rng))
+    listener = listening_socket()
+    shape = process_shape(machine, options, new_boot_id(rng), int(listener.getsockname()[1]))
     settings = process_settings(options.home, access.server, shape)
     async with connect(access, clock, rng) as cluster:
         manager = Manager(clock=clock, drain_s=LEAVE_S + 5)
@@ -104,10 +111,14 @@ async def _run_processes(
         )
         manager.add("announcement", lambda: _announce(agent, clock, on_ready))
         add_leaving(manager, agent, LEAVE_S)
-        try:
-            await manager.run(handle_signals=True)
-        finally:
-            await runtime.close()
+        logs = FileLogs(Folders(options.home).logs, runtime.is_live, clock)
+        server = LogServer(cluster, agent.pods, logs, names[0])
+        tls = await log_tls(cluster, options.home / "node")
+        async with serving(server, listener, tls):
+            try:
+                await manager.run(handle_signals=True)
+            finally:
+                await runtime.close()
 
 
 def process_settings(home: Path, cluster_id: str, shape: NodeShape) -> ProcessSettings:

@@ -156,6 +156,12 @@ class ProcessRuntime:
     def n_live(self) -> int:
         return sum(1 for box in self._boxes() if box.is_live)
 
+    def is_live(self, uid: Uid, container: str) -> bool:
+        """Whether a container has, or is about to have, a process."""
+        held = self._held.get(uid)
+        box = held.boxes.get(container) if held else None
+        return box is not None and box.is_live
+
     # -- services ----------------------------------------------------------------------------
 
     async def follow(self) -> None:

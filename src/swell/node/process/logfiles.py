@@ -1,0 +1,152 @@
+"""Reads what a container has written: the whole of it, its end, what came since, what comes.
+
+The log is in files of bounded size, the oldest with the highest number, each with an index of
+when its pieces came; see `supervisor.Log`.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.api.times import format_micro_time
+from swell.node.supervisor import LOG_FILES_MAX
+from swell.runtime.clock import Clock
+
+POLL_S = 0.1
+ENTRY_BYTES = 16
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Which part of a log. None means no limit; `since` is in seconds since the epoch."""
+
+    follow: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line with its end, or the beginning of one, and when it came."""
+
+    data: bytes
+    at: float
+
+
+def log_segments(path: Path) -> list[Path]:
+    """The files of a log that exist, the oldest first."""
+    older = [path.with_name(f"{path.name}.{n}") for n in range(LOG_FILES_MAX - 1, 0, -1)]
+    return [file for file in (*older, path) if file.exists()]
+
+
+async def read_log(
+    path: Path, query: LogQuery, is_live: Callable[[], bool], clock: Clock
+) -> AsyncIterator[bytes]:
+    """The log in pieces; when following, until the container is not live any more."""
+    budget = query.limit_bytes
+    position, stamp = _end_of(path)
+    for line in _wanted(path, query):
+        piece = _shown(line, query)
+        if budget is not None:
+            piece = piece[:budget]
+            budget -= len(piece)
+        yield piece
+        if budget == 0:
+            return
+    while query.follow:
+        # Asked before looking, so that nothing written before the end is missed.
+        goes_on = is_live()
+        lines, position, stamp = _news(path, position, stamp)
+        for line in lines:
+            yield _shown(line, query)
+        if not lines and not goes_on:
+            return
+        if not lines:
+            await clock.sleep(POLL_S)
+
+
+def _wanted(path: Path, query: LogQuery) -> Iterator[_Line]:
+    segments = log_segments(path)
+    if query.tail_lines is not None:
+        yield from _last(segments, query.tail_lines, query.since)
+        return
+    for segment in segments:
+        for line in _lines(segment):
+            if query.since is None or line.at >= query.since:
+                yield line
+
+
+def _last(segments: list[Path], n_lines: int, since: float | None) -> list[_Line]:
+    found: list[_Line] = []
+    for segment in reversed(segments):
+        if len(found) >= n_lines:
+            break
+        found = [*_lines(segment), *found]
+    kept = [line for line in found if since is None or line.at >= since]
+    return kept[-n_lines:] if n_lines else []
+
+
+def _lines(segment: Path, start: int = 0, data: bytes | None = None) -> Iterator[_Line]:
+    """The lines of a file from an offset on; of what was read already, if that is given."""
+    if data is None:
+        try:
+            data = segment.read_bytes()[start:]
+        except OSError:
+            return
+    index = _index(segment)
+    offsets = [offset for offset, _ in index]
+    at = start
+    for piece in data.splitlines(keepends=True) if data else ():
+        place = bisect.bisect_right(offsets, at) - 1
+        yield _Line(piece, index[place][1] if place >= 0 else 0.0)
+        at += len(piece)
+
+
+def _index(segment: Path) -> list[tuple[int, float]]:
+    try:
+        raw = segment.with_name(segment.name + ".times").read_bytes()
+    except OSError:
+        return []
+    whole = len(raw) - len(raw) % ENTRY_BYTES
+    return [
+        (
+            int.from_bytes(raw[place : place + 8], "little"),
+            int.from_bytes(raw[place + 8 : place + 16], "little") / 1e6,
+        )
+        for place in range(0, whole, ENTRY_BYTES)
+    ]
+
+
+def _end_of(path: Path) -> tuple[int, int]:
+    """How far the newest file goes, and which file that is."""
+    try:
+        held = path.stat()
+    except OSError:
+        return 0, 0
+    return held.st_size, held.st_ino
+
+
+def _news(path: Path, position: int, stamp: int) -> tuple[list[_Line], int, int]:
+    """What was written since; in a new file too, when the old one was full."""
+    size, inode = _end_of(path)
+    if stamp and inode != stamp:
+        rest = list(_lines(path.with_name(f"{path.name}.1"), position))
+        return rest or list(_lines(path)), size if not rest else 0, inode
+    if size <= position:
+        return [], position, inode or stamp
+    with path.open("rb") as file:
+        file.seek(position)
+        data = file.read(CHUNK_BYTES)
+    return list(_lines(path, position, data)), position + len(data), inode
+
+
+def _shown(line: _Line, query: LogQuery) -> bytes:
+    if not query.timestamps:
+        return line.data
+    return format_micro_time(line.at).encode() + b" " + line.data
