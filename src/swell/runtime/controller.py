@@ -170,13 +170,11 @@ class Controller(Generic[S]):
     async def _pass(self, key: Key) -> str:
         """One look at one key; says how it went, for the metrics."""
         try:
-            await self._doubts.resolve(key)
+            plan = await self._planned(key)
         except ClusterError as error:
             return self._retry(key, "unread", str(error), error.retry_after_s)
         except (UnreachableError, StaleListError, TimeoutError) as error:
             return self._retry(key, "unread", str(error))
-        # No await from here until the plan is made: it is of one moment.
-        plan = self._decide(key)
         if plan is None:
             self._forget(key)
             return "gone"
@@ -189,6 +187,20 @@ class Controller(Generic[S]):
         if failure.verdict is Verdict.REFUSED:
             return self._refuse(key, failure)
         return self._retry(key, failure.verdict.value, failure.message, failure.retry_after_s)
+
+    async def _planned(self, key: Key) -> Plan | None:
+        """A plan of one moment: nothing is awaited while it is made.
+
+        What has come a cache may not have been told yet. So a plan that rests on something not
+        being there is made a second time, after a consistent read.
+        """
+        await self._doubts.resolve(key)
+        plan = self._decide(key)
+        if plan is None or not plan.rests_on_absence:
+            return plan
+        self._doubts.suspect(key)
+        await self._doubts.resolve(key)
+        return self._decide(key)
 
     def _decide(self, key: Key) -> Plan | None:
         now = self._clock.now()

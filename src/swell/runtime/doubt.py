@@ -85,6 +85,10 @@ class Doubts:
                 doubt.is_whole |= failure.verdict is Verdict.UNKNOWN
                 doubt.targets[str(failure.action.resource), failure.action.key] = None
 
+    def suspect(self, owner: Key) -> None:
+        """Have the owner and all its children read before its next plan."""
+        self._doubts.setdefault(owner, _Doubt()).is_whole = True
+
     async def resolve(self, owner: Key) -> None:
         """Read what is in doubt into the caches; raises, and stays in doubt, if that fails."""
         doubt = self._doubts.get(owner)

@@ -123,11 +123,16 @@ Step = Action | Together
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order; `wake_at`, in wall time, asks for another look even if nothing happens."""
+    """Steps in order; `wake_at`, in wall time, asks for another look even if nothing happens.
+
+    A plan that `rests_on_absence` is right only if something is certainly not there: before it is
+    carried out it is made again, from a consistent read.
+    """
 
     actions: tuple[Step, ...] = ()
     wake_at: float | None = None
     reasons: tuple[str, ...] = ()
+    rests_on_absence: bool = False
 
     def each_action(self) -> Iterator[Action]:
         """Every single action, in the order of issue."""
