@@ -12,8 +12,9 @@ from swell.api.resource import Resource
 from swell.operator.trainingjob.labels import JOB_UID
 from swell.operator.trainingjob.settings import Settings
 from swell.operator.trainingjob.updater.orphans import Labelled, clean_orphans
+from swell.runtime.cache import StaleListError, parse_version
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Selection
+from swell.runtime.cluster import Cluster, Malformed, Selection
 from swell.runtime.errors import ClusterError, NotFoundError, UnreachableError
 from swell.runtime.executor import Executor
 from swell.runtime.logs import get_logger
@@ -46,21 +47,24 @@ class GarbageCollector:
             await self._clock.sleep(self._settings.gc_period_s)
             try:
                 await self.sweep()
-            except (ClusterError, UnreachableError, TimeoutError) as error:
+            except (ClusterError, UnreachableError, StaleListError, TimeoutError) as error:
                 log.info("garbage not collected", why=str(error))
 
     async def sweep(self) -> None:
         """One round. Whatever has an owner was created after it, so owners are read after it."""
-        found = await self._found(PODS, JOB_UID)
-        for resource in (*_WORKLOADS, POD_GROUPS):
-            found += await self._found(resource, JOB_UID)
+        found: list[Labelled] = []
+        version = 0
+        for resource in (PODS, *_WORKLOADS, POD_GROUPS):
+            some, version = await self._found(resource, JOB_UID, version)
+            found += some
         if not found:
             return
-        # The workloads are among what was found, if they carry the label: all of ours do.
+        # The workloads are among what was found: all of ours carry the label.
         workloads = frozenset(
             one.metadata.uid for one in found if str(one.resource) in map(str, _WORKLOADS)
         )
-        jobs = frozenset(one.metadata.uid for one in await self._found(TRAINING_JOBS, ""))
+        owners, _ = await self._found(TRAINING_JOBS, "", version)
+        jobs = frozenset(one.metadata.uid for one in owners)
         for action in clean_orphans(found, workloads, jobs):
             outcome = await self._executor.execute(Plan((action,)))
             failure = outcome.gravest
@@ -70,7 +74,10 @@ class GarbageCollector:
                 failure=failure.message if failure else "",
             )
 
-    async def _found(self, resource: Resource[object], labelled: str) -> list[Labelled]:
+    async def _found(
+        self, resource: Resource[object], labelled: str, after: int
+    ) -> tuple[list[Labelled], int]:
+        """What there is of a kind, and as of which version, which is none before `after`."""
         bare = Resource(
             resource.group,
             resource.version,
@@ -86,14 +93,18 @@ class GarbageCollector:
             try:
                 page = await self._cluster.list(bare, selection, limit=_PAGE, continue_token=token)
             except NotFoundError:
-                return []  # a kind this cluster does not have
+                return [], after  # a kind this cluster does not have
+            version = parse_version(page.resource_version)
+            if version < after:
+                # From a server that lags behind: what it lacks may merely be new to it.
+                raise StaleListError(version, after)
             found += [Labelled(resource, item.metadata) for item in page.items]
-            found += [
-                Labelled(
-                    resource, ObjectMeta(name=m.key.name, namespace=m.key.namespace, uid=m.uid)
-                )
-                for m in page.malformed
-            ]
+            found += [Labelled(resource, _identity(one)) for one in page.malformed]
             token = page.continue_token
             if not token:
-                return found
+                return found, version
+
+
+def _identity(malformed: Malformed) -> ObjectMeta:
+    key = malformed.key
+    return ObjectMeta(name=key.name, namespace=key.namespace, uid=malformed.uid)

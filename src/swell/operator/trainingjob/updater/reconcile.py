@@ -62,9 +62,11 @@ def after_the_end(world: World) -> Plan:
     if world.settings.autoclean:
         released = release(world)
         acts += released.steps
-        if released.is_done and world.group is None:
-            status = replace(status, released=True)
-    return Plan((*update_status(world, status), *events(world, status), *acts))
+        status = replace(status, released=released.is_done and world.group is None)
+    return Plan(
+        (*update_status(world, status), *events(world, status), *acts),
+        rests_on_absence=status.released,
+    )
 
 
 def _live(world: World, status: TrainingJobStatus, now: float) -> Plan:

@@ -87,7 +87,7 @@ def delete_training_job(world: World) -> Plan:
     if owned:
         return Plan(tuple(_deletion(*one) for one in owned if not is_leaving(one[1])))
     rest = [name for name in meta.finalizers if name != labels.FINALIZER]
-    return Plan((set_finalizers(meta, rest),))
+    return Plan((set_finalizers(meta, rest),), rests_on_absence=True)
 
 
 def delete_group(world: World) -> list[Step]:
@@ -132,11 +132,11 @@ def _is_trainer_released(world: World) -> bool:
     job = world.trainer
     says_so = job is None or is_leaving(job.metadata) or not job.status.terminating
     has_none = job is None or is_over(job) or not job.status.active
-    return says_so and has_none and not world.pods_of(Role.TRAINER)
+    return says_so and has_none and not _left(world, Role.TRAINER)
 
 
 def _is_released(world: World, role: Role) -> bool:
-    if world.pods_of(role):
+    if _left(world, role):
         return False
     held = world.replica_sets.get(role)
     if held is None or is_leaving(held.metadata):
@@ -144,3 +144,10 @@ def _is_released(world: World, role: Role) -> bool:
     said = held.status
     is_current = said.observed_generation >= held.metadata.generation
     return is_current and not said.replicas and not said.terminating_replicas
+
+
+def _left(world: World, role: Role) -> list[Pod]:
+    """The pods there are. One that has ended and been deleted holds nothing any more: its Job
+    keeps the record of a failed trainer for a successor that is not to come."""
+    pods = world.pods_of(role)
+    return [pod for pod in pods if not (is_finished(pod) and is_leaving(pod.metadata))]
