@@ -25,6 +25,7 @@ from swell.operator import labels
 from swell.operator.lifecycle.garbage import Labelled, orphans, stuck_pods
 from swell.operator.lifecycle.world import NodeState
 from swell.operator.settings import Settings
+from swell.runtime.cache import StaleListError, parse_version
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import ClusterError, NotFoundError, UnreachableError
@@ -77,16 +78,19 @@ class GarbageCollector:
             await self._clock.sleep(self._settings.gc_period_s)
             try:
                 await self.sweep()
-            except (ClusterError, UnreachableError, TimeoutError) as error:
+            except (ClusterError, UnreachableError, StaleListError, TimeoutError) as error:
                 log.info("garbage not collected", why=str(error))
 
     async def sweep(self) -> None:
         """One round."""
         found: list[Labelled] = []
+        version = 0
         for resource in KINDS:
-            found += await self._labelled(resource)
+            some, seen = await self._labelled(resource)
+            found += some
+            version = max(version, seen)
         # Whatever has an owner was created after it, so the owners are read last.
-        actions = orphans(found, await self._jobs()) if found else []
+        actions = orphans(found, await self._jobs(version)) if found else []
         for action in [*actions, *await self._stuck()]:
             outcome = await self._executor.execute(Plan((action,)))
             failure = outcome.gravest
@@ -112,21 +116,28 @@ class GarbageCollector:
             if pod.metadata.deletion_timestamp is not None and pod.spec.node_name
         )
 
-    async def _labelled(self, resource: Resource[object]) -> list[Labelled]:
+    async def _labelled(self, resource: Resource[object]) -> tuple[list[Labelled], int]:
         selection = Selection(
             self._settings.namespace, labels=f"{labels.GROUP_NAME}={labels.GROUP_VALUE}"
         )
         try:
-            listed = await self._metadata(resource, selection)
+            listed, version = await self._metadata(resource, selection)
         except NotFoundError:
-            return []  # a kind this cluster does not have
-        return [Labelled(resource, metadata) for metadata in listed]
+            return [], 0  # a kind this cluster does not have
+        return [Labelled(resource, metadata) for metadata in listed], version
 
-    async def _jobs(self) -> frozenset[Uid]:
+    async def _jobs(self, not_before: int) -> frozenset[Uid]:
+        """The jobs there are. A server that lags behind may lack new ones: that is no answer."""
         selection = Selection(self._settings.namespace)
-        return frozenset(m.uid for m in await self._metadata(AI_TRAINING_JOBS, selection))
+        listed, version = await self._metadata(AI_TRAINING_JOBS, selection)
+        if version < not_before:
+            raise StaleListError(version, not_before)
+        return frozenset(metadata.uid for metadata in listed)
 
-    async def _metadata(self, resource: Resource[object], selection: Selection) -> list[ObjectMeta]:
+    async def _metadata(
+        self, resource: Resource[object], selection: Selection
+    ) -> tuple[list[ObjectMeta], int]:
+        """Every object's metadata, and the version the list is of."""
         bare = Resource(
             resource.group,
             resource.version,
@@ -146,4 +157,4 @@ class GarbageCollector:
             ]
             token = page.continue_token
             if not token:
-                return found
+                return found, parse_version(page.resource_version)

@@ -22,13 +22,25 @@ def liveness(world: World) -> list[LivenessCheck]:
 
 
 def end_state(world: World) -> object:
-    """Jobs and pods as users care for them; times, UIDs and versions aside."""
-    jobs = {
-        str(j.metadata.key): (j.status.phase.value, dict(j.status.restart_counts))
-        for j in jobs_in(world)
-    }
+    """Jobs and pods as users care for them; times, UIDs and versions aside.
+
+    Restarts nobody is charged for depend on timing, and so does all that comes of lost nodes:
+    which pods were on them.
+    """
+    if world.scenario.name == "nodes":
+        return sorted(str(job.metadata.key) for job in jobs_in(world))
+    jobs = {str(j.metadata.key): (j.status.phase.value, _charged(j)) for j in jobs_in(world)}
     pods = {str(p.metadata.key): p.status.phase.value for p in pods_in(world)}
     return jobs, pods
+
+
+def _charged(job: AITrainingJob) -> dict[str, int]:
+    status = job.status
+    return {
+        role: count - status.uncharged.get(role, 0)
+        for role, count in status.restart_counts.items()
+        if count > status.uncharged.get(role, 0)
+    }
 
 
 @dataclass

@@ -27,7 +27,6 @@ from swell.operator.lifecycle.world import (
     World,
     covers,
     current,
-    is_surplus,
     missing,
 )
 
@@ -169,15 +168,15 @@ def _of_missing(world: World, status: AITrainingJobStatus) -> Iterator[Cause]:
     """Pods that were there and are gone, though neither a restart nor a resize took them.
 
     A replica that was never created looks the same. The job's own record tells them apart: a role
-    has lost pods if more of them were counted than there are.
+    has lost pods if more of them were counted than there are, those included that a resize has
+    given up: they were counted too.
     """
     gaps: dict[str, list[int]] = {}
     for role, index in missing(world, status):
         if not covers(status, role, index):
             gaps.setdefault(role, []).append(index)
     for role, indexes in gaps.items():
-        n_left = sum(not is_surplus(one, status) for one in world.of_role(role))
-        if _counted(world.job.status, role) > n_left:
+        if _counted(world.job.status, role) > len(world.of_role(role)):
             for index in indexes:
                 name = labels.pod_name(world.job.metadata.name, role, index)
                 yield Cause(Kind.GONE, role, index, Reason.POD_GONE, f"pod {name} is gone", True)
