@@ -30,9 +30,8 @@ check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-sim: $(READY) ## simulated faults: SEEDS=n seeds, or SEED=n replays one
-	@$(BIN)/python -m tests.sim.campaign --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
-	@$(if $(SEED),,$(BIN)/python -m tests.property.kill_store)
+sim: $(READY) ## simulated faults and other large samples: SEEDS=n seeds, SEED=n replays one
+	@$(BIN)/python -m tests.shown --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench

@@ -1,0 +1,96 @@
+"""What `make sim` runs: every check whose worth is in its numbers, at full size.
+
+The tests take a small sample of each on every change. Here each runs as a program of its own, one
+after the other; its output is shown as it comes, and the last line is one JSON object with the
+figures of all. `--seed N` replays a single simulated seed instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.testbed import binaries
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A program that ends with its figures, or one sentence about them, in its last line."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def checks(n_seeds: int) -> tuple[Check, ...]:
+    compare = ("--compare",) if _has_testbed() else ()
+    return (
+        Check("simulation", ("tests.sim.campaign", "--seeds", str(n_seeds))),
+        Check("store killed", ("tests.property.kill_store", "--times", "50")),
+        Check("server killed", ("tests.contract.killing", "--kills", "20")),
+        Check("hostile requests", ("tests.contract.hostile", "--requests", "20000", *compare)),
+        Check("quantities", ("tests.property.quantities", "--samples", "100000")),
+        Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "2000")),
+        Check("autoscaler equivalence", ("pytest", "tests/property/test_autoscaler.py")),
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.shown", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2000, help="of each simulated subject")
+    parser.add_argument("--seed", type=int, help="replay one simulated seed")
+    chosen = parser.parse_args(argv)
+    if chosen.seed is not None:
+        command = [sys.executable, "-m", "tests.sim.campaign", "--seed", str(chosen.seed)]
+        return subprocess.run(command, check=False).returncode
+    failed, figures = 0, dict[str, object]()
+    for check in checks(chosen.seeds):
+        code, figures[check.name] = run(check)
+        failed |= code
+    figures["passed"] = not failed
+    sys.stdout.write(json.dumps(figures) + "\n")
+    return int(bool(failed))
+
+
+def run(check: Check) -> tuple[int, dict[str, object]]:
+    """Run a check to its end; its exit code and what its last line says."""
+    sys.stdout.write(f"\n== {check.name}\n")
+    sys.stdout.flush()
+    begun, last = time.monotonic(), ""
+    environment = {**os.environ, "AUTOSCALER_CLUSTERS": "2000"}
+    with subprocess.Popen(
+        [sys.executable, "-m", *check.command], stdout=subprocess.PIPE, text=True, env=environment
+    ) as program:
+        assert program.stdout is not None
+        for line in program.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            last = line.strip() or last
+    took = round(time.monotonic() - begun, 1)
+    return program.returncode, {**_figures(last), "seconds": took, "exit": program.returncode}
+
+
+def _figures(last: str) -> dict[str, object]:
+    try:
+        found = json.loads(last)
+    except ValueError:
+        return {"says": last}
+    return found if isinstance(found, dict) else {"says": last}
+
+
+def _has_testbed() -> bool:
+    try:
+        binaries.require()
+    except binaries.BinariesMissingError as missing:
+        sys.stdout.write(f"{missing}\n")
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
