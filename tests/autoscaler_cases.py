@@ -22,7 +22,7 @@ GI = 2**30
 
 
 def a_node(name: str, *, ready: bool = True, cordoned: bool = False, **amounts: object) -> Node:
-    """Amounts by resource; `gpu` stands for nvidia.com/gpu."""
+    """Amounts by resource; `gpu` and `dongle` stand for extended ones."""
     labels = amounts.pop("labels", {})
     taints = amounts.pop("taints", [])
     body: Body = {
@@ -343,4 +343,4 @@ def _gpus(amounts: Mapping[str, object]) -> Body:
 
 
 def _resource(name: str) -> str:
-    return "nvidia.com/gpu" if name == "gpu" else name
+    return {"gpu": "nvidia.com/gpu", "dongle": "example.com/dongle"}.get(name, name)

@@ -35,7 +35,8 @@ from swell.autoscaler.writing import Change, Proposal, decide_write, is_accepted
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.controller import Controller, ControllerMeter, Work
-from swell.runtime.executor import EventSink, Executor, WriteMeter
+from swell.runtime.doubt import Informed
+from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
 from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer
 from swell.runtime.logs import get_logger
@@ -45,8 +46,13 @@ from swell.runtime.queue import WorkQueue
 
 log = get_logger(__name__)
 
+NAME = "autoscaler"
+
 # A job that begins to wait is answered this soon, and no two looks are closer to each other.
 _GAP_S = 0.5
+Get = Callable[[Key], AnyJob | None]
+Writer = Controller[Change]
+
 _OPTIONAL = InformerOptions(is_optional=True)
 
 
@@ -140,36 +146,30 @@ class Autoscaler:
         self._settings = settings
         self._clock = clock
         self._meter = meters.sizes
+        self._passes = meters.passes
         self._ledger = Ledger(NeedsReader(settings.gpu_resources))
         self._memory = Memory(settings.scale_cooldown_s)
         self._proposals: dict[JobId, Proposal] = {}
         self._pending: frozenset[JobId] = frozenset()
         self._woken = asyncio.Event()
         told = _Told(events, meters.sizes)
+        jobs, trainer_jobs = informers.jobs, informers.trainer_jobs
+
+        def writer(kind: JobKind, owners: Informed, get: Get, observer: Observer) -> Writer:
+            return Controller(
+                f"{NAME}-{kind.lower()}",
+                Work(self._change_of(kind, get), decide_write),
+                owners=owners,
+                executor=Executor(cluster, informers=[observer], events=told, meter=meters.writes),
+                queue=WorkQueue(clock=clock, random=random),
+                clock=clock,
+                meter=meters.passes,
+            )
+
         self._writers = {
-            JobKind.AI_TRAINING_JOB: Controller(
-                "autoscaler-aitrainingjob",
-                Work(self._change_of(JobKind.AI_TRAINING_JOB, informers.jobs.get), decide_write),
-                owners=informers.jobs,
-                executor=Executor(
-                    cluster, informers=[informers.jobs], events=told, meter=meters.writes
-                ),
-                queue=WorkQueue(clock=clock, random=random),
-                clock=clock,
-                meter=meters.passes,
-            ),
-            JobKind.TRAINING_JOB: Controller(
-                "autoscaler-trainingjob",
-                Work(
-                    self._change_of(JobKind.TRAINING_JOB, informers.trainer_jobs.get), decide_write
-                ),
-                owners=informers.trainer_jobs,
-                executor=Executor(
-                    cluster, informers=[informers.trainer_jobs], events=told, meter=meters.writes
-                ),
-                queue=WorkQueue(clock=clock, random=random),
-                clock=clock,
-                meter=meters.passes,
+            JobKind.AI_TRAINING_JOB: writer(JobKind.AI_TRAINING_JOB, jobs, jobs.get, jobs),
+            JobKind.TRAINING_JOB: writer(
+                JobKind.TRAINING_JOB, trainer_jobs, trainer_jobs.get, trainer_jobs
             ),
         }
         self._listen()
@@ -186,9 +186,13 @@ class Autoscaler:
     async def _look_again(self) -> None:
         while True:
             self._woken.clear()
+            started = self._clock.monotonic()
             result = contain_call(self._look)
             if isinstance(result, Bug):
-                log.error("bug", controller="autoscaler", trace=result.trace)
+                log.error("bug", controller=NAME, trace=result.trace)
+            if self._passes is not None:
+                ended = "bug" if isinstance(result, Bug) else "looked"
+                self._passes.passed(NAME, ended, self._clock.monotonic() - started)
             await self._clock.sleep(_GAP_S)
             try:
                 async with asyncio.timeout(max(0.0, self._settings.scale_period_s - _GAP_S)):
@@ -221,9 +225,7 @@ class Autoscaler:
         for job_id in self._proposals:
             self._writers[job_id.kind].wake(job_id.key)
 
-    def _change_of(
-        self, kind: JobKind, get: Callable[[Key], AnyJob | None]
-    ) -> Callable[[Key], Change | None]:
+    def _change_of(self, kind: JobKind, get: Get) -> Callable[[Key], Change | None]:
         def take(key: Key) -> Change | None:
             job = get(key)
             if job is None:

@@ -136,7 +136,7 @@ async def edits(world: World) -> None:
 
 
 CLASSIC_JOBS = 20
-CLASSIC_NODES = 10
+CLASSIC_NODES = 9
 CLASSIC_CPUS = 4
 
 
@@ -144,7 +144,7 @@ async def classic(world: World, *, minimum: int, replicas: int) -> None:
     """Twenty jobs of up to ten trainers arrive 90 s apart, more than the cluster can hold."""
     user = await User.arrive(world, CLASSIC_NODES, CLASSIC_CPUS)
     for at in range(CLASSIC_JOBS):
-        work_s = world.chance.between(2000, 5000, "work", at)
+        work_s = world.chance.between(3000, 7000, "work", at)
         await user.submit(
             f"job-{at:02}",
             minimum,

@@ -290,9 +290,9 @@ def test_below_minimum_is_raised_at_once_room_or_not() -> None:
 
 def test_extended_resources_bound_by_node_only() -> None:
     """A resource without a threshold still has to be there on a node."""
-    node = a_node("n", cpu=8, memory="8Gi", **{"example.com/dongle": 2})
-    role = a_role(1, 9, cpu="1", **{"example.com/dongle": 1})
-    pod = a_pod("a", "t", 0, "n", cpu="1", **{"example.com/dongle": 1})
+    node = a_node("n", cpu=8, memory="8Gi", dongle=2)
+    role = a_role(1, 9, cpu="1", dongle=1)
+    pod = a_pod("a", "t", 0, "n", cpu="1", dongle=1)
 
     assert sizes(decide(look(node, a_job("a", t=role), pod))) == {"a/t": 2}
 

@@ -1,0 +1,116 @@
+"""The classic scenario, with and without the autoscaler: how long jobs wait, how full nodes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from swell.api.aitrainingjob import FINAL, Phase
+from swell.api.meta import Uid
+from swell.autoscaler.settings import Settings
+from swell.cluster.embedded.storage import Commit
+from swell.sim.invariants import SafetyCheck
+from swell.sim.scenario import Scenario
+from swell.sim.trial import try_faults
+from swell.sim.world import World
+from tests.sim.autoscaler.rules import Turns, safety
+from tests.sim.autoscaler.scenarios import CLASSIC_CPUS, CLASSIC_NODES, classic, crowd
+from tests.sim.autoscaler.subject import autoscaler_subject
+from tests.sim.operator.sight import job_states, pod_states
+
+SETTINGS = Settings()
+MINIMUM = 2
+MAXIMUM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    mean_pending_s: float
+    utilisation: float  # of the cluster's cpu, from the first job to the end of the last
+    took_s: float
+
+
+@dataclass
+class Observer:
+    """Watches how long jobs wait and how many trainers run. It finds nothing wrong, ever."""
+
+    world: World
+    name: str = "observer"
+    _born: dict[Uid, float] = field(default_factory=dict)
+    _waited: dict[Uid, float] = field(default_factory=dict)
+    _running: dict[str, None] = field(default_factory=dict)
+    _since: float = 0.0
+    _used_s: float = 0.0
+    _ended: float = 0.0
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        now = self.world.clock.monotonic()
+        self._used_s += len(self._running) * (now - self._since)
+        self._since = now
+        before, job = job_states(commit)
+        if job is not None:
+            uid = job.metadata.uid
+            self._born.setdefault(uid, now)
+            if job.status.phase is Phase.RUNNING:
+                self._waited.setdefault(uid, now - self._born[uid])
+            if job.status.phase in FINAL and before and before.status.phase not in FINAL:
+                self._ended = now
+        old, pod = pod_states(commit)
+        if old is not None or pod is not None:
+            is_running = pod is not None and pod.status.phase.value == "Running"
+            if is_running:
+                self._running[str(commit.key)] = None
+            else:
+                self._running.pop(str(commit.key), None)
+        yield from ()
+
+    def figures(self) -> Figures:
+        waits = list(self._waited.values())
+        cpu_s = CLASSIC_NODES * CLASSIC_CPUS * self._ended
+        return Figures(sum(waits) / len(waits), self._used_s / cpu_s, self._ended)
+
+
+def measure(seed: int, *, is_on: bool) -> Figures:
+    """One run. Without the autoscaler every job asks for all its trainers at once."""
+    seen: list[Observer] = []
+
+    def watched(world: World) -> list[SafetyCheck]:
+        seen.append(Observer(world))
+        return [*safety(world, SETTINGS), seen[0]]
+
+    minimum = MINIMUM if is_on else MAXIMUM
+    script = partial(classic, minimum=minimum, replicas=minimum)
+    scenario = Scenario("classic", script, faulty_s=1.0, settle_s=20_000.0)
+    subject = replace(
+        autoscaler_subject(settings=SETTINGS, scenarios=(scenario,), is_on=is_on), safety=watched
+    )
+    result = try_faults(subject, scenario, seed)
+    if result.violations:
+        raise AssertionError(str(result.violations[0]))
+    return seen[0].figures()
+
+
+def compare(seed: int) -> tuple[Figures, Figures]:
+    """Without and with the autoscaler."""
+    return measure(seed, is_on=False), measure(seed, is_on=True)
+
+
+def turns_in_a_crowd(seed: int, within_s: float) -> Turns:
+    """How often roles change direction while the same jobs share a full cluster."""
+    seen: list[Turns] = []
+
+    def watched(world: World) -> list[SafetyCheck]:
+        seen.append(Turns(world))
+        return [*safety(world, SETTINGS), seen[0]]
+
+    scenario = Scenario("crowd", crowd, faulty_s=within_s, settle_s=1.0, quiet_s=1.0)
+    calm = replace(
+        autoscaler_subject(settings=SETTINGS, scenarios=(scenario,)),
+        safety=watched,
+        liveness=lambda _: [],
+    )
+    result = try_faults(calm, scenario, seed)
+    if result.violations:
+        raise AssertionError(str(result.violations[0]))
+    return seen[0]
