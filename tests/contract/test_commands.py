@@ -247,3 +247,65 @@ def test_refusal_of_the_server_is_a_sentence(swell: Swell) -> None:
     assert answer.code == 1
     assert answer.err.count("\n") <= 3
     assert "Traceback" not in answer.err
+
+
+ELASTIC = JOB.replace(
+    "replicas: 2",
+    "replicas: 2\n      minReplicas: 1\n      maxReplicas: 4\n      edlPolicy: Manual",
+)
+
+
+@pytest.mark.parametrize(("command", "key"), [("fail", "Failed"), ("preempt", "Preempted")])
+def test_job_is_ended_by_an_annotation(swell: Swell, command: str, key: str) -> None:
+    """`swell fail` and `swell preempt` write what the operator obeys; the reason is its value."""
+    swell.apply(JOB)
+
+    answer = swell.here(command, "fit", "--reason", "enough of it")
+
+    assert (answer.code, answer.out) == (0, f"aitrainingjob/fit {key.lower()}\n")
+    metadata = swell.here("get", "aitj", "fit", "-o", "json").json["metadata"]
+    assert isinstance(metadata, dict)
+    assert metadata["annotations"][key] == "enough of it"
+
+
+@pytest.mark.parametrize("words", [("fail", "none"), ("preempt", "none"), ("scale", "none", "a=1")])
+def test_job_that_does_not_exist_is_said_so(swell: Swell, words: tuple[str, ...]) -> None:
+    """Exit 1, nothing on stdout."""
+    answer = swell.here(*words)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "no job none" in answer.err
+
+
+def test_scale_writes_replicas_of_a_manual_role(swell: Swell) -> None:
+    """`swell scale JOB ROLE=N`."""
+    swell.apply(ELASTIC)
+
+    assert swell.here("scale", "fit", "trainer=3").out == "aitrainingjob/fit scaled\n"
+    spec = swell.here("get", "aitj", "fit", "-o", "json").json["spec"]
+    assert isinstance(spec, dict)
+    assert spec["replicaSpecs"]["trainer"]["replicas"] == 3
+
+
+@pytest.mark.parametrize(
+    ("manifest", "size", "says"),
+    [
+        (JOB, "trainer=3", "edlPolicy to Manual"),
+        (ELASTIC.replace("Manual", "Auto"), "trainer=3", "edlPolicy to Manual"),
+        (ELASTIC, "trainer=9", "1 to 4 pods"),
+        (ELASTIC, "worker=2", "no role worker"),
+    ],
+)
+def test_scale_is_refused_with_a_hint(swell: Swell, manifest: str, size: str, says: str) -> None:
+    """Auto and Never are refused with the hint what to change, and so are impossible sizes."""
+    swell.apply(manifest)
+
+    answer = swell.here("scale", "fit", size)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert says in answer.err
+
+
+def test_scale_without_a_size_is_a_mistake_of_use(swell: Swell) -> None:
+    """Exit 2."""
+    assert swell.here("scale", "fit", "trainer").code == 2
