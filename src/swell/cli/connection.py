@@ -95,5 +95,5 @@ def _access(choice: Choice) -> Access:
 
 def _hint(choice: Choice) -> str:
     if choice.embedded:
-        return "is it running? start it with: swell server"
+        return "is it running? start it with: swell up"
     return "check the kubeconfig and its context"

@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from swell.cli.failure import CommandError
+from swell.cli.invocation import Invocation, split
 
 # Name, where it lives, and what the overview says of it. A typer.Typer is a group of commands.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("up", "swell.cli.up:up", "Run a whole cluster on this machine."),
+    ("down", "swell.cli.up:down", "Stop that cluster, and all it runs."),
     ("apply", "swell.cli.apply:apply", "Create or update objects from manifests."),
     ("get", "swell.cli.objects:get", "Show objects: jobs, or those of a kind."),
     ("describe", "swell.cli.objects:describe", "Tell all about objects, with their events."),
@@ -33,6 +36,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("version", "swell.cli.version:version", "Print the versions of client and server."),
 )
 _PLACES = {name: place for name, place, _ in COMMANDS}
+# What follows `--` is a command of the user's, not ours to read.
+_TAKES_COMMAND = frozenset({"run"})
 _HELP = frozenset({"-h", "--help", "help"})
 USAGE = 2
 INTERRUPTED = 130
@@ -74,8 +79,9 @@ def _run_command(arguments: Sequence[str]) -> int:
         app.add_typer(found, name=name)
     else:
         app.command(name)(found)
+    invocation = split(arguments) if name in _TAKES_COMMAND else Invocation(tuple(arguments))
     try:
-        app(list(arguments), prog_name="swell")
+        app(list(invocation.words), prog_name="swell", obj=invocation)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from swell import __version__
 from swell.api.node import Taint
 from swell.api.quantity import parse
-from swell.cluster.home import held
+from swell.cluster.home import NODE_LOCK, held
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
 from swell.node.assembly import (
@@ -37,7 +37,6 @@ from swell.runtime.manager import Manager
 POLL_S = 0.05
 # Longer than the usual grace period of a pod.
 LEAVE_S = 40.0
-LOCK = "node.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def run_agent(
     if options.hollow:
         asyncio.run(_run_hollow(access, machine, options, on_ready))
         return
-    with held(options.home, LOCK):
+    with held(options.home, NODE_LOCK, "swell node"):
         asyncio.run(_run_processes(access, machine, options, on_ready))
 
 

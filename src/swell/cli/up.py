@@ -1,0 +1,149 @@
+"""`swell up` and `down`: the embedded cluster with all its parts, in one process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli import nodeflags
+from swell.cli.choice import state_folder
+from swell.cli.durations import seconds_of
+from swell.cli.failure import CommandError
+from swell.cli.invocation import Invocation
+from swell.cluster.home import KUBECONFIG, SERVER, Holder, holder
+
+if TYPE_CHECKING:
+    from swell.up.assembly import UpOptions
+
+Port = Annotated[
+    int | None, typer.Option("--port", help="Port of the API; the last one used, or a free one.")
+]
+MonitorGrace = Annotated[
+    str,
+    typer.Option(
+        "--node-monitor-grace-period",
+        help="How long a node may be silent before its state is unknown: 40s, 2m.",
+    ),
+]
+Detach = Annotated[bool, typer.Option("--detach", help="In the background; returns when ready.")]
+
+
+def up(
+    context: typer.Context,
+    *,
+    detach: Detach = False,
+    port: Port = None,
+    node_monitor_grace_period: MonitorGrace = "40s",
+    nodes: nodeflags.Nodes = 1,
+    name: nodeflags.Name = "",
+    hollow: nodeflags.Hollow = False,
+    cpu: nodeflags.Cpu = "",
+    memory: nodeflags.Memory = "",
+    gpu: nodeflags.Gpu = "",
+    pods: nodeflags.Pods = 500,
+    label: nodeflags.Labels = [],  # noqa: B006
+    taint: nodeflags.Taints = [],  # noqa: B006
+) -> None:
+    """Run API server, operator, scheduler, autoscaler and node agent until told to stop."""
+    home = state_folder(os.environ, Path.home())
+    running = holder(home)
+    if running is not None:
+        _say_it_runs(home, running)
+        return
+    if detach:
+        invocation: Invocation = context.obj
+        start_in_background(home, [word for word in invocation.words[1:] if word != "--detach"])
+        _print_kubeconfig(home / KUBECONFIG)
+        return
+    from swell.cluster.embedded.controllers.all import Settings
+    from swell.node.machine import Wanted
+    from swell.node.program import AgentOptions
+    from swell.up.assembly import UpOptions
+
+    agent = AgentOptions(
+        home=home,
+        n_nodes=nodes,
+        prefix=name,
+        hollow=hollow,
+        wanted=Wanted(cpu, memory, gpu, pods),
+        labels=dict(nodeflags.pair(text) for text in label),
+        taints=tuple(nodeflags.taint(text) for text in taint),
+    )
+    controllers = Settings(node_monitor_grace_s=seconds_of(node_monitor_grace_period))
+    _run(UpOptions(agent, port, controllers))
+
+
+def down() -> None:
+    """Stop the embedded cluster and every process of its jobs."""
+    from swell.up.background import stop
+
+    home = state_folder(os.environ, Path.home())
+
+    def tell(running: Holder) -> None:
+        sys.stderr.write(f"stopping {running.what} (pid {running.pid}) ...\n")
+        sys.stderr.flush()
+
+    told = "stopped" if stop(home, tell) else "nothing was running"
+    sys.stderr.write(f"{told} in {home}\n")
+
+
+def start_in_background(home: Path, flags: list[str]) -> None:
+    """Start a cluster and wait until it is ready, or end the command with what is known."""
+    from swell.up.background import NotReadyError, start
+
+    sys.stderr.write(f"starting an embedded cluster in {home} ...\n")
+    sys.stderr.flush()
+    try:
+        start(home, flags)
+    except NotReadyError as error:
+        if error.tail:
+            sys.stderr.write(f"{error.tail}\n")
+        raise CommandError(f"the cluster did not start: {error}", f"see {error.log}") from error
+
+
+def _say_it_runs(home: Path, running: Holder) -> None:
+    """It may have been started this moment, so wait for it as for one of our own."""
+    from swell.up.background import NotReadyError, wait_ready
+
+    if running.what == SERVER:
+        raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
+    try:
+        wait_ready(home)
+    except NotReadyError as error:
+        hint = f"see {error.log}, or stop it: swell down"
+        raise CommandError(f"the cluster in {home} is {error}", hint) from error
+    sys.stderr.write(f"already running in {home} (pid {running.pid})\n")
+    _print_kubeconfig(home / KUBECONFIG)
+
+
+def _print_kubeconfig(path: Path) -> None:
+    sys.stdout.write(f"export KUBECONFIG={path}\n")
+    sys.stdout.flush()
+
+
+def _run(options: UpOptions) -> None:
+    from swell.cluster.embedded.http.credentials import PortError
+    from swell.cluster.home import AlreadyRunningError
+    from swell.node.machine import CapacityError, this_machine
+    from swell.runtime import logs
+    from swell.runtime.clock import SystemClock
+    from swell.runtime.manager import ServiceFailedError
+    from swell.up.assembly import run_up
+
+    # A terminal shows what needs attention; a log file tells more.
+    logs.configure(level="warning" if sys.stderr.isatty() else "info", clock=SystemClock())
+    try:
+        run_up(this_machine(), options, _print_kubeconfig)
+    except AlreadyRunningError as error:
+        hint = "use it, or stop it: swell down"
+        raise CommandError(f"another process serves {error.home}", hint) from error
+    except PortError as error:
+        raise CommandError(str(error), "choose another with --port") from error
+    except CapacityError as error:
+        raise CommandError(str(error), "write it as 4, 500m or 2Gi", exit_code=2) from error
+    except ServiceFailedError as error:
+        raise CommandError(f"the cluster ended: {error.name}", "the log says why") from error

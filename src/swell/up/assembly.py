@@ -1,0 +1,191 @@
+"""`swell up` as a program: an embedded cluster with all its parts, in one process.
+
+The parts meet only in API objects, here as on a cluster; that they share a process is known to
+nobody but this file. It decides in which order they start and stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swell.autoscaler.loop import run_autoscaler
+from swell.autoscaler.settings import EMBEDDED
+from swell.cluster import home as homes
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.assembly import add_services, new_api_server
+from swell.cluster.embedded.client import InProcessCluster
+from swell.cluster.embedded.controllers.all import Settings as ControllerSettings
+from swell.cluster.embedded.durable import DurableStorage
+from swell.cluster.embedded.http.serving import DATABASE, listening
+from swell.node.assembly import (
+    HOLLOW_PREFIX,
+    NodeAgent,
+    add_hollow_agent,
+    add_leaving,
+    add_process_agent,
+    new_boot_id,
+    node_names,
+)
+from swell.node.machine import Machine
+from swell.node.process.folders import Folders
+from swell.node.process.logsource import FileLogs
+from swell.node.process.runtime import ProcessRuntime
+from swell.node.program import (
+    LEAVE_S,
+    AgentOptions,
+    hollow_shape,
+    process_settings,
+    process_shape,
+)
+from swell.operator.running import operate as operate_jobs
+from swell.operator.settings import Settings as JobSettings
+from swell.operator.trainingjob.running import operate as operate_training_jobs
+from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
+from swell.placement.firstfit import FirstFit, add_first_fit
+from swell.runtime.clock import Clock, SystemClock
+from swell.runtime.health import Health
+from swell.runtime.manager import Manager
+
+WHAT = "swell up"
+POLL_S = 0.02
+# Beyond what pods get to end in.
+DRAIN_S = LEAVE_S + 10.0
+OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What a user may choose."""
+
+    agent: AgentOptions
+    port: int | None = None
+    controllers: ControllerSettings = field(default_factory=ControllerSettings)
+
+
+def run_up(machine: Machine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
+    """Run everything until SIGTERM or SIGINT. `on_ready` is given the kubeconfig.
+
+    AlreadyRunningError when another process serves the folder or plays nodes for it.
+    """
+    home = options.agent.home
+    with homes.held(home, what=WHAT), homes.held(home, homes.NODE_LOCK, WHAT):
+        asyncio.run(_run(machine, options, on_ready))
+
+
+async def _run(machine: Machine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
+    clock, rng = SystemClock(), random.SystemRandom()
+    home = options.agent.home
+    durable = await DurableStorage.open(home / DATABASE, clock.now)
+    try:
+        api = new_api_server(durable.storage, clock, rng)
+        parts = _Parts(api, clock, rng)
+        with ExitStack() as ready:
+
+            def announce() -> None:
+                ready.enter_context(homes.held(home, homes.READY_LOCK, WHAT))
+                on_ready(home / homes.KUBECONFIG)
+
+            parts.add(machine, options, announce)
+            async with listening(
+                api, home, clock=clock, rng=rng, port=options.port, logs=parts.logs
+            ):
+                await parts.run()
+    finally:
+        await durable.close()
+
+
+class _Parts:
+    """The parts under one manager.
+
+    They stop in the reverse order: first those that would make pods anew, then the pods end, and
+    only then those that the pods need for it.
+    """
+
+    def __init__(self, api: ApiServer, clock: Clock, rng: random.Random) -> None:
+        self._api, self._clock, self._rng = api, clock, rng
+        self._manager = Manager(clock=clock, drain_s=DRAIN_S)
+        self._health = Health()
+        self._runtime: ProcessRuntime | None = None
+        self.logs: FileLogs | None = None  # of the processes, if there are any
+
+    def add(self, machine: Machine, options: UpOptions, announce: Callable[[], None]) -> None:
+        add_services(self._manager, self._api, self._rng, options.controllers)
+        agent = self._add_nodes(machine, options.agent)
+        placement = add_first_fit(
+            self._manager, self._as("swell-scheduler"), clock=self._clock, random=self._rng
+        )
+        self._manager.add("autoscaler", self._autoscale)
+        self._manager.add("TrainingJob operator", self._operate_training_jobs)
+        self._manager.add("operator", self._operate_jobs)
+
+        async def say_when_ready() -> None:
+            while not (agent.is_ready and _is_synced(placement) and self._is_operating):
+                await self._clock.sleep(POLL_S)
+            announce()
+            await asyncio.get_running_loop().create_future()
+
+        self._manager.add("announcement", say_when_ready)
+
+    async def run(self) -> None:
+        try:
+            await self._manager.run(handle_signals=True)
+        finally:
+            if self._runtime is not None:
+                await self._runtime.close()
+
+    def _as(self, actor: str) -> InProcessCluster:
+        return InProcessCluster(self._api, actor)
+
+    def _add_nodes(self, machine: Machine, options: AgentOptions) -> NodeAgent:
+        cluster, boot_id = self._as("swell-node"), new_boot_id(self._rng)
+        if options.hollow:
+            names = node_names(options.prefix or HOLLOW_PREFIX, options.n_nodes)
+            shape = hollow_shape(machine, options, boot_id)
+            return add_hollow_agent(
+                self._manager, cluster, names, shape, clock=self._clock, random=self._rng
+            )
+        names = node_names(options.prefix or machine.name, options.n_nodes)
+        shape = process_shape(machine, options, boot_id)
+        settings = process_settings(options.home, str(options.home), shape)
+        agent, self._runtime = add_process_agent(
+            self._manager, cluster, names, shape, settings, clock=self._clock, random=self._rng
+        )
+        add_leaving(self._manager, agent, LEAVE_S)
+        self.logs = FileLogs(Folders(options.home).logs, self._runtime.is_live, self._clock)
+        return agent
+
+    async def _autoscale(self) -> None:
+        await run_autoscaler(
+            self._as("swell-autoscaler"), settings=EMBEDDED, clock=self._clock, random=self._rng
+        )
+
+    async def _operate_training_jobs(self) -> None:
+        await operate_training_jobs(
+            self._as("swell-trainingjob-operator"),
+            clock=self._clock,
+            random=self._rng,
+            settings=TrainingJobSettings(),
+        )
+
+    async def _operate_jobs(self) -> None:
+        await operate_jobs(
+            self._as,
+            clock=self._clock,
+            random=self._rng,
+            settings=JobSettings(),
+            health=self._health,
+        )
+
+    @property
+    def _is_operating(self) -> bool:
+        """The operator adds its checks when it knows what the cluster serves."""
+        return bool(self._health.ready) and self._health.readyz().status == OK
+
+
+def _is_synced(placement: FirstFit) -> bool:
+    return placement.pods.synced and placement.nodes.synced

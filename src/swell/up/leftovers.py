@@ -1,0 +1,83 @@
+"""Ends processes that a node agent has left behind, when no agent runs to look after them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.node import supervisor
+from swell.node.process.folders import Folders
+
+PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """One container's supervisor, and the process it has started; a pid of 0 is none."""
+
+    supervisor: int
+    process: int
+
+
+def leftovers(home: Path) -> list[Leftover]:
+    """What runs in a state folder, by what is written there."""
+    folders = Folders(home)
+    found = (
+        Leftover(
+            _alive(run / supervisor.IDENTITY),
+            _alive(run / supervisor.STARTED),
+        )
+        for run in _runs(folders)
+    )
+    return [one for one in found if one.supervisor or one.process]
+
+
+def end_leftovers(home: Path, grace_s: float) -> int:
+    """Have them end, by force after the grace; says how many there were."""
+    found = leftovers(home)
+    _signal_all(found, signal.SIGTERM)
+    if not _wait(lambda: not leftovers(home), grace_s):
+        _signal_all(leftovers(home), signal.SIGUSR1)
+        if not _wait(lambda: not leftovers(home), grace_s):
+            _signal_all(leftovers(home), signal.SIGKILL)
+    return len(found)
+
+
+def _runs(folders: Folders) -> Iterator[Path]:
+    yield from sorted(folders.pods.glob("*/containers/*/*"))
+
+
+def _alive(note: Path) -> int:
+    """The pid that a note tells of, if it is still the same process."""
+    try:
+        words = note.read_text().split(" ")
+    except OSError:
+        return 0
+    if len(words) < 2 or supervisor.start_mark(int(words[0])) != words[1]:
+        return 0
+    return int(words[0])
+
+
+def _signal_all(found: list[Leftover], number: signal.Signals) -> None:
+    """A supervisor passes signals on; without one the process and its group get them."""
+    for one in found:
+        try:
+            if one.supervisor and number is not signal.SIGKILL:
+                os.kill(one.supervisor, number)
+            elif one.process:
+                os.killpg(one.process, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _wait(holds: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PAUSE_S)
+    return True
