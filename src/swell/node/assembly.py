@@ -25,6 +25,7 @@ from swell.node.process.naming import Naming
 from swell.node.process.preparation import Host
 from swell.node.process.provision import Machinery
 from swell.node.process.runtime import ProcessRuntime
+from swell.node.process.supervised import compiled_supervisor
 from swell.node.registration import Registration
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -140,6 +141,7 @@ def add_process_agent(
         boards=_boards(names, settings.n_gpus),
         allocatable=dict(shape.capacity),
         cgroups=CgroupRoot(),
+        supervisor=compiled_supervisor(settings.home / "node"),
         clock=clock,
     )
 
@@ -151,7 +153,8 @@ def add_process_agent(
         manager.add(f"node {name} cache", run)
     agent = add_node_agent(manager, cluster, names, shape, make, clock=clock, random=random)
     runtime = made[0]
-    agent.pods.informer.add_handler(lambda _: naming.mark())
+    found = agent.pods.informer
+    found.add_handler(lambda key: naming.note(key, found.get(key)))
     runtime.recover()
     manager.add("node names and logs", runtime.follow)
     manager.add("node memory", runtime.watch_memory)

@@ -32,11 +32,22 @@ class Naming:
         self._pods = pods
         self._names: dict[Key, tuple[str, ...]] = {}
         self._namespaces: dict[str, None] = {}
+        self._labels: dict[Key, dict[str, str]] = {}
         self._is_current = False
 
     def mark(self) -> None:
         """Something was named, or is no more."""
         self._is_current = False
+
+    def note(self, key: Key, pod: BoundPod | None) -> None:
+        """A pod has changed; mostly that means nothing here."""
+        labels = None if pod is None else pod.metadata.labels
+        if labels != self._labels.get(key):
+            self._is_current = False
+        if labels is None:
+            self._labels.pop(key, None)
+        else:
+            self._labels[key] = labels
 
     def address(self, pod: BoundPod) -> str:
         self._book.adopt(pod.metadata.key, pod.status.pod_ip)

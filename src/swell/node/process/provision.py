@@ -40,6 +40,7 @@ class Machinery:
     boards: dict[str, GpuBoard]  # by node
     allocatable: dict[str, str]
     cgroups: CgroupRoot
+    supervisor: Path  # the program that containers are started with
     clock: Clock
 
 

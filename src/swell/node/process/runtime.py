@@ -93,7 +93,7 @@ class ProcessRuntime:
         box.limits, box.cgroup = provision.limits, provision.cgroup
         folder = self._m.folders.run(pod.metadata.uid, name, attempt)
         box.run = self._supervised(held, box, folder)
-        box.run.spawn(provision.order)
+        box.run.spawn(self._m.supervisor, provision.order)
         await box.run.wait_started(START_S)
 
     async def stop(self, pod: BoundPod, name: str, grace_s: float) -> None:
@@ -128,7 +128,6 @@ class ProcessRuntime:
         shutil.rmtree(self._m.folders.pod(uid), ignore_errors=True)
         if held.log_folder.parent.name == BARE:
             shutil.rmtree(held.log_folder, ignore_errors=True)
-        self._m.naming.mark()
         self._held.pop(uid, None)
 
     async def keep_only(self, uids: Collection[Uid]) -> None:
@@ -200,7 +199,6 @@ class ProcessRuntime:
             self._m.folders.make_pod(pod)
             held = Held(uid, pod.metadata.key, self._provisioner.log_folder(pod), pod)
             self._held[uid] = held
-            self._m.naming.mark()
         return held
 
     def _boxes(self) -> Iterator[Box]:
@@ -221,7 +219,6 @@ class ProcessRuntime:
                 box.limits, box.cgroup = restored.limits, restored.cgroup
             if box.run.started_at is not None:
                 self._begin_probes(held, box)
-        self._m.naming.mark()
 
     def _recover(self, remembered: Remembered) -> None:
         held = Held(remembered.uid, remembered.key, remembered.log_folder)
@@ -324,7 +321,7 @@ class ProcessRuntime:
         }
         ended = asyncio.Event()
         run = Supervised(folder, folder / "log", self._m.clock, ended.set, lambda: False)
-        run.spawn(order)
+        run.spawn(self._m.supervisor, order)
         try:
             async with asyncio.timeout(within_s):
                 while run.ended is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import marshal
 import os
+import py_compile
 import signal
 import sys
 from collections.abc import Callable
@@ -73,12 +74,12 @@ class Supervised:
 
     # -- beginning ---------------------------------------------------------------------------
 
-    def spawn(self, order: Order) -> None:
+    def spawn(self, program: Path, order: Order) -> None:
         """Start a supervisor on an order."""
         (self.folder / supervisor.ORDER).write_bytes(marshal.dumps(order))
         receive, send = os.pipe()
         try:
-            pid = _spawn(self.folder, send)
+            pid = _spawn(program, self.folder, send)
         finally:
             os.close(send)
         self._supervisor = Identity(pid, supervisor.start_mark(pid))
@@ -220,9 +221,17 @@ def tail(log: Path) -> str:
     return "\n".join(text.splitlines()[-TAIL_LINES:])
 
 
-def _spawn(folder: Path, report: int) -> int:
+def compiled_supervisor(folder: Path) -> Path:
+    """The supervisor's program, compiled: that is a third of what one costs to start."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = folder / "supervisor.pyc"
+    py_compile.compile(supervisor.__file__, cfile=str(target), doraise=True)
+    return target
+
+
+def _spawn(program: Path, folder: Path, report: int) -> int:
     """The supervisor's pid. Signals are held back from it until it can deal with them."""
-    arguments = [sys.executable, "-I", "-S", supervisor.__file__, str(folder)]
+    arguments = [sys.executable, "-I", "-S", str(program), str(folder)]
     errors = str(folder / "supervisor.err")
     return os.posix_spawn(
         sys.executable,
