@@ -7,6 +7,7 @@ and binpack, with dictionaries and loops, and shares no code with it but the rea
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 from swell.api import quantity
@@ -28,8 +29,9 @@ class PlainNode:
     allocatable: Amounts
     idle: Amounts
     future: Amounts
-    now_ports: set[int] = field(default_factory=set)
-    later_ports: set[int] = field(default_factory=set)
+    # Counted: a pod that is leaving and one that is promised may both hold a port.
+    now_ports: Counter[int] = field(default_factory=Counter)
+    later_ports: Counter[int] = field(default_factory=Counter)
 
 
 @dataclass
@@ -223,8 +225,8 @@ class Reference:
             if best is not None:
                 task.node, task.status = best, "Allocated" if now else "Pipelined"
                 best.future = minus(best.future, task.request)
-                best.later_ports |= task.ports
-                best.now_ports |= task.ports
+                best.later_ports.update(task.ports)
+                best.now_ports.update(task.ports)
                 if now:
                     best.idle = minus(best.idle, task.request)
                 return True
@@ -234,8 +236,8 @@ class Reference:
         node = task.node
         assert node is not None
         node.future = plus(node.future, task.request)
-        node.later_ports -= task.ports
-        node.now_ports -= task.ports
+        node.later_ports.subtract(task.ports)
+        node.now_ports.subtract(task.ports)
         if task.status == "Allocated":
             node.idle = plus(node.idle, task.request)
 
@@ -247,7 +249,8 @@ class Reference:
             return False
         if node.node.spec.taints and not spec.tolerations:
             return False
-        if task.ports & (node.now_ports if now else node.later_ports):
+        taken = node.now_ports if now else node.later_ports
+        if any(taken[port] for port in task.ports):
             return False
         rooms = [node.future, node.idle] if now else [node.future]
         compared = [n for n in NAMES if n in {"cpu", "memory"} or task.request[n] > 0]
@@ -382,10 +385,10 @@ def plain_task(pod: Pod, nodes: dict[str, PlainNode]) -> PlainTask:
     task = PlainTask(pod, request, status, nodes.get(pod.spec.node_name))
     if task.node is not None:
         task.node.idle = minus(task.node.idle, request)
-        task.node.now_ports |= task.ports
+        task.node.now_ports.update(task.ports)
         if status != "Releasing":
             task.node.future = minus(task.node.future, request)
-            task.node.later_ports |= task.ports
+            task.node.later_ports.update(task.ports)
     return task
 
 

@@ -65,7 +65,8 @@ class Hooks:
     # How many of n tasks of a shape the queue may take.
     allowance: Callable[[QueueEntry, Shape, int], int] | None = None
     preemptive: Callable[[QueueEntry, Task], bool] | None = None
-    quota_refusal: Callable[[QueueEntry, Shape], Refusal | None] | None = None
+    # Why it may not take all of n.
+    quota_refusal: Callable[[QueueEntry, Shape, int], Refusal | None] | None = None
 
     # victims; the functions on jobs are a cheap first sieve, never finer than the vote itself
     preemptable: VictimVote | None = None
@@ -80,9 +81,9 @@ class Hooks:
     # Why nodes refuse, first reason first, each with the nodes that pass it.
     diagnose: Callable[[Task], Iterable[tuple[Reason, Mask]]] | None = None
     node_score: Callable[[Shape], Vector] | None = None
-    # From what is used on some nodes and what that is to be divided by (NodeTable.divisor), their
-    # score with one more of the shape.
-    load_score: Callable[[Shape, Matrix, Matrix], Vector] | None = None
+    # From how full some nodes would be with one more of the shape, resource by resource, their
+    # score. Above 1 is too full; of what a node does not have it is 0.
+    load_score: Callable[[Shape, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
 
     # the end of a session: whether the job counts as not schedulable, and why

@@ -116,8 +116,8 @@ class Placer:
     def ranking(self, shape: Shape) -> Vector:
         """Scores of all nodes, whether there is room or not."""
         field = self._field(shape)
-        nodes = self._nodes
-        return self._score(shape, field.base, nodes.allocatable - nodes.idle, nodes.divisor)
+        used = self._nodes.allocatable - self._nodes.idle
+        return self._score(shape, field.base, used, self._nodes.divisor)
 
     def fits_later(self, task: Task, node: int) -> bool:
         """Whether the task can go to the node once everything leaving has left."""
@@ -229,8 +229,10 @@ class Placer:
 
     def _score(self, shape: Shape, base: Vector, used: Matrix, divisor: Matrix) -> Vector:
         total = base
-        for score in self._load_scores:
-            total = total + score(shape, used, divisor)
+        if self._load_scores:
+            fill = (used + shape.request[:, None]) / divisor
+            for score in self._load_scores:
+                total = total + score(shape, fill)
         return np.rint(total * SCORE_STEPS)
 
     def _spread(self, shape: Shape, field: _Field, n: int, *, now: bool) -> list[int]:

@@ -152,8 +152,9 @@ class Votes:
             n = min(n, vote(queue, shape, n))
         return n
 
-    def quota_refusal(self, queue: QueueEntry, shape: Shape) -> Refusal | None:
-        return next((r for vote in self._quota_refusal if (r := vote(queue, shape))), None)
+    def quota_refusal(self, queue: QueueEntry, shape: Shape, n: int) -> Refusal | None:
+        """Why the queue may not take all of n tasks."""
+        return next((r for vote in self._quota_refusal if (r := vote(queue, shape, n))), None)
 
     def is_preemptive(self, queue: QueueEntry, task: Task) -> bool:
         return all(vote(queue, task) for vote in self._preemptive)

@@ -73,7 +73,8 @@ def node_scores(case: Case) -> dict[str, dict[str, float]]:
         task = snapshot.task(key)
         assert task is not None
         used = nodes.allocatable - nodes.idle
-        scores = hooks.load_score(task.shape, used, nodes.divisor)
+        fill = (used + task.request[:, None]) / nodes.divisor
+        scores = hooks.load_score(task.shape, fill)
         found[key] = dict(zip(nodes.names, scores.tolist(), strict=True))
     return found
 

@@ -90,7 +90,7 @@ def _place(session: Session, statement: Statement, job: Job, order: deque[Task])
         n_wanted = min(len(run), max(votes.shortfall(job, first.role), 1))
         n_allowed = votes.allowance(queue, first.shape, n_wanted)
         if n_allowed < n_wanted:
-            _note_quota(session, queue, job, first)
+            _note_quota(session, job, first, n_wanted)
         n_placed = _place_run(session, statement, run[:n_allowed])
         placed = placed or n_placed > 0
         if n_placed < n_allowed:
@@ -146,8 +146,9 @@ def _note_overused(session: Session, queue: QueueEntry, job: Job) -> None:
         session.stuck[job.key] = first
 
 
-def _note_quota(session: Session, queue: QueueEntry, job: Job, task: Task) -> None:
-    refusal = session.votes.quota_refusal(queue, task.shape)
+def _note_quota(session: Session, job: Job, task: Task, n: int) -> None:
+    queue = job.queue
+    refusal = None if queue is None else session.votes.quota_refusal(queue, task.shape, n)
     if refusal is not None:
         session.refuse(job, refusal)
         session.stuck[job.key] = task

@@ -31,17 +31,16 @@ def open_binpack(session: Session, option: PluginOption) -> Hooks:
             weights[place] = weight
             listed.add(place)
 
-    def score(shape: Shape, used: Matrix, divisor: Matrix) -> Vector:
-        points = np.zeros(used.shape[1])
-        overflows = np.zeros(used.shape[1], dtype=np.bool_)
+    def score(shape: Shape, fill: Matrix) -> Vector:
+        points = np.zeros(fill.shape[1])
+        overflows = np.zeros(fill.shape[1], dtype=np.bool_)
         total = 0.0
         for place in shape.quota_places.tolist():
             if place not in listed:
                 continue
             total += float(weights[place])
-            after = used[place] + shape.request[place]
-            overflows |= after > divisor[place]
-            points += weights[place] * (after / divisor[place])
+            overflows |= fill[place] > 1.0
+            points += weights[place] * fill[place]
         if not total:
             return points
         return np.where(overflows, 0.0, points / total * (_FULL * own))

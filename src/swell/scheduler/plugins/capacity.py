@@ -90,13 +90,13 @@ class _Rules:
             n = min(n, copies_below(self._held(level), shape, self._of[level.name].limit, n))
         return n
 
-    def quota_refusal(self, queue: QueueEntry, shape: Shape) -> Refusal | None:
+    def quota_refusal(self, queue: QueueEntry, shape: Shape, n: int) -> Refusal | None:
         if self._problem:
             return Refusal(Reason.QUEUE_TREE, self._problem)
         if not queue.is_open:
             return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
         for level in self._line(queue):
-            if not copies_below(self._held(level), shape, self._of[level.name].limit, 1):
+            if copies_below(self._held(level), shape, self._of[level.name].limit, n) < n:
                 return Refusal(
                     Reason.QUEUE_QUOTA, f"queue {level.name} would get more than it may have"
                 )

@@ -47,14 +47,13 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
         affinity = node_affinity(shape, nodes) * weight[NODE_AFFINITY]
         return affinity + taints(shape, nodes) * weight[TAINT]
 
-    def load_score(shape: Shape, used: Matrix, divisor: Matrix) -> Vector:
-        places = [CPU, MEMORY]
-        if gpu is not None and shape.request[gpu] > 0:
-            places.append(gpu)
-        parts = fractions(shape, used, divisor, places)
+    def load_score(shape: Shape, fill: Matrix) -> Vector:
+        parts = [np.minimum(fill[CPU], 1.0), np.minimum(fill[MEMORY], 1.0)]
         load = (parts[0] + parts[1]) / 2
+        if gpu is not None and shape.request[gpu] > 0:
+            parts.append(np.minimum(fill[gpu], 1.0))
         # Free room times one weight plus full room times the other, with fewer operations.
-        score = load * (_FULL * (weight[MOST] - weight[LEAST])) + _FULL * weight[LEAST]
+        score: Vector = load * (_FULL * (weight[MOST] - weight[LEAST])) + _FULL * weight[LEAST]
         return score + balance(parts) * weight[BALANCED]
 
     def task_score(task: Task) -> Vector | None:
@@ -66,13 +65,6 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
         return total
 
     return Hooks(node_score=node_score, load_score=load_score, task_score=task_score)
-
-
-def fractions(shape: Shape, used: Matrix, divisor: Matrix, places: Sequence[int]) -> list[Vector]:
-    """How full each resource would be, at most 1."""
-    return [
-        np.minimum((used[place] + shape.request[place]) / divisor[place], 1.0) for place in places
-    ]
 
 
 def balance(parts: Sequence[Vector]) -> Vector:

@@ -78,10 +78,10 @@ class _Rules:
             return 0
         return copies_below(queue.allocated, shape, self.deserved_by(queue), n)
 
-    def quota_refusal(self, queue: QueueEntry, shape: Shape) -> Refusal | None:
+    def quota_refusal(self, queue: QueueEntry, shape: Shape, n: int) -> Refusal | None:
         if not queue.is_open:
             return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
-        if self.allowance(queue, shape, 1):
+        if self.allowance(queue, shape, n) == n:
             return None
         return Refusal(Reason.QUEUE_QUOTA, f"queue {queue.name} would get more than it deserves")
 
