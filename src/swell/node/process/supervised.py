@@ -153,7 +153,8 @@ class Supervised:
         for line in lines:
             kind, _, rest = line.decode().partition(" ")
             if kind == "started":
-                self._on_started(*rest.split())
+                # The mark is empty when it has ended before anybody could look at it.
+                self._on_started(*rest.split(" "))
                 self._on_change()
             else:
                 self._exit_line = rest
