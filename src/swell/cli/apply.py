@@ -21,7 +21,7 @@ from swell.runtime.errors import AlreadyExistsError, NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
     """One object of a manifest, and where it belongs."""
 
     resource: Resource[Body]
@@ -43,14 +43,14 @@ def apply(
     if not bodies:
         raise CommandError("there is no object in these manifests")
     with connected(Flags(kubeconfig, context, embedded)) as connection:
-        wanted = [_placed(body, connection, namespace) for body in bodies]
+        wanted = [placed(body, connection, namespace) for body in bodies]
         connection.announce_change()
         for one in wanted:
-            done = _apply_one(one, connection)
+            done = apply_one(one, connection)
             sys.stdout.write(f"{slashed(one.body)} {done}\n")
 
 
-def _placed(body: Body, connection: Connection, namespace: str) -> _Wanted:
+def placed(body: Body, connection: Connection, namespace: str) -> Wanted:
     """Find the object's resource and namespace before anything is sent."""
     api_version, kind = body["apiVersion"], body["kind"]
     resource = resource_of(api_version, kind, connection.client)
@@ -65,10 +65,10 @@ def _placed(body: Body, connection: Connection, namespace: str) -> _Wanted:
     if resource.namespaced:
         scope = connection.namespace(namespace, body["metadata"].get("namespace", ""))
         meta["namespace"] = scope
-    return _Wanted(resource, Key(scope, meta["name"]), {**body, "metadata": meta})
+    return Wanted(resource, Key(scope, meta["name"]), {**body, "metadata": meta})
 
 
-def _apply_one(wanted: _Wanted, connection: Connection) -> str:
+def apply_one(wanted: Wanted, connection: Connection) -> str:
     """Create the object or patch it; says which."""
     client = connection.client
     try:

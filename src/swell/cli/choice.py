@@ -64,7 +64,7 @@ def choose(flags: Flags, seen: Surroundings) -> Choice:
     home = state_folder(seen.environ, seen.user_home)
     if flags.kubeconfig:
         return Choice((Path(flags.kubeconfig),), flags.context)
-    if flags.embedded or (seen.environ.get("SWELL_HOME") and not flags.context):
+    if flags.embedded or (_is_home_named(seen, home) and not flags.context):
         return _embedded(home, seen)
     if named := seen.environ.get("KUBECONFIG"):
         files = tuple(Path(part) for part in named.split(os.pathsep) if part)
@@ -77,6 +77,25 @@ def choose(flags: Flags, seen: Surroundings) -> Choice:
     if IN_CLUSTER in seen.environ and not flags.context:
         return Choice()
     raise NoClusterError("no cluster is chosen and none is running", START_IT)
+
+
+def home_to_use(flags: Flags, seen: Surroundings) -> Path | None:
+    """The state folder of the embedded cluster that `swell run` is to use, running or not.
+
+    None when another cluster is named. Nobody gets a job onto the cluster of `~/.kube/config`
+    without having named it.
+    """
+    if flags.kubeconfig or (flags.context and not flags.embedded):
+        return None
+    home = state_folder(seen.environ, seen.user_home)
+    is_named = flags.embedded or _is_home_named(seen, home)
+    return home if is_named or not seen.environ.get("KUBECONFIG") else None
+
+
+def _is_home_named(seen: Surroundings, home: Path) -> bool:
+    """Whether the surroundings name the embedded cluster: by its folder, or as `up` prints it."""
+    named = seen.environ.get("KUBECONFIG")
+    return bool(seen.environ.get("SWELL_HOME")) or named == str(home / "kubeconfig")
 
 
 def _embedded(home: Path, seen: Surroundings) -> Choice:

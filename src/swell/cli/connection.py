@@ -31,7 +31,11 @@ class Connection:
 
     client: OneShot
     access: Access
-    embedded: bool
+    home: Path | None = None  # the state folder of an embedded one
+
+    @property
+    def embedded(self) -> bool:
+        return self.home is not None
 
     def namespace(self, asked: str, in_manifest: str = "") -> str:
         """The namespace meant: the flag's, else the manifest's, else the context's."""
@@ -50,7 +54,8 @@ def connected(flags: Flags) -> Iterator[Connection]:
     access = _access(choice)
     try:
         with OneShot(access, random.Random()) as client:  # noqa: S311
-            yield Connection(client, access, choice.embedded)
+            home = choice.kubeconfigs[0].parent if choice.embedded else None
+            yield Connection(client, access, home)
     except UnreachableError as error:
         raise CommandError(f"cannot reach {access.server}: {error}", _hint(choice)) from error
     except OutcomeUnknownError as error:
@@ -69,12 +74,16 @@ def chosen_access(flags: Flags) -> Access:
     return _access(_chosen(flags))
 
 
-def _chosen(flags: Flags) -> Choice:
-    seen = Surroundings(
+def surroundings() -> Surroundings:
+    """This machine, as it is now."""
+    return Surroundings(
         environ=os.environ, user_home=Path.home(), is_running=is_running, is_file=Path.is_file
     )
+
+
+def _chosen(flags: Flags) -> Choice:
     try:
-        return choose(flags, seen)
+        return choose(flags, surroundings())
     except NoClusterError as error:
         raise CommandError(str(error), error.hint) from error
 

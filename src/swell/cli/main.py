@@ -19,6 +19,8 @@ from swell.cli.invocation import Invocation, split
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("up", "swell.cli.up:up", "Run a whole cluster on this machine."),
     ("down", "swell.cli.up:down", "Stop that cluster, and all it runs."),
+    ("run", "swell.cli.run:run", "Submit a job, print what it prints, end as it ends."),
+    ("logs", "swell.cli.run:logs", "Print what the containers of a job have printed."),
     ("apply", "swell.cli.apply:apply", "Create or update objects from manifests."),
     ("get", "swell.cli.objects:get", "Show objects: jobs, or those of a kind."),
     ("describe", "swell.cli.objects:describe", "Tell all about objects, with their events."),

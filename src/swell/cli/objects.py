@@ -104,10 +104,10 @@ def delete(
         scope = _scope(target, connection, namespace, everywhere=False)
         bodies = [_read(target.resource, scope, name, connection) for name in target.names]
         for body in bodies:
-            _delete_one(target.resource, body, connection)
+            delete_one(target.resource, body, connection)
         for body in bodies:
             if wait:
-                _wait_until_gone(target.resource, body, connection)
+                wait_until_gone(target.resource, body, connection)
             print_names([body], suffix=" deleted")
 
 
@@ -179,7 +179,7 @@ def _say_nothing_found(scope: str) -> None:
     sys.stderr.write(f"nothing found {where}\n")
 
 
-def _delete_one(resource: Resource[Body], body: Body, connection: Connection) -> None:
+def delete_one(resource: Resource[Body], body: Body, connection: Connection) -> None:
     """Delete exactly what was read, not a namesake that came since; gone already is fine."""
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
@@ -190,7 +190,7 @@ def _delete_one(resource: Resource[Body], body: Body, connection: Connection) ->
         return
 
 
-def _wait_until_gone(resource: Resource[Body], body: Body, connection: Connection) -> None:
+def wait_until_gone(resource: Resource[Body], body: Body, connection: Connection) -> None:
     meta = body["metadata"]
     started, pause_s, said = time.monotonic(), WAIT_S_MIN, False
     while True:

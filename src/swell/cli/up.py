@@ -105,17 +105,21 @@ def start_in_background(home: Path, flags: list[str]) -> None:
         raise CommandError(f"the cluster did not start: {error}", f"see {error.log}") from error
 
 
-def _say_it_runs(home: Path, running: Holder) -> None:
-    """It may have been started this moment, so wait for it as for one of our own."""
+def wait_for_parts(home: Path) -> None:
+    """Wait for a cluster that somebody has started, perhaps this moment."""
     from swell.up.background import NotReadyError, wait_ready
 
-    if running.what == SERVER:
-        raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
     try:
         wait_ready(home)
     except NotReadyError as error:
         hint = f"see {error.log}, or stop it: swell down"
         raise CommandError(f"the cluster in {home} is {error}", hint) from error
+
+
+def _say_it_runs(home: Path, running: Holder) -> None:
+    if running.what == SERVER:
+        raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
+    wait_for_parts(home)
     sys.stderr.write(f"already running in {home} (pid {running.pid})\n")
     _print_kubeconfig(home / KUBECONFIG)
 
