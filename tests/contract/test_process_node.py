@@ -80,7 +80,7 @@ def write_client_identity(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def plane(
-    control_plane: ControlPlane,
+    testbed_binaries: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ControlPlane]:
     """A control plane that shows itself to kubelets, with an agent of this machine."""

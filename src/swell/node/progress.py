@@ -51,10 +51,12 @@ class Progress:
 
 def progress(pod: BoundPod, runs: Runs, now: float) -> Progress:
     """The next step of a pod that nobody wants to end."""
-    steps = list(_init_steps(pod, runs, now))
+    # Once a container has been started, what init containers do holds nobody up again.
+    is_past_init = any(container.name in runs for container in pod.spec.containers)
+    steps = list(_init_steps(pod, runs, now, is_past=is_past_init))
     if any(step.is_fatal for step in steps):
         return _wind_down(pod, runs, has_failed=True)
-    if not all(step.is_passed for step in steps):
+    if not is_past_init and not all(step.is_passed for step in steps):
         return _progress(steps, is_initialized=False)
     mains = [_main_step(pod, container, runs, now) for container in pod.spec.containers]
     if all(step.is_passed or step.is_fatal for step in mains):
@@ -97,11 +99,13 @@ class _Step:
 _WAIT = _Step()
 
 
-def _init_steps(pod: BoundPod, runs: Runs, now: float) -> Iterator[_Step]:
+def _init_steps(pod: BoundPod, runs: Runs, now: float, *, is_past: bool) -> Iterator[_Step]:
     for container in pod.spec.init_containers:
+        if is_past and not container.is_sidecar:
+            continue
         step = _init_step(pod, container, runs, now)
         yield step
-        if not step.is_passed:
+        if not step.is_passed and not is_past:
             return
 
 
@@ -117,9 +121,7 @@ def _init_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float)
     step = _next(pod, container, run, now)
     if not container.is_sidecar:
         return step
-    # Once started a sidecar holds nobody up again, whatever becomes of it.
-    is_passed = run.attempt > 0 or _has_started(run)
-    return _Step(is_passed=is_passed, action=step.action, wake_at=step.wake_at)
+    return _Step(is_passed=_has_started(run), action=step.action, wake_at=step.wake_at)
 
 
 def _has_started(run: Run) -> bool:

@@ -11,12 +11,14 @@ from swell.api.meta import Key
 from swell.runtime.cluster import merge_patch
 from tests.e2e.node.cluster import NAMESPACE, Site, main_of, namespace_kind, play
 
-# Containers with private mounts, and without: what a machine that allows none would do.
-KINDS = ["private", "shared"]
+# Containers with private mounts, with those of an ordinary user, and without any.
+KINDS = ["private", "user", "shared"]
 
 
 def kind_of(kind: str) -> str:
-    return namespace_kind() if kind == "private" else ""
+    if kind == "shared" or not namespace_kind():
+        return ""
+    return namespace_kind() if kind == "private" else kind
 
 
 def test_variables_come_from_everywhere(tmp_path: Path) -> None:
