@@ -223,7 +223,7 @@ async def roles(world: World) -> None:
     await user.submit(
         "bee",
         {
-            "chief": a_role(completePolicy="Any"),
+            "chief": a_role(completePolicy="Any", restartPolicy="Always"),
             "worker": a_role(Pods(runs_s=400), replicas=3, completePolicy="None", failPolicy="All"),
         },
         completePolicy="Any",
@@ -233,7 +233,7 @@ async def roles(world: World) -> None:
     await user.submit(
         "cat",
         {
-            "a": a_role(Pods(fails=1), replicas=2, failPolicy="Rank0"),
+            "a": a_role(Pods(fails=1), replicas=1, failPolicy="Rank0"),
             "b": a_role(Pods(runs_s=400)),
         },
         failPolicy="Any",
