@@ -144,27 +144,23 @@ def uneven_spread(world: World) -> Iterator[str]:
         pod = world.pods[key]
         if not all(m.spec.topology_spread_constraints for m in world.members(world.group_of(pod))):
             continue  # pods that do not care may have come before or after, anywhere
+        eligible = [
+            node
+            for node in world.nodes.values()
+            if pod.spec.node_selector.items() <= node.metadata.labels.items()
+        ]
         for constraint in pod.spec.topology_spread_constraints:
-            zone = world.nodes[name].metadata.labels.get(constraint.topology_key)
-            counts = {
-                node.metadata.labels.get(constraint.topology_key): 0
-                for node in world.nodes.values()
-                if all(node.metadata.labels.get(k) == v for k, v in pod.spec.node_selector.items())
-            }
-            for node in world.nodes.values():
-                domain = node.metadata.labels.get(constraint.topology_key)
-                if domain in counts:
-                    counts[domain] += sum(
-                        matches(constraint.label_selector, other)
-                        for other in world.on(node.metadata.name, later=True)
-                    )
+            zone = world.nodes[name].metadata.labels[constraint.topology_key]
+            counts: dict[str, int] = {}
+            for node in eligible:  # what runs where it could not go itself does not count
+                domain = node.metadata.labels[constraint.topology_key]
+                counts[domain] = counts.get(domain, 0) + sum(
+                    matches(constraint.label_selector, other)
+                    for other in world.on(node.metadata.name, later=True)
+                )
             # Others of the group may have come after it, to other zones or this one.
-            lowest = (
-                min(n for domain, n in counts.items() if domain != zone)
-                if len(counts) > 1
-                else counts[zone]
-            )
-            if counts[zone] - lowest > constraint.max_skew:
+            others = [n for domain, n in counts.items() if domain != zone]
+            if others and counts[zone] - min(others) > constraint.max_skew:
                 yield f"{key} in {zone}: {counts}"
 
 
