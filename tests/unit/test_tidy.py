@@ -17,7 +17,12 @@ BANNED_FILES = {"utils.py", "helpers.py", "common.py", "misc.py", "util.py"}
 MARKS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 # Time, chance and the network reach a decision only as arguments.
 IMPURE = {"asyncio", "time", "random", "uuid", "socket", "threading", "aiohttp", "urllib", "http"}
-PURE = ("src/swell/api", "src/swell/scheduler", "src/swell/operator/lifecycle")
+PURE = (
+    "src/swell/api",
+    "src/swell/scheduler",
+    "src/swell/operator/lifecycle",
+    "src/swell/operator/trainingjob/updater",
+)
 BROAD_EXCEPT_ALLOWED = {"src/swell/runtime/manager.py"}
 
 

@@ -169,7 +169,7 @@ class CreatedForOwner:
         job = self.history.sent(commit, "create", owner.uid if owner else Uid(""))
         if job is None:
             yield f"{commit.collection} {commit.key} created for no job"
-        elif job.status.phase in FINAL or is_ending(job):
+        elif job.status.phase in FINAL:
             yield f"{commit.collection} {commit.key} created for a job that is over"
         elif job.status.phase is Phase.EMPTY:
             yield f"{commit.collection} {commit.key} created before its job began"
@@ -230,12 +230,9 @@ def _wrong_size(key: str, job: TrainingJob, sizes: tuple[int, int | None]) -> It
         if sizes[0] != 0:
             yield f"{key} sized to {sizes[0]} though its job is over"
         return
-    low, high = job.spec.trainer_minimum, job.spec.trainer_maximum
-    wanted = min(max(job.status.trainer_target or low, low), high)
-    if sizes != (wanted, wanted):
-        yield f"{key} sized to {sizes}, on record is {wanted}"
-    elif not job.status.scale_records or job.status.scale_records[-1].to != wanted:
-        yield f"{key} sized to {wanted} without a record"
+    records = job.status.scale_records
+    if not records or sizes != (records[-1].to, records[-1].to):
+        yield f"{key} sized to {sizes}, on record is {records[-1:]}"
 
 
 @dataclass

@@ -143,7 +143,7 @@ class Snapshots:
             trainer=_own(seen.batch_jobs, _workload(key, Role.TRAINER), uid),
             group=_own(seen.groups, key, uid),
             pods=seen.pods.by_index(OF_JOB_UID.name, uid),
-            problems=tuple(map(str, validate(to_body(job)))) if is_fresh else (),
+            problems=problems_of(job) if is_fresh else (),
             priority_class_found=seen.priorities.get(priority) is not None,
             gang_served=seen.groups.is_served,
             refused=_refused(self._refusal(key)),
@@ -190,6 +190,13 @@ class TrainingJobController:
 
     def _refusal(self, key: Key) -> Refusal | None:
         return self.loop.refusal(key)
+
+
+def problems_of(job: TrainingJob) -> tuple[str, ...]:
+    """What validation has against a job, as far as we read it."""
+    # A body leaves out what has its default, but a manifest must say what it is.
+    body = {"apiVersion": job.api_version, "kind": job.kind, **to_body(job)}
+    return tuple(map(str, validate(body)))
 
 
 def _children_of(job: Key) -> Selection:

@@ -1,0 +1,27 @@
+"""What is tried of TrainingJobs in a campaign: both ways to end, and the planted bugs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from swell.sim.campaign import Entry
+from swell.sim.scenario import Subject
+from tests.sim.trainingjob.scenarios import kept_subject, trainingjob_subject
+from tests.sim.trainingjob.subject import FOCUS, PLANTED
+
+
+def _mutant(name: str) -> Subject:
+    subject = trainingjob_subject(PLANTED[name])
+    if name not in FOCUS:
+        return subject
+    return replace(subject, scenarios=(subject.scenario(FOCUS[name]),))
+
+
+ENTRIES = (
+    Entry(
+        trainingjob_subject(),
+        {name: _mutant(name) for name in PLANTED},
+        share=0.25,
+    ),
+    Entry(kept_subject(), share=0.05),
+)
