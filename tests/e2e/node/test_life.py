@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from swell.node.process import limits
 from tests.e2e.node.cluster import Site, main_of, play
 
 
@@ -197,13 +198,21 @@ def test_container_is_restarted_by_the_pods_policy(tmp_path: Path) -> None:
     play(tmp_path, act)
 
 
-def test_memory_limit_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cgroups", ["where allowed", "never"])
+def test_memory_limit_is_kept(
+    tmp_path: Path, cgroups: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A container that takes more than its limit is killed, and the reason says why."""
+    if cgroups == "never":
+        # A read-only place for them, as without the right to make any.
+        monkeypatch.setattr(
+            "swell.node.assembly.CgroupRoot", lambda: limits.CgroupRoot(Path("/proc"))
+        )
 
     async def act(site: Site) -> None:
         code = "b = bytearray(200 << 20)\nimport time\ntime.sleep(60)"
-        limits = {"resources": {"limits": {"memory": "64Mi"}}}
-        await site.pod("p", "python", "-c", code, container=limits)
+        limited = {"resources": {"limits": {"memory": "64Mi"}}}
+        await site.pod("p", "python", "-c", code, container=limited)
         ended = main_of(await site.ended("p")).state.terminated
 
         assert ended is not None

@@ -20,6 +20,7 @@ from swell.node.process.names import (
     resolved,
     substituted,
 )
+from swell.node.process.ports import check_ports
 from swell.node.process.preparation import Given, Host, Places, make_order
 from swell.node.process.volumes import FileContent, volume_files
 
@@ -284,3 +285,22 @@ def test_pods_own_path_decides_which_python() -> None:
 
     assert order["argv"] == ("python",)
     assert order["env"]["PATH"] == "/own"  # type: ignore[index]
+
+
+def test_port_of_a_sibling_is_refused() -> None:
+    """Only of the same job, and only where addresses are shared."""
+
+    def member(uid: str, job: str, port: int) -> BoundPod:
+        labels = {"TrainingJobName": job}
+        body: Body = {
+            "metadata": {"name": uid, "namespace": "n", "uid": uid, "labels": labels},
+            "spec": {"containers": [{"name": "c", "ports": [{"containerPort": port}]}]},
+        }
+        return convert(body, BoundPod)
+
+    first = member("a", "j", 1)
+    wanted = first.spec.containers[0]
+
+    check_ports(first, wanted, [first, member("b", "other", 1), member("c", "j", 2)])
+    with pytest.raises(ConfigError, match="port 1 is used by pod d"):
+        check_ports(first, wanted, [member("d", "j", 1)])

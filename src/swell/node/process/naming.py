@@ -35,6 +35,11 @@ class Naming:
         self._labels: dict[Key, dict[str, str]] = {}
         self._is_current = False
 
+    @property
+    def has_own_addresses(self) -> bool:
+        """Whether every pod has an address of its own."""
+        return self._book.is_private
+
     def mark(self) -> None:
         """Something was named, or is no more."""
         self._is_current = False

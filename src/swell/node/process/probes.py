@@ -96,9 +96,13 @@ class Prober:
             if probe is not None:
                 self._tasks.append(asyncio.create_task(self._ask_often(kind, probe)))
 
-    async def close(self) -> None:
+    def cancel(self) -> None:
+        """Ask no more: the container has ended."""
         for task in self._tasks:
             task.cancel()
+
+    async def close(self) -> None:
+        self.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _ask_often(self, kind: str, probe: Probe) -> None:

@@ -20,6 +20,7 @@ from swell.node.process.box import Box
 from swell.node.process.fields import ConfigError
 from swell.node.process.folders import BARE, OWNER_FILE, Remembered, log_file
 from swell.node.process.limits import WATCH_S, resident_bytes
+from swell.node.process.ports import check_ports
 from swell.node.process.probes import Prober
 from swell.node.process.provision import HOST_IP, Machinery, Provisioner
 from swell.node.process.supervised import Supervised
@@ -78,23 +79,24 @@ class ProcessRuntime:
 
     async def start(self, pod: BoundPod, name: str, attempt: int) -> None:
         held = self._hold(pod)
-        container = _container(pod, name)
-        before = held.boxes.get(name)
-        box = Box(container, attempt, former=_former(before, self.runs(pod).get(name), attempt))
+        box = Box(_container(pod, name), attempt)
+        box.former = _former(held.boxes.get(name), self.runs(pod).get(name), attempt)
         held.boxes[name] = box
         try:
-            provision = await self._provisioner.provide(pod, container, attempt)
+            if not self._m.naming.has_own_addresses:
+                check_ports(pod, box.container, self._live_pods())
+            self._m.folders.make_pod(pod)
+            provision = await self._provisioner.provide(pod, box.container, attempt)
+            box.limits, box.cgroup = provision.limits, provision.cgroup
+            folder = self._m.folders.run(pod.metadata.uid, name, attempt)
+            box.run = self._supervised(held, box, folder)
+            box.run.spawn(self._m.supervisor, provision.order)
         except ConfigError as error:
             self._put_off(box, error.reason, str(error))
-            return
         except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
             self._put_off(box, "CreateContainerError", str(error))
-            return
-        box.limits, box.cgroup = provision.limits, provision.cgroup
-        folder = self._m.folders.run(pod.metadata.uid, name, attempt)
-        box.run = self._supervised(held, box, folder)
-        box.run.spawn(self._m.supervisor, provision.order)
-        await box.run.wait_started(START_S)
+        else:
+            await box.run.wait_started(START_S)
 
     async def stop(self, pod: BoundPod, name: str, grace_s: float) -> None:
         held = self._held.get(pod.metadata.uid)
@@ -196,7 +198,6 @@ class ProcessRuntime:
         uid = pod.metadata.uid
         held = self._held.get(uid)
         if held is None:
-            self._m.folders.make_pod(pod)
             held = Held(uid, pod.metadata.key, self._provisioner.log_folder(pod), pod)
             self._held[uid] = held
         return held
@@ -242,11 +243,25 @@ class ProcessRuntime:
     def _on_change(self, held: Held, box: Box) -> None:
         if box.is_live and box.run is not None and box.run.started_at is not None:
             self._begin_probes(held, box)
-        elif not box.is_live and box.kill_timer is not None:
-            box.kill_timer.cancel()
+        elif not box.is_live:
+            self._settle(box)
         self._wake(held.key, 0.0)
 
+    def _settle(self, box: Box) -> None:
+        """A container has ended: nothing more is to be done for it."""
+        if box.kill_timer is not None:
+            box.kill_timer.cancel()
+        if box.prober is not None:
+            box.prober.cancel()
+        box.cgroup.remove()
+
+    def _live_pods(self) -> Iterator[BoundPod]:
+        for held in self._held.values():
+            if held.pod is not None and any(box.is_live for box in held.boxes.values()):
+                yield held.pod
+
     def _put_off(self, box: Box, reason: str, message: str) -> None:
+        box.run = None
         box.waiting = Waiting(reason, message, self._m.clock.now() + RETRY_S)
 
     async def _clear(self, held: Held) -> None:
@@ -260,8 +275,6 @@ class ProcessRuntime:
             if box.stopping is not None:
                 box.stopping.cancel()
                 await asyncio.gather(box.stopping, return_exceptions=True)
-            if not box.is_live:
-                box.cgroup.remove()
         for board in self._m.boards.values():
             board.take_back(held.uid)
 
