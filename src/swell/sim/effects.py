@@ -38,6 +38,8 @@ class Call(Generic[R_co]):
 
 async def go_wrong(call: Call[R], fault: Fault, network: Network, life: Life) -> R:
     """Carry out a call with a fault: raises what the caller sees, or answers after all."""
+    if not network.book.on:
+        return await call.request()  # the faults ended while it was on its way
     if fault.kind == FaultKind.STALE_LIST:
         return await _answer_stale(call, fault, network)
     network.book.hit(fault)
