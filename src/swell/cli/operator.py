@@ -17,12 +17,14 @@ from swell.cli.connection import chosen_access
 from swell.cli.durations import seconds_of
 from swell.cli.failure import CommandError
 from swell.operator.settings import Settings
+from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 
 if TYPE_CHECKING:
     from swell.cluster.kube.access import Access
     from swell.operator.running import Election
 
 _DEFAULTS = Settings()
+_TRAINING_JOBS = TrainingJobSettings()
 
 
 class LogFormat(StrEnum):
@@ -91,6 +93,15 @@ MetricsAddress = Annotated[str, _option("--metrics-addr", "host:port for metrics
 HealthAddress = Annotated[str, _option("--health-addr", "host:port for health alone.")]
 LogLevel = Annotated[str, _option("--log-level,--v", "debug, info, warning, error; or a number.")]
 LogFormatOption = Annotated[LogFormat, _option("--log-format", "How log lines are written.")]
+Autoclean = Annotated[bool, _option("--autoclean", "Give back the pods of ended TrainingJobs.")]
+RestartLimit = Annotated[
+    int,
+    _option(
+        "--restartlimit",
+        "TrainingJobs: replacements of a trainer; restarts of a pserver that fail the job.",
+    ),
+]
+EtcdImage = Annotated[str, _option("--etcd-image", "What runs beside a TrainingJob's master.")]
 ToStderr = Annotated[bool, typer.Option("--logtostderr", hidden=True)]
 Resync = Annotated[float, _option("--resync-period", "List anew this often.", is_duration=True)]
 GcPeriod = Annotated[float, _option("--gc-period", "Sweep up this often.", is_duration=True)]
@@ -137,6 +148,9 @@ def operator(
     node_fence_after: FenceAfter = _DEFAULTS.node_fence_after_s,
     default_scheduler: Scheduler = _DEFAULTS.default_scheduler,
     gang: Gang = True,
+    autoclean: Autoclean = False,
+    restartlimit: RestartLimit = _TRAINING_JOBS.restart_limit,
+    etcd_image: EtcdImage = _TRAINING_JOBS.etcd_image,
     install_crds: InstallCrds = False,
     leader_elect: Elect = True,
     lease_name: LeaseName = "swell-operator",
@@ -169,6 +183,7 @@ def operator(
         Flags(kubeconfig, context),
         settings,
         _Options(
+            training_jobs=_of_training_jobs(settings, autoclean, restartlimit, etcd_image),
             master=master,
             install_crds=install_crds,
             lease=lease if leader_elect else None,
@@ -191,6 +206,7 @@ class _Lease:
 class _Options:
     """How the process runs, beside what it does."""
 
+    training_jobs: TrainingJobSettings
     master: str
     install_crds: bool
     lease: _Lease | None
@@ -223,6 +239,7 @@ async def _serve(access: Access, settings: Settings, options: _Options) -> None:
     from swell.cluster.kube.client import connect
     from swell.operator.crds import install_crds
     from swell.operator.running import operate
+    from swell.operator.trainingjob.running import operate as operate_training_jobs
     from swell.runtime.clock import SystemClock
     from swell.runtime.health import Endpoints, Health
     from swell.runtime.manager import Manager
@@ -251,11 +268,41 @@ async def _serve(access: Access, settings: Settings, options: _Options) -> None:
                 health=health,
             )
 
+        async def work_on_training_jobs() -> None:
+            await operate_training_jobs(
+                cluster,
+                clock=clock,
+                random=rng,
+                settings=options.training_jobs,
+                election=_election(options.lease, access, suffix="-trainingjob"),
+                metrics=metrics,
+                health=health,
+            )
+
+        manager.add("TrainingJob operator", work_on_training_jobs)
         manager.add("operator", work)
         await manager.run(handle_signals=True)
 
 
-def _election(lease: _Lease | None, access: Access) -> Election | None:
+def _of_training_jobs(
+    settings: Settings, autoclean: bool, restart_limit: int, etcd_image: str
+) -> TrainingJobSettings:
+    """What both kinds of job have in common is said once."""
+    return TrainingJobSettings(
+        namespace=settings.namespace,
+        workers=settings.workers,
+        resync_period_s=settings.resync_period_s,
+        gc_period_s=settings.gc_period_s,
+        default_scheduler=settings.default_scheduler,
+        gang=settings.gang,
+        autoclean=autoclean,
+        restart_limit=restart_limit,
+        etcd_image=etcd_image,
+        gpu_resources=settings.gpu_resources,
+    )
+
+
+def _election(lease: _Lease | None, access: Access, suffix: str = "") -> Election | None:
     from swell.api.meta import Key
     from swell.operator.running import Election
     from swell.runtime.leader import LeaseTimes
@@ -268,7 +315,7 @@ def _election(lease: _Lease | None, access: Access) -> Election | None:
     except ValueError as error:
         raise CommandError(str(error), exit_code=2) from error
     namespace = os.environ.get("POD_NAMESPACE") or access.namespace
-    return Election(Key(namespace, lease.name), identity, times)
+    return Election(Key(namespace, f"{lease.name}{suffix}"), identity, times)
 
 
 def _host_port(address: str) -> tuple[str, int]:

@@ -207,6 +207,36 @@ def test_unknown_outcome_is_followed_by_consistent_reads() -> None:
     play(story)
 
 
+def test_absence_is_made_certain_before_it_counts() -> None:
+    """A plan that rests on something not being there is made again from a consistent read."""
+
+    async def story(stage: Stage) -> None:
+        seen: list[list[str]] = []
+
+        def end_without_pods(snapshot: Snapshot, now: float) -> Plan:
+            toy = snapshot.toy
+            seen.append([pod.metadata.name for pod in snapshot.pods])
+            if snapshot.pods or toy.status.phase:
+                return NOTHING
+            version = toy.metadata.resource_version
+            done = PatchStatus(TOYS, key("t"), version, {"phase": "empty"})
+            return Plan((done,), rests_on_absence=True)
+
+        stage.decide = end_without_pods
+        toy = await stage.world.add_toy("t")
+        await started(stage.toys, stage.pods)
+        stage.line.holds_events = True
+        await stage.world.user.create(PODS, pod_body("t-0", toy))
+        running = asyncio.create_task(stage.controller.run())
+        await until(lambda: len(seen) == 2)
+
+        assert seen == [[], ["t-0"]]
+        assert stage.line.writes() == []
+        running.cancel()
+
+    play(story)
+
+
 def test_doubt_stays_until_the_reads_succeed() -> None:
     """While the server cannot be read, the key waits and nothing is decided for it."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+from swell.operator.running import Election
 from swell.operator.trainingjob.controller import Informers, TrainingJobController
 from swell.operator.trainingjob.orphans import GarbageCollector
 from swell.operator.trainingjob.settings import Settings
@@ -16,8 +17,12 @@ from swell.runtime.cluster import Cluster
 from swell.runtime.controller import ControllerMeter
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import WriteMeter
+from swell.runtime.guard import GuardedCluster
+from swell.runtime.health import Health
+from swell.runtime.leader import LeaderElector
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Manager, Service
+from swell.runtime.metrics import Metrics
 
 log = get_logger(__name__)
 
@@ -77,10 +82,43 @@ class TrainingJobOperator:
         await self.controller.loop.run()
 
 
-async def operate(cluster: Cluster, *, clock: Clock, random: Random, settings: Settings) -> None:
-    """Run until cancelled; what has begun is then finished."""
-    operator = TrainingJobOperator(cluster, clock=clock, random=random, settings=settings)
-    manager = Manager(clock=clock)
-    for service in operator.services:
-        manager.add(service.name, service.run, service.stop)
-    await manager.run()
+async def operate(
+    cluster: Cluster,
+    *,
+    clock: Clock,
+    random: Random,
+    settings: Settings,
+    election: Election | None = None,
+    metrics: Metrics | None = None,
+    health: Health | None = None,
+) -> None:
+    """Run until cancelled; what has begun is then finished. Raises LeadershipLostError."""
+
+    async def work(cluster: Cluster) -> None:
+        operator = TrainingJobOperator(
+            cluster,
+            clock=clock,
+            random=random,
+            settings=settings,
+            meter=metrics,
+            write_meter=metrics,
+        )
+        if health is not None:
+            health.ready["TrainingJob caches"] = operator.problem
+        manager = Manager(clock=clock)
+        for service in operator.services:
+            manager.add(service.name, service.run, service.stop)
+        await manager.run()
+
+    if election is None:
+        await work(cluster)
+        return
+    elector = LeaderElector(
+        cluster,
+        election.lease,
+        election.identity,
+        clock=clock,
+        random=random,
+        times=election.times,
+    )
+    await elector.run(lambda: work(GuardedCluster(cluster, elector.guard)))
