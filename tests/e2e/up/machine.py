@@ -1,0 +1,107 @@
+"""A user at a machine: types `swell` commands for a state folder of the test's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from swell.api.meta import Body
+from swell.cluster.home import holder
+
+SWELL = (sys.executable, "-m", "swell.cli.main")
+WITHIN_S = 60.0
+FLAGS = ("--cpu", "16", "--memory", "16Gi", "--name", "here")
+
+
+@dataclass
+class Machine:
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """No cluster of the person who runs the tests is ever touched."""
+        kept = {k: v for k, v in os.environ.items() if k not in {"KUBECONFIG", "SWELL_HOME"}}
+        own = {"SWELL_HOME": str(self.home), "HOME": str(self.folder)}
+        return {k: v for k, v in {**kept, **own, **self.environ}.items() if v}
+
+    def swell(self, *words: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+        ended = subprocess.run(
+            [*SWELL, *words],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        assert "Traceback" not in ended.stderr, ended.stderr
+        if expect is not None:
+            assert ended.returncode == expect, f"{words}: {ended.stdout}\n{ended.stderr}"
+        return ended
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """A command that goes on meanwhile."""
+        return subprocess.Popen(
+            [*SWELL, *words],
+            env=self.environment,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self) -> None:
+        self.swell("up", "--detach", *FLAGS)
+
+    def kill(self) -> None:
+        """As if the power of the cluster's process were cut."""
+        running = holder(self.home)
+        assert running is not None
+        os.kill(running.pid, signal.SIGKILL)
+        until(lambda: holder(self.home) is None)
+
+    def job(self, name: str) -> Body:
+        found: Body = msgspec.json.decode(self.swell("get", "aitj", name, "-o", "json").stdout)
+        return found
+
+    def phase(self, name: str) -> str:
+        return str(self.job(name).get("status", {}).get("phase", ""))
+
+    def until_phase(self, name: str, phase: str) -> None:
+        until(lambda: self.phase(name) == phase, lambda: str(self.job(name).get("status")))
+
+    def processes(self) -> list[str]:
+        """Command lines of everything that was started for this folder."""
+        found = []
+        mark = f"SWELL_HOME={self.home}\0".encode()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+                continue
+            try:
+                words = (entry / "cmdline").read_bytes()
+                surroundings = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if words and (str(self.home).encode() in words or mark in surroundings):
+                found.append(words.replace(b"\0", b" ").decode())
+        return found
+
+
+def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < deadline, told()
+        time.sleep(0.05)

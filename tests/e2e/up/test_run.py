@@ -1,0 +1,176 @@
+"""`swell run` and `logs` on a running cluster: what is printed, and how they end."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from swell.api.meta import Body
+from swell.cluster.home import holder
+from tests.e2e.up.machine import Machine
+
+
+def job_file(folder: Path, name: str, script: str, **spec: object) -> str:
+    container: Body = {"name": "aitj-trainer", "image": "local", "command": ["sh", "-c", script]}
+    role: Body = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+    body: Body = {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": {"trainer": role}, **spec},
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(body))
+    return str(path)
+
+
+def test_run_prints_every_line_with_its_source(running: Machine) -> None:
+    """Output of all pods is on stdout, prefixed, a last line without an end included."""
+    ended = running.swell(
+        "run", "--name", "prints", "--min", "2", "--", "sh", "-c", "echo a; echo b >&2; printf c"
+    )
+
+    lines = sorted(ended.stdout.splitlines())
+    assert lines == [f"[trainer-{index}] {text}" for index in (0, 1) for text in "abc"]
+
+
+def test_run_works_where_the_user_is(running: Machine) -> None:
+    """A command finds the files of the folder it is called in."""
+    (running.folder / "train.py").write_text("print('trained')")
+
+    ended = running.swell("run", "--", "python", "train.py")
+
+    assert ended.stdout == "[trainer-0] trained\n"
+    assert re.search(r"run-[a-z0-9]{5}: Succeed", ended.stderr)
+
+
+@pytest.mark.parametrize(("code", "expected"), [("0", 0), ("3", 1)])
+def test_run_ends_as_the_job_does(running: Machine, code: str, expected: int) -> None:
+    """Succeed is 0 and Failed is 1, whatever the process's own code was."""
+    running.swell(
+        "run", "--name", f"ends-{code}", "--", "sh", "-c", f"exit {code}", expect=expected
+    )
+
+
+def test_run_tells_a_time_out(running: Machine) -> None:
+    """A job that took too long ends the command with 124."""
+    file = job_file(running.folder, "slow", "sleep 60", timeLimit=1)
+
+    running.swell("run", file, expect=124)
+
+
+def test_run_tells_a_preemption(running: Machine) -> None:
+    """A preempted job ends the command with 75."""
+    with running.begin("run", "--name", "yields", "--", "sleep", "60") as run:
+        _wait_for_line(run.stderr, "Running")
+        running.swell("preempt", "yields")
+        assert run.wait(30) == 75
+
+
+def test_run_interrupted_deletes_the_job(running: Machine) -> None:
+    """After Ctrl-C the job is gone, with all it had, and the command ends with 130."""
+    script = "trap 'echo bye; exit' TERM; echo hi; while true; do sleep 0.1; done"
+    with running.begin("run", "--name", "stopped", "--", "sh", "-c", script) as run:
+        _wait_for_line(run.stdout, "hi")
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=30)
+        assert run.returncode == 130
+    running.swell("get", "aitj", "stopped", expect=1)
+
+    assert "[trainer-0] bye" in out
+
+
+def test_run_replaces_a_finished_job_only(running: Machine) -> None:
+    """A finished job makes room, with its logs; a live one stays."""
+    running.swell("run", "--name", "again", "--", "echo", "first")
+    assert running.swell("run", "--name", "again", "--", "echo", "second").stdout == (
+        "[trainer-0] second\n"
+    )
+    detached = running.swell("run", "--detach", "--name", "again", "--", "sleep", "60")
+    assert detached.stdout == "aitrainingjob/again created\n"
+
+    refused = running.swell("run", "--name", "again", "--", "true", expect=1)
+
+    assert "still there" in refused.stderr
+    running.swell("delete", "again")
+
+
+def test_run_says_what_is_wrong_with_its_words(running: Machine) -> None:
+    """Wrong usage is 2, a wrong job 1, and nothing is created by either."""
+    file = job_file(running.folder, "fine", "true")
+    running.swell("run", expect=2)
+    running.swell("run", file, "--", "true", expect=2)
+    running.swell("run", file, "--cpu", "1", expect=2)
+    running.swell("run", "--min", "3", "--max", "2", "--", "true", expect=2)
+    running.swell("run", "--name", "No_Name", "--", "true", expect=1)
+    running.swell("run", "missing.yaml", expect=1)
+
+    running.swell("get", "aitj", "fine", expect=1)
+
+
+def test_run_writes_what_flags_say(running: Machine) -> None:
+    """A command becomes one role, elastic when it may grow, with requests and limits alike."""
+    flags = ("--min", "1", "--max", "2", "--cpu", "100m", "--memory", "64Mi")
+    running.swell("run", "--detach", "--name", "shape", *flags, "--", "sleep", "60")
+    role = running.job("shape")["spec"]["replicaSpecs"]["trainer"]
+    container = role["template"]["spec"]["containers"][0]
+    running.swell("delete", "shape")
+
+    sizes = (role["replicas"], role["minReplicas"], role["maxReplicas"], role["edlPolicy"])
+    assert sizes == (1, 1, 2, "Auto")
+    assert (container["name"], container["image"]) == ("aitj-trainer", "local")
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+
+
+def test_logs_outlive_the_pods(running: Machine) -> None:
+    """What was printed can be read as long as there is the job, by pod and as it was."""
+    script = "echo from $TRAININGJOB_REPLICA_INDEX"
+    running.swell("run", "--name", "told", "--min", "2", "--", "sh", "-c", script)
+
+    assert running.swell("logs", "told").stdout == "[trainer-0] from 0\n[trainer-1] from 1\n"
+    one = running.swell("logs", "told", "--role", "trainer", "--index", "1")
+    assert one.stdout == "from 1\n"
+    assert running.swell("logs", "told", "--container", "other").stdout == ""
+    running.swell("logs", "nobody", expect=1)
+
+
+def test_logs_follow_to_the_end(running: Machine) -> None:
+    """Following ends when the job does."""
+    script = "for i in 1 2 3; do echo $i; sleep 0.2; done"
+    running.swell("run", "--detach", "--name", "counts", "--", "sh", "-c", script)
+
+    followed = running.swell("logs", "-f", "counts")
+
+    assert followed.stdout == "[trainer-0] 1\n[trainer-0] 2\n[trainer-0] 3\n"
+
+
+def test_run_never_takes_the_usual_kubeconfig(machine: Machine) -> None:
+    """With nothing chosen it starts a cluster of its own and says so."""
+    usual = machine.folder / ".kube" / "config"
+    usual.parent.mkdir()
+    usual.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
+    machine.environ["SWELL_HOME"] = ""
+    try:
+        ended = machine.swell("run", "--", "echo", "here")
+        state = machine.folder / ".local" / "state" / "swell"
+
+        assert ended.stdout == "[trainer-0] here\n"
+        assert f"starting an embedded cluster in {state}" in ended.stderr
+        assert holder(state) is not None
+    finally:
+        machine.swell("down")
+
+
+def _wait_for_line(stream: object, text: str) -> None:
+    deadline = time.monotonic() + 30
+    assert stream is not None
+    for line in stream:  # type: ignore[attr-defined]
+        if text in line:
+            return
+        assert time.monotonic() < deadline
+    pytest.fail(f"{text!r} was never printed")
