@@ -228,9 +228,9 @@ def test_absence_is_made_certain_before_it_counts() -> None:
         stage.line.holds_events = True
         await stage.world.user.create(PODS, pod_body("t-0", toy))
         running = asyncio.create_task(stage.controller.run())
-        await until(lambda: len(seen) == 2)
+        await until(lambda: len(seen) > 1)
 
-        assert seen == [[], ["t-0"]]
+        assert seen[:2] == [[], ["t-0"]]
         assert stage.line.writes() == []
         running.cancel()
 
