@@ -6,6 +6,7 @@ import sys
 from typing import TextIO
 
 from swell.sim.campaign import Entry, main
+from tests.sim.autoscaler.entries import ENTRIES as AUTOSCALER
 from tests.sim.operator import hostile, sweep
 from tests.sim.operator.entries import ENTRIES as OPERATOR
 from tests.sim.toy.flaws import PLANTED, PLANTED_IN_PAIR
@@ -19,6 +20,7 @@ ENTRIES = (
         share=0.1,
     ),
     *OPERATOR,
+    *AUTOSCALER,
 )
 # Ask for one thing instead of a whole campaign.
 SINGLE = ("--seed", "--plan", "--record", "--digest")

@@ -2,9 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from types import MappingProxyType
 
+from swell.api.meta import Key
 from swell.autoscaler.loop import Autoscaler
+from swell.autoscaler.policies.interface import Parameters, Targets
+from swell.autoscaler.tally import Count, tally
+from swell.autoscaler.views import JobId
+from swell.autoscaler.writing import Change, decide_write
+from swell.runtime.controller import Work
+from swell.runtime.plan import Plan
 
 # Plants a bug in an autoscaler that has been put together and does not run yet.
 Flaw = Callable[[Autoscaler], None]
+
+
+def forgets_bounds(autoscaler: Autoscaler) -> None:
+    """Grows by more than was decided."""
+    propose = autoscaler._propose
+
+    def propose_more(targets: Targets) -> None:
+        propose({i: replace(t, target=t.target + 3 * (t.delta > 0)) for i, t in targets.items()})
+
+    autoscaler._propose = propose_more  # type: ignore[method-assign]
+
+
+def never_cools_down(autoscaler: Autoscaler) -> None:
+    autoscaler._memory._cooldown_s = 0.0
+
+
+def ignores_load(autoscaler: Autoscaler) -> None:
+    """Takes the cluster for twice as large as it is."""
+    parameters = Parameters(Fraction(2))
+    autoscaler._settings = replace(autoscaler._settings, parameters=parameters)
+
+
+def writes_on_any_version(autoscaler: Autoscaler) -> None:
+    """Writes what it decided about a job that has changed since."""
+    for kind, writer in autoscaler._writers.items():
+        owners = writer._owners
+
+        def take(key: Key, owners: object = owners, kind: str = kind) -> Change | None:
+            job = owners.get(key)  # type: ignore[attr-defined]
+            found = [p for i, p in autoscaler._proposals.items() if (i.key, i.kind) == (key, kind)]
+            return Change(job, found[0] if found else None) if job else None
+
+        def decide(change: Change, now: float) -> Plan:
+            if change.proposal is None or change.job.status.phase.value == "":
+                return Plan()
+            version = change.job.metadata.resource_version
+            return decide_write(Change(change.job, replace(change.proposal, version=version)), now)
+
+        writer._work = Work(take, decide)
+
+
+def hopes_in_vain(autoscaler: Autoscaler) -> None:
+    """Makes room for jobs that cannot start."""
+    ledger = autoscaler._ledger
+    count = ledger._job_counts
+
+    def count_hopeless(job: JobId) -> tuple[Count, ...]:
+        counts = count(job)
+        state = ledger._states.get(job)
+        if state is None or not state.is_hopeless:
+            return counts
+        ledger._states[job] = replace(state, is_pending=True, is_hopeless=False)
+        pods = [pod for role in state.roles for pod in role.pods]
+        return tally(state.view, pods, ledger._is_counted).counts
+
+    ledger._job_counts = count_hopeless  # type: ignore[method-assign]
+
+
+PLANTED: Mapping[str, Flaw] = MappingProxyType(
+    {
+        "autoscaler forgets bounds": forgets_bounds,
+        "autoscaler never cools down": never_cools_down,
+        "autoscaler ignores the load": ignores_load,
+        "autoscaler writes on any version": writes_on_any_version,
+        "autoscaler makes room in vain": hopes_in_vain,
+    }
+)

@@ -21,6 +21,7 @@ from swell.sim.world import World
 from tests.sim.operator.sight import AITJ, job_states, jobs_in, owner_of, pod_states, replica_of
 
 AUTOSCALER, OPERATOR = "autoscaler", "operator"
+HOPELESS = "hopeless"  # what users call a job that can never start
 # From then on what the autoscaler sees is what there is.
 SIGHT_S = 60.0
 
@@ -33,6 +34,7 @@ def safety(world: World, settings: Settings) -> list[SafetyCheck]:
         CalmDirection(world, settings),
         HighestGo(world),
         NoRestart(world),
+        NotInVain(world),
     ]
 
 
@@ -173,6 +175,20 @@ class NoRestart:
 
 
 @dataclass
+class NotInVain:
+    """Nobody makes room for a job that can never start."""
+
+    world: World
+    name: str = "not in vain"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, after = job_states(commit)
+        for record in after.status.scale_records if after is not None else ():
+            if record.for_.endswith(f"/{HOPELESS}"):
+                yield f"{commit.key} shrank for {record.for_}"
+
+
+@dataclass
 class JobsEnd:
     """Every job that has work, and could run here, gets it done."""
 
@@ -188,7 +204,7 @@ class JobsEnd:
 
 
 def liveness(world: World) -> list[LivenessCheck]:
-    return [JobsEnd(world, hopeless=("hopeless",))]
+    return [JobsEnd(world, hopeless=(HOPELESS,))]
 
 
 def end_state(world: World) -> object:
