@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.cli.choice import Choice, Flags, NoClusterError, Surroundings, choose
+from swell.cli.choice import Choice, Flags, NoClusterError, Surroundings, choose, home_to_use
 
 USER = Path("/home/ada")
 STATE = USER / ".local/state/swell"
@@ -92,3 +92,29 @@ def test_choose_embedded_flag_beats_the_kubeconfig_variable() -> None:
     chosen = choose(Flags(embedded=True), seen({"KUBECONFIG": "/k"}, STATE))
 
     assert chosen == Choice((STATE / "kubeconfig",), embedded=True)
+
+
+def test_choose_knows_its_own_kubeconfig_again() -> None:
+    """What `swell up` prints for other tools names the embedded cluster, for us as well."""
+    chosen = choose(Flags(), seen({"KUBECONFIG": str(STATE / "kubeconfig")}, STATE))
+
+    assert chosen == Choice((STATE / "kubeconfig",), embedded=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "expected"),
+    [
+        (Flags(), {}, STATE),
+        (Flags(), {"SWELL_HOME": "/s", "KUBECONFIG": "/k"}, Path("/s")),
+        (Flags(), {"KUBECONFIG": str(STATE / "kubeconfig")}, STATE),
+        (Flags(), {"KUBECONFIG": "/k"}, None),
+        (Flags(embedded=True), {"KUBECONFIG": "/k"}, STATE),
+        (Flags(kubeconfig="/x"), {"SWELL_HOME": "/s"}, None),
+        (Flags(context="c"), {"SWELL_HOME": "/s"}, None),
+    ],
+)
+def test_home_to_use_is_none_only_for_a_named_cluster(
+    flags: Flags, environ: dict[str, str], expected: Path | None
+) -> None:
+    """A job lands on the embedded cluster unless another one was named; never by surprise."""
+    assert home_to_use(flags, seen(environ, None, KUBE)) == expected

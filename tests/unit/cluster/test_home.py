@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.cluster.home import AlreadyRunningError, held, is_running
+from swell.cluster.home import READY_LOCK, AlreadyRunningError, Holder, held, holder, is_running
 
 HOLD = """
 import sys, pathlib, time
@@ -47,3 +48,13 @@ def test_is_running_makes_no_folder(tmp_path: Path) -> None:
     """Asking leaves no trace."""
     assert not is_running(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+def test_holder_is_who_holds_the_lock(tmp_path: Path) -> None:
+    """Whoever looks learns the process and what it is; locks of one folder are told apart."""
+    assert holder(tmp_path) is None
+    with held(tmp_path, what="swell up"):
+        assert holder(tmp_path) == Holder(os.getpid(), "swell up")
+        assert holder(tmp_path, READY_LOCK) is None
+
+    assert holder(tmp_path) is None
