@@ -30,10 +30,10 @@ def folder(tmp_path: Path) -> Path:
 def test_files_are_read_by_role_index_and_restart(folder: Path) -> None:
     """Order is by number, not by letter, and earlier lives of a pod come first."""
     assert list(FileLogs(folder, OWN, Wanted()).rest()) == [
+        Line("pserver-0", b"aside"),
         Line("trainer-2", b"two"),
         Line("trainer-2", b"two again"),
         Line("trainer-10", b"ten"),
-        Line("pserver-0", b"aside\n"),
     ]
 
 
