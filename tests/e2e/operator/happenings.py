@@ -1,0 +1,232 @@
+"""What can happen to a job: by its user, by its pods, by its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+
+from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
+from swell.api.meta import Body, Key
+from swell.api.pod import PodPhase
+from swell.node.hollow import PREFIX
+from swell.node.nodes import PLAY_DEAD
+from swell.runtime.cluster import Deletion, Patch, PatchKind, merge_patch
+from swell.runtime.errors import ConflictError, NotFoundError
+from tests.e2e.operator.story import Play, Step
+
+LONG_AGO = "2024-01-01T00:00:00Z"
+
+
+# -- pods --------------------------------------------------------------------------------------
+
+
+def ends(*names: str, code: int = 0) -> Step:
+    """Running pods end, with this exit code."""
+
+    async def act(play: Play) -> None:
+        for name in names:
+            await _until_running(play, name)
+        for name in names:
+            said = {"duration": "0", "exit-code": str(code)}
+            change = {"metadata": {"annotations": {PREFIX + k: v for k, v in said.items()}}}
+            await play.cluster.patch(PODS, play.pod_key(name), merge_patch(change))
+
+    return Step(f"{', '.join(names)} ends with {code}", act)
+
+
+def somebody_deletes(*names: str) -> Step:
+    """A pod is deleted by somebody who is not the operator."""
+
+    async def act(play: Play) -> None:
+        for name in names:
+            await play.cluster.delete(PODS, play.pod_key(name), Deletion())
+
+    return Step(f"somebody deletes {', '.join(names)}", act)
+
+
+def is_disrupted(name: str) -> Step:
+    """A pod fails because its node wanted to be rid of it."""
+
+    async def act(play: Play) -> None:
+        await _until_running(play, name)
+        conditions = [
+            {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": LONG_AGO}
+        ]
+        status = {"phase": "Failed", "reason": "Evicted", "conditions": conditions}
+        patch = Patch(PatchKind.STRATEGIC, {"status": status})
+        await play.cluster.patch(PODS.status, play.pod_key(name), patch)
+
+    return Step(f"{name} is disrupted", act)
+
+
+# -- nodes -------------------------------------------------------------------------------------
+
+
+def loses_node(name: str) -> Step:
+    """The node of a pod falls silent, and whoever watches nodes says so."""
+
+    async def act(play: Play) -> None:
+        node = await _node_of(play, name)
+        dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
+        await play.cluster.patch(NODES, node, merge_patch(dead))
+        await _set_condition(play, node, "Ready", "Unknown")
+
+    return Step(f"the node of {name} falls silent", act)
+
+
+def node_is_deleted(name: str) -> Step:
+    """The node of a pod is taken out of the cluster."""
+
+    async def act(play: Play) -> None:
+        node = await _node_of(play, name)
+        dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
+        await play.cluster.patch(NODES, node, merge_patch(dead))
+        await play.cluster.delete(NODES, node, Deletion())
+
+    return Step(f"the node of {name} is deleted", act)
+
+
+def node_reports(name: str, condition: str) -> Step:
+    """The node of a pod gets a condition."""
+
+    async def act(play: Play) -> None:
+        await _set_condition(play, await _node_of(play, name), condition, "True")
+
+    return Step(f"the node of {name} reports {condition}", act)
+
+
+def node_is_tainted(name: str, taint: str) -> Step:
+    """The node of a pod gets a taint."""
+
+    async def act(play: Play) -> None:
+        node = await _node_of(play, name)
+        held = await play.cluster.get(NODES.untyped(), node)
+        taints = [*held["spec"].get("taints", []), {"key": taint, "effect": "NoSchedule"}]
+        await play.cluster.patch(NODES, node, merge_patch({"spec": {"taints": taints}}))
+
+    return Step(f"the node of {name} is tainted {taint}", act)
+
+
+# -- users -------------------------------------------------------------------------------------
+
+
+def annotates(key: str, value: str) -> Step:
+    async def act(play: Play) -> None:
+        await change_job(play, {"metadata": {"annotations": {key: value}}})
+
+    return Step(f"somebody annotates the job {key}={value}", act)
+
+
+def changes(spec: Mapping[str, object]) -> Step:
+    """A change of the spec that is accepted."""
+
+    async def act(play: Play) -> None:
+        await change_job(play, {"spec": dict(spec)})
+
+    return Step(f"somebody changes the spec: {spec}", act)
+
+
+def scales(role: str, replicas: int) -> Step:
+    return changes({"replicaSpecs": {role: {"replicas": replicas}}})
+
+
+def sets_target(role: str, target: int) -> Step:
+    """What the autoscaler does: one patch of the status, with the version it was decided on."""
+
+    async def act(play: Play) -> None:
+        async def write() -> None:
+            held = await play.cluster.get(AI_TRAINING_JOBS.untyped(), play.key)
+            status = held["status"]
+            record = {
+                "time": LONG_AGO,
+                "role": role,
+                "from": status["targetReplicas"][role],
+                "to": target,
+                "by": "autoscaler",
+                "reason": "room",
+                "for": "",
+            }
+            body: Body = {
+                "metadata": {"resourceVersion": held["metadata"]["resourceVersion"]},
+                "status": {
+                    "targetReplicas": {role: target},
+                    "scaleRecords": [*status.get("scaleRecords", []), record],
+                },
+            }
+            await play.cluster.patch(AI_TRAINING_JOBS.status, play.key, merge_patch(body))
+
+        await _despite_conflicts(write)
+
+    return Step(f"the autoscaler sets the target of {role} to {target}", act)
+
+
+def deletes_job() -> Step:
+    async def act(play: Play) -> None:
+        await play.cluster.delete(AI_TRAINING_JOBS, play.key, Deletion())
+
+    return Step("somebody deletes the job", act)
+
+
+def tears_job_away() -> Step:
+    """Somebody who cannot wait removes the finalizer: the object is gone, its pods are not."""
+
+    async def act(play: Play) -> None:
+        await play.cluster.delete(AI_TRAINING_JOBS, play.key, Deletion())
+        with contextlib.suppress(NotFoundError):
+            await change_job(play, {"metadata": {"finalizers": None}})
+        await play.until(lambda: play.sight.job(play.name) is None, "the job is gone")
+
+    return Step("somebody tears the job away", act)
+
+
+def submits(spec: Body) -> Step:
+    """A job of the same name again."""
+
+    async def act(play: Play) -> None:
+        await play.submit(spec)
+
+    return Step("somebody submits a job of the same name", act)
+
+
+def waits(seconds: float) -> Step:
+    async def act(_: Play) -> None:
+        await asyncio.sleep(seconds)
+
+    return Step(f"{seconds} s pass", act)
+
+
+async def change_job(play: Play, change: Body) -> None:
+    await play.cluster.patch(AI_TRAINING_JOBS, play.key, merge_patch(change))
+
+
+async def _until_running(play: Play, name: str) -> None:
+    def holds() -> bool:
+        pod = play.pods().get(name)
+        return (
+            pod is not None
+            and pod.status.phase is PodPhase.RUNNING
+            and pod.metadata.deletion_timestamp is None
+        )
+
+    await play.until(holds, f"{name} runs")
+
+
+async def _node_of(play: Play, name: str) -> Key:
+    await _until_running(play, name)
+    return Key("", play.pod(name).spec.node_name)
+
+
+async def _set_condition(play: Play, node: Key, kind: str, status: str) -> None:
+    condition = {"type": kind, "status": status, "lastTransitionTime": LONG_AGO, "reason": "Told"}
+    patch = Patch(PatchKind.STRATEGIC, {"status": {"conditions": [condition]}})
+    await play.cluster.patch(NODES.status, node, patch)
+
+
+async def _despite_conflicts(write: Callable[[], Awaitable[None]]) -> None:
+    for _ in range(20):
+        try:
+            return await write()
+        except ConflictError:
+            continue
+    raise AssertionError("twenty conflicts in a row")

@@ -1,0 +1,102 @@
+"""A story: a job, what happens to it, what must be seen. And who plays it.
+
+The steps a story is made of are in `happenings` and `sightings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.meta import Body, Key, Uid
+from swell.api.pod import Pod
+from swell.runtime.cluster import Cluster
+from tests.e2e.operator.jobs import manifest
+from tests.e2e.operator.sight import NotSeenError, Sight
+
+# Operators with different settings work in namespaces of their own.
+USUAL, STRICT = "e2e", "e2e-strict"
+
+
+@dataclass
+class Play:
+    """A story while it is played. `uids` are the pods as they were when last looked at."""
+
+    name: str
+    cluster: Cluster
+    sight: Sight
+    nodes: tuple[str, ...]
+    uids: dict[str, Uid] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.sight.namespace, self.name)
+
+    def pods(self) -> dict[str, Pod]:
+        return self.sight.pods_of(self.name)
+
+    def pod(self, name: str) -> Pod:
+        found = self.pods().get(name)
+        if found is None:
+            raise NotSeenError(f"there is no pod {name}, only {sorted(self.pods())}")
+        return found
+
+    def pod_key(self, name: str) -> Key:
+        return Key(self.key.namespace, f"{self.name}-{name}")
+
+    async def submit(self, spec: Body) -> None:
+        body = manifest(self.name, self.key.namespace, spec, self.nodes)
+        await self.cluster.create(AI_TRAINING_JOBS.untyped(), body)
+
+    async def until(self, holds: Callable[[], bool], what: str) -> None:
+        await self.sight.until(holds, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happens or must be seen; `text` tells which one failed."""
+
+    text: str
+    act: Callable[[Play], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """`name` is the job's name too. `n_nodes` of its own is for stories in which nodes suffer."""
+
+    name: str
+    spec: Body
+    steps: Sequence[Step]
+    n_nodes: int = 0
+    namespace: str = USUAL
+    takes_long: bool = False  # too long for real time
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}-node-{number}" for number in range(self.n_nodes))
+
+    async def play(self, cluster: Cluster, sight: Sight) -> None:
+        play = Play(self.name, cluster, sight, self.nodes)
+        await play.submit(self.spec)
+        for number, step in enumerate(self.steps, 1):
+            try:
+                await step.act(play)
+            except AssertionError as error:
+                error.add_note(f"at step {number} of {self.name}: {step.text}")
+                error.add_note(_told(play))
+                raise
+
+
+def story(name: str, spec: Body, *steps: Step, **more: int | str | bool) -> Story:
+    """Shorthand for tables."""
+    return Story(name, spec, steps, **more)  # type: ignore[arg-type]
+
+
+def _told(play: Play) -> str:
+    """What a reader of a failure wants to know of the job."""
+    history = play.sight.history.get(play.name, [])
+    lines = [f"{s.phase.value or '-'}: {s.reason} {s.message}".rstrip() for s in history]
+    seen = [line for n, line in enumerate(lines) if n == 0 or line != lines[n - 1]]
+    pods = [f"{name} {pod.status.phase.value}" for name, pod in sorted(play.pods().items())]
+    return "\n  ".join(["the job said:", *seen, f"its pods: {', '.join(pods)}"])
