@@ -21,6 +21,13 @@ PURE = (
     "src/swell/api",
     "src/swell/scheduler",
     "src/swell/operator/lifecycle",
+    "src/swell/autoscaler/policies",
+    *(
+        f"src/swell/autoscaler/{name}.py"
+        for name in (
+            "damping hopeless inquiry jobviews ledger memory needs plan resource tally views writing"
+        ).split()
+    ),
     "src/swell/operator/trainingjob/updater",
 )
 BROAD_EXCEPT_ALLOWED = {"src/swell/runtime/manager.py"}

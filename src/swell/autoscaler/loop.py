@@ -36,6 +36,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.controller import Controller, ControllerMeter, Work
 from swell.runtime.doubt import Informed
+from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
 from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer
@@ -47,6 +48,7 @@ from swell.runtime.queue import WorkQueue
 log = get_logger(__name__)
 
 NAME = "autoscaler"
+ACTOR = "swell-autoscaler"
 
 # A job that begins to wait is answered this soon, and no two looks are closer to each other.
 _GAP_S = 0.5
@@ -318,11 +320,11 @@ async def run_autoscaler(
     clock: Clock,
     random: Random,
     namespace: str = "",
-    events: EventSink | None = None,
     meters: Meters = Meters(),  # noqa: B008
 ) -> None:
-    """The autoscaler with informers of its own, until cancelled."""
+    """The autoscaler with informers and events of its own, until cancelled."""
     informers = Informers.over(cluster, clock, random, namespace=namespace)
+    events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
     autoscaler = Autoscaler(
         cluster,
         informers,
@@ -332,4 +334,4 @@ async def run_autoscaler(
         events=events,
         meters=meters,
     )
-    await asyncio.gather(informers.run(), autoscaler.run())
+    await asyncio.gather(informers.run(), events.run(), autoscaler.run())

@@ -7,11 +7,24 @@ import secrets
 import socket
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.autoscaler.policies.interface import MAX_LOAD
+from swell.autoscaler.settings import Settings as AutoscalerSettings
+from swell.cli.autoscalerflags import (
+    Autoscale,
+    GpuResources,
+    MaxLoad,
+    PolicyName,
+    ScaleCooldown,
+    ScalePeriod,
+    names_in,
+    settings_of,
+)
 from swell.cli.choice import Flags
 from swell.cli.connection import chosen_access
 from swell.cli.durations import seconds_of
@@ -25,6 +38,8 @@ if TYPE_CHECKING:
 
 _DEFAULTS = Settings()
 _TRAINING_JOBS = TrainingJobSettings()
+_SIZES = AutoscalerSettings()
+_GPUS = ",".join(_SIZES.gpu_resources)
 
 
 class LogFormat(StrEnum):
@@ -151,6 +166,12 @@ def operator(
     autoclean: Autoclean = False,
     restartlimit: RestartLimit = _TRAINING_JOBS.restart_limit,
     etcd_image: EtcdImage = _TRAINING_JOBS.etcd_image,
+    autoscale: Autoscale = True,
+    scale_period: ScalePeriod = _SIZES.scale_period_s,
+    scale_cooldown: ScaleCooldown = _SIZES.scale_cooldown_s,
+    policy: PolicyName = _SIZES.policy,
+    max_load_desired: MaxLoad = MAX_LOAD,
+    gpu_resources: GpuResources = _GPUS,
     install_crds: InstallCrds = False,
     leader_elect: Elect = True,
     lease_name: LeaseName = "swell-operator",
@@ -177,13 +198,16 @@ def operator(
         node_fence_after_s=node_fence_after,
         default_scheduler=default_scheduler,
         gang=gang,
+        gpu_resources=names_in(gpu_resources),
     )
+    sizes = settings_of(scale_period, scale_cooldown, policy, max_load_desired, gpu_resources)
     lease = _Lease(lease_name, lease_duration, renew_deadline, retry_period)
     _run(
         Flags(kubeconfig, context),
         settings,
         _Options(
             training_jobs=_of_training_jobs(settings, autoclean, restartlimit, etcd_image),
+            sizes=sizes if autoscale else None,
             master=master,
             install_crds=install_crds,
             lease=lease if leader_elect else None,
@@ -207,6 +231,7 @@ class _Options:
     """How the process runs, beside what it does."""
 
     training_jobs: TrainingJobSettings
+    sizes: AutoscalerSettings | None
     master: str
     install_crds: bool
     lease: _Lease | None
@@ -236,6 +261,8 @@ def _run(flags: Flags, settings: Settings, options: _Options) -> None:
 async def _serve(access: Access, settings: Settings, options: _Options) -> None:
     import random
 
+    from swell.autoscaler.running import Election as AutoscalerElection
+    from swell.autoscaler.running import autoscale
     from swell.cluster.kube.client import connect
     from swell.operator.crds import install_crds
     from swell.operator.running import operate
@@ -279,6 +306,22 @@ async def _serve(access: Access, settings: Settings, options: _Options) -> None:
                 health=health,
             )
 
+        async def choose_sizes(sizes: AutoscalerSettings) -> None:
+            election = _election(options.lease, access, suffix="-autoscaler")
+            await autoscale(
+                cluster,
+                clock=clock,
+                random=rng,
+                settings=sizes,
+                namespace=settings.namespace,
+                election=AutoscalerElection(election.lease, election.identity, election.times)
+                if election
+                else None,
+                metrics=metrics,
+            )
+
+        if options.sizes is not None:
+            manager.add("autoscaler", partial(choose_sizes, options.sizes))
         manager.add("TrainingJob operator", work_on_training_jobs)
         manager.add("operator", work)
         await manager.run(handle_signals=True)

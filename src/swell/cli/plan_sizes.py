@@ -7,29 +7,20 @@ from collections.abc import Iterable
 from swell.api.quantity import QuantityError
 from swell.autoscaler.inquiry import Objects
 from swell.autoscaler.plan import Plan, plan_autoscale
-from swell.autoscaler.policies import POLICIES
-from swell.autoscaler.policies.interface import MaxLoadError, Parameters, parse_max_load
+from swell.cli.autoscalerflags import known_policy, names_in, parameters_of
 from swell.cli.failure import CommandError
 from swell.cli.plan_input import read_into
 from swell.cli.tables import aligned
 
-_USAGE = 2
-
 
 def plan_sizes(files: Iterable[str], policy: str, max_load: str, gpu_resources: str) -> Plan:
     """Decide over the objects in some files; options are as they were typed."""
-    if policy not in POLICIES:
-        known = ", ".join(POLICIES)
-        raise CommandError(f"there is no policy {policy!r}", f"must be one of: {known}", _USAGE)
-    try:
-        parameters = Parameters(parse_max_load(max_load))
-    except MaxLoadError as error:
-        raise CommandError(f"--max-load-desired: {error}", exit_code=_USAGE) from error
-    gpus = tuple(filter(None, (name.strip() for name in gpu_resources.split(","))))
     objects = Objects()
     read_into(objects, files)
     try:
-        return plan_autoscale(objects, parameters, policy, gpus)
+        return plan_autoscale(
+            objects, parameters_of(max_load), known_policy(policy), names_in(gpu_resources)
+        )
     except QuantityError as error:
         raise CommandError(str(error)) from error
 
