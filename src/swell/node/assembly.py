@@ -19,13 +19,13 @@ from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders
 from swell.node.process.gpus import GpuBoard
 from swell.node.process.inputs import Inputs
+from swell.node.process.launcher import Launcher
 from swell.node.process.limits import CgroupRoot
 from swell.node.process.names import AddressBook
 from swell.node.process.naming import Naming
 from swell.node.process.preparation import Host
 from swell.node.process.provision import Machinery
 from swell.node.process.runtime import ProcessRuntime
-from swell.node.process.supervised import compiled_supervisor
 from swell.node.registration import Registration
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -141,7 +141,7 @@ def add_process_agent(
         boards=_boards(names, settings.n_gpus),
         allocatable=dict(shape.capacity),
         cgroups=CgroupRoot(),
-        supervisor=compiled_supervisor(settings.home / "node"),
+        launcher=Launcher(settings.home),
         clock=clock,
     )
 

@@ -1,12 +1,13 @@
-"""The parent of one container's process: `python -I -S supervisor.py FOLDER`.
+"""The parent of one container's process.
 
-It outlives the agent that starts it. It reads an order from its folder, starts the process in a
+Forked by a launcher, `python -I -S supervisor.py HOME`, that an agent keeps: a warm process has
+nothing to load, and hundreds may be wanted at once. It outlives launcher and agent. It reads an
+order from its folder, starts the process in a
 session (and, where ordered, a mount namespace) of its own, copies its output to a rotated log,
 and leaves on disk who it is, when the process began and how it ended. SIGTERM is passed on to the
 process group; SIGUSR1 kills it. When the process ends, so does everything it has started.
 
-Standard library only, and little of that: a machine may start hundreds of these at once. Nothing
-of Swell can be imported here, the file is run by its path.
+Standard library only: nothing of Swell can be imported here, the file is run by its path.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import marshal
 import os
 import select
 import signal
+import socket
 import sys
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # the real one costs a quarter of the start-up time
-    from typing import NoReturn
+from typing import NoReturn
 
 ORDER, IDENTITY, STARTED, EXIT = "order", "identity", "started", "exit"
 START_ERROR = 128
 REPORT_FD = 1
+LAUNCHER_NAME, SUPERVISOR_NAME = "swell-launcher", "swell-supervise"  # 15 letters at most
+PATH_BYTES_MAX = 4096
 DRAIN_S = 2.0
 CHUNK_BYTES = 65536
 LOG_BYTES_MAX = 10 << 20
@@ -37,7 +38,7 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
 MS_KEPT = 2 | 4 | 8 | 1024 | 2048  # nosuid, nodev, noexec, noatime, nodiratime
 MS_RELATIME, ST_RELATIME = 1 << 21, 4096
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
 
 class Order:
@@ -104,10 +105,47 @@ class Log:
         self._open()
 
 
-def main(folder: str) -> int:
+def launch(requests: socket.socket) -> int:
+    """Fork a supervisor for every folder that is asked for, until nobody asks any more.
+
+    A request is a folder and the descriptor to report to; the answer is the pid.
+    """
+    os.setsid()
+    _name(LAUNCHER_NAME)
+    # Whoever ends is collected by the kernel.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        folder, descriptors, _, _ = socket.recv_fds(requests, PATH_BYTES_MAX, 1)
+        if not folder:
+            return 0
+        pid = os.fork()
+        if pid == 0:
+            requests.close()
+            _take_over(folder.decode(), descriptors[0])
+        os.close(descriptors[0])
+        requests.send(str(pid).encode())
+
+
+def _take_over(folder: str, report: int) -> NoReturn:
+    """A forked launcher becomes a supervisor."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.dup2(report, REPORT_FD)
+    os.close(report)
+    errors = os.open(f"{folder}/supervisor.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(errors, 2)
+    os.close(errors)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os._exit(supervise(folder))
+
+
+def supervise(folder: str) -> int:
+    """Run what the folder's order says, to its end."""
     paper = os.open(f"{folder}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
     order = read_order(paper)
     os.setsid()
+    _name(SUPERVISOR_NAME)
     wake = _catch_signals()
     if LINUX:
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -443,6 +481,12 @@ def _mount(source: str, target: str, flags: int, kind: str = "") -> None:
     _check(_libc().mount(*names, ctypes.c_ulong(flags), None), f"{source} at {target}")
 
 
+def _name(name: str) -> None:
+    """What process lists call us."""
+    if LINUX:
+        _libc().prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
 def _prctl(option: int, value: int) -> None:
     _libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
@@ -464,4 +508,5 @@ def _check(result: int, what: str = "") -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    with socket.socket(fileno=0) as given:
+        sys.exit(launch(given))

@@ -183,6 +183,7 @@ def play(home: Path, act: Callable[[Site], Awaitable[None]], namespace: str | No
             await site.stop_agent()
             assert site.runtime
             await site.runtime.keep_only(())
+            await site.runtime.close()
             manager.stop()
             await running
         assert site.runtime.n_live == 0

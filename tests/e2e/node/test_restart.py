@@ -17,6 +17,7 @@ from swell.api.meta import Key
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.pods import BOUND_PODS, BoundPod
+from swell.node.supervisor import SUPERVISOR_NAME
 from swell.runtime.clock import SystemClock
 from tests.contract.grounds import embedded_server
 from tests.e2e.node.cluster import NAMESPACE, NODE, Site, main_of, play, pod_body
@@ -25,19 +26,21 @@ WITHIN_S = 30.0
 N_PODS = 12
 
 
-def processes_of(home: Path) -> list[str]:
-    """Command lines of all processes that have to do with a home."""
+def processes_of(home: Path) -> list[tuple[int, str]]:
+    """The supervisors of a home, and the processes marked by it: pids and names."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            name = (entry / "comm").read_text().strip()
+            command = (entry / "cmdline").read_bytes().decode()
             environ = (entry / "environ").read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if str(home) in command or f"MARK={home}" in environ:
-            found.append(f"{entry.name} {command}")
+        is_supervisor = name == SUPERVISOR_NAME and str(home) in command
+        if is_supervisor or f"MARK={home}" in environ:
+            found.append((int(entry.name), name))
     return found
 
 
@@ -94,9 +97,9 @@ def test_killed_supervisor_takes_its_process_along(tmp_path: Path) -> None:
     async def act(site: Site) -> None:
         await site.pod("p", "sleep", "1000")
         await site.running("p")
-        for line in processes_of(tmp_path):
-            if "supervisor" in line:
-                os.kill(int(line.split()[0]), signal.SIGKILL)
+        for pid, name in processes_of(tmp_path):
+            if name == SUPERVISOR_NAME:
+                os.kill(pid, signal.SIGKILL)
         ended = main_of(await site.ended("p")).state.terminated
 
         assert ended is not None
@@ -115,8 +118,8 @@ def test_both_killed_is_found_out_later(tmp_path: Path) -> None:
         assert site.runtime
         await site.stop_agent()
         await site.runtime.close()
-        for line in processes_of(tmp_path):
-            os.kill(int(line.split()[0]), signal.SIGKILL)
+        for pid, _ in processes_of(tmp_path):
+            os.kill(pid, signal.SIGKILL)
         identity = next((tmp_path / "pods").glob("*/containers/main/0/identity"))
         mark = identity.read_text().split()[1]
         # The pid belongs to somebody else now, who began at another time.
@@ -220,7 +223,7 @@ async def kill_now_and_then(home: Path, out: Path) -> dict[str, BoundPod]:
 
 async def nothing_left(home: Path) -> None:
     async with asyncio.timeout(WITHIN_S):
-        while any("supervisor" in line or "ran-" in line for line in processes_of(home)):  # noqa: ASYNC110
+        while processes_of(home):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
 

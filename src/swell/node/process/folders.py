@@ -48,6 +48,10 @@ class Folders:
     def logs(self) -> Path:
         return self.home / "logs"
 
+    @property
+    def stage(self) -> Path:
+        return self.home / "node" / "stage"
+
     def pod(self, uid: Uid) -> Path:
         return self.pods / uid
 

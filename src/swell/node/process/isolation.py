@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import marshal
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from swell.node import supervisor
+from swell.node.process.launcher import Launcher
 from swell.node.process.preparation import HOSTS
-
-TRY_S = 10.0
 
 
 def find_namespace() -> str:
@@ -39,9 +36,14 @@ def _works(kind: str, folder: Path) -> bool:
         "stage": str(stage),
     }
     (folder / supervisor.ORDER).write_bytes(marshal.dumps(order))
-    arguments = [sys.executable, "-I", "-S", supervisor.__file__, str(folder)]
+    launcher = Launcher(folder)
+    told, tell = os.pipe()
     try:
-        ended = subprocess.run(arguments, capture_output=True, timeout=TRY_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        launcher.launch(folder, tell)
+        os.close(tell)
+        with os.fdopen(told, "rb") as report:
+            return b"\nexit 0 " in report.read()
+    except OSError:
         return False
-    return b"\nexit 0 " in ended.stdout
+    finally:
+        launcher.close()

@@ -18,6 +18,7 @@ from swell.node.process.files import write_volume
 from swell.node.process.folders import Folders, log_file, log_folder_of
 from swell.node.process.gpus import VISIBLE, GpuBoard
 from swell.node.process.inputs import Inputs
+from swell.node.process.launcher import Launcher
 from swell.node.process.limits import Cgroup, CgroupRoot, Limits
 from swell.node.process.naming import Naming
 from swell.node.process.preparation import Given, Host, Places, check_volume, make_order
@@ -40,7 +41,7 @@ class Machinery:
     boards: dict[str, GpuBoard]  # by node
     allocatable: dict[str, str]
     cgroups: CgroupRoot
-    supervisor: Path  # the program that containers are started with
+    launcher: Launcher
     clock: Clock
 
 
@@ -67,7 +68,7 @@ class Provisioner:
         folder, log_folder = m.folders.run(uid, container.name, attempt), self.log_folder(pod)
         places = Places(
             work=folder / "work",
-            stage=folder / "stage",
+            stage=m.folders.stage,
             log=log_file(log_folder, container.name, attempt),
             hosts=m.naming.hosts(pod.metadata.namespace),
             volumes=self._volume_folders(pod),

@@ -90,7 +90,7 @@ class ProcessRuntime:
             box.limits, box.cgroup = provision.limits, provision.cgroup
             folder = self._m.folders.run(pod.metadata.uid, name, attempt)
             box.run = self._supervised(held, box, folder)
-            box.run.spawn(self._m.supervisor, provision.order)
+            box.run.begin(self._m.launcher, provision.order)
         except ConfigError as error:
             self._put_off(box, error.reason, str(error))
         except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
@@ -152,6 +152,7 @@ class ProcessRuntime:
             for box in held.boxes.values():
                 if box.run is not None:
                     box.run.close()
+        self._m.launcher.close()
 
     @property
     def n_live(self) -> int:
@@ -324,17 +325,16 @@ class ProcessRuntime:
             return False
         self._n_execs += 1
         folder = box.run.folder / f"exec-{self._n_execs}"
-        (folder / "stage").mkdir(parents=True)
+        folder.mkdir(parents=True)
         order = marshal.loads((box.run.folder / supervisor.ORDER).read_bytes())  # noqa: S302
         order |= {
             "argv": command,
             "log": str(folder / "log"),
-            "stage": str(folder / "stage"),
             "dies_with_parent": True,
         }
         ended = asyncio.Event()
         run = Supervised(folder, folder / "log", self._m.clock, ended.set, lambda: False)
-        run.spawn(self._m.supervisor, order)
+        run.begin(self._m.launcher, order)
         try:
             async with asyncio.timeout(within_s):
                 while run.ended is None:

@@ -9,23 +9,20 @@ from __future__ import annotations
 import asyncio
 import marshal
 import os
-import py_compile
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from swell.node import supervisor
+from swell.node.process.launcher import Launcher
 from swell.node.runs import KILLED_CODE, LOST, Exited
 from swell.runtime.clock import Clock
 
 TAIL_LINES = 20
 TAIL_BYTES = 8192
-REAP_S = 0.05
 POLL_S = 0.25
 OOM_KILLED = "OOMKilled"
-_HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 Order = dict[str, object]
 
@@ -74,12 +71,15 @@ class Supervised:
 
     # -- beginning ---------------------------------------------------------------------------
 
-    def spawn(self, program: Path, order: Order) -> None:
+    def begin(self, launcher: Launcher, order: Order) -> None:
         """Start a supervisor on an order."""
         (self.folder / supervisor.ORDER).write_bytes(marshal.dumps(order))
         receive, send = os.pipe()
         try:
-            pid = _spawn(program, self.folder, send)
+            pid = launcher.launch(self.folder, send)
+        except OSError:
+            os.close(receive)
+            raise
         finally:
             os.close(send)
         self._supervisor = Identity(pid, supervisor.start_mark(pid))
@@ -168,7 +168,6 @@ class Supervised:
 
     def _on_end(self) -> None:
         self.close()
-        self._reap()
         words = self._exit_line.split(" ") if self._exit_line else []
         self.ended = self._exited(words or _words(self.folder / supervisor.EXIT))
         self._started.set()
@@ -198,17 +197,6 @@ class Supervised:
         message = "the container's supervisor is gone and left no exit code"
         return Exited(KILLED_CODE, self.started_at or now, now, LOST, message)
 
-    def _reap(self) -> None:
-        """Collect the supervisor, if it is a child of ours."""
-        if self._supervisor is None:
-            return
-        try:
-            pid, _ = os.waitpid(self._supervisor.pid, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            asyncio.get_running_loop().call_later(REAP_S, self._reap)
-
 
 def tail(log: Path) -> str:
     """The last lines of a log, for a status message."""
@@ -220,31 +208,6 @@ def tail(log: Path) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-TAIL_LINES:])
-
-
-def compiled_supervisor(folder: Path) -> Path:
-    """The supervisor's program, compiled: that is a third of what one costs to start."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = folder / "supervisor.pyc"
-    py_compile.compile(supervisor.__file__, cfile=str(target), doraise=True)
-    return target
-
-
-def _spawn(program: Path, folder: Path, report: int) -> int:
-    """The supervisor's pid. Signals are held back from it until it can deal with them."""
-    arguments = [sys.executable, "-I", "-S", str(program), str(folder)]
-    errors = str(folder / "supervisor.err")
-    return os.posix_spawn(
-        sys.executable,
-        arguments,
-        {},
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, report, supervisor.REPORT_FD),
-            (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-        ],
-        setsigmask=_HELD_BACK,
-    )
 
 
 def _read_identity(path: Path) -> Identity | None:

@@ -1,0 +1,65 @@
+"""Starts supervisors, by way of a warm process that has nothing to do but to fork them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from swell.node import supervisor
+
+ANSWER_S = 10.0
+# Held back from a supervisor until it can deal with them.
+_HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+
+
+class Launcher:
+    """One launcher process, begun when it is first needed, and again should it have ended.
+
+    It ends when this process does, however that happens; the supervisors go on.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._pid = 0
+        self._line: socket.socket | None = None
+
+    def launch(self, folder: Path, report: int) -> int:
+        """The pid of a new supervisor for a folder, which reports to the descriptor; OSError."""
+        line = self._line or self._begin()
+        try:
+            return _ask(line, folder, report)
+        except OSError:
+            self.close()
+        return _ask(self._begin(), folder, report)
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+            os.waitpid(self._pid, 0)
+
+    def _begin(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours.settimeout(ANSWER_S)
+        arguments = [sys.executable, "-I", "-S", supervisor.__file__, str(self._home)]
+        with theirs:
+            self._pid = os.posix_spawn(
+                sys.executable,
+                arguments,
+                {},
+                file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)],
+                setsigmask=_HELD_BACK,
+            )
+        self._line = ours
+        return ours
+
+
+def _ask(line: socket.socket, folder: Path, report: int) -> int:
+    socket.send_fds(line, [str(folder).encode()], [report])
+    answer = line.recv(64)
+    if not answer:
+        raise ConnectionResetError("the launcher has ended")
+    return int(answer)
