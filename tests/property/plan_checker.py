@@ -142,8 +142,13 @@ def uneven_spread(world: World) -> Iterator[str]:
     """Pods that must be spread over zones are, counting those that were placed together."""
     for key, name in world.binds.items():
         pod = world.pods[key]
-        if not all(m.spec.topology_spread_constraints for m in world.members(world.group_of(pod))):
-            continue  # pods that do not care may have come before or after, anywhere
+        alike = [
+            bool(m.spec.topology_spread_constraints)
+            and m.spec.node_selector == pod.spec.node_selector
+            for m in world.members(world.group_of(pod))
+        ]
+        if not all(alike):
+            continue  # pods of other needs may have come before or after, where they could
         eligible = [
             node
             for node in world.nodes.values()
