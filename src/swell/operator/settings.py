@@ -14,7 +14,7 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 @dataclass(frozen=True, slots=True)
 class Settings:
     namespace: str = ""  # all of them
-    workers: int = 4
+    workers: int = 32  # jobs at a time; each waits for the API server nearly all the time
     resync_period_s: float = 1800.0
     gc_period_s: float = 600.0
     default_scheduler: str = "swell"

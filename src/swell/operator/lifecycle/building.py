@@ -40,9 +40,10 @@ def build(
         one for one in world.replicas if is_restarting(one, status) or is_surplus(one, status)
     ]
     steps: list[Step] = [*_first_opinion(world, status, now)]
+    shared = _members_steps(world, status, owner)
     if world.group is None or is_told:
-        steps += _group_steps(world, status, final, owner)
-    steps += _members_steps(world, status, owner)
+        shared += _group_steps(world, status, final, owner)
+    steps += cleanup.together(shared)
     steps += cleanup.together(
         [
             *cleanup.delete_pods(doomed, world, now),
@@ -51,10 +52,8 @@ def build(
     )
     if not restarts.must_wait(world, status, now):
         wanted = list(islice(missing(world, status), CREATES_MAX))
-        steps += cleanup.together(_service_steps(world, status)[:CREATES_MAX])
-        steps += cleanup.together(
-            [CreateObject(PODS, body) for body in pod_bodies(world, status, wanted, now)]
-        )
+        pods = [CreateObject(PODS, body) for body in pod_bodies(world, status, wanted, now)]
+        steps += cleanup.together([*_service_steps(world, status)[:CREATES_MAX], *pods])
     return steps
 
 
@@ -70,7 +69,7 @@ def _first_opinion(world: World, status: AITrainingJobStatus, now: float) -> lis
 
 def _group_steps(
     world: World, status: AITrainingJobStatus, final: tuple[Cause, ...], owner: Body
-) -> list[Step]:
+) -> list[Action]:
     if not (world.settings.gang and world.gang_served):
         return []
     spec = gang.group_spec(world, status, final)
@@ -83,7 +82,7 @@ def _group_steps(
     return [patch_object(POD_GROUPS, meta.key, meta.uid, {"spec": change})]
 
 
-def _members_steps(world: World, status: AITrainingJobStatus, owner: Body) -> list[Step]:
+def _members_steps(world: World, status: AITrainingJobStatus, owner: Body) -> list[Action]:
     """The version makes sure that no older membership is ever written over a newer one."""
     held = world.members
     if held is None:
