@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from swell.operator.running import Election
 
 _DEFAULTS = Settings()
+_CONDITIONS = ",".join(_DEFAULTS.gpu_fault_conditions)
+_TAINTS = ",".join(_DEFAULTS.gpu_fault_taints)
 _TRAINING_JOBS = TrainingJobSettings()
 _SIZES = AutoscalerSettings()
 _GPUS = ",".join(_SIZES.gpu_resources)
@@ -95,6 +97,12 @@ Master = Annotated[str, _option("--master", "Address of the API server, instead 
 Namespace = Annotated[str, _option("--namespace", "The one to work in; without it, all.")]
 Workers = Annotated[int, _option("--workers,--thread-num", "Jobs looked at at the same time.")]
 Scheduler = Annotated[str, _option("--default-scheduler", "For jobs that name none.")]
+GpuConditions = Annotated[
+    str, _option("--gpu-fault-conditions", "Node conditions that mean a broken GPU, by commas.")
+]
+GpuTaints = Annotated[
+    str, _option("--gpu-fault-taints", "Node taints that mean a broken GPU, by commas.")
+]
 Gang = Annotated[bool, _option("--gang/--no-gang", "Create PodGroups.")]
 InstallCrds = Annotated[bool, _option("--install-crds", "Create or update our CRDs first.")]
 CreatingFailed = Annotated[
@@ -161,6 +169,8 @@ def operator(
     enable_creating_failed: CreatingFailed = False,
     node_lost_after: LostAfter = _DEFAULTS.node_lost_after_s,
     node_fence_after: FenceAfter = _DEFAULTS.node_fence_after_s,
+    gpu_fault_conditions: GpuConditions = _CONDITIONS,
+    gpu_fault_taints: GpuTaints = _TAINTS,
     default_scheduler: Scheduler = _DEFAULTS.default_scheduler,
     gang: Gang = True,
     autoclean: Autoclean = False,
@@ -196,26 +206,19 @@ def operator(
         enable_creating_failed=enable_creating_failed,
         node_lost_after_s=node_lost_after,
         node_fence_after_s=node_fence_after,
+        gpu_fault_conditions=_listed(gpu_fault_conditions),
+        gpu_fault_taints=_listed(gpu_fault_taints),
         default_scheduler=default_scheduler,
         gang=gang,
         gpu_resources=names_in(gpu_resources),
     )
     sizes = settings_of(scale_period, scale_cooldown, policy, max_load_desired, gpu_resources)
     lease = _Lease(lease_name, lease_duration, renew_deadline, retry_period)
-    _run(
-        Flags(kubeconfig, context),
-        settings,
-        _Options(
-            training_jobs=_of_training_jobs(settings, autoclean, restartlimit, etcd_image),
-            sizes=sizes if autoscale else None,
-            master=master,
-            install_crds=install_crds,
-            lease=lease if leader_elect else None,
-            addresses=(metrics_addr, health_addr),
-            log_level=log_level,
-            log_json=log_format is LogFormat.JSON,
-        ),
+    addresses, as_json = (metrics_addr, health_addr), log_format is LogFormat.JSON
+    options = _Options(
+        master, install_crds, lease if leader_elect else None, addresses, log_level, as_json
     )
+    _run(Flags(kubeconfig, context), settings, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +369,10 @@ def _host_port(address: str) -> tuple[str, int]:
     if not port.isdecimal():
         raise CommandError(f"not an address: {address!r}", "write it like 127.0.0.1:8080", 2)
     return host or "0.0.0.0", int(port)  # noqa: S104 - probes come from outside the pod
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _level(text: str) -> str:

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 # Node conditions and taints by which node-problem-detector and the GPU vendors' operators report
 # a broken accelerator.
-GPU_FAULT_CONDITIONS = ("GPUUnhealthy", "GpuUnhealthy", "GPUFault", "NvidiaGPUProblem", "XIDError")
+GPU_FAULT_CONDITIONS = (
+    "GPUUnhealthy",
+    "GpuUnhealthy",
+    "GPUFault",
+    "GPUMissing",
+    "GpuXidError",
+    "NVLinkStatusInactive",
+    "NvidiaGPUProblem",
+    "XIDError",
+    "XIDErrors",
+)
 GPU_FAULT_TAINTS = ("nvidia.com/gpu-unhealthy", "nvidia.com/gpu-fault", "amd.com/gpu-unhealthy")
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 

@@ -14,6 +14,7 @@ FLAGS = (
     "--kubeconfig", "--master", "--context", "--namespace", "--workers", "--thread-num",
     "--resync-period", "--gc-period", "--creating-restart-period", "--creating-duration-period",
     "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
+    "--gpu-fault-conditions", "--gpu-fault-taints",
     "--gang", "--no-gang", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
