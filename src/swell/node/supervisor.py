@@ -147,8 +147,7 @@ def supervise(folder: str) -> int:
     os.setsid()
     _name(SUPERVISOR_NAME)
     wake = _catch_signals()
-    if LINUX:
-        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
     if order.dies_with_parent:
         _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     elif not _announce(folder, paper):
@@ -262,11 +261,10 @@ def _become(order: Order, output: int, tell: int, supervisor: int) -> NoReturn:
         if order.namespace:
             step = "private mounts"
             enter_namespace(order)
-        if LINUX:
-            # The supervisor's end is the end of what it watches over.
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != supervisor:
-                os._exit(1)
+        # The supervisor's end is the end of what it watches over.
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != supervisor:
+            os._exit(1)
         step = f"working directory {order.cwd}"
         os.chdir(order.cwd)
         os.dup2(output, 1)
@@ -488,7 +486,8 @@ def _name(name: str) -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    _libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+    if LINUX:
+        _libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
 _loaded: list[ctypes.CDLL] = []

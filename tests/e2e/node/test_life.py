@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -236,3 +239,14 @@ def test_start_takes_little_time(tmp_path: Path) -> None:
         assert stamp.stat().st_mtime - began < 0.5
 
     play(tmp_path, act)
+
+
+def test_ordinary_user(tmp_path: Path) -> None:
+    """Nobody has to be root: pods run, with their volumes and names."""
+    command = [sys.executable, "-m", "tests.e2e.node.as_user", str(tmp_path / "home")]
+    if os.geteuid() == 0:
+        # A user who is nobody special, but may read what is ours.
+        command = ["unshare", "--user", "--map-user=1000", "--map-group=1000", *command]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode == 0, ended.stderr
