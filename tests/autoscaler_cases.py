@@ -99,7 +99,12 @@ def a_training_job(
     }
     pserver = {"min-instance": 1, "max-instance": 1, "resources": {"requests": {"cpu": "100m"}}}
     body = {
-        "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"},
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+        },
         "spec": {"image": "i", "fault_tolerant": True, "trainer": trainer, "pserver": pserver},
         "status": status,
     }

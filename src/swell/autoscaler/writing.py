@@ -87,7 +87,7 @@ def _role_status(job: AITrainingJob, proposal: Proposal, now: float) -> Body:
     records = (*job.status.scale_records, record)[-RECORDS_MAX:]
     return {
         "targetReplicas": {proposal.role: target.target},
-        "scaleRecords": [_full(one) for one in records],
+        "scaleRecords": [to_body(one) for one in records],
     }
 
 
@@ -104,8 +104,3 @@ def _trainer_status(job: TrainingJob, target: Target, now: float) -> Body:
         "trainer_target": target.target,
         "scale_records": [to_body(one) for one in records],
     }
-
-
-def _full(record: ScaleRecord) -> Body:
-    """A record with its author, which would be left out where it is the default."""
-    return {**to_body(record), "by": record.by.value}
