@@ -11,6 +11,7 @@ from pathlib import Path
 
 from swell.node import supervisor
 from swell.node.process.folders import Folders
+from swell.up.containers import living
 
 PAUSE_S = 0.05
 
@@ -28,8 +29,8 @@ def leftovers(home: Path) -> list[Leftover]:
     folders = Folders(home)
     found = (
         Leftover(
-            _alive(run / supervisor.IDENTITY),
-            _alive(run / supervisor.STARTED),
+            living(run / supervisor.IDENTITY),
+            living(run / supervisor.STARTED),
         )
         for run in _runs(folders)
     )
@@ -49,17 +50,6 @@ def end_leftovers(home: Path, grace_s: float) -> int:
 
 def _runs(folders: Folders) -> Iterator[Path]:
     yield from sorted(folders.pods.glob("*/containers/*/*"))
-
-
-def _alive(note: Path) -> int:
-    """The pid that a note tells of, if it is still the same process."""
-    try:
-        words = note.read_text().split(" ")
-    except OSError:
-        return 0
-    if len(words) < 2 or supervisor.start_mark(int(words[0])) != words[1]:
-        return 0
-    return int(words[0])
 
 
 def _signal_all(found: list[Leftover], number: signal.Signals) -> None:

@@ -15,14 +15,15 @@ from swell.cluster.home import holder
 from tests.e2e.up.machine import Machine
 
 
-def job_file(folder: Path, name: str, script: str, **spec: object) -> str:
+def job_file(folder: Path, name: str, script: str, role: Body | None = None, **spec: object) -> str:
+    """A manifest of a job with one shell script."""
     container: Body = {"name": "aitj-trainer", "image": "local", "command": ["sh", "-c", script]}
-    role: Body = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+    trainer: Body = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
     body: Body = {
         "apiVersion": "elasticdeeplearning.ai/v1",
         "kind": "AITrainingJob",
         "metadata": {"name": name},
-        "spec": {"replicaSpecs": {"trainer": role}, **spec},
+        "spec": {"replicaSpecs": {"trainer": trainer | (role or {})}, **spec},
     }
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(body))

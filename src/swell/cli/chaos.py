@@ -1,0 +1,126 @@
+"""`swell chaos`: breaks things on purpose, to see the rules for faults at work."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from swell.api.kinds import NODES, PODS
+from swell.api.meta import Body, Key
+from swell.cli import options
+from swell.cli.choice import Flags
+from swell.cli.connection import Connection, connected
+from swell.cli.failure import CommandError
+from swell.cluster.kube import calls
+from swell.node.nodes import PLAY_DEAD
+from swell.runtime.cluster import Deletion, merge_patch
+from swell.runtime.errors import NotFoundError
+
+OURS = "swell-"
+
+app = typer.Typer(
+    name="chaos",
+    help="Break things on purpose.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
+
+
+@app.command("kill-pod")
+def kill_pod(
+    pod: Annotated[str, typer.Argument(metavar="POD", help="Name of the pod.")],
+    *,
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Kill a pod's processes; where there are none of ours, delete the pod without grace."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        connection.announce_change()
+        key = Key(connection.namespace(namespace), pod)
+        try:
+            found = connection.client.send(calls.get(PODS, key))
+        except NotFoundError as error:
+            message = f"no pod {pod} in namespace {key.namespace}"
+            raise CommandError(message, "see: swell get pods") from error
+        uid = found.metadata.uid
+        if connection.home is not None:
+            from swell.up import containers
+
+            if containers.kill_pod(connection.home, uid):
+                sys.stdout.write(f"pod/{pod} killed\n")
+                return
+        connection.client.send(calls.delete(PODS, key, Deletion(uid=uid, grace_s=0)))
+        sys.stdout.write(f"pod/{pod} deleted\n")
+
+
+@app.command("kill-node")
+def kill_node(
+    node: Node,
+    *,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Delete a node from the cluster, as when a machine is taken away."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        connection.announce_change()
+        try:
+            found = connection.client.send(calls.get(NODES, Key("", node)))
+        except NotFoundError as error:
+            raise _no_node(node) from error
+        deletion = Deletion(uid=found.metadata.uid)
+        connection.client.send(calls.delete(NODES, Key("", node), deletion))
+        sys.stdout.write(f"node/{node} deleted\n")
+
+
+@app.command("stop-node")
+def stop_node(
+    node: Node,
+    *,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Have a node fall silent, as when its network is cut; start-node brings it back."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        _silence(connection, node, "true")
+        sys.stdout.write(f"node/{node} stopped\n")
+
+
+@app.command("start-node")
+def start_node(
+    node: Node,
+    *,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """End the silence of a stopped node."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        _silence(connection, node, None)
+        sys.stdout.write(f"node/{node} started\n")
+
+
+def _silence(connection: Connection, node: str, value: str | None) -> None:
+    connection.announce_change()
+    key, nodes = Key("", node), NODES.untyped()
+    try:
+        found = connection.client.send(calls.get(nodes, key))
+    except NotFoundError as error:
+        raise _no_node(node) from error
+    info = found.get("status", {}).get("nodeInfo") or {}
+    if not str(info.get("kubeletVersion", "")).startswith(OURS):
+        hint = "stop its kubelet instead"
+        raise CommandError(f"{node} is no node of ours and would not listen", hint)
+    change: Body = {"uid": found["metadata"]["uid"], "annotations": {PLAY_DEAD: value}}
+    connection.client.send(calls.patch(nodes, key, merge_patch({"metadata": change})))
+
+
+def _no_node(node: str) -> CommandError:
+    return CommandError(f"there is no node {node}", "see: swell get nodes")
