@@ -206,18 +206,18 @@ def operator(
         enable_creating_failed=enable_creating_failed,
         node_lost_after_s=node_lost_after,
         node_fence_after_s=node_fence_after,
-        gpu_fault_conditions=_listed(gpu_fault_conditions),
-        gpu_fault_taints=_listed(gpu_fault_taints),
+        gpu_fault_conditions=names_in(gpu_fault_conditions),
+        gpu_fault_taints=names_in(gpu_fault_taints),
         default_scheduler=default_scheduler,
         gang=gang,
         gpu_resources=names_in(gpu_resources),
     )
     sizes = settings_of(scale_period, scale_cooldown, policy, max_load_desired, gpu_resources)
     lease = _Lease(lease_name, lease_duration, renew_deadline, retry_period)
-    addresses, as_json = (metrics_addr, health_addr), log_format is LogFormat.JSON
-    options = _Options(
-        master, install_crds, lease if leader_elect else None, addresses, log_level, as_json
-    )
+    training_jobs = _of_training_jobs(settings, autoclean, restartlimit, etcd_image)
+    process = _Process(master, install_crds, (metrics_addr, health_addr), log_level, log_format)
+    kept = lease if leader_elect else None
+    options = _Options(training_jobs, sizes if autoscale else None, process, kept)
     _run(Flags(kubeconfig, context), settings, options)
 
 
@@ -230,17 +230,24 @@ class _Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _Process:
     """How the process runs, beside what it does."""
+
+    master: str
+    install_crds: bool
+    addresses: tuple[str, str]  # for metrics, for health
+    log_level: str
+    log_format: LogFormat
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What is done beside AITrainingJobs, and how."""
 
     training_jobs: TrainingJobSettings
     sizes: AutoscalerSettings | None
-    master: str
-    install_crds: bool
-    lease: _Lease | None
-    addresses: tuple[str, str]  # for metrics, for health
-    log_level: str
-    log_json: bool
+    process: _Process
+    lease: _Lease | None = None
 
 
 def _run(flags: Flags, settings: Settings, options: _Options) -> None:
@@ -251,10 +258,11 @@ def _run(flags: Flags, settings: Settings, options: _Options) -> None:
     from swell.runtime.manager import ServiceFailedError
 
     access = chosen_access(flags)
-    if options.master:
-        access = replace(access, server=options.master)
+    if options.process.master:
+        access = replace(access, server=options.process.master)
     clock = SystemClock()
-    logs.configure(level=_level(options.log_level), json=options.log_json, clock=clock)
+    as_json = options.process.log_format is LogFormat.JSON
+    logs.configure(level=_level(options.process.log_level), json=as_json, clock=clock)
     try:
         asyncio.run(_serve(access, settings, options))
     except ServiceFailedError as error:
@@ -278,13 +286,13 @@ async def _serve(access: Access, settings: Settings, options: _Options) -> None:
     clock, rng = SystemClock(), random.Random()  # noqa: S311
     metrics, health = Metrics(), Health()
     manager = Manager(clock=clock)
-    for address, shown in zip(options.addresses, (metrics, None), strict=True):
+    for address, shown in zip(options.process.addresses, (metrics, None), strict=True):
         if address:
             host, port = _host_port(address)
             endpoints = Endpoints(health, shown, host=host, port=port)
             manager.add(f"http {address}", endpoints.run)
     async with connect(access, clock, rng) as cluster:
-        if options.install_crds:
+        if options.process.install_crds:
             await install_crds(cluster, clock)
 
         async def work() -> None:
@@ -369,10 +377,6 @@ def _host_port(address: str) -> tuple[str, int]:
     if not port.isdecimal():
         raise CommandError(f"not an address: {address!r}", "write it like 127.0.0.1:8080", 2)
     return host or "0.0.0.0", int(port)  # noqa: S104 - probes come from outside the pod
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _level(text: str) -> str:
