@@ -9,6 +9,7 @@ import gc
 import resource
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from swell.api.meta import Condition, ObjectMeta, Uid
 from swell.api.node import Node, NodeStatus
@@ -42,16 +43,20 @@ POD_SHAPES = tuple(
 
 
 def run() -> dict[str, float]:
-    """All figures, times in seconds."""
+    """All figures. On a busy machine the CPU time says more than the clock on the wall."""
     figures: dict[str, float] = {}
-    figures["plan 5,000 nodes, 50,000 pods (s)"] = first_s = _whole_plan(5_000, 50_000)
+    once = _whole_plan(5_000, 50_000)
+    figures["plan 5,000 nodes, 50,000 pods (s)"] = once.wall_s
+    figures["the same (CPU s)"] = once.cpu_s
     figures["peak memory of the process so far (MiB)"] = (
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     )
-    figures["plan 10,000 nodes, 100,000 pods (s)"] = second_s = _whole_plan(10_000, 100_000)
-    figures["cost of doubling (times)"] = second_s / first_s
-    figures["one new gang, 5,000 nodes, 50,000 running pods (s)"] = _one_new_gang(5_000, 50_000)
-    figures["gang of 64 preempts, 1,000 full nodes (s)"] = _preemption(1_000, 64)
+    twice = _whole_plan(10_000, 100_000)
+    figures["plan 10,000 nodes, 100,000 pods (s)"] = twice.wall_s
+    figures["cost of doubling (times, CPU)"] = twice.cpu_s / once.cpu_s
+    gang = _one_new_gang(5_000, 50_000)
+    figures["one new gang, 50,000 running pods (s)"] = gang.wall_s
+    figures["gang of 64 preempts, 1,000 full nodes (s)"] = _preemption(1_000, 64).wall_s
     return figures
 
 
@@ -64,14 +69,14 @@ def whole_cluster(n_nodes: int, n_pods: int) -> Objects:
     return found
 
 
-def _whole_plan(n_nodes: int, n_pods: int) -> float:
+def _whole_plan(n_nodes: int, n_pods: int) -> _Spent:
     objects = whole_cluster(n_nodes, n_pods)
-    plan, spent_s = _timed(lambda: plan_schedule(objects))
+    plan, spent = _timed(lambda: plan_schedule(objects))
     _require(len(plan.binds) > 0.5 * n_pods, f"{len(plan.binds)} of {n_pods} placed")
-    return spent_s
+    return spent
 
 
-def _one_new_gang(n_nodes: int, n_pods: int) -> float:
+def _one_new_gang(n_nodes: int, n_pods: int) -> _Spent:
     """A snapshot that is kept, as the live scheduler does, and one gang that arrives."""
     objects = Objects(nodes=_nodes(n_nodes), queues=_queues())
     for gang in range(n_pods // GANG):
@@ -80,7 +85,7 @@ def _one_new_gang(n_nodes: int, n_pods: int) -> float:
         _add_gang(objects, f"job-{gang:05}", request, queue=f"q{gang % N_QUEUES}", nodes=where)
     snapshot = objects.snapshot()
     run_cycle(snapshot, DEFAULT)
-    spent: list[float] = []
+    spent: list[_Spent] = []
     for attempt in range(5):
         arriving = Objects()
         _add_gang(arriving, f"late-{attempt}", POD_SHAPES[attempt], queue="q0")
@@ -91,13 +96,13 @@ def _one_new_gang(n_nodes: int, n_pods: int) -> float:
                 snapshot.put_pod(pod)
             return run_cycle(snapshot, DEFAULT, report_on=snapshot.active_jobs())
 
-        plan, spent_s = _timed(arrive)
+        plan, once = _timed(arrive)
         _require(len(plan.binds) == GANG, f"{len(plan.binds)} of the new gang placed")
-        spent.append(spent_s)
+        spent.append(once)
     return sorted(spent)[len(spent) // 2]
 
 
-def _preemption(n_nodes: int, n_claimers: int) -> float:
+def _preemption(n_nodes: int, n_claimers: int) -> _Spent:
     """Every node full of pods of low-priority gangs; a gang of high priority arrives."""
     nodes = [_node(f"n{n:05}", NODE_SHAPES[0]) for n in range(n_nodes)]
     objects = Objects(nodes=nodes, queues=_queues())
@@ -116,9 +121,9 @@ def _preemption(n_nodes: int, n_claimers: int) -> float:
         objects, "high", {"cpu": "8", "memory": "16Gi"}, queue="q0", priority="high", n=n_claimers
     )
     snapshot = objects.snapshot()
-    plan, spent_s = _timed(lambda: run_cycle(snapshot, DEFAULT, report_on=[]))
+    plan, spent = _timed(lambda: run_cycle(snapshot, DEFAULT, report_on=[]))
     _require(len(plan.pipelined) == n_claimers, f"{len(plan.pipelined)} of the gang got room")
-    return spent_s
+    return spent
 
 
 def _nodes(n: int) -> list[Node]:
@@ -188,11 +193,16 @@ def _add_gang(
         )
 
 
-def _timed(work: Callable[[], Plan]) -> tuple[Plan, float]:
+class _Spent(NamedTuple):
+    wall_s: float
+    cpu_s: float
+
+
+def _timed(work: Callable[[], Plan]) -> tuple[Plan, _Spent]:
     gc.collect()
-    start = time.perf_counter()
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
     result = work()
-    return result, time.perf_counter() - start
+    return result, _Spent(time.perf_counter() - wall_s, time.process_time() - cpu_s)
 
 
 def _require(holds: bool, problem: str) -> None:
