@@ -11,6 +11,7 @@ from tests.sim.operator import hostile, sweep
 from tests.sim.operator.entries import ENTRIES as OPERATOR
 from tests.sim.toy.flaws import PLANTED, PLANTED_IN_PAIR
 from tests.sim.toy.scenarios import toy_pair, toy_subject
+from tests.sim.trainingjob.entries import ENTRIES as TRAINING_JOB
 
 ENTRIES = (
     Entry(toy_subject(), {name: toy_subject(flaws) for name, flaws in PLANTED.items()}),
@@ -21,6 +22,7 @@ ENTRIES = (
     ),
     *OPERATOR,
     *AUTOSCALER,
+    *TRAINING_JOB,
 )
 # Ask for one thing instead of a whole campaign.
 SINGLE = ("--seed", "--plan", "--record", "--digest")
