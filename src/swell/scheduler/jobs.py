@@ -21,6 +21,9 @@ from swell.scheduler.tasks import (
     TaskStatus,
 )
 
+# Counters are asked for all the time, and a plain number is found faster than an enumeration's.
+_ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = map(int, READY)
+_PENDING = int(TaskStatus.PENDING)
 _BEST_EFFORT_PENDING = N_STATUSES  # one more counter behind those of the statuses
 
 
@@ -53,7 +56,8 @@ class Tally:
     def ready(self) -> int:
         """Allocated or done."""
         counts = self._counts
-        return counts[1] + counts[3] + counts[4] + counts[5] + counts[7]
+        held = counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING]
+        return held + counts[_SUCCEEDED]
 
     @property
     def ready_or_effortless(self) -> int:
@@ -63,7 +67,7 @@ class Tally:
     @property
     def asking(self) -> int:
         """Pending, and asking for something: the work of allocate."""
-        return self._counts[0] - self._counts[_BEST_EFFORT_PENDING]
+        return self._counts[_PENDING] - self._counts[_BEST_EFFORT_PENDING]
 
     @property
     def waiting(self) -> int:
@@ -275,6 +279,3 @@ def _lineage(queue: QueueEntry, by_name: dict[str, QueueEntry]) -> tuple[QueueEn
         if parent is None or parent in line:  # the top, or a circle someone made
             return tuple(line)
         line.append(parent)
-
-
-__all__ = ["READY", "Job", "QueueEntry", "Tally", "link_queues"]

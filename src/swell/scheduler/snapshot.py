@@ -237,10 +237,7 @@ class Snapshot:
         return [self._active[key] for key in sorted(self._active) if self._active[key].queue]
 
     def settle(self) -> None:
-        """Brings the sums for admission up to date; the cost follows the jobs that changed.
-
-        For the beginning of a session: what was noted about nodes for earlier ones is dropped.
-        """
+        """For the beginning of a session: brings the sums for admission up to date."""
         self.nodes.forget_changes()
         for job in self._unsettled.values():
             self._settle(job)
