@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-import msgspec
-
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
@@ -22,6 +20,7 @@ from swell.runtime.errors import (
     ClusterError,
     ConflictError,
     InvalidError,
+    MalformedError,
     NotFoundError,
     OutcomeUnknownError,
     ServerError,
@@ -175,7 +174,7 @@ class Executor:
             failure = _failure(action, _verdict(error), error)
         except UnreachableError as error:
             failure = _failure(action, Verdict.RETRY, error)
-        except (OutcomeUnknownError, TimeoutError, msgspec.ValidationError) as error:
+        except (OutcomeUnknownError, TimeoutError, MalformedError) as error:
             # The last one: it was done, and the answer is no object we understand.
             failure = _failure(action, Verdict.UNKNOWN, error)
         if self._meter:

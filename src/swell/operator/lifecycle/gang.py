@@ -95,4 +95,11 @@ def group_change(world: World, status: AITrainingJobStatus, spec: Body) -> Body:
         "priorityClassName": held.priority_class_name,
     }
     wanted = {"priorityClassName": "", **spec}
-    return {name: value for name, value in wanted.items() if value != now[name]}
+    return {name: _over(now[name], value) for name, value in wanted.items() if value != now[name]}
+
+
+def _over(held: object, wanted: object) -> object:
+    """A merge patch from one value to the other: what a map no longer has is taken out."""
+    if not isinstance(held, dict) or not isinstance(wanted, dict):
+        return wanted
+    return {**dict.fromkeys(held), **wanted}

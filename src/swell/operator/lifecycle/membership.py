@@ -48,7 +48,8 @@ def with_epoch(
     if members is None:
         is_new = bool(world.replicas) and world.refused is None
     else:
-        is_new = members.epoch == status.epoch and members.sizes != status.target_replicas
+        sizes = {role: status.target_replicas.get(role, 0) for role in world.roles}
+        is_new = members.epoch == status.epoch and members.sizes != sizes
     return replace(status, epoch=status.epoch + 1) if is_new else status
 
 
@@ -57,6 +58,7 @@ def members_data(world: World, status: AITrainingJobStatus) -> dict[str, str]:
     data = {
         role: "".join(f"{host}\n" for host in _hosts(world, role, target))
         for role, target in sorted(status.target_replicas.items())
+        if role in world.roles
     }
     return {**data, EPOCH: str(status.epoch)}
 

@@ -1,7 +1,8 @@
 """Whether a status is written now. What people may as well learn later is written seldom.
 
 A job of many pods changes its numbers all the time; each time to write them would cost more than
-the pods themselves. So they wait, the longer the older the job is, unless half of it has finished.
+the pods themselves. So they wait, the longer the older the job is, unless half of it has finished
+or the last pod it was to have is there.
 Of a job that does not run yet people want to know more: there the wait grows slowly.
 """
 
@@ -37,7 +38,8 @@ def report(world: World, status: AITrainingJobStatus, now: float) -> Report:
     if not change:
         return Report()
     old = world.job.status
-    if may_be_late(change) and not _is_much(old, status) and old.last_reconcile_time:
+    is_news = _is_much(old, status) or _is_complete(old, status)
+    if may_be_late(change) and not is_news and old.last_reconcile_time:
         last = parse_time(old.last_reconcile_time)
         began = parse_time(old.start_time) if old.start_time else last
         factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
@@ -54,3 +56,9 @@ def report(world: World, status: AITrainingJobStatus, now: float) -> Report:
 def _is_much(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
     n_more = abs(n_finished(new) - n_finished(old))
     return n_more > 0 and 2 * n_more >= sum(new.target_replicas.values())
+
+
+def _is_complete(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
+    """Whether a job has just become as large as it is to be: what a resize was waiting for."""
+    n_active, _, n_target = new.ready.partition("/")
+    return n_active == n_target and new.ready != old.ready

@@ -183,6 +183,17 @@ def test_job_of_more_pods_than_can_be_named_is_invalid() -> None:
     assert "10000" in scene.status.message
 
 
+def test_role_that_disappears_harms_nothing() -> None:
+    """A server without our rules lets it happen: the rest goes on, its pods go at the end."""
+    scene = Scene(a_job({"a": a_role(replicas=1), "b": a_role(replicas=1)})).running()
+
+    scene.edit(replicaSpecs={"b": None}).settle()
+
+    assert sorted(scene.pods) == ["fit-a-0", "fit-b-0"]
+    assert scene.look().actions == ()
+    assert deleted(scene.succeeds("fit-a-0").look()) == ["fit-a-0", "fit-b-0"]
+
+
 def test_large_job_is_created_in_turns() -> None:
     """One job must not keep all others waiting."""
     scene = Scene(a_job({"trainer": a_role(replicas=1200)}))
