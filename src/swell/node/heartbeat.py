@@ -18,6 +18,7 @@ from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.errors import (
     AlreadyExistsError,
     ClusterError,
+    MalformedError,
     NotFoundError,
     OutcomeUnknownError,
     UnreachableError,
@@ -31,6 +32,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 PERIOD_S = 10.0
 LEASE_S = 40
 CALL_S = 10.0
+FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, MalformedError, TimeoutError)
 
 
 class Heartbeat:
@@ -100,7 +102,7 @@ class Heartbeat:
         try:
             async with asyncio.timeout(CALL_S):
                 await self._renew(name, uid)
-        except (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError) as error:
+        except FAILURES as error:
             # A renewal is never wrong to repeat; four are missed before anybody minds.
             log.info("heartbeat missed", node=name, why=str(error))
         self._queue.add_after(name, self._period_s * (0.9 + 0.2 * self._random.random()))

@@ -19,6 +19,7 @@ from pathlib import Path
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.node.pods import BoundPod
 
+JOB_KIND = "AITrainingJob"
 JOB_LABEL = "TrainingJobName"
 ROLE_LABEL = "TrainingJobReplicaName"
 INDEX_LABEL = "TrainingJobReplicaIndex"
@@ -119,10 +120,10 @@ def _claim(folder: Path, owner: Uid) -> None:
 
 
 def log_folder_of(logs: Path, metadata: ObjectMeta) -> Path:
-    """The folder of a pod's logs."""
-    labels = metadata.labels
+    """The folder of a pod's logs. Only those of a job's pods outlive the pod."""
+    labels, owner = metadata.labels, metadata.controller
     job, role, index = (labels.get(name, "") for name in (JOB_LABEL, ROLE_LABEL, INDEX_LABEL))
-    if job and role and index:
+    if job and role and index and owner is not None and owner.kind == JOB_KIND:
         count = labels.get(RESTART_LABEL, "0")
         return logs / metadata.namespace / job / f"{role}-{index}.{count}"
     return logs / metadata.namespace / BARE / f"{metadata.name}.{metadata.uid}"

@@ -79,7 +79,9 @@ class ProcessRuntime:
 
     async def start(self, pod: BoundPod, name: str, attempt: int) -> None:
         held = self._hold(pod)
-        box = Box(_container(pod, name), attempt)
+        # Whatever goes wrong before there is a process: it is tried again.
+        retry_at = self._m.clock.now() + RETRY_S
+        box = Box(_container(pod, name), attempt, waiting=Waiting(retry_at=retry_at))
         box.former = _former(held.boxes.get(name), self.runs(pod).get(name), attempt)
         held.boxes[name] = box
         try:
@@ -91,6 +93,7 @@ class ProcessRuntime:
             folder = self._m.folders.run(pod.metadata.uid, name, attempt)
             box.run = self._supervised(held, box, folder)
             box.run.begin(self._m.launcher, provision.order)
+            box.waiting = None
         except ConfigError as error:
             self._put_off(box, error.reason, str(error))
         except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
