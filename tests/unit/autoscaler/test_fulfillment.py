@@ -333,6 +333,19 @@ def test_enormous_target_is_planned_at_once() -> None:
     assert sizes(decide(look(node, *jobs), "1")) == {"a/t": 3, "b/t": 1, "c/t": 2_000_000_000}
 
 
+def test_tiny_replicas_are_planned_at_once() -> None:
+    """Millions of replicas that ask for next to nothing cost no more than a few."""
+    nodes = [a_node(f"n{n}", cpu=64, memory="64Gi") for n in range(3)]
+    tiny, other = a_role(1, 2_000_000_000, memory="1"), a_role(1, 10**9, cpu="1m", memory="2")
+    jobs = [a_job("a", t=tiny), a_job("b", t=other), a_job("c", t=a_role(1, 5, cpu="1"))]
+
+    assert sizes(decide(look(*nodes, *jobs), "1")) == {
+        "a/t": 2_000_000_000,
+        "b/t": 192_000 - 5_000,
+        "c/t": 5,
+    }
+
+
 # -- who is considered ---------------------------------------------------------------------------
 
 

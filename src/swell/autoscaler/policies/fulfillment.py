@@ -269,9 +269,52 @@ class _Plan:
     def grow(self) -> None:
         """Rounds of steps up. Room only gets less: who cannot grow now will not later."""
         rising: list[int] = list(range(len(self.roles)))
+        n_patience = 1  # rounds until it is worth looking for many that are alike
+        n_rounds = 0
         while rising:
+            n_rounds += 1
+            if n_rounds >= n_patience:
+                n_rounds = 0
+                n_patience = 1 if self._grow_alike(rising) else 2 * n_patience
             rising = [at for at in self.order(rising) if self.step(at)]
-            for at in rising:
-                if not self.roles[at].needs.requests:
-                    # It takes nothing from anybody, so it need not be counted up one by one.
-                    self.sizes[at] = self.roles[at].maximum
+
+    def _grow_alike(self, rising: Sequence[int]) -> bool:
+        """Do as many rounds at once as are sure to be alike; whether there were any.
+
+        They are as long as nobody reaches its maximum, no threshold is met, and what all of them
+        put on the nodes they fill now has room there.
+        """
+        room = self._room
+        roles = [self.roles[at] for at in rising]
+        nodes = [room.find(role.needs) for role in roles]
+        if NOWHERE in nodes:
+            return False
+        cpu, memory, gpu = (sum(amounts) for amounts in zip(*map(_amounts, roles), strict=True))
+        rounds = min(
+            [
+                *(self.roles[at].maximum - self.sizes[at] for at in rising),
+                *(
+                    (most - used) // more
+                    for used, most, more in (
+                        (room.cpu, room.cpu_max, cpu),
+                        (room.memory, room.memory_max, memory),
+                        (room.gpu, room.gpu_max, gpu),
+                    )
+                    if more
+                ),
+                room.rounds_left(
+                    (role.needs, node) for role, node in zip(roles, nodes, strict=True)
+                ),
+            ]
+        )
+        if rounds < 1:
+            return False
+        for at, role, node in zip(rising, roles, nodes, strict=True):
+            self.sizes[at] += rounds
+            room.place(role.needs, node, rounds)
+        room.take(cpu, memory, gpu, rounds)
+        return True
+
+
+def _amounts(role: ElasticRole) -> tuple[int, int, int]:
+    return role.cpu, role.memory, role.gpu

@@ -6,6 +6,7 @@ before the one found last: each shape keeps its place and moves forward only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +20,7 @@ from swell.autoscaler.resource import ClusterResource
 NOWHERE = -1
 
 _ANYWHERE = Constraints(tolerations=(Toleration(operator="Exists"),))
+_ENDLESS = 2**63
 # Nodes looked at one by one before whole blocks are; how many nodes a block has.
 _STEPS = 4
 _BLOCK = 64
@@ -68,10 +70,19 @@ class Room:
             search = self._searches[needs] = self._new_search(needs)
         return search.first()
 
-    def place(self, needs: Needs, node: int) -> None:
-        """Put one replica on a node that `find` named."""
+    def place(self, needs: Needs, node: int, n: int = 1) -> None:
+        """Put replicas on a node that `find` named."""
         for name, amount in needs.requests.items():
-            self._idle[name].single[node] -= amount
+            self._idle[name].single[node] -= n * amount
+
+    def rounds_left(self, placed: Iterable[tuple[Needs, int]]) -> int:
+        """How often one replica of each of these fits on the nodes given, all together."""
+        wanted: dict[tuple[str, int], int] = {}
+        for needs, node in placed:
+            for name, amount in needs.requests.items():
+                wanted[name, node] = wanted.get((name, node), 0) + amount
+        left = (self._idle[name].single[node] // n for (name, node), n in wanted.items())
+        return min(left, default=_ENDLESS)
 
     def _new_search(self, needs: Needs) -> _Search:
         """A search that never looks at nodes without room for anything of about this size."""
