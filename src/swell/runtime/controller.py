@@ -32,6 +32,9 @@ log = get_logger(__name__)
 
 # Wall time may be set while we wait for it, so no wake-up is waited for longer than this.
 WAKE_S_MAX = 600.0
+# A time of day is a coarser number than a delay: what is due in less than it can tell would be
+# due again at once, for ever.
+WAKE_S_MIN = 0.001
 # What the server does not want now, a quota for example, it may want some minutes later.
 REFUSED = Backoff(base_s=1.0, cap_s=300.0)
 
@@ -219,7 +222,8 @@ class Controller(Generic[S]):
         if refusal and any(refusal.is_about(action) for action in plan.each_action()):
             del self._refusals[key]
         if plan.wake_at is not None:
-            self._queue.add_after(key, min(WAKE_S_MAX, plan.wake_at - self._clock.now()))
+            delay_s = max(WAKE_S_MIN, plan.wake_at - self._clock.now())
+            self._queue.add_after(key, min(WAKE_S_MAX, delay_s))
         return "wrote" if plan.actions else "quiet"
 
     def _retry(self, key: Key, result: str, why: str, at_least_s: float = 0.0) -> str:

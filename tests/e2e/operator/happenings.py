@@ -10,7 +10,7 @@ from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
 from swell.api.meta import Body, Key
 from swell.api.pod import PodPhase
 from swell.node.hollow import PREFIX
-from swell.node.nodes import PLAY_DEAD
+from swell.node.nodes import PLAY_DEAD, UNREACHABLE
 from swell.runtime.cluster import Deletion, Patch, PatchKind, merge_patch
 from swell.runtime.errors import ConflictError, NotFoundError
 from tests.e2e.operator.story import Play, Step
@@ -64,13 +64,14 @@ def is_disrupted(name: str) -> Step:
 
 
 def loses_node(name: str) -> Step:
-    """The node of a pod falls silent, and whoever watches nodes says so."""
+    """The node of a pod falls silent, and what a node lifecycle controller does follows."""
 
     async def act(play: Play) -> None:
         node = await _node_of(play, name)
         dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
         await play.cluster.patch(NODES, node, merge_patch(dead))
         await _set_condition(play, node, "Ready", "Unknown")
+        await _taint(play, node, UNREACHABLE)
 
     return Step(f"the node of {name} falls silent", act)
 
@@ -100,10 +101,7 @@ def node_is_tainted(name: str, taint: str) -> Step:
     """The node of a pod gets a taint."""
 
     async def act(play: Play) -> None:
-        node = await _node_of(play, name)
-        held = await play.cluster.get(NODES.untyped(), node)
-        taints = [*held["spec"].get("taints", []), {"key": taint, "effect": "NoSchedule"}]
-        await play.cluster.patch(NODES, node, merge_patch({"spec": {"taints": taints}}))
+        await _taint(play, await _node_of(play, name), taint)
 
     return Step(f"the node of {name} is tainted {taint}", act)
 
@@ -221,6 +219,11 @@ async def _set_condition(play: Play, node: Key, kind: str, status: str) -> None:
     condition = {"type": kind, "status": status, "lastTransitionTime": LONG_AGO, "reason": "Told"}
     patch = Patch(PatchKind.STRATEGIC, {"status": {"conditions": [condition]}})
     await play.cluster.patch(NODES.status, node, patch)
+
+
+async def _taint(play: Play, node: Key, key: str) -> None:
+    patch = Patch(PatchKind.STRATEGIC, {"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}})
+    await play.cluster.patch(NODES, node, patch)
 
 
 async def _despite_conflicts(write: Callable[[], Awaitable[None]]) -> None:

@@ -41,7 +41,7 @@ SETTINGS = Settings(
     node_lost_after_s=2.0,
     node_fence_after_s=1.0,
     creating_duration_period_s=3.0,
-    creating_restart_period_s=7.0,
+    creating_restart_period_s=12.0,
 )
 OPERATORS = (
     replace(SETTINGS, namespace=USUAL),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.runtime.cluster import Malformed, Selection, merge_patch
-from swell.runtime.controller import WAKE_S_MAX, Controller, Refusal, Work
+from swell.runtime.controller import WAKE_S_MAX, WAKE_S_MIN, Controller, Refusal, Work
 from swell.runtime.doubt import Children
 from swell.runtime.errors import OutcomeUnknownError
 from swell.runtime.executor import Executor
@@ -362,6 +363,28 @@ def test_wake_brings_a_key_back_in_time() -> None:
         first, second, third = times
         assert 40 <= second - first < 40.01
         assert WAKE_S_MAX <= third - second < WAKE_S_MAX + 0.01
+
+    play(story)
+
+
+def test_wake_up_that_is_due_does_not_spin() -> None:
+    """What is due in less than a time of day can tell is looked at again only when time passed."""
+
+    async def story(stage: Stage) -> None:
+        times: list[float] = []
+
+        def impatient(snapshot: Snapshot, now: float) -> Plan:
+            times.append(stage.world.clock.monotonic())
+            return Plan(wake_at=now + 1e-9)
+
+        stage.decide = impatient
+        await stage.start()
+        await stage.world.add_toy("t")
+        await asyncio.sleep(0.1)
+
+        assert len(times) > 1
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert min(gaps) >= WAKE_S_MIN / 2
 
     play(story)
 

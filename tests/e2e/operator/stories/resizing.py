@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.meta import Body
 from tests.e2e.operator.happenings import changes, ends, scales, sets_target
 from tests.e2e.operator.jobs import job, pods
 from tests.e2e.operator.sightings import (
@@ -19,8 +20,8 @@ from tests.e2e.operator.sightings import (
 )
 from tests.e2e.operator.story import Story, story
 
-AUTO = {"edlPolicy": "Auto", "minReplicas": 1, "maxReplicas": 4}
-MANUAL = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 4}
+AUTO: Body = {"edlPolicy": "Auto", "minReplicas": 1, "maxReplicas": 4}
+MANUAL: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 4}
 
 
 def _sized(role: str, ready: str, by: str) -> Callable[[AITrainingJobStatus], bool]:

@@ -52,6 +52,11 @@ def _counts(status: AITrainingJobStatus) -> dict[str, int]:
     return status.restart_counts
 
 
+def _counted(restarted: tuple[str, ...]) -> Callable[[AITrainingJobStatus], bool]:
+    """One restart for each role of which pods restarted, and none for others."""
+    return lambda status: _counts(status) == {name[0]: 1 for name in restarted}
+
+
 def _waited(n: int, seconds: float) -> Callable[[AITrainingJobStatus], bool]:
     """Whether the n-th restart was recorded to wait so long."""
 
@@ -81,7 +86,7 @@ SCOPE = [
     story(f"{policy.lower()}-scope-{scope.lower()}", _two_roles(policy, scope),
           runs(), FAILS[CURED[policy][0]], restarts(*restarted),
           shows("the counts of what restarted",
-                lambda s, r=restarted: _counts(s) == {n[0]: 1 for n in r}),
+                _counted(restarted)),
           went_through("Running", "Terminating", "Restarting", "Running"),
           shows("no restart is under way", lambda s: s.restart is None),
           ends("a-0", "a-1", "b-0"), becomes("Succeed"),
