@@ -157,34 +157,46 @@ def _container(
         if pod.spec.init_containers and not verdict.is_initialized:
             reason = INITIALIZING
         return ReportedContainer(name=container.name, state=_waiting(reason), started=False)
+    shown, former = _shown(pod, container, run, verdict, now, is_init=is_init)
     state = run.state
-    former = run.former
-    match state:
-        case Running():
-            shown = ContainerState(running=StateRunning(started_at=format_time(state.started_at)))
-        case Waiting():
-            shown = _waiting(state.reason, state.message)
-        case Exited():
-            comes_again = verdict.phase is None and restarts(pod, container, state, is_init=is_init)
-            due = backoff_until(run)
-            if comes_again and due > now:
-                wait_s = round(due - state.finished_at)
-                message = f"back-off {wait_s}s restarting failed container={container.name}"
-                shown, former = _waiting(CRASH_LOOP, message), state
-            else:
-                shown = _terminated(state)
-    is_running = isinstance(state, Running)
-    ready = is_running and state.is_started and state.is_ready  # type: ignore[union-attr]
+    is_started = isinstance(state, Running) and state.is_started
+    is_ready = isinstance(state, Running) and state.is_started and state.is_ready
     if is_init and not container.is_sidecar:
-        ready = isinstance(state, Exited) and state.is_success
+        is_ready = isinstance(state, Exited) and state.is_success
     return ReportedContainer(
         name=container.name,
         state=shown,
         last_state=_terminated(former) if former else ContainerState(),
-        ready=ready,
+        ready=is_ready,
         restart_count=run.attempt,
-        started=is_running and state.is_started,  # type: ignore[union-attr]
+        started=is_started,
     )
+
+
+def _shown(
+    pod: BoundPod,
+    container: BoundContainer,
+    run: Run,
+    verdict: Verdict,
+    now: float,
+    *,
+    is_init: bool,
+) -> tuple[ContainerState, Exited | None]:
+    """The state of a run, and the end before it."""
+    match run.state:
+        case Running(started_at=since):
+            running = StateRunning(started_at=format_time(since))
+            return ContainerState(running=running), run.former
+        case Waiting(reason=reason, message=message):
+            return _waiting(reason, message), run.former
+        case Exited() as ended:
+            comes_again = verdict.phase is None and restarts(pod, container, ended, is_init=is_init)
+            due = backoff_until(run)
+            if not comes_again or due <= now:
+                return _terminated(ended), run.former
+            wait_s = round(due - ended.finished_at)
+            message = f"back-off {wait_s}s restarting failed container={container.name}"
+            return _waiting(CRASH_LOOP, message), ended
 
 
 def _waiting(reason: str, message: str = "") -> ContainerState:

@@ -1,0 +1,102 @@
+"""How supervisors and agents find each other, what probes add up to, how logs are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from swell.api.codec import convert
+from swell.node import supervisor
+from swell.node.pods import BoundContainer, Probe
+from swell.node.process.limits import CgroupRoot, Limits, resident_bytes
+from swell.node.process.probes import Health, Tally, after_answer, first_health
+from swell.node.process.supervised import Identity, tail
+
+
+def test_process_is_known_by_pid_and_start() -> None:
+    """The same pid with another start is another process."""
+    own = Identity(os.getpid(), supervisor.start_mark(os.getpid()))
+
+    assert own.is_alive
+    assert not Identity(own.pid, "00000000.1").is_alive
+    assert not Identity(2**22 + 1, own.mark).is_alive
+
+
+def test_withdrawn_order_is_noticed(tmp_path: Path) -> None:
+    """Gone, or replaced by another one: either way it is not ours any more."""
+    order = tmp_path / supervisor.ORDER
+    order.write_bytes(b"1")
+    paper = os.open(order, os.O_RDONLY)
+
+    assert supervisor._announce(str(tmp_path), paper)
+    order.unlink()
+    assert not supervisor._announce(str(tmp_path), paper)
+    order.write_bytes(b"2")
+    assert not supervisor._announce(str(tmp_path), paper)
+    os.close(paper)
+
+
+def test_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded files, the newest last, each with its index."""
+    monkeypatch.setattr(supervisor, "LOG_BYTES_MAX", 10)
+    log = supervisor.Log(str(tmp_path / "l"))
+    for number in range(12):
+        log.write(f"{number:04}\n".encode())
+
+    names = sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".times")
+    assert names == ["l", "l.1", "l.2", "l.3", "l.4"]
+    assert (tmp_path / "l").read_text() == "0010\n0011\n"
+    assert (tmp_path / "l.4").read_text() == "0002\n0003\n"
+    assert (tmp_path / "l.1.times").stat().st_size == 32
+
+
+def test_tail_is_the_last_lines(tmp_path: Path) -> None:
+    """Twenty of them, and nothing of a log that is not there."""
+    (tmp_path / "l").write_text("".join(f"{n}\n" for n in range(100)))
+
+    assert tail(tmp_path / "l").splitlines() == [str(n) for n in range(80, 100)]
+    assert tail(tmp_path / "no") == ""
+
+
+def test_health_before_any_answer() -> None:
+    """What nobody asks about is taken to be well."""
+    probe = {"exec": {"command": ["x"]}}
+
+    assert first_health(BoundContainer()) == Health(True, True)
+    asked = convert({"readinessProbe": probe}, BoundContainer)
+    assert first_health(asked) == Health(True, False)
+    starting = convert({"startupProbe": probe}, BoundContainer)
+    assert first_health(starting) == Health(False, False)
+
+
+def test_answers_count_in_a_row() -> None:
+    """Thresholds are met by answers without one of the other kind between them."""
+    probe = Probe(success_threshold=2, failure_threshold=3)
+    well, ill = Health(True, True), Health(True, False)
+
+    assert after_answer(well, "readiness", probe, Tally(0, 2)) == well
+    assert after_answer(well, "readiness", probe, Tally(0, 3)) == ill
+    assert after_answer(ill, "readiness", probe, Tally(1, 0)) == ill
+    assert after_answer(ill, "readiness", probe, Tally(2, 0)) == well
+    assert after_answer(well, "liveness", probe, Tally(0, 3)).unhealthy == "liveness probe failed"
+    assert after_answer(Health(False, False), "startup", probe, Tally(2, 0)).is_started
+    assert Tally(2, 0).with_answer(False) == Tally(0, 1)
+
+
+def test_memory_is_summed_by_session() -> None:
+    """Ours is there; one that does not exist has none."""
+    session = os.getsid(0)
+    found = resident_bytes([session, 2**22 + 1])
+
+    assert found[session] > 1 << 20
+    assert found[2**22 + 1] == 0
+
+
+def test_cgroups_that_cannot_be_made_are_done_without(tmp_path: Path) -> None:
+    """No limits, no cgroups; no right to make them, none either."""
+    limits = Limits(1 << 20, 500)
+
+    assert CgroupRoot(tmp_path).make("x", Limits()).folders == ()
+    assert CgroupRoot(Path("/proc")).make("x", limits).folders == ()
