@@ -92,7 +92,7 @@ def plan_deletion(world: World, now: float) -> Plan:
     ]
     if owned or names or world.group or world.members:
         return Plan(together(actions), wake_at=fence_deadline(owned, world, now))
-    return Plan((_without_finalizer(meta),))
+    return Plan((_without_finalizer(meta),), rests_on_absence=True)
 
 
 def _keeps_finished(world: World) -> bool:

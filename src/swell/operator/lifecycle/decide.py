@@ -14,7 +14,13 @@ from swell.api.times import format_time, parse_time
 from swell.operator import labels
 from swell.operator.lifecycle import cleanup, nodes, restarts, sizes
 from swell.operator.lifecycle.building import build
-from swell.operator.lifecycle.causes import Cause, causes, creation_deadline, creation_failure
+from swell.operator.lifecycle.causes import (
+    Cause,
+    Kind,
+    causes,
+    creation_deadline,
+    creation_failure,
+)
 from swell.operator.lifecycle.endings import MESSAGE_MAX, ending, time_limit_at
 from swell.operator.lifecycle.membership import read_members, with_epoch
 from swell.operator.lifecycle.news import events
@@ -73,6 +79,7 @@ def _live(world: World, status: AITrainingJobStatus, now: float) -> Plan:
         ),
         wake_at=_wake(world, status, written, now),
         reasons=(reason,),
+        rests_on_absence=begun is not None and begun.kind is Kind.GONE,
     )
 
 
