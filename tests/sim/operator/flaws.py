@@ -125,7 +125,7 @@ def _stale_lists(operator: Operator) -> None:
 
 
 def _never_doubt(operator: Operator) -> None:
-    """A write without an answer is taken for one that did not happen."""
+    """A write without an answer is taken for one that did not happen, and caches for the truth."""
     doubts = operator.controller.loop._doubts
     note = doubts.note
 
@@ -133,6 +133,7 @@ def _never_doubt(operator: Operator) -> None:
         note(owner, [f for f in failures if f.verdict is not Verdict.UNKNOWN])
 
     doubts.note = note_others  # type: ignore[method-assign]
+    doubts.suspect = lambda owner: None  # type: ignore[method-assign]
 
 
 def _deaf(operator: Operator) -> None:
