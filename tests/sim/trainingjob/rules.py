@@ -192,7 +192,10 @@ class DeletedForReason:
         after = commit.after.typed(OnlyMetadata).metadata if commit.after else None
         if before.deletion_timestamp or (after is not None and not after.deletion_timestamp):
             return
-        job = self.history.sent(commit, "delete", owner_uid(before))
+        uid = owner_uid(before)
+        if all(job.metadata.uid != uid for job in jobs_in(self.world)):
+            return  # an orphan, which is nobody's
+        job = self.history.sent(commit, "delete", uid)
         is_group = commit.collection == str(POD_GROUPS)
         if job is None or is_ending(job) or (is_group and job.status.phase in FINAL):
             return
@@ -220,15 +223,22 @@ class SizedForReason:
         set_before, set_after = typed(commit, str(REPLICA_SETS), ReplicaSet)
         if set_before and set_after and set_before.spec.replicas != set_after.spec.replicas:
             job = self.history.sent(commit, "patch", owner_uid(set_after.metadata))
-            is_over_now = job is None or is_ending(job) or job.status.phase in FINAL
-            if is_over_now != (set_after.spec.replicas == 0):
+            if job is not None and not _may_be_sized(job, is_released=not set_after.spec.replicas):
                 yield f"{commit.key} sized to {set_after.spec.replicas}"
 
 
+def _may_be_sized(job: TrainingJob, *, is_released: bool) -> bool:
+    """Released only at an end; anything else only before. That others have deleted the job just
+    now, the operator may not know yet."""
+    if is_released:
+        return is_ending(job) or job.status.phase in FINAL
+    return job.status.phase not in FINAL
+
+
 def _wrong_size(key: str, job: TrainingJob, sizes: tuple[int, int | None]) -> Iterator[str]:
-    if is_ending(job) or job.status.phase in FINAL:
-        if sizes[0] != 0:
-            yield f"{key} sized to {sizes[0]} though its job is over"
+    if not _may_be_sized(job, is_released=not sizes[0]):
+        yield f"{key} sized to {sizes[0]} though its job is {job.status.phase}"
+    if not sizes[0]:
         return
     records = job.status.scale_records
     if not records or sizes != (records[-1].to, records[-1].to):

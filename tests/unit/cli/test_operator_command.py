@@ -15,6 +15,7 @@ FLAGS = (
     "--resync-period", "--gc-period", "--creating-restart-period", "--creating-duration-period",
     "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
     "--gpu-fault-conditions", "--gpu-fault-taints",
+    "--autoclean", "--restartlimit", "--etcd-image",
     "--gang", "--no-gang", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
@@ -89,3 +90,15 @@ def test_level_by_name_or_number(text: str, level: str) -> None:
 def test_address_is_host_and_port(address: str, place: tuple[str, int]) -> None:
     """Without a host, all of them: probes come from outside the pod."""
     assert command._host_port(address) == place
+
+
+def test_training_jobs_share_what_both_kinds_have(
+    started: list[tuple[Settings, command._Options]],
+) -> None:
+    """A flag of both kinds is said once; those of TrainingJobs alone reach them."""
+    words = ["--autoclean", "--restartlimit", "2", "--etcd-image", "e", "--no-gang"]
+    assert run(["operator", *words, "--namespace", "team", "--gc-period", "1m"]) == 0
+
+    found = started[-1][1].training_jobs
+    assert (found.autoclean, found.restart_limit, found.etcd_image) == (True, 2, "e")
+    assert (found.namespace, found.gc_period_s, found.gang) == ("team", 60, False)
