@@ -25,6 +25,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("get", "swell.cli.objects:get", "Show objects: jobs, or those of a kind."),
     ("describe", "swell.cli.objects:describe", "Tell all about objects, with their events."),
     ("delete", "swell.cli.objects:delete", "Delete objects and wait until they are gone."),
+    ("top", "swell.cli.top:top", "Show sizes of jobs and the cluster's load, refreshing."),
     ("fail", "swell.cli.jobs:fail", "End a job as failed."),
     ("preempt", "swell.cli.jobs:preempt", "End a job as preempted."),
     ("scale", "swell.cli.jobs:scale", "Set the size of a job's roles."),

@@ -1,0 +1,110 @@
+"""`swell top`: how large jobs are and may be, and how full the cluster is.
+
+On a terminal it is drawn anew every few seconds; a pipe gets it once.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
+from swell.api.node import Node
+from swell.api.pod import Pod, PodPhase
+from swell.api.quantity import parse
+from swell.api.requests import (
+    EPHEMERAL_STORAGE,
+    HUGE_PAGES_PREFIX,
+    MEMORY,
+    pod_requests,
+    scheduling_amount,
+    scheduling_amounts,
+)
+from swell.api.requests import PODS as POD_SLOTS
+from swell.cli import options
+from swell.cli.choice import Flags
+from swell.cli.connection import Connection, connected
+from swell.cli.tables import aligned
+from swell.cluster.kube import calls
+from swell.runtime.cluster import Selection
+
+PERIOD_S = 2.0
+CLEAR = "\x1b[H\x1b[2J"
+OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+ROLE_LABEL = "TrainingJobReplicaName"
+Row = list[str]
+
+
+def top(
+    *,
+    namespace: options.Namespace = "",
+    everywhere: options.AllNamespaces = False,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Show the sizes of jobs and the load of the cluster."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        scope = "" if everywhere else connection.namespace(namespace)
+        while sys.stdout.isatty():
+            sys.stdout.write(CLEAR + _drawn(connection, scope))
+            sys.stdout.flush()
+            time.sleep(PERIOD_S)
+        sys.stdout.write(_drawn(connection, scope))
+
+
+def _drawn(connection: Connection, scope: str) -> str:
+    client = connection.client
+    jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
+    pods = client.send(calls.list_page(PODS)).items
+    nodes = client.send(calls.list_page(NODES)).items
+    sizes, loads = aligned(size_rows(jobs, pods)), aligned(load_rows(nodes, pods))
+    return f"{sizes}\n\n{loads}\n"
+
+
+def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
+    """Every role of every job: how many pods it has, is to have, and may have."""
+    running = Counter(
+        (owner.uid, pod.metadata.labels.get(ROLE_LABEL, "").lower())
+        for pod in pods
+        if pod.status.phase is PodPhase.RUNNING and (owner := pod.metadata.controller)
+    )
+    rows = [["JOB", "ROLE", "PHASE", "MIN", "NOW", "TARGET", "MAX"]]
+    for job in sorted(jobs, key=lambda job: job.metadata.key):
+        name, status = job.metadata.name, job.status
+        for role, spec in sorted(job.spec.replica_specs.items()):
+            now = running[job.metadata.uid, role.lower()]
+            target = status.target_replicas.get(role.lower(), spec.size)
+            sizes = (spec.minimum, now, target, spec.maximum)
+            rows.append([name, role.lower(), status.phase.value, *map(str, sizes)])
+    return rows
+
+
+def load_rows(nodes: Sequence[Node], pods: Iterable[Pod]) -> list[Row]:
+    """What nodes have to give, and how much of it live pods on them have asked for."""
+    names = {node.metadata.name for node in nodes}
+    total: Counter[str] = Counter()
+    for node in nodes:
+        for name, amount in node.status.allocatable.items():
+            total[name] += scheduling_amount(name, parse(amount))
+    taken: Counter[str] = Counter()
+    for pod in pods:
+        if pod.spec.node_name in names and pod.status.phase not in OVER:
+            taken.update({POD_SLOTS: 1, **scheduling_amounts(pod_requests(pod.spec))})
+    rows = [["RESOURCE", "REQUESTED", "TOTAL", "LOAD"]]
+    for name in sorted(total):
+        load = f"{100 * taken[name] / total[name]:.0f}%" if total[name] else "-"
+        rows.append([name, _amount(name, taken[name]), _amount(name, total[name]), load])
+    return rows
+
+
+def _amount(name: str, amount: int) -> str:
+    """For people: bytes in gibibytes, and what is counted in thousandths in whole things."""
+    if name == POD_SLOTS:
+        return str(amount)
+    if name in {MEMORY, EPHEMERAL_STORAGE} or name.startswith(HUGE_PAGES_PREFIX):
+        return f"{amount / (1 << 30):.1f}Gi"
+    return f"{amount / 1000:g}"
