@@ -46,6 +46,7 @@ class Entry:
     subject: Subject
     mutants: Mapping[str, Subject] = field(default_factory=dict)
     share: float = 1.0  # of the seeds asked for
+    whose_writes: str = ""  # the component whose every write is tried, where not all are
 
     def seeds(self, first: int, n_seeds: int) -> range:
         return range(first, first + round(n_seeds * self.share))
@@ -122,7 +123,9 @@ def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out
         figures.add_time(entry.subject.name, time.perf_counter() - started_s)
     for entry in entries:
         for scenario in entry.subject.scenarios:
-            for result in search_every_write(entry.subject, scenario, seed=options.first):
+            for result in search_every_write(
+                entry.subject, scenario, options.first, entry.whose_writes
+            ):
                 figures.add_extra("every write", result)
         n_compared = options.seeds // COMPARED_ONE_IN
         for result in search_differences(entry.subject, entry.seeds(options.first, n_compared)):

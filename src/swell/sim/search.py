@@ -27,8 +27,12 @@ def search_at_random(subject: Subject, seeds: range) -> Iterator[Result]:
         yield try_seed(subject, scenario_of(subject, seed), seed)
 
 
-def search_every_write(subject: Subject, scenario: Scenario, seed: int) -> Iterator[Result]:
+def search_every_write(
+    subject: Subject, scenario: Scenario, seed: int, whose: str = ""
+) -> Iterator[Result]:
     """The faultless run first; then, for each write in it, one run for each thing done to it.
+
+    `whose` names the component whose writes are meant; all of them by default.
 
     Every run is also compared with the faultless one: a fault may cost time, but must not change
     what comes out.
@@ -38,6 +42,8 @@ def search_every_write(subject: Subject, scenario: Scenario, seed: int) -> Itera
     if reference.violations:
         return
     for write in reference.write_sites:
+        if not write.site.startswith(whose):
+            continue
         for kind in AT_EVERY_WRITE:
             fault = Fault(write.site, write.nth, kind, amount=0.2)
             result = try_faults(subject, scenario, seed, [fault])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from swell.sim.campaign import Entry
 from tests.sim.autoscaler.flaws import PLANTED
+from tests.sim.autoscaler.rules import AUTOSCALER
 from tests.sim.autoscaler.subject import autoscaler_subject
 
 ENTRIES = (
@@ -11,5 +12,6 @@ ENTRIES = (
         autoscaler_subject(),
         {name: autoscaler_subject(flaw) for name, flaw in PLANTED.items()},
         share=0.25,
+        whose_writes=AUTOSCALER,
     ),
 )
