@@ -27,6 +27,7 @@ START_ERROR = 128
 REPORT_FD = 1
 LAUNCHER_NAME, SUPERVISOR_NAME = "swell-launcher", "swell-supervise"  # 15 letters at most
 PATH_BYTES_MAX = 4096
+DESCRIPTORS_MAX = 65536
 DRAIN_S = 2.0
 CHUNK_BYTES = 65536
 LOG_BYTES_MAX = 10 << 20
@@ -111,6 +112,7 @@ def launch(requests: socket.socket) -> int:
     A request is a folder and the descriptor to report to; the answer is the pid.
     """
     os.setsid()
+    os.closerange(3, DESCRIPTORS_MAX)  # what the agent's own parent left open is no affair of ours
     _name(LAUNCHER_NAME)
     # Whoever ends is collected by the kernel.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -120,7 +122,7 @@ def launch(requests: socket.socket) -> int:
             return 0
         pid = os.fork()
         if pid == 0:
-            requests.close()
+            requests.detach()  # what it stood for is replaced
             _take_over(folder.decode(), descriptors[0])
         os.close(descriptors[0])
         requests.send(str(pid).encode())
@@ -129,14 +131,11 @@ def launch(requests: socket.socket) -> int:
 def _take_over(folder: str, report: int) -> NoReturn:
     """A forked launcher becomes a supervisor."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.dup2(report, REPORT_FD)
-    os.close(report)
     errors = os.open(f"{folder}/supervisor.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(errors, 2)
-    os.close(errors)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    for standard, given in enumerate((nothing, report, errors)):
+        os.dup2(given, standard)
+        os.close(given)
     os._exit(supervise(folder))
 
 

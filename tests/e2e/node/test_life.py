@@ -84,6 +84,19 @@ def test_python_is_the_one_that_runs_swell(tmp_path: Path) -> None:
     play(tmp_path, act)
 
 
+def test_process_has_the_standard_descriptors_only(tmp_path: Path) -> None:
+    """Nothing to read, one log for both outputs, and nothing of ours besides."""
+
+    async def act(site: Site) -> None:
+        await site.pod("p", "sh", "-c", "cat && for fd in /proc/$$$$/fd/*; do echo ${fd##*/}; done")
+        await site.ended("p")
+
+        # 3 is the folder that the shell reads.
+        assert sorted({*site.log("p").split()} - {"3"}) == ["0", "1", "2"]
+
+    play(tmp_path, act)
+
+
 def test_deleted_pod_is_asked_to_end(tmp_path: Path) -> None:
     """SIGTERM first: a process that obeys is gone long before the grace period is over."""
 
