@@ -65,6 +65,11 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read the answer has seen enough; nothing may be flushed there at exit, either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        # The machine's own refusal: no such folder, no permission, no space.
+        where = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
+        return 1
 
 
 def _run_command(arguments: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,22 +11,25 @@ from typing import Annotated
 import typer
 
 from swell.cli.choice import state_folder
+from swell.cli.durations import seconds_of
 from swell.cli.failure import CommandError
 
+Port = Annotated[
+    int | None,
+    typer.Option("--port", min=1, max=65535, help="Port; the last one used, or a free one."),
+]
+MonitorGrace = Annotated[
+    float,
+    typer.Option(
+        "--node-monitor-grace-period",
+        help="How long a node may be silent before its state is unknown: 40s, 2m.",
+        parser=seconds_of,
+        metavar="DURATION",
+    ),
+]
 
-def server(
-    *,
-    port: Annotated[
-        int | None, typer.Option("--port", help="Port; the last one used, or a free one.")
-    ] = None,
-    node_monitor_grace_period: Annotated[
-        str,
-        typer.Option(
-            "--node-monitor-grace-period",
-            help="How long a node may be silent before its state is unknown: 40s, 2m.",
-        ),
-    ] = "40s",
-) -> None:
+
+def server(*, port: Port = None, node_monitor_grace_period: MonitorGrace = 40.0) -> None:
     """Run the embedded API server until it is told to stop."""
     from swell.cluster.embedded.controllers.all import Settings
     from swell.cluster.embedded.http.credentials import PortError
@@ -37,7 +40,7 @@ def server(
         sys.stdout.write(f"export KUBECONFIG={served.kubeconfig}\n")
         sys.stdout.flush()
 
-    settings = Settings(node_monitor_grace_s=_seconds(node_monitor_grace_period))
+    settings = Settings(node_monitor_grace_s=node_monitor_grace_period)
     home = state_folder(os.environ, Path.home())
     try:
         serve(home, port, on_ready=announce, settings=settings)
@@ -45,12 +48,13 @@ def server(
         raise CommandError(str(error), "use it, or stop it first") from error
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
+    except sqlite3.DatabaseError as error:
+        raise damaged_store(home, error) from error
 
 
-def _seconds(text: str) -> float:
-    """A duration as flags of Kubernetes have it; a bare number is seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is no duration; write 40s or 2m")
-    unit_s = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-    return float(found[1]) * unit_s[found[2]]
+def damaged_store(home: Path, error: sqlite3.DatabaseError) -> CommandError:
+    """What to say of a store that cannot be used."""
+    from swell.cluster.embedded.http.serving import DATABASE
+
+    path = home / DATABASE
+    return CommandError(f"{path} cannot be used: {error}", "move it away to begin anew")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,24 +12,14 @@ import typer
 
 from swell.cli import nodeflags
 from swell.cli.choice import state_folder
-from swell.cli.durations import seconds_of
 from swell.cli.failure import CommandError
 from swell.cli.invocation import Invocation
+from swell.cli.server import MonitorGrace, Port, damaged_store
 from swell.cluster.home import KUBECONFIG, SERVER, Holder, holder
 
 if TYPE_CHECKING:
     from swell.up.assembly import UpOptions
 
-Port = Annotated[
-    int | None, typer.Option("--port", help="Port of the API; the last one used, or a free one.")
-]
-MonitorGrace = Annotated[
-    str,
-    typer.Option(
-        "--node-monitor-grace-period",
-        help="How long a node may be silent before its state is unknown: 40s, 2m.",
-    ),
-]
 Detach = Annotated[bool, typer.Option("--detach", help="In the background; returns when ready.")]
 
 
@@ -37,7 +28,7 @@ def up(
     *,
     detach: Detach = False,
     port: Port = None,
-    node_monitor_grace_period: MonitorGrace = "40s",
+    node_monitor_grace_period: MonitorGrace = 40.0,
     nodes: nodeflags.Nodes = 1,
     name: nodeflags.Name = "",
     hollow: nodeflags.Hollow = False,
@@ -73,7 +64,7 @@ def up(
         labels=dict(nodeflags.pair(text) for text in label),
         taints=tuple(nodeflags.taint(text) for text in taint),
     )
-    controllers = Settings(node_monitor_grace_s=seconds_of(node_monitor_grace_period))
+    controllers = Settings(node_monitor_grace_s=node_monitor_grace_period)
     _run(UpOptions(agent, port, controllers))
 
 
@@ -147,6 +138,8 @@ def _run(options: UpOptions) -> None:
         raise CommandError(f"another process serves {error.home}", hint) from error
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
+    except sqlite3.DatabaseError as error:
+        raise damaged_store(options.agent.home, error) from error
     except CapacityError as error:
         raise CommandError(str(error), "write it as 4, 500m or 2Gi", exit_code=2) from error
     except ServiceFailedError as error:

@@ -58,7 +58,7 @@ def holder(home: Path, name: str = LOCK) -> Holder | None:
     """Who holds a lock of this folder now."""
     try:
         descriptor = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

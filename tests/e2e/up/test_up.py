@@ -63,6 +63,19 @@ def test_up_refuses_a_capacity_that_is_none(machine: Machine) -> None:
     assert "--cpu" in ended.stderr
 
 
+def test_up_explains_a_folder_it_cannot_use(machine: Machine) -> None:
+    """A state folder that is none, and a store that is none, are told in one line each."""
+    machine.home.write_text("a file")
+    assert "File exists" in machine.swell("up", "--detach", expect=1).stderr
+    machine.swell("get", expect=1)
+    machine.swell("down")
+    machine.home.unlink()
+    machine.home.mkdir()
+    (machine.home / "store.db").write_text("no database at all, but long enough to be read")
+
+    assert "move it away" in machine.swell("up", "--detach", expect=1).stderr
+
+
 def test_jobs_survive_a_killed_cluster(machine: Machine) -> None:
     """After kill -9 and a new start every job is there, its processes are the same, and it ends
     as if nothing had been."""
