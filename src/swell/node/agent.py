@@ -13,9 +13,9 @@ from random import Random
 from typing import Protocol
 
 from swell.api.meta import Key, Uid
-from swell.node.decision import Decision, decide, decide_leaving
+from swell.node.decision import Decision, decide, decide_leaving, has_ended
 from swell.node.pods import BOUND_PODS, BoundPod
-from swell.node.progress import StartContainer, StopContainer
+from swell.node.progress import StartContainer, StopContainer, is_active
 from swell.node.report import Addresses, status_patch
 from swell.node.runs import Runs
 from swell.runtime.cache import Index
@@ -149,11 +149,18 @@ class PodAgent:
         for pod in self.pods():
             self._queue.add(pod.metadata.key)
         deadline = self._clock.monotonic() + within_s
-        while any(not pod.is_final for pod in self.pods()):
+        while any(self._is_leaving(pod) for pod in self.pods()):
             if self._clock.monotonic() > deadline:
                 log.warning("pods left running", n_pods=len(self.pods()))
                 return
             await self._clock.sleep(DRAIN_POLL_S)
+
+    def _is_leaving(self, pod: BoundPod) -> bool:
+        """Whether something is still to be ended, or to be said, of a pod."""
+        if pod.is_final:
+            return False
+        runs = self.runtime.runs(pod)
+        return pod.metadata.controller is not None or is_active(runs) or has_ended(pod, runs)
 
     def _on_change(self, key: Key) -> None:
         pod = self.informer.get(key)

@@ -56,16 +56,29 @@ def decide_leaving(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) 
     """
     if pod.metadata.controller is not None:
         return Decision((), pod.status, is_unwanted=True)
-    verdict = Verdict(is_initialized=_was_initialized(pod))
+    is_initialized = _was_initialized(pod)
     if is_active(runs):
         actions = stop_all(pod, runs, float(pod.grace_s), "the node agent ends")
+        verdict = Verdict(is_initialized)
         return Decision(actions, report(pod, runs, addresses, verdict, now))
-    if not runs:
+    if not has_ended(pod, runs):
         return Decision((), pod.status, is_over=True)
-    failed = any(isinstance(r.state, Exited) and not r.state.is_success for r in runs.values())
-    phase = PodPhase.FAILED if failed else PodPhase.SUCCEEDED
-    verdict = Verdict(verdict.is_initialized, phase)
+    verdict = Verdict(is_initialized, _final_phase(pod, runs))
     return Decision((), report(pod, runs, addresses, verdict, now), is_over=True)
+
+
+def has_ended(pod: BoundPod, runs: Runs) -> bool:
+    """Whether some container has run to an end; before that, a pod can still begin elsewhere."""
+    mains = [runs[c.name].state for c in pod.spec.containers if c.name in runs]
+    return any(isinstance(state, Exited) for state in mains)
+
+
+def _final_phase(pod: BoundPod, runs: Runs) -> PodPhase:
+    """What came of a pod whose processes were stopped: a container that never ran has failed."""
+    mains = [runs[c.name].state for c in pod.spec.containers if c.name in runs]
+    is_whole = len(mains) == len(pod.spec.containers)
+    succeeded = is_whole and all(isinstance(end, Exited) and end.is_success for end in mains)
+    return PodPhase.SUCCEEDED if succeeded else PodPhase.FAILED
 
 
 def remaining_grace_s(pod: BoundPod, now: float) -> float:
@@ -87,12 +100,7 @@ def _end(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decisio
         return Decision(actions, status)
     if pod.is_final:
         return Decision((), pod.status, is_over=True, is_deletable=is_deletable)
-    ends = [run.state for run in runs.values() if isinstance(run.state, Exited)]
-    mains = [runs[c.name].state for c in pod.spec.containers if c.name in runs]
-    has_all = len(mains) == len(pod.spec.containers)
-    failed = not has_all or any(not end.is_success for end in ends)
-    phase = PodPhase.FAILED if failed else PodPhase.SUCCEEDED
-    verdict = Verdict(is_initialized=_was_initialized(pod), phase=phase)
+    verdict = Verdict(_was_initialized(pod), _final_phase(pod, runs))
     status = report(pod, runs, addresses, verdict, now)
     return Decision((), status, is_over=True, is_deletable=is_deletable)
 

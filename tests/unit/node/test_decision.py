@@ -176,3 +176,12 @@ def test_leaving_agent_keeps_bare_pods_and_gives_up_the_others() -> None:
     assert len(decide_leaving(bare, {"main": running()}, PLACE, NOW).actions) == 1
     ended = decide_leaving(bare, {"main": exited(9)}, PLACE, NOW)
     assert (ended.status.phase.value, ended.is_unwanted) == ("Failed", False)
+
+
+def test_leaving_agent_says_nothing_of_pods_that_never_ran() -> None:
+    """They may still begin when it is back."""
+    spec = reported(pod(), {"main": waiting("CreateContainerConfigError", NOW + 3)})
+    decision = decide_leaving(spec, {"main": waiting("X", NOW + 3)}, PLACE, NOW)
+
+    assert decision.status == spec.status
+    assert decision.actions == ()
