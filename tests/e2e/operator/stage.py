@@ -51,6 +51,7 @@ N_COMMON_NODES = 4
 # Room for one pod of a story on each of its own nodes.
 OWN_CAPACITY = {"cpu": "1", "memory": "4Gi", "nvidia.com/gpu": "2", "pods": "10"}
 READY_S_MAX = 60.0
+CLOSE_S = 0.25  # for connections cut off in the middle
 
 # A story that failed, by name; the others went well.
 Outcomes = dict[str, BaseException]
@@ -89,7 +90,9 @@ def play_real(kubeconfig: Path, stories: Sequence[Story]) -> Outcomes:
             theirs = await stack.enter_async_context(connect(access, clock, Random(2)))
             await install_crds(theirs, clock)
             ground = Ground(lambda actor: ours if actor == "operator" else theirs, clock)
-            return await _play(ground, stories)
+            outcomes = await _play(ground, stories)
+        await asyncio.sleep(CLOSE_S)
+        return outcomes
 
     return asyncio.run(main())
 

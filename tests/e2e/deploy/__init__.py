@@ -1,0 +1,1 @@
+"""The deploy files on a real control plane."""
