@@ -31,7 +31,7 @@ from swell.autoscaler.policies.interface import Targets
 from swell.autoscaler.resource import Snapshot
 from swell.autoscaler.settings import Settings
 from swell.autoscaler.views import JobId, JobKind
-from swell.autoscaler.writing import Change, Proposal, decide_write, is_accepted
+from swell.autoscaler.writing import Change, Proposal, decide_write, may_resize
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.controller import Controller, ControllerMeter, Work
@@ -221,7 +221,7 @@ class Autoscaler:
             job = self._job(id_.job)
             if not target.delta or job is None or id_.job in self._proposals:
                 continue
-            if is_accepted(job, id_.role):
+            if may_resize(job, id_.role):
                 version = job.metadata.resource_version
                 self._proposals[id_.job] = Proposal(version, id_.role, target)
         for job_id in self._proposals:

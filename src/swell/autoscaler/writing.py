@@ -66,8 +66,15 @@ def decide_write(change: Change, now: float) -> Plan:
     )
 
 
-def is_accepted(job: AnyJob, role: str) -> bool:
-    """Whether the role has a target already: the first one is the operator's to write."""
+def may_resize(job: AnyJob, role: str) -> bool:
+    """Whether the job itself has nothing against another size of a role.
+
+    The first target is the operator's to write. And what its status says of pods that succeeded
+    may be newer than what is known of the pods.
+    """
+    counts = job.status.replica_statuses.get(role)
+    if counts is not None and counts.succeeded:
+        return False
     if isinstance(job, TrainingJob):
         return job.status.trainer_target is not None
     return role in job.status.target_replicas

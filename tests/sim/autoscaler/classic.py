@@ -15,11 +15,19 @@ from swell.sim.scenario import Scenario
 from swell.sim.trial import try_faults
 from swell.sim.world import World
 from tests.sim.autoscaler.rules import Turns, safety
-from tests.sim.autoscaler.scenarios import CLASSIC_CPUS, CLASSIC_NODES, classic, crowd
+from tests.sim.autoscaler.scenarios import (
+    CLASSIC_APART_S,
+    CLASSIC_CPUS,
+    CLASSIC_JOBS,
+    CLASSIC_NODES,
+    classic,
+    crowd,
+)
 from tests.sim.autoscaler.subject import autoscaler_subject
 from tests.sim.operator.sight import job_states, pod_states
 
 SETTINGS = Settings()
+ARRIVING_S = CLASSIC_JOBS * CLASSIC_APART_S
 MINIMUM = 2
 MAXIMUM = 10
 
@@ -27,7 +35,7 @@ MAXIMUM = 10
 @dataclass(frozen=True, slots=True)
 class Figures:
     mean_pending_s: float
-    utilisation: float  # of the cluster's cpu, from the first job to the end of the last
+    utilisation: float  # of the cluster's cpu, as long as jobs arrive
     took_s: float
 
 
@@ -46,8 +54,9 @@ class Observer:
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         now = self.world.clock.monotonic()
-        self._used_s += len(self._running) * (now - self._since)
-        self._since = now
+        until = min(now, ARRIVING_S)
+        self._used_s += len(self._running) * max(0.0, until - self._since)
+        self._since = until
         before, job = job_states(commit)
         if job is not None:
             uid = job.metadata.uid
@@ -67,7 +76,7 @@ class Observer:
 
     def figures(self) -> Figures:
         waits = list(self._waited.values())
-        cpu_s = CLASSIC_NODES * CLASSIC_CPUS * self._ended
+        cpu_s = CLASSIC_NODES * CLASSIC_CPUS * ARRIVING_S
         return Figures(sum(waits) / len(waits), self._used_s / cpu_s, self._ended)
 
 

@@ -190,21 +190,19 @@ class NotInVain:
 
 @dataclass
 class JobsEnd:
-    """Every job that has work, and could run here, gets it done."""
+    """Every job that nobody deletes gets its work done."""
 
     world: World
-    hopeless: tuple[str, ...] = ()
     name: str = "jobs end"
 
     def missing(self) -> Iterator[str]:
         for job in jobs_in(self.world):
-            is_hopeless = job.metadata.name in self.hopeless
-            if job.status.phase not in FINAL and not is_hopeless:
+            if job.status.phase not in FINAL:
                 yield f"{job.metadata.key} is {job.status.phase.value or 'untouched'}"
 
 
 def liveness(world: World) -> list[LivenessCheck]:
-    return [JobsEnd(world, hopeless=(HOPELESS,))]
+    return [JobsEnd(world)]
 
 
 def end_state(world: World) -> object:

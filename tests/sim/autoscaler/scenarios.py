@@ -112,13 +112,15 @@ async def finish(world: World) -> None:
 
 
 async def squeeze(world: World) -> None:
-    """A job that can never start arrives first; the others take no notice of it."""
+    """A job that can never start comes and goes; the others take no notice of it."""
     user = await User.arrive(world, n_nodes=2)
     await user.submit("ant", 2, 8, work_s=700)
     await user.until_size("ant", 4)
     await user.submit("hopeless", 9, 9, edl="Never")
     await user.wait("hopeless")
     await user.submit("bee", 1, 4, work_s=200)
+    await user.until("bee", *FINAL)
+    await user.delete("hopeless")
 
 
 async def edits(world: World) -> None:
@@ -136,6 +138,7 @@ async def edits(world: World) -> None:
 
 
 CLASSIC_JOBS = 20
+CLASSIC_APART_S = 90.0
 CLASSIC_NODES = 9
 CLASSIC_CPUS = 4
 
@@ -153,7 +156,7 @@ async def classic(world: World, *, minimum: int, replicas: int) -> None:
             work_s=work_s,
             edl="Auto" if minimum < replicas or minimum < 10 else "Never",
         )
-        await world.clock.sleep(90)
+        await world.clock.sleep(CLASSIC_APART_S)
 
 
 async def crowd(world: World) -> None:

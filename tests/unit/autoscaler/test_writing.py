@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
+from swell.api.aitrainingjob import ReplicaStatus
 from swell.api.event import EventSeverity
 from swell.autoscaler.metrics import AutoscalerMetrics
 from swell.autoscaler.policies.interface import Reason, RoleId, Target
 from swell.autoscaler.views import JobId, JobKind
-from swell.autoscaler.writing import RECORDS_MAX, Change, Proposal, decide_write, is_accepted
+from swell.autoscaler.writing import RECORDS_MAX, Change, Proposal, decide_write, may_resize
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from tests.autoscaler_cases import a_job, a_role, a_training_job
 
@@ -90,10 +92,18 @@ def test_training_job_has_its_own_fields() -> None:
 
 def test_first_target_is_left_to_the_operator() -> None:
     """A job nobody has accepted yet has no target to change."""
-    assert is_accepted(a_job("a", t=a_role()), "t")
-    assert not is_accepted(a_job("a", t=a_role()), "other")
-    assert not is_accepted(a_training_job("o"), "trainer")
-    assert is_accepted(a_training_job("o", target=1), "trainer")
+    assert may_resize(a_job("a", t=a_role()), "t")
+    assert not may_resize(a_job("a", t=a_role()), "other")
+    assert not may_resize(a_training_job("o"), "trainer")
+    assert may_resize(a_training_job("o", target=1), "trainer")
+
+
+def test_role_whose_status_tells_of_success_is_left_alone() -> None:
+    """The operator may have seen a pod succeed before the autoscaler does."""
+    job = a_job("a", t=a_role())
+    done = {"t": ReplicaStatus(succeeded=1)}
+
+    assert not may_resize(replace(job, status=replace(job.status, replica_statuses=done)), "t")
 
 
 def test_metrics_tell_sizes_load_and_decisions() -> None:
