@@ -37,6 +37,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("node", "swell.cli.node:node", "Run pods on this machine, or hollow nodes."),
     ("operator", "swell.cli.operator:operator", "Run the job controllers."),
     ("server", "swell.cli.server:server", "Run the embedded API server alone."),
+    ("completion", "swell.cli.completion:completion", "Print a script for your shell."),
     ("version", "swell.cli.version:version", "Print the versions of client and server."),
 )
 _PLACES = {name: place for name, place, _ in COMMANDS}

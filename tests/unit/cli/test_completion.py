@@ -1,0 +1,44 @@
+"""Scripts for shells."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from swell.cli.completion import OF_JOBS, Shell, script_for
+from swell.cli.main import COMMANDS
+
+ASK = """
+COMP_WORDS=(swell va); COMP_CWORD=1; _swell; echo "${COMPREPLY[@]}"
+swell() { printf 'aitrainingjob/fit\\naitrainingjob/other\\n'; }
+COMP_WORDS=(swell logs f); COMP_CWORD=2; _swell; echo "${COMPREPLY[@]}"
+"""
+
+
+def test_bash_finishes_commands_and_jobs() -> None:
+    """The first word is a command, the next of some commands a job."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.fail("bash is needed to try its script")
+    script = script_for(Shell.BASH) + ASK
+    answered = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=True)
+
+    assert answered.stdout == "validate\nfit\n"
+
+
+@pytest.mark.parametrize("shell", list(Shell))
+def test_scripts_are_complete(shell: Shell) -> None:
+    """Every command is known to every shell, and no gap is left in its script."""
+    script = script_for(shell)
+
+    assert all(name in script for name, _, _ in COMMANDS)
+    assert "{commands}" not in script
+    assert "{jobs}" not in script
+    assert "{words}" not in script
+
+
+def test_commands_of_jobs_exist() -> None:
+    """No command is named that is none."""
+    assert set(OF_JOBS) <= {name for name, _, _ in COMMANDS}
