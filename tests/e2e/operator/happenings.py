@@ -67,6 +67,7 @@ def loses_node(name: str) -> Step:
     """The node of a pod falls silent, and what a node lifecycle controller does follows."""
 
     async def act(play: Play) -> None:
+        await _until_running(play, name)
         node = await _node_of(play, name)
         dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
         await play.cluster.patch(NODES, node, merge_patch(dead))
@@ -80,6 +81,7 @@ def node_is_deleted(name: str) -> Step:
     """The node of a pod is taken out of the cluster."""
 
     async def act(play: Play) -> None:
+        await _until_running(play, name)
         node = await _node_of(play, name)
         dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
         await play.cluster.patch(NODES, node, merge_patch(dead))
@@ -211,8 +213,12 @@ async def _until_running(play: Play, name: str) -> None:
 
 
 async def _node_of(play: Play, name: str) -> Key:
-    await _until_running(play, name)
-    return Key("", play.pod(name).spec.node_name)
+    def node() -> str:
+        pod = play.pods().get(name)
+        return pod.spec.node_name if pod else ""
+
+    await play.until(lambda: bool(node()), f"{name} has a node")
+    return Key("", node())
 
 
 async def _set_condition(play: Play, node: Key, kind: str, status: str) -> None:

@@ -15,7 +15,13 @@ GRACE_S = 1
 
 
 def pods(
-    n: int, /, *, gpu: bool = False, does: Mapping[str, str] | None = None, **fields: object
+    n: int,
+    /,
+    *,
+    gpu: bool = False,
+    grace_s: int = GRACE_S,
+    does: Mapping[str, str] | None = None,
+    **fields: object,
 ) -> Body:
     """A role of n pods with these fields of a replica spec; `does` is their hollow story."""
     container: Body = {
@@ -32,7 +38,7 @@ def pods(
         **fields,
         "template": {
             "metadata": {"annotations": annotations},
-            "spec": {"terminationGracePeriodSeconds": GRACE_S, "containers": [container]},
+            "spec": {"terminationGracePeriodSeconds": grace_s, "containers": [container]},
         },
     }
 

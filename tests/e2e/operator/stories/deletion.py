@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.e2e.operator.happenings import deletes_job, ends, submits, tears_job_away
+from tests.e2e.operator.happenings import (
+    annotates,
+    deletes_job,
+    ends,
+    loses_node,
+    submits,
+    tears_job_away,
+)
 from tests.e2e.operator.jobs import job, pods
 from tests.e2e.operator.sightings import (
     becomes,
@@ -38,6 +45,14 @@ STORIES: tuple[Story, ...] = (
     ],
     story("deleted-timeout", job({"a": pods(1)}, timeLimit=1),
           becomes("Timeout"), deletes_job(), nothing_is_left()),
+    story("deleted-preempted", job({"a": pods(1)}),
+          runs(), annotates("Preempted", "by others"), becomes("Preempted"), deletes_job(),
+          nothing_is_left()),
+    story("deleted-node-fail", job({"a": pods(1)}),
+          runs(), loses_node("a-0"), becomes("NodeFail"), deletes_job(), nothing_is_left(),
+          n_nodes=1),
+    story("deleted-with-a-lost-node", job({"a": pods(2)}, failPolicy="None"),
+          runs(), loses_node("a-0"), deletes_job(), nothing_is_left(), n_nodes=2),
     story("again-after-running", job({"a": pods(2, does=SLOW_STOP)}),
           runs(), deletes_job(), nothing_is_left(), submits(job({"a": pods(2)})), runs(anew=True),
           ends("a-0", "a-1"), becomes("Succeed")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
+from swell.operator.lifecycle.nodes import OUT_OF_SERVICE
 from tests.e2e.operator.happenings import (
     is_disrupted,
     loses_node,
@@ -37,6 +38,9 @@ NODES = [
           runs(), loses_node("a-1"), restarts("a-1"), is_told("NodeLost"), n_nodes=3),
     story("node-deleted", job({"a": pods(2, **ON_NODE)}),
           runs(), node_is_deleted("a-1"), restarts("a-1"), is_told("NodeLost"), n_nodes=3),
+    story("node-is-fenced-by-hand", job({"a": pods(2, grace_s=3600, **ON_NODE)}),
+          runs(), loses_node("a-1"), becomes("Terminating"), stays("Terminating"),
+          node_is_tainted("a-1", OUT_OF_SERVICE), restarts("a-1"), n_nodes=3),
     story("pod-disrupted", job({"a": pods(2, **ON_NODE)}),
           runs(), is_disrupted("a-1"), restarts("a-1"), is_told("NodeLost")),
     story("pod-disrupted-for-good", job({"a": pods(1)}),
