@@ -131,6 +131,8 @@ class PodAgent:
         """Work until `stop`. What the runtime has of pods that are not ours any more is ended."""
         await self.informer.wait_synced()
         await self.runtime.keep_only(frozenset(pod.metadata.uid for pod in self.pods()))
+        for pod in self.pods():
+            self.runtime.runs(pod)  # what a running pod holds is known before another gets it
         workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
         try:
             await asyncio.gather(*workers)

@@ -74,6 +74,29 @@ def test_restarted_agent_takes_up_running_pods(tmp_path: Path) -> None:
     play(tmp_path, act)
 
 
+def test_gpus_stay_with_their_pods(tmp_path: Path) -> None:
+    """A pod that comes while no agent runs gets none of those in use."""
+
+    async def act(site: Site) -> None:
+        one = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        for name in ("b", "c"):
+            await site.pod(name, "sleep", "1000", container=one)
+            await site.running(name)
+        assert site.runtime
+        await site.stop_agent()
+        await site.runtime.close()
+        await site.pod("a", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES", container=one)
+        await site.start_agent()
+        pod = await site.pod_that("a", lambda pod: bool(pod.status.container_statuses))
+
+        assert main_of(pod).state.waiting is not None
+        await site.delete("c", grace_s=1)
+        await site.ended("a")
+        assert site.log("a") == "1\n"
+
+    play(tmp_path, act)
+
+
 def test_orphans_are_ended(tmp_path: Path) -> None:
     """A pod deleted while no agent ran has no processes once there is one."""
 
