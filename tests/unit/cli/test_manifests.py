@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from swell.cli.main import run
+from swell.cli.main import COMMANDS, run
 
 GOOD = """\
 apiVersion: elasticdeeplearning.ai/v1
@@ -128,7 +128,10 @@ def test_an_unknown_command_suggests_the_nearest(capsys: pytest.CaptureFixture[s
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """The overview is an answer, so it is on stdout."""
     assert run(["--help"]) == 0
-    assert "  validate  Check manifests" in capsys.readouterr().out
+    listed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _, _ in COMMANDS] == [
+        words[0] for words in listed if words and words[0] in {name for name, _, _ in COMMANDS}
+    ]
 
 
 def test_version_without_a_cluster_has_no_server(
