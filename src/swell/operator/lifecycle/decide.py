@@ -115,12 +115,15 @@ def _refuse(world: World, status: AITrainingJobStatus, problems: list[str], now:
 def _go_on_ending(world: World, status: AITrainingJobStatus, end: Ending, now: float) -> Plan:
     """Delete what the ending deletes; when that is gone, the job is over.
 
-    A job that never began has nothing to delete, and ends at once.
+    A job that never began has nothing to delete, and ends at once. Its pods are counted for the
+    last time when the ending is recorded: how they ended is what people want to see afterwards.
     """
     recorded = world.job.status.ending is not None or status.phase is Phase.EMPTY
     over = recorded and cleanup.is_cleaned(world, end)
     phase = end.phase if over else Phase.TERMINATING
-    status = counted(world, replace(status, restart=None))
+    status = replace(status, restart=None)
+    if world.job.status.ending is None:
+        status = counted(world, status)
     status = in_phase(world, status, phase, reason=end.reason, message=end.message, now=now)
     written = report(world, status, now)
     acts = [] if over else cleanup.end_actions(world, end, now)

@@ -173,6 +173,15 @@ def test_terminating_until_everything_is_gone_then_final() -> None:
     assert phases(scene)[-2:] == [Phase.TERMINATING, Phase.FAILED]
 
 
+def test_finished_job_shows_how_its_pods_ended() -> None:
+    """Pods are counted for the last time when the ending is recorded, not when they are gone."""
+    scene = Scene(a_job()).running().succeeds(T0, T1).settle()
+
+    assert scene.status.phase is Phase.SUCCEED
+    assert scene.status.replica_statuses["trainer"].succeeded == 2
+    assert scene.status.ready == "2/2"
+
+
 def test_running_pods_are_waited_for_at_the_end() -> None:
     """A pod that is being stopped keeps the job Terminating."""
     scene = Scene(a_job()).running().fails(T0).settle()
