@@ -23,5 +23,5 @@ class Settings:
     gang: bool = True
     autoclean: bool = False
     restart_limit: int = 5
-    etcd_image: str = "quay.io/coreos/etcd:v3.5.17"
+    etcd_image: str = "etcd:v3.5.17"
     gpu_resources: tuple[str, ...] = GPU_RESOURCES
