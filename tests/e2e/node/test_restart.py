@@ -17,7 +17,7 @@ from swell.api.meta import Key
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.pods import BOUND_PODS, BoundPod
-from swell.node.supervisor import SUPERVISOR_NAME
+from swell.node.supervisor import LAUNCHER_NAME, SUPERVISOR_NAME
 from swell.runtime.clock import SystemClock
 from tests.contract.grounds import embedded_server
 from tests.e2e.node.cluster import NAMESPACE, NODE, Site, main_of, play, pod_body
@@ -26,7 +26,7 @@ WITHIN_S = 30.0
 N_PODS = 12
 
 
-def processes_of(home: Path) -> list[tuple[int, str]]:
+def processes_of(home: Path, ours: str = SUPERVISOR_NAME) -> list[tuple[int, str]]:
     """The supervisors of a home, and the processes marked by it: pids and names."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -38,8 +38,8 @@ def processes_of(home: Path) -> list[tuple[int, str]]:
             environ = (entry / "environ").read_bytes().decode(errors="replace")
         except OSError:
             continue
-        is_supervisor = name == SUPERVISOR_NAME and str(home) in command
-        if is_supervisor or f"MARK={home}" in environ:
+        is_ours = name == ours and str(home) in command
+        if is_ours or f"MARK={home}" in environ:
             found.append((int(entry.name), name))
     return found
 
@@ -261,3 +261,20 @@ def test_kill_of_the_agent_program_loses_nothing(tmp_path: Path) -> None:
         assert terminated is not None
         assert terminated.exit_code == number
         assert (tmp_path / f"ran-{number}").read_text() == "run\n"
+
+
+def test_killed_launcher_is_replaced(tmp_path: Path) -> None:
+    """The pods it has started go on, and new ones start."""
+
+    async def act(site: Site) -> None:
+        await site.pod("first", "sleep", "1000")
+        await site.running("first")
+        for pid, _ in processes_of(tmp_path, LAUNCHER_NAME):
+            os.kill(pid, signal.SIGKILL)
+        await site.until(lambda: not processes_of(tmp_path, LAUNCHER_NAME))
+        await site.pod("second", "true")
+        await site.ended("second")
+
+        assert (await site.get("first")).status.phase.value == "Running"
+
+    play(tmp_path, act)

@@ -30,10 +30,17 @@ class Launcher:
         """The pid of a new supervisor for a folder, which reports to the descriptor; OSError."""
         line = self._line or self._begin()
         try:
-            return _ask(line, folder, report)
-        except OSError:
+            _send(line, folder, report)
+        except OSError:  # it has ended, and nothing was asked of it
             self.close()
-        return _ask(self._begin(), folder, report)
+            line = self._begin()
+            _send(line, folder, report)
+        try:
+            return _answer(line)
+        except OSError:
+            # It may have done it: whoever asks again finds out from the folder.
+            self.close()
+            raise
 
     def close(self) -> None:
         if self._line is not None:
@@ -57,8 +64,11 @@ class Launcher:
         return ours
 
 
-def _ask(line: socket.socket, folder: Path, report: int) -> int:
+def _send(line: socket.socket, folder: Path, report: int) -> None:
     socket.send_fds(line, [str(folder).encode()], [report])
+
+
+def _answer(line: socket.socket) -> int:
     answer = line.recv(64)
     if not answer:
         raise ConnectionResetError("the launcher has ended")

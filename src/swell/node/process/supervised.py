@@ -72,7 +72,15 @@ class Supervised:
     # -- beginning ---------------------------------------------------------------------------
 
     def begin(self, launcher: Launcher, order: Order) -> None:
-        """Start a supervisor on an order."""
+        """Start a supervisor on an order, unless the folder has one already.
+
+        It may, when an earlier try got no answer; its order is withdrawn, or it is taken up.
+        """
+        (self.folder / supervisor.ORDER).unlink(missing_ok=True)
+        known = _read_identity(self.folder / supervisor.IDENTITY)
+        if known is not None and known.is_alive:
+            self.resume()
+            return
         (self.folder / supervisor.ORDER).write_bytes(marshal.dumps(order))
         receive, send = os.pipe()
         try:
