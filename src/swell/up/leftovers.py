@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,19 +26,16 @@ class Leftover:
 
 def leftovers(home: Path) -> list[Leftover]:
     """What runs in a state folder, by what is written there."""
-    folders = Folders(home)
     found = (
-        Leftover(
-            living(run / supervisor.IDENTITY),
-            living(run / supervisor.STARTED),
-        )
-        for run in _runs(folders)
+        Leftover(living(run / supervisor.IDENTITY), living(run / supervisor.STARTED))
+        for run in _runs(home)
     )
     return [one for one in found if one.supervisor or one.process]
 
 
 def end_leftovers(home: Path, grace_s: float) -> int:
     """Have them end, by force after the grace; says how many there were."""
+    _withdraw_orders(home)
     found = leftovers(home)
     _signal_all(found, signal.SIGTERM)
     if not _wait(lambda: not leftovers(home), grace_s):
@@ -48,20 +45,31 @@ def end_leftovers(home: Path, grace_s: float) -> int:
     return len(found)
 
 
-def _runs(folders: Folders) -> Iterator[Path]:
-    yield from sorted(folders.pods.glob("*/containers/*/*"))
+def _withdraw_orders(home: Path) -> None:
+    """Keep supervisors that are about to begin from beginning; see `supervisor`."""
+    for run in _runs(home):
+        if not (run / supervisor.IDENTITY).exists():
+            (run / supervisor.ORDER).unlink(missing_ok=True)
+
+
+def _runs(home: Path) -> list[Path]:
+    return sorted(Folders(home).pods.glob("*/containers/*/*"))
 
 
 def _signal_all(found: list[Leftover], number: signal.Signals) -> None:
-    """A supervisor passes signals on; without one the process and its group get them."""
+    """A supervisor passes signals on; a process without one is killed."""
     for one in found:
-        try:
-            if one.supervisor and number is not signal.SIGKILL:
-                os.kill(one.supervisor, number)
-            elif one.process:
-                os.killpg(one.process, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+        if one.supervisor:
+            _send(os.kill, one.supervisor, number)
+        if one.process and (not one.supervisor or number is signal.SIGKILL):
+            _send(os.killpg, one.process, signal.SIGKILL)
+
+
+def _send(send: Callable[[int, int], None], pid: int, number: signal.Signals) -> None:
+    try:
+        send(pid, number)
+    except ProcessLookupError:
+        return  # it has ended by itself
 
 
 def _wait(holds: Callable[[], bool], within_s: float) -> bool:
