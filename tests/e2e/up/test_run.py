@@ -150,6 +150,19 @@ def test_logs_follow_to_the_end(running: Machine) -> None:
     assert followed.stdout == "[trainer-0] 1\n[trainer-0] 2\n[trainer-0] 3\n"
 
 
+def test_run_asks_a_named_cluster_for_its_logs(running: Machine) -> None:
+    """Where no files are at hand, the API server's logs are followed instead."""
+    kubeconfig = str(running.home / "kubeconfig")
+    script = "echo hi; sleep 1; echo bye"
+
+    ended = running.swell(
+        "run", "--kubeconfig", kubeconfig, "--name", "far", "--", "sh", "-c", script
+    )
+
+    assert ended.stdout == "[trainer-0] hi\n[trainer-0] bye\n"
+    assert ended.stderr.startswith("cluster: ")
+
+
 def test_run_never_takes_the_usual_kubeconfig(machine: Machine) -> None:
     """With nothing chosen it starts a cluster of its own and says so."""
     usual = machine.folder / ".kube" / "config"
