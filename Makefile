@@ -21,8 +21,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## see it work
 	@$(BIN)/python -m swell.demo
 
-test: $(READY) ## all tests that need no more than Python (and the real control plane if built)
-	@$(BIN)/python -m pytest
+test: $(READY) ## every test but the long ones; on the real control plane, too, if it is built
+	@$(BIN)/python -m pytest --ignore=tests/e2e
 
 check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/ruff format --check --quiet .
@@ -36,7 +36,7 @@ sim: $(READY) ## simulated faults and other large samples: SEEDS=n seeds, SEED=n
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
-e2e: $(READY) ## the long end-to-end tests
+e2e: $(READY) ## the long tests: whole clusters, real processes, whole lives of jobs
 	@$(BIN)/python -m pytest tests/e2e
 
 testbed: ## build the real control plane for tests (Go; minutes the first time)
