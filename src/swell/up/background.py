@@ -57,11 +57,15 @@ def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> N
     deadline = time.monotonic() + within_s
     while not is_ready(home):
         code = child.poll()
-        if code:
+        if code and holder(home) is None:
             raise NotReadyError(f"it ended with {code}", log, _tail(log, began_at))
         if time.monotonic() > deadline:
             raise NotReadyError(f"not ready after {within_s:.0f} s", log, _tail(log, began_at))
         time.sleep(PAUSE_S)
+    running = holder(home)
+    if running is not None and running.pid != child.pid:
+        # Another start was faster: ours finds that out, and goes.
+        _wait(lambda: child.poll() is not None, GRACE_S)
     # It goes on without us, and is not waited for: that is no mistake to warn of.
     child.returncode = 0
 
