@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from swell.cluster.embedded.schema.patterns import compile_pattern
 
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -13,6 +15,7 @@ IMAGE = compile_pattern(
 )
 
 
+@lru_cache(maxsize=1024)  # pods of a job name the same image, again and again
 def pull_policy(image: str) -> str:
     """The latest image is always asked for; one with a tag or a digest does not change."""
     return "Always" if _tag(image) == "latest" else "IfNotPresent"

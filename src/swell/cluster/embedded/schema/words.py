@@ -71,21 +71,24 @@ class WordChecks:
 
 
 def _struct(fields: list[tuple[str, Check]], texts: list[str]) -> Check:
-    find = dict(fields).get
+    by_name = dict(fields)
 
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return
-        errors.extend(
-            faults.required(render((path, name))) for name in texts if not value.get(name)
-        )
+        for name in texts:
+            if not value.get(name):
+                _add_required(errors, (path, name))
         # Objects have few of the fields a schema knows.
-        for name, item in value.items():
-            inner = find(name)
-            if inner is not None:
-                inner(item, (path, name), errors)
+        for name in value:
+            if name in by_name:
+                by_name[name](value[name], (path, name), errors)
 
     return check
+
+
+def _add_required(errors: list[FieldError], path: Path) -> None:
+    errors.append(faults.required(render(path)))
 
 
 def _each(item: Check) -> Check:
