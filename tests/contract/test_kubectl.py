@@ -135,7 +135,7 @@ def without_managed_fields(text: str) -> str:
 
 def prepared(kubectl: Kubectl) -> Kubectl:
     kubectl.run("apply", "-f", str(CRDS))
-    for crd in sorted(CRDS.glob("*.yaml")):
+    for crd in sorted(CRDS.glob("*_*.yaml")):
         kubectl.ok("wait", "--for=condition=Established", "-f", str(crd), "--timeout=30s")
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kubectl}\n"
     kubectl.ok("apply", "-f", "-", stdin=namespace)
