@@ -22,7 +22,7 @@ demo: $(READY) ## see it work
 	@$(BIN)/python -m swell.demo
 
 test: $(READY) ## every test but the long ones; on the real control plane, too, if it is built
-	@$(BIN)/python -m pytest --ignore=tests/e2e
+	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e
 
 check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/ruff format --check --quiet .
@@ -38,6 +38,7 @@ bench: $(READY) ## figures of speed and memory
 
 e2e: $(READY) ## the long tests: whole clusters, real processes, whole lives of jobs
 	@$(BIN)/python -m pytest tests/e2e
+	@$(BIN)/python -m pytest -m long tests/sim
 
 testbed: ## build the real control plane for tests (Go; minutes the first time)
 	@$(PYTHON) testbed/build.py

@@ -72,6 +72,7 @@ def test_role_turns_at_most_once_while_the_jobs_are_the_same(seed: int) -> None:
     assert max((len(times) for times in turns.turned_at.values()), default=0) <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(N_CLASSIC))
 def test_classic_scenario_waits_less_and_uses_more(seed: int) -> None:
     """Twenty jobs of up to ten trainers, 90 s apart: shorter waits, a fuller cluster."""

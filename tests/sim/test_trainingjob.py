@@ -57,7 +57,11 @@ def test_seeds_hit_every_kind_of_fault(figures: Figures) -> None:
 @pytest.mark.parametrize(
     ("subject", "scenario"),
     [
-        *((trainingjob_subject(), s) for s in SCENARIOS if s.name in EVERY_WRITE),
+        *(
+            pytest.param(trainingjob_subject(), s, marks=pytest.mark.long)
+            for s in SCENARIOS
+            if s.name in EVERY_WRITE
+        ),
         (kept_subject(), KEPT_SCENARIOS[0]),
     ],
     ids=lambda one: one.name,
