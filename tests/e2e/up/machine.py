@@ -53,7 +53,7 @@ class Machine:
         return ended
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
-        """A command that goes on meanwhile."""
+        """A command that goes on meanwhile, and hears Ctrl-C even if this test run does not."""
         return subprocess.Popen(
             [*SWELL, *words],
             env=self.environment,
@@ -61,6 +61,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_hear_interrupts,  # noqa: PLW1509
         )
 
     def start(self) -> None:
@@ -98,6 +99,11 @@ class Machine:
             if words and (str(self.home).encode() in words or mark in surroundings):
                 found.append(words.replace(b"\0", b" ").decode())
         return found
+
+
+def _hear_interrupts() -> None:
+    """A shell lets what it starts in the background ignore SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:
