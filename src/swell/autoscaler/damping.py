@@ -99,7 +99,7 @@ class _Case:
         if last is not None and not self._is_over(last):
             return Reason.IN_PROGRESS, "its last resize is not finished"
         resizes = [one for one in self.job.resizes if one.role == self.id.role]
-        if any(one.is_raise != is_raise and self.calm.is_recent(one.at) for one in resizes):
+        if self._was_resized_of_late(is_raise=not is_raise):
             return Reason.COOLING_DOWN, "it was resized the other way a moment ago"
         if not is_raise:
             return None
@@ -110,15 +110,23 @@ class _Case:
             return Reason.RAISE_FAILED, "its last raise failed; it waits for a change"
         return None
 
+    def _was_resized_of_late(self, *, is_raise: bool) -> bool:
+        return any(
+            one.role == self.id.role and one.is_raise == is_raise and self.calm.is_recent(one.at)
+            for one in self.job.resizes
+        )
+
     def _is_over(self, last: Resize) -> bool:
         return self.calm.settled.get(self.id) == last.at or is_settled(self.state, last)
 
     def _taken_back(self, last: Resize) -> Target | None:
         """The size to return to if the last raise has had its time and its pods no room."""
-        now = self.calm.now
-        if now is None or not last.is_raise or last.by != AUTOSCALER or self._is_over(last):
+        if self.calm.now is None or not last.is_raise or last.by != AUTOSCALER:
             return None
-        if abs(now - last.at) < self.calm.cooldown_s or not self._is_waiting_for_room(last):
+        if self._is_over(last) or not self._is_waiting_for_room(last):
+            return None
+        # Not the last raise alone: where the clock was set back an earlier one may be nearer.
+        if self._was_resized_of_late(is_raise=True):
             return None
         role = self.state.view
         n_bound = sum(index < role.target for index in self.state.bound())

@@ -207,14 +207,15 @@ class Autoscaler:
         snapshot = self._ledger.snapshot()
         settings = self._settings
         wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, settings.parameters)
-        calm = self._memory.calm(snapshot, self._clock.now(), self._ledger.changes)
+        now = self._clock.now()
+        calm = self._memory.calm(snapshot, now, self._ledger.changes)
         targets = calmed(wanted, snapshot.jobs, calm)
         self._pending = frozenset(job.view.id for job in snapshot.jobs if job.is_pending)
-        self._propose(targets)
+        self._propose(targets, now)
         if self._meter is not None:
             self._measure(self._meter, snapshot, targets)
 
-    def _propose(self, targets: Targets) -> None:
+    def _propose(self, targets: Targets, now: float) -> None:
         """Hand over what is to change: of a job one role at a time, the others follow."""
         self._proposals.clear()
         for id_, target in targets.items():
@@ -223,7 +224,7 @@ class Autoscaler:
                 continue
             if may_resize(job, id_.role):
                 version = job.metadata.resource_version
-                self._proposals[id_.job] = Proposal(version, id_.role, target)
+                self._proposals[id_.job] = Proposal(version, id_.role, target, now)
         for job_id in self._proposals:
             self._writers[job_id.kind].wake(job_id.key)
 

@@ -26,11 +26,16 @@ RECORDS_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A new size for one role, and the version of the job it was decided for."""
+    """A new size for one role, when it was decided and for which version of the job.
+
+    Its record tells that time, not when it was written: the cool-down was judged by it, and the
+    wall clock may be set between the two.
+    """
 
     version: str
     role: str
     target: Target
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Change:
     proposal: Proposal | None
 
 
-def decide_write(change: Change, now: float) -> Plan:
+def decide_write(change: Change, _: float) -> Plan:
     """The patch that makes a proposal true, if the job is still what it was made for."""
     job, proposal = change.job, change.proposal
     if proposal is None or job.metadata.resource_version != proposal.version:
@@ -49,9 +54,9 @@ def decide_write(change: Change, now: float) -> Plan:
     resource: Resource[object] = AI_TRAINING_JOBS
     if isinstance(job, TrainingJob):
         resource = TRAINING_JOBS
-        status = _trainer_status(job, proposal.target, now)
+        status = _trainer_status(job, proposal)
     else:
-        status = _role_status(job, proposal, now)
+        status = _role_status(job, proposal)
     target, meta = proposal.target, job.metadata
     verb = "grows" if target.delta > 0 else "shrinks"
     message = f"{proposal.role} {verb} from {target.current} to {target.target}: {target.message}"
@@ -80,10 +85,10 @@ def may_resize(job: AnyJob, role: str) -> bool:
     return role in job.status.target_replicas
 
 
-def _role_status(job: AITrainingJob, proposal: Proposal, now: float) -> Body:
+def _role_status(job: AITrainingJob, proposal: Proposal) -> Body:
     target = proposal.target
     record = ScaleRecord(
-        time=format_time(now),
+        time=format_time(proposal.at),
         role=proposal.role,
         from_=target.current,
         to=target.target,
@@ -98,9 +103,10 @@ def _role_status(job: AITrainingJob, proposal: Proposal, now: float) -> Body:
     }
 
 
-def _trainer_status(job: TrainingJob, target: Target, now: float) -> Body:
+def _trainer_status(job: TrainingJob, proposal: Proposal) -> Body:
+    target = proposal.target
     record = TrainerScaleRecord(
-        time=format_time(now),
+        time=format_time(proposal.at),
         from_=target.current,
         to=target.target,
         by=ResizeAuthor.AUTOSCALER.value,

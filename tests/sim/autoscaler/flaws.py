@@ -24,8 +24,9 @@ def forgets_bounds(autoscaler: Autoscaler) -> None:
     """Grows by more than was decided."""
     propose = autoscaler._propose
 
-    def propose_more(targets: Targets) -> None:
-        propose({i: replace(t, target=t.target + 3 * (t.delta > 0)) for i, t in targets.items()})
+    def propose_more(targets: Targets, now: float) -> None:
+        more = {i: replace(t, target=t.target + 3 * (t.delta > 0)) for i, t in targets.items()}
+        propose(more, now)
 
     autoscaler._propose = propose_more  # type: ignore[method-assign]
 

@@ -119,6 +119,13 @@ def test_raise_without_room_is_taken_back_to_the_bound_size() -> None:
     assert damp(late, 3, Reason.PENDING_JOB) == (3, Reason.PENDING_JOB)
 
 
+def test_raise_is_not_taken_back_near_any_other_raise() -> None:
+    """Where the clock was set back, an earlier raise may be nearer than the last one."""
+    jumped = look(NODE, job(6, record(-10, 2, 4), record(70, 4, 6)), *bound(4), unbound(4))
+
+    assert damp(jumped, 6, Reason.AT_MAXIMUM) == (6, Reason.AT_MAXIMUM)
+
+
 def test_lost_pod_is_no_failed_raise() -> None:
     """A replacement that waits for room, long after the raise came true, takes nothing back."""
     young = unbound(3, created=NOW - 20)

@@ -15,6 +15,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from tests.autoscaler_cases import a_job, a_role, a_training_job
 
 NOW = 1_767_225_600.0
+LATER = NOW + 40.0  # when it is written; its record tells when it was decided
 SHRINK = Target(4, 2, Reason.PENDING_JOB, "ns/w waits for room", for_group="ns/w")
 
 
@@ -38,7 +39,7 @@ def test_one_patch_with_target_record_and_version() -> None:
     }
     records = [earlier]
     job = a_job("a", targets={"t": 4}, records=records, t=a_role(1, 9))
-    patch, event = parts(decide_write(Change(job, Proposal("1", "t", SHRINK)), NOW))
+    patch, event = parts(decide_write(Change(job, Proposal("1", "t", SHRINK, NOW)), LATER))
 
     assert (patch.key, patch.version) == (job.metadata.key, "1")
     assert patch.status == {
@@ -64,7 +65,7 @@ def test_records_are_bounded() -> None:
     """The last twenty are kept."""
     records = [{"role": "t", "from": n, "to": n + 1, "by": "user"} for n in range(RECORDS_MAX)]
     job = a_job("a", targets={"t": 4}, records=records, t=a_role(1, 9))
-    patch, _ = parts(decide_write(Change(job, Proposal("1", "t", SHRINK)), NOW))
+    patch, _ = parts(decide_write(Change(job, Proposal("1", "t", SHRINK, NOW)), LATER))
 
     assert len(patch.status["scaleRecords"]) == RECORDS_MAX
     assert patch.status["scaleRecords"][-1]["to"] == 2
@@ -75,14 +76,14 @@ def test_job_that_has_changed_is_not_written() -> None:
     """A decision about another version of the job is none about this one."""
     job = a_job("a", t=a_role(1, 9))
 
-    assert decide_write(Change(job, Proposal("0", "t", SHRINK)), NOW) == Plan()
-    assert decide_write(Change(job, None), NOW) == Plan()
+    assert decide_write(Change(job, Proposal("0", "t", SHRINK, NOW)), LATER) == Plan()
+    assert decide_write(Change(job, None), LATER) == Plan()
 
 
 def test_training_job_has_its_own_fields() -> None:
     """The older interface keeps its names."""
     job = a_training_job("o", target=4)
-    patch, _ = parts(decide_write(Change(job, Proposal("1", "trainer", SHRINK)), NOW))
+    patch, _ = parts(decide_write(Change(job, Proposal("1", "trainer", SHRINK, NOW)), LATER))
 
     assert patch.status["trainer_target"] == 2
     assert [(r["from"], r["to"], r["by"]) for r in patch.status["scale_records"]] == [
