@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from swell.scheduler.resources import Dimensions, Vector
 _NANO_OF_MILLI = NANO // 1000
 
 
+@lru_cache(maxsize=4096)
 def text(name: str, amount: float) -> str:
     """One amount in the unit its resource is counted in; an unlimited one has no number."""
     if np.isinf(amount):

@@ -20,6 +20,7 @@ class Reason(Enum):
     QUEUE_TREE = "QueueTreeInvalid"
     OVERCOMMIT = "ClusterOvercommitted"
     WAITING_FOR_ADMISSION = "WaitingForAdmission"
+    BACK_OFF = "AdmissionBackOff"
     # admitted, but not whole
     NOT_ENOUGH_TASKS = "NotEnoughTasks"
     NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
@@ -61,11 +62,26 @@ _NODE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """What keeps a queue, or the cluster when none is named, from getting more of a resource."""
+
+    queue: str
+    resource: str
+    held: str
+    asked: str
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.resource} {self.held} of {self.allowed}, {self.asked} more asked for"
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, in one sentence."""
+    """Why not, in one sentence; where a limit is in the way, which."""
 
     reason: Reason
     message: str
+    limits: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,8 @@ class Session:
         if refusal.reason is not Reason.NOT_ENOUGH_RESOURCES and self.placer.place(task):
             return refusal  # there is room: only the quota is in the way
         texts = (self.placer.why_not(task), refusal.message, *self.notes.get(job.key, ()))
-        return Refusal(Reason.NOT_ENOUGH_RESOURCES, "; ".join(filter(None, texts)))
+        text = "; ".join(filter(None, texts))
+        return Refusal(Reason.NOT_ENOUGH_RESOURCES, text, refusal.limits)
 
     def note(self, job: Job, text: str) -> None:
         """Something to know about a job that finds no room."""

@@ -140,10 +140,17 @@ def _is_worth_going_on(job: Job, failed_roles: set[str]) -> bool:
 
 
 def _note_overused(session: Session, queue: QueueEntry, job: Job) -> None:
-    session.refuse(job, Refusal(Reason.QUEUE_OVERUSED, f"queue {queue.name} has all it deserves"))
+    text = f"queue {queue.name} has all it deserves"
     first = next(filter(_is_placeable, job.tasks.values()), None)
-    if first is not None:
-        session.stuck[job.key] = first
+    if first is None:
+        session.refuse(job, Refusal(Reason.QUEUE_OVERUSED, text))
+        return
+    n = max(session.votes.shortfall(job, first.role), 1)
+    quota = session.votes.quota_refusal(queue, first.shape, min(n, len(job.tasks)))
+    limits = quota.limits if quota else ()
+    text = ": ".join(filter(None, (text, "; ".join(map(str, limits)))))
+    session.refuse(job, Refusal(Reason.QUEUE_OVERUSED, text, limits))
+    session.stuck[job.key] = first
 
 
 def _note_quota(session: Session, job: Job, task: Task, n: int) -> None:

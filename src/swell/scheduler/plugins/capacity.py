@@ -15,8 +15,8 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.jobs import Job, QueueEntry
 from swell.scheduler.plugins.capacity_tree import ROOT, Entitlement, entitlements, tree_problem
-from swell.scheduler.plugins.quota import admission_refusal, copies_below
-from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.plugins.quota import copies_below, limits_exceeded, quota_refusal
+from swell.scheduler.reasons import Limit, Reason, Refusal
 from swell.scheduler.resources import (
     PODS,
     Places,
@@ -53,6 +53,7 @@ class _Rules:
 
     def __init__(self, session: Session, option: PluginOption) -> None:
         queues = session.snapshot.queues
+        self._dimensions = session.snapshot.dimensions
         self.is_tree = option.is_on("enableHierarchy")
         self._levels = int(option.arguments.number(ANCESTOR_LEVEL, 0)) if self.is_tree else 0
         self._problem = tree_problem(queues) if self.is_tree else None
@@ -96,10 +97,9 @@ class _Rules:
         if not queue.is_open:
             return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
         for level in self._line(queue):
-            if copies_below(self._held(level), shape, self._of[level.name].limit, n) < n:
-                return Refusal(
-                    Reason.QUEUE_QUOTA, f"queue {level.name} would get more than it may have"
-                )
+            limits = self._exceeded(level, n * shape.request, self._held(level))
+            if limits:
+                return quota_refusal("would get more than it may have", limits)
         return None
 
     def enqueueable(self, job: Job) -> Vote | Refusal:
@@ -113,8 +113,9 @@ class _Rules:
             return Vote.PERMIT
         for level in self._line(queue):
             held = self._held(level) + self._reserved[level.name] - self._elastic[level.name]
-            limit = self._of[level.name].limit
-            refusal = admission_refusal(level.name, asked, held, limit)
+            refusal = quota_refusal(
+                "holds or reserves too much", self._exceeded(level, asked, held)
+            )
             if refusal is not None:
                 return refusal
         return Vote.PERMIT
@@ -178,6 +179,10 @@ class _Rules:
 
     def _line(self, queue: QueueEntry) -> tuple[QueueEntry, ...]:
         return queue.lineage if self.is_tree else (queue,)
+
+    def _exceeded(self, queue: QueueEntry, asked: Vector, held: Vector) -> tuple[Limit, ...]:
+        limit = self._of[queue.name].limit
+        return limits_exceeded(self._dimensions, queue.name, asked, held, limit)
 
     def _held(self, queue: QueueEntry) -> Vector:
         return queue.subtree if self.is_tree else queue.allocated

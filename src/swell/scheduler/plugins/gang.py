@@ -105,4 +105,4 @@ def _unschedulable(session: Session, job: Job) -> Refusal | None:
     n = max(job.min_member - job.counts.ready, 1)
     refusal = session.reason_for(job) or invalid(job) or _NOT_TRIED
     text = f"{n}/{len(job.tasks)} tasks in gang unschedulable: {refusal.message}"
-    return Refusal(refusal.reason, text)
+    return Refusal(refusal.reason, text, refusal.limits)

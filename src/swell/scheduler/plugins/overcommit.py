@@ -9,6 +9,7 @@ import numpy as np
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, Vote
 from swell.scheduler.jobs import Job
+from swell.scheduler.plugins.quota import limits_exceeded
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.resources import less_equal_on, quota_places
 from swell.scheduler.session import Session
@@ -24,7 +25,8 @@ def open_overcommit(session: Session, option: PluginOption) -> Hooks:
     factor = arguments.number(FACTOR, arguments.number(_OLD_FACTOR, _DEFAULT))
     if factor < 1:
         factor = _DEFAULT
-    room = session.total * factor - session.snapshot.nodes.used()
+    used = session.snapshot.nodes.used()
+    room = session.total * factor - used
     queues = session.snapshot.queues.values()
     reserved = np.sum([queue.reserved for queue in queues], axis=0) if queues else 0 * room
 
@@ -34,10 +36,12 @@ def open_overcommit(session: Session, option: PluginOption) -> Hooks:
             return Vote.PERMIT
         if less_equal_on(asked + reserved, room, quota_places(asked)):
             return Vote.PERMIT
-        return Refusal(
-            Reason.OVERCOMMIT,
-            f"the cluster's resources times {factor:g} are used or promised already",
+        limits = limits_exceeded(
+            session.snapshot.dimensions, "", asked, used + reserved, session.total * factor
         )
+        numbers = "; ".join(map(str, limits))
+        text = f"the cluster's resources times {factor:g} are used or promised already: {numbers}"
+        return Refusal(Reason.OVERCOMMIT, text, limits)
 
     def admitted(job: Job) -> None:
         asked = job.asks_for_admission()

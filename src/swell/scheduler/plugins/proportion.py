@@ -14,7 +14,7 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.jobs import Job, QueueEntry
 from swell.scheduler.nodes import Matrix
-from swell.scheduler.plugins.quota import admission_refusal, copies_below
+from swell.scheduler.plugins.quota import copies_below, limits_exceeded, quota_refusal
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.resources import (
     TOLERANCE,
@@ -51,6 +51,7 @@ class _Rules:
     """What every queue deserves in this session."""
 
     def __init__(self, session: Session) -> None:
+        self._dimensions = session.snapshot.dimensions
         self._nothing = np.zeros_like(session.total)
         queues = [session.snapshot.queues[name] for name in sorted(session.snapshot.queues)]
         guaranteed = sum((queue.guarantee for queue in queues), np.zeros_like(session.total))
@@ -81,9 +82,16 @@ class _Rules:
     def quota_refusal(self, queue: QueueEntry, shape: Shape, n: int) -> Refusal | None:
         if not queue.is_open:
             return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
-        if self.allowance(queue, shape, n) == n:
-            return None
-        return Refusal(Reason.QUEUE_QUOTA, f"queue {queue.name} would get more than it deserves")
+        return quota_refusal(
+            "would get more than it deserves",
+            limits_exceeded(
+                self._dimensions,
+                queue.name,
+                n * shape.request,
+                queue.allocated,
+                self.deserved_by(queue),
+            ),
+        )
 
     def reclaimable(self, claimer: Task, units: Sequence[Unit]) -> list[Unit]:
         """From queues above what they deserve, until they no longer are."""
@@ -109,7 +117,8 @@ class _Rules:
             return Vote.PERMIT
         reserved = queue.reserved + self._admitted.get(queue.name, self._nothing)
         held = queue.allocated + reserved - queue.elastic
-        return admission_refusal(queue.name, asked, held, self._real[queue.name]) or Vote.PERMIT
+        limits = limits_exceeded(self._dimensions, queue.name, asked, held, self._real[queue.name])
+        return quota_refusal("holds or reserves too much", limits) or Vote.PERMIT
 
     def admitted(self, job: Job) -> None:
         asked = job.asks_for_admission()

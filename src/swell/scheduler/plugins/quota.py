@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.scheduler.reasons import Reason, Refusal
-from swell.scheduler.resources import Vector, less_equal_on, quota_places
+from swell.scheduler.amounts import text
+from swell.scheduler.reasons import Limit, Reason, Refusal
+from swell.scheduler.resources import Dimensions, Vector, quota_places
 from swell.scheduler.tasks import Shape
 
 
@@ -23,10 +24,22 @@ def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
     return count
 
 
-def admission_refusal(queue: str, asked: Vector, held: Vector, limit: Vector) -> Refusal | None:
-    """Whether a job's minimum fits beside what its queue holds and has promised."""
-    if less_equal_on(asked + held, limit, quota_places(asked)):
-        return None
-    return Refusal(
-        Reason.QUEUE_QUOTA, f"its minimum does not fit beside what queue {queue} holds or reserves"
+def limits_exceeded(
+    dimensions: Dimensions, queue: str, asked: Vector, held: Vector, limit: Vector
+) -> tuple[Limit, ...]:
+    """Of what is asked for, all that does not fit beside what is held, with the numbers."""
+    places = quota_places(asked)
+    short = places[asked[places] + held[places] > limit[places]]
+    return tuple(
+        Limit(queue, name, *(text(name, float(v[place])) for v in (held, asked, limit)))
+        for place in short
+        for name in [dimensions.names[place]]
     )
+
+
+def quota_refusal(deed: str, limits: tuple[Limit, ...]) -> Refusal | None:
+    """In words, what the queue does to the limits; nothing when there are none."""
+    if not limits:
+        return None
+    numbers = "; ".join(map(str, limits))
+    return Refusal(Reason.QUEUE_QUOTA, f"queue {limits[0].queue} {deed}: {numbers}", limits)
