@@ -165,6 +165,17 @@ def test_volume_is_replaced_in_one_step(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "v").iterdir()) == ["..1", "..data", "a"]
 
 
+def test_volume_of_modules_that_were_imported_is_as_it_was(tmp_path: Path) -> None:
+    """What Python compiles beside a module is no reason to write the volume again."""
+    files = {"m.py": FileContent("1", 0o644)}
+    write_volume(tmp_path / "v", files)
+    compiled = tmp_path / "v/..data/__pycache__"
+    compiled.mkdir()
+    (compiled / "m.pyc").touch()
+
+    assert not write_volume(tmp_path / "v", files)
+
+
 def test_addresses_are_distinct_and_stay() -> None:
     """A name has one address as long as it is kept; another cluster has others."""
     book = AddressBook("one")

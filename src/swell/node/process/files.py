@@ -56,7 +56,12 @@ def write_in_place(path: Path, text: str) -> None:
 
 
 def _holds(folder: Path, files: Files) -> bool:
-    found = {str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir()}
+    # Python leaves compiled modules beside those it reads: that is no change of the volume.
+    found = {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if not path.is_dir() and path.parent.name != "__pycache__"
+    }
     return found == set(files) and all(
         (folder / path).read_bytes() == content.text.encode(errors="surrogateescape")
         for path, content in files.items()
