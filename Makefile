@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+EXAMPLES := $(VENV)/.examples
 SEEDS ?= 2000
 export PYTHONWARNINGS := error
 
@@ -16,6 +17,11 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (once, about a minute) ..." >&2
 	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)
 	@env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(EXAMPLES): $(READY)
+	@echo "Installing what the examples train with (once, about 150 MB) ..." >&2
+	@env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[examples]'
 	@touch $@
 
 demo: $(READY) ## see it work
@@ -36,7 +42,7 @@ sim: $(READY) ## simulated faults and other large samples: SEEDS=n seeds, SEED=n
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
-e2e: $(READY) ## the long tests: whole clusters, real processes, whole lives of jobs
+e2e: $(EXAMPLES) ## the long tests: whole clusters, real processes, whole lives of jobs
 	@$(BIN)/python -m pytest tests/e2e
 	@$(BIN)/python -m pytest -m long tests/sim
 

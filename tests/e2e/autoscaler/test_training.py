@@ -1,0 +1,68 @@
+"""A real framework trains a real model while its job is grown and shrunk by the autoscaler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from tests.e2e.autoscaler.training import JOB, MOST, Training, train
+from tests.e2e.up.machine import Machine
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
+    machine = Machine(tmp_path_factory.mktemp("train"))
+    try:
+        yield train(machine)
+    finally:
+        machine.swell("down")
+    assert machine.processes() == []
+
+
+def test_training_ends_well_at_every_size(trained: Training) -> None:
+    """The job succeeds, and its steps were made by one, by few and by all trainers."""
+    status = trained.record.looks[-1].jobs[JOB].status
+    resizes = [(one.by.value, one.to) for one in status.scale_records]
+    sizes = [line.size for line in trained.lines if line.what == "step"]
+    turns = [size for n, size in enumerate(sizes) if n == 0 or size != sizes[n - 1]]
+
+    assert status.phase.value == "Succeed", status.message
+    assert resizes[0] == ("autoscaler", MOST)
+    assert ("autoscaler", 2) in resizes
+    assert resizes[-1] == ("autoscaler", MOST)
+    assert turns[0] == 1
+    assert {MOST, 2} <= set(turns)
+    assert status.restart_counts.get("trainer", 0) == status.uncharged.get("trainer", 0)
+
+
+def test_everybody_begins_from_the_same_checkpoint(trained: Training) -> None:
+    """Whenever somebody comes or goes, all who train on have the loss that trainer 0 has saved."""
+    begun = [line for line in trained.lines if line.what == "begin"]
+
+    assert len(begun) >= 5
+    assert max(len(line.losses) for line in begun) == MOST - 1
+    assert all(loss == line.loss for line in begun for loss in line.losses)
+
+
+def test_loss_goes_on_where_it_was(trained: Training) -> None:
+    """No resize and no new trainer 0 loses a sample or a bit of what was learned."""
+    lines = trained.lines
+    for before, after in pairwise(lines):
+        if after.what in {"begin", "start", "saved"}:
+            assert (after.seen, after.loss) == (before.seen, before.loss)
+        else:
+            assert after.seen >= before.seen
+    assert [line.what for line in lines].count("start") == 2
+    assert lines[-1].what == "done"
+    assert lines[-1].loss < 0.5 * lines[0].loss
+
+
+def test_sigterm_makes_a_checkpoint(trained: Training) -> None:
+    """Trainer 0 was deleted: it saved what it had, and its successor began there."""
+    whats = [line.what for line in trained.lines]
+    at = whats.index("saved")
+
+    assert whats[at + 1] == "start"
+    assert trained.lines[at + 1].seen == trained.lines[at].seen > 0

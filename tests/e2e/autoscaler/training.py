@@ -1,0 +1,93 @@
+"""A model is trained while a guest comes and goes and trainer 0 is replaced; what was seen of it.
+
+Plays the example as processes of an embedded cluster, and reads what trainer 0 has printed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from swell.api.meta import Body
+from tests.e2e.autoscaler.record import Record
+from tests.e2e.up.machine import Machine
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "train-jax.yaml"
+JOB, GUEST = "train-jax", "guest"
+MOST = 4
+GUEST_S = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something trainer 0 has said: what, when, after how many samples, at which loss."""
+
+    what: str
+    at: float
+    seen: int
+    loss: float
+    size: int  # how many trainers took part in a step
+    losses: tuple[float, ...]  # what the others found in the checkpoint they begin from
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    record: Record
+    lines: list[Line]
+
+
+def train(machine: Machine) -> Training:
+    """The whole story, from an empty machine to a trained model."""
+    machine.swell("up", "--detach", "--cpu", "4", "--memory", "4Gi", "--name", "here")
+    record = Record(machine.home / "kubeconfig")
+    machine.swell("run", "--detach", str(_manifest(machine.folder)))
+    record.until("it has grown", lambda now: now.size(JOB) == MOST)
+    record.until("all train together", lambda _: _last_size(machine) == MOST)
+    guest = ("--name", GUEST, "--cpu", "1500m", "--memory", "64Mi")
+    machine.swell("run", "--detach", *guest, "--", "sleep", str(GUEST_S))
+    record.until("the guest has room", lambda now: now.phase(GUEST) == "Running")
+    assert record.look().size(JOB) < MOST
+    record.until("the guest is gone", lambda now: now.phase(GUEST) == "Succeed")
+    record.until("it has grown back", lambda now: now.size(JOB) == MOST)
+    record.until("all train again", lambda _: _last_size(machine) == MOST)
+    machine.swell("delete", "pod", f"{JOB}-trainer-0")
+    record.until("it has ended", lambda now: now.phase(JOB) in {"Succeed", "Failed"})
+    return Training(record, read_lines(machine))
+
+
+def read_lines(machine: Machine) -> list[Line]:
+    """All that every trainer 0 has said so far, one after the other."""
+    printed = machine.swell("logs", JOB, "--role", "trainer", "--index", "0").stdout
+    return [_line(text) for text in printed.splitlines() if text.endswith("}")]
+
+
+def _last_size(machine: Machine) -> int:
+    return next((line.size for line in reversed(read_lines(machine)) if line.size), 0)
+
+
+def _line(text: str) -> Line:
+    what, _, rest = text.partition(" ")
+    said: Body = json.loads(rest)
+    return Line(
+        what,
+        said["at"],
+        said["seen"],
+        said["loss"],
+        said.get("size", 0),
+        tuple(said.get("losses", ())),
+    )
+
+
+def _manifest(folder: Path) -> Path:
+    """The example, with its checkpoints in a folder of this test."""
+    documents: list[Body] = list(yaml.safe_load_all(EXAMPLE.read_text()))
+    pod = documents[1]["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]
+    for volume in pod["volumes"]:
+        if "hostPath" in volume:
+            volume["hostPath"]["path"] = str(folder / "checkpoints")
+    path = folder / "train-jax.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
+    return path
