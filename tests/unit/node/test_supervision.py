@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import marshal
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ from swell.node.pods import BoundContainer, Probe
 from swell.node.process.limits import CgroupRoot, Limits, resident_bytes
 from swell.node.process.probes import Health, Tally, after_answer, first_health
 from swell.node.process.supervised import Identity, tail
+from swell.node.supervisor import output, papers, supervising
 
 
 def test_process_is_known_by_pid_and_start() -> None:
@@ -24,24 +29,85 @@ def test_process_is_known_by_pid_and_start() -> None:
     assert not Identity(2**22 + 1, own.mark).is_alive
 
 
+def test_signal_reaches_no_other_process() -> None:
+    """A pid that has come to belong to somebody else is left alone."""
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        mark = supervisor.start_mark(stranger.pid)
+
+        assert not supervisor.signal_exactly(stranger.pid, "00000000.1", signal.SIGKILL)
+        assert not supervisor.signal_exactly(stranger.pid, "", signal.SIGKILL)
+        assert stranger.poll() is None
+        assert supervisor.signal_exactly(stranger.pid, mark, signal.SIGTERM)
+        assert stranger.wait(10) == -signal.SIGTERM
+    assert not supervisor.signal_exactly(stranger.pid, mark, signal.SIGTERM)
+
+
+def test_nothing_begins_without_an_identity_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk is full the supervisor says so, and starts no process nobody could find."""
+    begun = tmp_path / "begun"
+    order = {
+        "argv": ("touch", str(begun)),
+        "env": {"PATH": os.environ["PATH"]},
+        "cwd": "/",
+        "log": str(tmp_path / "log"),
+    }
+    (tmp_path / supervisor.ORDER).write_bytes(marshal.dumps(order))
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        monkeypatch.setattr(papers, "leave", refuse)
+        monkeypatch.setattr(papers, "REPORT_FD", tell)
+        os._exit(supervising.supervise(str(tmp_path)))
+    os.close(tell)
+    with os.fdopen(told) as report:
+        said = report.read()
+    os.waitpid(pid, 0)
+
+    assert said == f"refused {tmp_path}: No space left on device\n"
+    assert not begun.exists()
+    assert not (tmp_path / supervisor.IDENTITY).exists()
+
+
+def refuse(*_: str) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_full_disk_takes_no_log_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rotation that cannot be done leaves what there is, and is done when there is room."""
+    monkeypatch.setattr(output, "LOG_BYTES_MAX", 10)
+    log = output.Log(str(tmp_path / "l"))
+    log.write(b"0000\n1111\n")
+    with monkeypatch.context() as full:
+        full.setattr(output, "_opened", refuse)
+        for _ in range(10):
+            log.write(b"lost\n")
+
+    assert (tmp_path / "l").read_text() == "0000\n1111\n"
+    log.write(b"2222\n")
+    assert (tmp_path / "l.1").read_text() == "0000\n1111\n"
+    assert (tmp_path / "l").read_text() == "2222\n"
+
+
 def test_withdrawn_order_is_noticed(tmp_path: Path) -> None:
     """Gone, or replaced by another one: either way it is not ours any more."""
     order = tmp_path / supervisor.ORDER
     order.write_bytes(b"1")
     paper = os.open(order, os.O_RDONLY)
 
-    assert supervisor._announce(str(tmp_path), paper)
+    assert papers.announce(str(tmp_path), paper)
     order.unlink()
-    assert not supervisor._announce(str(tmp_path), paper)
+    assert not papers.announce(str(tmp_path), paper)
     order.write_bytes(b"2")
-    assert not supervisor._announce(str(tmp_path), paper)
+    assert not papers.announce(str(tmp_path), paper)
     os.close(paper)
 
 
 def test_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounded files, the newest last, each with its index."""
-    monkeypatch.setattr(supervisor, "LOG_BYTES_MAX", 10)
-    log = supervisor.Log(str(tmp_path / "l"))
+    monkeypatch.setattr(output, "LOG_BYTES_MAX", 10)
+    log = output.Log(str(tmp_path / "l"))
     for number in range(12):
         log.write(f"{number:04}\n".encode())
 

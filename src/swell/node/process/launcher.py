@@ -11,6 +11,9 @@ from pathlib import Path
 from swell.node import supervisor
 
 ANSWER_S = 10.0
+# Without the rest of Swell, which would take many times as long to load.
+PLACE = Path(supervisor.__file__).parents[1]
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from supervisor.launching import main; main()"
 # Held back from a supervisor until it can deal with them.
 _HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
@@ -51,7 +54,7 @@ class Launcher:
     def _begin(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(ANSWER_S)
-        arguments = [sys.executable, "-I", "-S", supervisor.__file__, str(self._home)]
+        arguments = [sys.executable, "-I", "-S", "-c", PROGRAM, str(PLACE), str(self._home)]
         with theirs:
             self._pid = os.posix_spawn(
                 sys.executable,

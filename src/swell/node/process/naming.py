@@ -71,10 +71,9 @@ class Naming:
         return substituted(text, self._names)
 
     def refresh(self) -> bool:
-        """Bring files up to date; False when they were."""
+        """Bring files up to date; False when they were. OSError from the disk."""
         if self._is_current:
             return False
-        self._is_current = True
         pods = {pod.metadata.key: pod for pod in self._pods()}
         for pod in pods.values():
             self._book.adopt(pod.metadata.key, pod.status.pod_ip)
@@ -84,6 +83,7 @@ class Naming:
         base = MACHINE_HOSTS.read_text() if MACHINE_HOSTS.exists() else "127.0.0.1 localhost\n"
         for namespace in self._namespaces:
             write_in_place(self._folders.hosts(namespace), hosts_text(base, namespace, self._names))
+        self._is_current = True
         return True
 
     def _names_of(self, service: Service, pods: dict[Key, BoundPod]) -> ServiceNames:

@@ -57,6 +57,7 @@ class ProcessRuntime:
         self._provisioner = Provisioner(machinery)
         self._wake = wake
         self._held: dict[Uid, Held] = {}
+        self._stale: dict[Uid, None] = {}  # pods whose volumes show what was
         self._n_execs = 0
         machinery.inputs.config_maps.add_handler(self._on_config_map)
         machinery.inputs.services.add_handler(lambda _: machinery.naming.mark())
@@ -176,12 +177,18 @@ class ProcessRuntime:
         self._m.inputs.jobs.add_handler(lambda _: changed.set())
         changed.set()
         while True:
-            if self._m.naming.refresh() and not self._m.host.namespace:
-                self._rewrite(lambda _: True)
-            if changed.is_set() and self._m.inputs.jobs.is_served:
-                changed.clear()
-                self._sweep_logs()
-            await self._m.clock.sleep(FOLLOW_S)
+            pause_s = FOLLOW_S
+            try:
+                if self._m.naming.refresh() and not self._m.host.namespace:
+                    self._mark_stale(lambda _: True)
+                self._rewrite_stale()
+                if changed.is_set() and self._m.inputs.jobs.is_served:
+                    self._sweep_logs()
+                    changed.clear()
+            except OSError as error:
+                log.warning("what containers see is not up to date", why=str(error))
+                pause_s = RETRY_S
+            await self._m.clock.sleep(pause_s)
 
     async def watch_memory(self) -> None:
         """Kill containers that outgrow their memory limit, where no cgroup does."""
@@ -247,6 +254,8 @@ class ProcessRuntime:
     def _on_change(self, held: Held, box: Box) -> None:
         if box.is_live and box.run is not None and box.run.started_at is not None:
             self._begin_probes(held, box)
+        elif box.run is not None and box.run.refusal:
+            self._put_off(box, "CreateContainerError", box.run.refusal)
         elif not box.is_live:
             self._settle(box)
         self._wake(held.key, 0.0)
@@ -287,7 +296,7 @@ class ProcessRuntime:
         if self._m.inputs.config_maps.get(key) is None:
             return
         now = self._m.clock.now()
-        self._rewrite(lambda pod: key in _mounted_maps(pod))
+        self._mark_stale(lambda pod: key in _mounted_maps(pod))
         for held in self._held.values():
             waiting = [box for box in held.boxes.values() if box.waiting is not None]
             if held.key.namespace == key.namespace and waiting:
@@ -295,16 +304,23 @@ class ProcessRuntime:
                     box.waiting = box.waiting and replace(box.waiting, retry_at=now)
                 self._wake(held.key, 0.0)
 
-    def _rewrite(self, concerns: Callable[[BoundPod], bool]) -> None:
-        """Bring the volumes of some pods up to date."""
+    def _mark_stale(self, concerns: Callable[[BoundPod], bool]) -> None:
+        """Have the volumes of some pods brought up to date soon."""
         for held in self._held.values():
-            if held.pod is None or held.pod.is_final or not concerns(held.pod):
-                continue
+            if held.pod is not None and not held.pod.is_final and concerns(held.pod):
+                self._stale[held.uid] = None
+
+    def _rewrite_stale(self) -> None:
+        """Bring marked volumes up to date; OSError from the disk, and they stay marked."""
+        for uid in list(self._stale):
+            held = self._held.get(uid)
             try:
-                self._provisioner.write_volumes(held.pod)
+                if held is not None and held.pod is not None:
+                    self._provisioner.write_volumes(held.pod)
             except ConfigError as error:
                 # A key that was there is there no more: what was written stays, as it would.
-                log.info("volume left as it is", pod=str(held.key), why=str(error))
+                log.info("volume left as it is", pod=str(uid), why=str(error))
+            del self._stale[uid]
 
     # -- talking to a running container ------------------------------------------------------
 

@@ -7,6 +7,7 @@ and learns from files. Knows nothing of pods.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import marshal
 import os
 import signal
@@ -22,6 +23,7 @@ from swell.runtime.clock import Clock
 TAIL_LINES = 20
 TAIL_BYTES = 8192
 POLL_S = 0.25
+CHUNK_BYTES = 65536
 OOM_KILLED = "OOMKilled"
 
 Order = dict[str, object]
@@ -57,6 +59,7 @@ class Supervised:
         self.log = log
         self.started_at: float | None = None
         self.ended: Exited | None = None
+        self.refusal = ""  # why the supervisor did not begin
         self.is_out_of_memory = False
         self.process: Identity | None = None
         self._clock = clock
@@ -109,7 +112,10 @@ class Supervised:
         if (self.folder / supervisor.EXIT).exists() or not self._is_supervised:
             self._on_end()
         elif hasattr(os, "pidfd_open"):
-            self._follow(os.pidfd_open(self._supervisor.pid), self._on_end)
+            try:
+                self._follow(os.pidfd_open(self._supervisor.pid), self._on_end)
+            except ProcessLookupError:
+                self._on_end()
         else:
             self._poll()
         return True
@@ -145,8 +151,8 @@ class Supervised:
 
     def _signal(self, number: int) -> None:
         held = self._supervisor
-        if self.ended is None and held is not None and held.is_alive:
-            os.kill(held.pid, number)
+        if self.ended is None and held is not None:
+            supervisor.signal_exactly(held.pid, held.mark, number)
 
     # -- being told --------------------------------------------------------------------------
 
@@ -155,7 +161,7 @@ class Supervised:
         asyncio.get_running_loop().add_reader(descriptor, callback)
 
     def _on_report(self) -> None:
-        data = os.read(self._descriptor, supervisor.CHUNK_BYTES)
+        data = os.read(self._descriptor, CHUNK_BYTES)
         self._told += data
         *lines, self._told = self._told.split(b"\n")
         for line in lines:
@@ -164,6 +170,8 @@ class Supervised:
                 # The mark is empty when it has ended before anybody could look at it.
                 self._on_started(*rest.split(" "))
                 self._on_change()
+            elif kind == "refused":
+                self.refusal = rest
             else:
                 self._exit_line = rest
         if not data:
@@ -200,7 +208,8 @@ class Supervised:
     def _lost(self) -> Exited:
         """The supervisor was killed. What it watched over must not go on unwatched."""
         if self.process is not None and self.process.is_alive:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may go by itself just now
+                os.killpg(self.process.pid, signal.SIGKILL)
         now = self._clock.now()
         message = "the container's supervisor is gone and left no exit code"
         return Exited(KILLED_CODE, self.started_at or now, now, LOST, message)

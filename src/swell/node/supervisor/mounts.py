@@ -1,0 +1,91 @@
+"""A view of the file system of a container's own, in which only what was ordered differs."""
+
+from __future__ import annotations
+
+import os
+
+from .kernel import mount, unshare
+from .papers import Order
+
+# From linux/sched.h and linux/mount.h.
+CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 1, 32, 4096, 8192, 16384, 1 << 18
+MS_KEPT = 2 | 4 | 8 | 1024 | 2048  # nosuid, nodev, noexec, noatime, nodiratime
+MS_RELATIME, ST_RELATIME = 1 << 21, 4096
+
+
+def enter_namespace(order: Order) -> None:
+    """A mount namespace in which the ordered mounts, and nothing else, differ from the host's."""
+    uid, gid = os.getuid(), os.getgid()
+    is_user = order.namespace == "user"
+    unshare(CLONE_NEWNS | (CLONE_NEWUSER if is_user else 0))
+    if is_user:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} {uid} 1"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    mount("none", "/", MS_REC | MS_PRIVATE)
+    for source, target, read_only in order.mounts:
+        _make_place(source, target, order.stage)
+        mount(source, target, MS_BIND | MS_REC)
+        if read_only:
+            mount("none", target, MS_BIND | MS_REMOUNT | MS_RDONLY | _kept_flags(target))
+
+
+def _kept_flags(target: str) -> int:
+    """What a mount already forbids, which nobody in a user namespace may allow again."""
+    held = os.statvfs(target).f_flag
+    return (held & MS_KEPT) | (MS_RELATIME if held & ST_RELATIME else 0)
+
+
+def _make_place(source: str, target: str, stage: str) -> None:
+    """See to it that there is something to mount on, without touching the host's folders.
+
+    The nearest folder that exists is covered by one of our own that shows the same content, and
+    the missing path is made in there.
+    """
+    if os.path.exists(target):
+        return
+    missing = target
+    while not os.path.isdir(parent := os.path.dirname(missing)):
+        missing = parent
+    if not _is_ours(parent, stage):
+        _cover(parent, stage)
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+_covered: set[str] = set()
+
+
+def _is_ours(folder: str, stage: str) -> bool:
+    """Whether a folder is in one that we have covered, and not below something mounted there."""
+    return folder in _covered or folder.startswith(stage)
+
+
+def _cover(folder: str, stage: str) -> None:
+    mount("tmpfs", stage, 0, "tmpfs")
+    for entry in sorted(os.listdir(folder)):
+        real, shown = os.path.join(folder, entry), os.path.join(stage, entry)
+        if os.path.islink(real):
+            os.symlink(os.readlink(real), shown)
+            continue
+        if os.path.isdir(real):
+            os.mkdir(shown)
+        else:
+            os.close(os.open(shown, os.O_CREAT | os.O_WRONLY, 0o644))
+        mount(real, shown, MS_BIND | MS_REC)
+    _covered.add(folder)
+    if folder != "/":
+        mount(stage, folder, MS_MOVE)
+        return
+    os.chdir(stage)
+    mount(".", "/", MS_MOVE)
+    os.chroot(".")
+    os.chdir("/")
