@@ -41,7 +41,7 @@ def apply(
     readings = read_valid(files)
     bodies = [document.body for reading in readings for document in reading.documents]
     if not bodies:
-        raise CommandError("there is no object in these manifests")
+        raise CommandError("there is no object in these manifests", "are they saved?")
     with connected(Flags(kubeconfig, context, embedded)) as connection:
         wanted = [placed(body, connection, namespace) for body in bodies]
         connection.announce_change()

@@ -12,17 +12,11 @@ from pathlib import Path
 
 from swell.cli.choice import Choice, Flags, NoClusterError, Surroundings, choose
 from swell.cli.failure import CommandError
+from swell.cli.troubles import CHECK_KUBECONFIG, TROUBLES, with_cluster
 from swell.cluster.home import is_running
 from swell.cluster.kube.access import Access, AccessError
 from swell.cluster.kube.kubeconfig import in_cluster, read_kubeconfig
 from swell.cluster.kube.oneshot import OneShot
-from swell.runtime.errors import (
-    ClusterError,
-    MalformedError,
-    OutcomeUnknownError,
-    UnauthorizedError,
-    UnreachableError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +50,10 @@ def connected(flags: Flags) -> Iterator[Connection]:
         with OneShot(access, random.Random()) as client:  # noqa: S311
             home = choice.kubeconfigs[0].parent if choice.embedded else None
             yield Connection(client, access, home)
-    except UnreachableError as error:
-        raise CommandError(f"cannot reach {access.server}: {error}", _hint(choice)) from error
-    except OutcomeUnknownError as error:
-        hint = "it may have been done; look with: swell get"
-        raise CommandError(f"the answer was lost: {error}", hint) from error
-    except UnauthorizedError as error:
-        raise CommandError(f"{access.server} does not know this user", _hint(choice)) from error
-    except ClusterError as error:
-        raise CommandError(str(error)) from error
-    except MalformedError as error:
-        raise CommandError(f"not understood: {error}") from error
+    except TROUBLES as error:
+        raise with_cluster(error, access.server, embedded=choice.embedded) from error
+    except AccessError as error:
+        raise CommandError(str(error), CHECK_KUBECONFIG) from error
 
 
 def chosen_access(flags: Flags) -> Access:
@@ -96,13 +83,7 @@ def _access(choice: Choice) -> Access:
             else in_cluster(os.environ)
         )
     except AccessError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(str(error), CHECK_KUBECONFIG) from error
     if found is None:
         raise CommandError("no service account is mounted in this pod")
     return found
-
-
-def _hint(choice: Choice) -> str:
-    if choice.embedded:
-        return "is it running? start it with: swell up"
-    return "check the kubeconfig and its context"

@@ -9,15 +9,17 @@ from __future__ import annotations
 import queue
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlencode
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key, Uid
 from swell.cli.connection import Connection
+from swell.cli.failure import CommandError
 from swell.cli.tail import Tail
 from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
@@ -47,6 +49,33 @@ class Wanted:
 
 
 EVERYTHING = Wanted()
+
+
+def check_wanted(job: AITrainingJob, wanted: Wanted) -> None:
+    """Refuse to look for what a job cannot have: it would never be found."""
+    name, specs = job.metadata.name, job.spec.replica_specs
+    roles = {role.lower(): spec for role, spec in specs.items()}
+    chosen = {wanted.role.lower(): roles.get(wanted.role.lower())} if wanted.role else roles
+    found = [spec for spec in chosen.values() if spec is not None]
+    if not found:
+        raise CommandError(f"{name} has no role {wanted.role}", f"its roles: {_listed(roles)}")
+    if wanted.index is not None and wanted.index >= max(spec.maximum for spec in found):
+        hint = "indexes count from 0"
+        raise CommandError(f"{name} never has a pod of index {wanted.index} there", hint)
+    names = {name for spec in found for name in _container_names(spec.template)}
+    if wanted.container and wanted.container not in names:
+        hint = f"its containers: {_listed(names)}"
+        raise CommandError(f"{name} has no container {wanted.container}", hint)
+
+
+def _container_names(template: Body) -> Iterator[str]:
+    spec = template.get("spec") or {}
+    for part in ("initContainers", "containers"):
+        yield from (container.get("name", "") for container in spec.get(part) or ())
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 @dataclass(frozen=True, slots=True)

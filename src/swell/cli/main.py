@@ -11,9 +11,13 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from swell.cli.failure import CommandError
 from swell.cli.invocation import Invocation, split
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 # Name, where it lives, and what the overview says of it. A typer.Typer is a group of commands.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -25,6 +29,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("get", "swell.cli.objects:get", "Show objects: jobs, or those of a kind."),
     ("describe", "swell.cli.objects:describe", "Tell all about objects, with their events."),
     ("delete", "swell.cli.objects:delete", "Delete objects and wait until they are gone."),
+    ("explain", "swell.cli.explain:explain", "Tell why a job waits, and what would help."),
     ("top", "swell.cli.top:top", "Show sizes of jobs and the cluster's load, refreshing."),
     ("fail", "swell.cli.jobs:fail", "End a job as failed."),
     ("preempt", "swell.cli.jobs:preempt", "End a job as preempted."),
@@ -50,16 +55,12 @@ INTERRUPTED = 130
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code."""
-    if not arguments or arguments[0] in _HELP:
-        (sys.stdout if arguments else sys.stderr).write(_overview())
-        return 0 if arguments else USAGE
     try:
+        if not arguments or arguments[0] in _HELP:
+            return _show_overview(sys.stdout if arguments else sys.stderr)
         return _run_command(arguments)
     except CommandError as error:
-        sys.stderr.write(f"error: {error}\n")
-        if error.hint:
-            sys.stderr.write(f"  {error.hint}\n")
-        return error.exit_code
+        return _refuse(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -67,10 +68,19 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        # The machine's own refusal: no such folder, no permission, no space.
-        where = f"{error.filename}: " if error.filename else ""
-        sys.stderr.write(f"error: {where}{error.strerror or error}\n")
-        return 1
+        from pathlib import Path
+
+        from swell.cli.choice import state_folder
+        from swell.cli.troubles import with_machine
+
+        return _refuse(with_machine(error, state_folder(os.environ, Path.home())))
+
+
+def _refuse(error: CommandError) -> int:
+    sys.stderr.write(f"error: {error}\n")
+    if error.hint:
+        sys.stderr.write(f"  {error.hint}\n")
+    return error.exit_code
 
 
 def _run_command(arguments: Sequence[str]) -> int:
@@ -101,6 +111,13 @@ def _several() -> None:
     """Makes typer expect the command's name, though only one is loaded."""
 
 
+def _show_overview(out: TextIO) -> int:
+    """Asked for, it is the answer; otherwise what was written was no command."""
+    out.write(_overview())
+    out.flush()
+    return 0 if out is sys.stdout else USAGE
+
+
 def _overview() -> str:
     width = max(len(name) for name, _, _ in COMMANDS)
     lines = [f"  {name:<{width}}  {text}" for name, _, text in COMMANDS]
@@ -121,7 +138,16 @@ def _overview() -> str:
 
 def main() -> None:
     """The console entry."""
+    _open_standard_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_standard_streams() -> None:
+    """Whoever called may have closed one; nothing that is opened later may take its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
 if __name__ == "__main__":

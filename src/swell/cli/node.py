@@ -11,6 +11,7 @@ from swell.cli import options as shared
 from swell.cli.choice import Flags, state_folder
 from swell.cli.connection import chosen_access
 from swell.cli.failure import CommandError
+from swell.cli.troubles import TROUBLES, with_cluster
 
 
 def node(
@@ -30,9 +31,10 @@ def node(
 ) -> None:
     """Register nodes and run the pods bound to them, until told to stop."""
     from swell.cluster.home import AlreadyRunningError
-    from swell.node.machine import CapacityError, Wanted, this_machine
+    from swell.node.machine import Wanted, this_machine
     from swell.node.program import AgentOptions, run_agent
 
+    shared.check_amounts(cpu=cpu, memory=memory, gpu=gpu)
     access = chosen_access(Flags(kubeconfig, context, embedded))
     options = AgentOptions(
         home=state_folder(os.environ, Path.home()),
@@ -48,8 +50,8 @@ def node(
     except AlreadyRunningError as error:
         message = f"another node agent runs in {error.home}"
         raise CommandError(message, "stop it, or set SWELL_HOME to another folder") from error
-    except CapacityError as error:
-        raise CommandError(str(error), "write it as 4, 500m or 2Gi", exit_code=2) from error
+    except TROUBLES as error:
+        raise with_cluster(error, access.server, embedded=embedded) from error
 
 
 def _announce(n_nodes: int) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from swell.api import codec
+from swell.api.kinds import NAMESPACES
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.cli import options
@@ -23,7 +24,7 @@ from swell.cli.tables import aligned, rows_of
 from swell.cli.words import Target, target_of
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Deletion, Selection
-from swell.runtime.errors import NotFoundError
+from swell.runtime.errors import ClusterError, NotFoundError
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 WAIT_S_MIN, WAIT_S_MAX = 0.05, 1.0
@@ -83,7 +84,7 @@ def describe(
         if told:
             sys.stdout.write("\n\n".join(told) + "\n")
         else:
-            _say_nothing_found(scope)
+            _say_nothing_found(scope, connection)
 
 
 def delete(
@@ -161,7 +162,7 @@ def _show_table(
     pages = [rows_of(table, wide=wide, with_namespace=with_namespace) for table in tables]
     rows = [*pages[0], *(row for page in pages[1:] for row in page[1:])]
     if len(rows) == 1:
-        _say_nothing_found(selection.namespace)
+        _say_nothing_found(selection.namespace, connection)
         return
     sys.stdout.write(aligned(rows) + "\n")
 
@@ -174,9 +175,22 @@ def _table_calls(target: Target, selection: Selection) -> list[calls.Call[bytes]
     return [calls.raw(calls.get(target.resource, key).path, accept=TABLE) for key in keys]
 
 
-def _say_nothing_found(scope: str) -> None:
+def _say_nothing_found(scope: str, connection: Connection) -> None:
     where = f"in namespace {scope}" if scope else "in the cluster"
     sys.stderr.write(f"nothing found {where}\n")
+    if scope and not _has_namespace(scope, connection):
+        sys.stderr.write("  there is no such namespace; see: swell get namespaces\n")
+
+
+def _has_namespace(name: str, connection: Connection) -> bool:
+    """Whether it is there, as far as we may know."""
+    try:
+        connection.client.send(calls.get(NAMESPACES, Key("", name)))
+    except NotFoundError:
+        return False
+    except ClusterError:
+        return True
+    return True
 
 
 def delete_one(resource: Resource[Body], body: Body, connection: Connection) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from swell.cli.failure import CommandError
+
 
 class Output(StrEnum):
     """Formats of an answer; the default is a table."""
@@ -37,3 +39,14 @@ Format = Annotated[
 Files = Annotated[
     list[str], typer.Option("-f", "--filename", metavar="FILE", help="Manifest; - is stdin.")
 ]
+
+
+def check_amounts(*, cpu: str, memory: str, gpu: str) -> None:
+    """Refuse what is no amount of something, by the name of the flag that says it."""
+    from swell.node.machine import GPU, CapacityError, canonical
+
+    given = {"cpu": cpu, "memory": memory, GPU: gpu}
+    try:
+        canonical({name: text for name, text in given.items() if text})
+    except CapacityError as error:
+        raise CommandError(str(error), "write it as 4, 500m or 2Gi", exit_code=2) from error

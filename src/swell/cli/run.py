@@ -23,7 +23,7 @@ from swell.cli.choice import Flags, home_to_use
 from swell.cli.connection import Connection, connected, surroundings
 from swell.cli.failure import CommandError
 from swell.cli.following import Follower, print_plain, print_prefixed
-from swell.cli.joblogs import Wanted, logs_of
+from swell.cli.joblogs import Wanted, check_wanted, logs_of
 from swell.cli.objects import delete_one, wait_until_gone
 from swell.cli.sources import read_valid, show
 from swell.cli.threeway import with_last_applied
@@ -122,7 +122,9 @@ def logs(
         except NotFoundError as error:
             message = f"no job {job} in namespace {key.namespace}"
             raise CommandError(message, "see: swell get") from error
-        source = logs_of(connection, key, found.metadata.uid, Wanted(role, index, container))
+        wanted = Wanted(role, index, container)
+        check_wanted(found, wanted)
+        source = logs_of(connection, key, found.metadata.uid, wanted)
         # One pod's output is given as it is, so that it can be read by programs.
         show_lines = print_plain if role and index is not None else print_prefixed
         if follow:
@@ -151,11 +153,14 @@ class _Size:
 def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Body:
     """The job that a command is; whatever is wrong with it is told as with a manifest."""
     if not command:
-        raise CommandError("there is no command after --", exit_code=USAGE)
+        hint = "for example: swell run -- python train.py"
+        raise CommandError("there is no command after --", hint, USAGE)
+    options.check_amounts(cpu=size.cpu, memory=size.memory, gpu=size.gpu)
     least = size.least or 1
     most = size.most or least
     if least > most:
-        raise CommandError(f"--min {least} is more than --max {most}", exit_code=USAGE)
+        hint = "lower --min or raise --max"
+        raise CommandError(f"--min {least} is more than --max {most}", hint, USAGE)
     container: Body = {"name": CONTAINER, "image": IMAGE, "command": list(command)}
     if size.resources:
         container["resources"] = {"requests": size.resources, "limits": dict(size.resources)}

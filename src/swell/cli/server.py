@@ -13,6 +13,7 @@ import typer
 from swell.cli.choice import state_folder
 from swell.cli.durations import seconds_of
 from swell.cli.failure import CommandError
+from swell.cli.troubles import with_store
 
 Port = Annotated[
     int | None,
@@ -32,8 +33,9 @@ MonitorGrace = Annotated[
 def server(*, port: Port = None, node_monitor_grace_period: MonitorGrace = 40.0) -> None:
     """Run the embedded API server until it is told to stop."""
     from swell.cluster.embedded.controllers.all import Settings
+    from swell.cluster.embedded.durable import WrongFormatError
     from swell.cluster.embedded.http.credentials import PortError
-    from swell.cluster.embedded.http.serving import Served, serve
+    from swell.cluster.embedded.http.serving import DATABASE, Served, serve
     from swell.cluster.home import AlreadyRunningError
 
     def announce(served: Served) -> None:
@@ -45,16 +47,8 @@ def server(*, port: Port = None, node_monitor_grace_period: MonitorGrace = 40.0)
     try:
         serve(home, port, on_ready=announce, settings=settings)
     except AlreadyRunningError as error:
-        raise CommandError(str(error), "use it, or stop it first") from error
+        raise CommandError(str(error), "use it, or stop it first: swell down") from error
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
-    except sqlite3.DatabaseError as error:
-        raise damaged_store(home, error) from error
-
-
-def damaged_store(home: Path, error: sqlite3.DatabaseError) -> CommandError:
-    """What to say of a store that cannot be used."""
-    from swell.cluster.embedded.http.serving import DATABASE
-
-    path = home / DATABASE
-    return CommandError(f"{path} cannot be used: {error}", "move it away to begin anew")
+    except (sqlite3.DatabaseError, WrongFormatError) as error:
+        raise with_store(home / DATABASE, error) from error

@@ -40,6 +40,13 @@ def _bytes_of(file: str) -> bytes:
         else:
             with Path(file).open("rb") as opened:
                 raw = opened.read(BYTES_MAX + 1)
+    except IsADirectoryError as error:
+        raise CommandError(f"{file}: is a folder", "name the files in it") from error
+    except FileNotFoundError as error:
+        hint = "check the path" if Path(file).is_absolute() else f"you are in {Path.cwd()}"
+        raise CommandError(f"{file}: no such file", hint) from error
+    except PermissionError as error:
+        raise CommandError(f"{file}: you may not read it", "check its owner and mode") from error
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}") from error
     if len(raw) > BYTES_MAX:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli import nodeflags
+from swell.cli import options as shared
 from swell.cli.choice import state_folder
 from swell.cli.failure import CommandError
 from swell.cli.invocation import Invocation
-from swell.cli.server import MonitorGrace, Port, damaged_store
+from swell.cli.server import MonitorGrace, Port
+from swell.cli.troubles import with_store
 from swell.cluster.home import KUBECONFIG, SERVER, Holder, holder
 
 if TYPE_CHECKING:
@@ -40,14 +42,17 @@ def up(
     taint: nodeflags.Taints = [],  # noqa: B006
 ) -> None:
     """Run API server, operator, scheduler, autoscaler and node agent until told to stop."""
+    shared.check_amounts(cpu=cpu, memory=memory, gpu=gpu)
+    labels, taints = dict(map(nodeflags.pair, label)), tuple(map(nodeflags.taint, taint))
+    invocation: Invocation = context.obj
+    flags = [word for word in invocation.words[1:] if word != "--detach"]
     home = state_folder(os.environ, Path.home())
     running = holder(home)
     if running is not None:
-        _say_it_runs(home, running)
+        _say_it_runs(home, running, flags)
         return
     if detach:
-        invocation: Invocation = context.obj
-        start_in_background(home, [word for word in invocation.words[1:] if word != "--detach"])
+        start_in_background(home, flags)
         _print_kubeconfig(home / KUBECONFIG)
         return
     from swell.cluster.embedded.controllers.all import Settings
@@ -61,8 +66,8 @@ def up(
         prefix=name,
         hollow=hollow,
         wanted=Wanted(cpu, memory, gpu, pods),
-        labels=dict(nodeflags.pair(text) for text in label),
-        taints=tuple(nodeflags.taint(text) for text in taint),
+        labels=labels,
+        taints=taints,
     )
     controllers = Settings(node_monitor_grace_s=node_monitor_grace_period)
     _run(UpOptions(agent, port, controllers))
@@ -107,11 +112,13 @@ def wait_for_parts(home: Path) -> None:
         raise CommandError(f"the cluster in {home} is {error}", hint) from error
 
 
-def _say_it_runs(home: Path, running: Holder) -> None:
+def _say_it_runs(home: Path, running: Holder, flags: list[str]) -> None:
     if running.what == SERVER:
         raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
     wait_for_parts(home)
     sys.stderr.write(f"already running in {home} (pid {running.pid})\n")
+    if flags:
+        sys.stderr.write("  it keeps the flags it was started with; swell down ends it\n")
     _print_kubeconfig(home / KUBECONFIG)
 
 
@@ -121,9 +128,11 @@ def _print_kubeconfig(path: Path) -> None:
 
 
 def _run(options: UpOptions) -> None:
+    from swell.cluster.embedded.durable import WrongFormatError
     from swell.cluster.embedded.http.credentials import PortError
+    from swell.cluster.embedded.http.serving import DATABASE
     from swell.cluster.home import AlreadyRunningError
-    from swell.node.machine import CapacityError, this_machine
+    from swell.node.machine import this_machine
     from swell.runtime import logs
     from swell.runtime.clock import SystemClock
     from swell.runtime.manager import ServiceFailedError
@@ -138,9 +147,7 @@ def _run(options: UpOptions) -> None:
         raise CommandError(f"another process serves {error.home}", hint) from error
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
-    except sqlite3.DatabaseError as error:
-        raise damaged_store(options.agent.home, error) from error
-    except CapacityError as error:
-        raise CommandError(str(error), "write it as 4, 500m or 2Gi", exit_code=2) from error
+    except (sqlite3.DatabaseError, WrongFormatError) as error:
+        raise with_store(options.agent.home / DATABASE, error) from error
     except ServiceFailedError as error:
         raise CommandError(f"the cluster ended: {error.name}", "the log says why") from error

@@ -111,7 +111,7 @@ def test_repeated_keys_are_told() -> None:
     [
         ("a: [1,\nb: 2\n", 3, "while parsing a flow"),
         ("a: b: c\n", 1, "mapping values are not allowed"),
-        ("a:\n\t- b\n", 2, "cannot start any token"),
+        ("a:\n\t- b\n", 2, "a tab in the indentation"),
         ("ok: 1\n---\n'open\n", 4, "unexpected end of stream"),
         ("a: \x00\n", 1, "unreadable character"),
         ("x: 1\ny: &a [*a]\n", 2, "alias *a refers to nothing"),

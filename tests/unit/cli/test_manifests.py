@@ -82,7 +82,7 @@ def test_validate_reads_stdin(
 def test_validate_of_a_missing_file_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback for what cannot be opened."""
     assert run(["validate", "/nowhere/job.yaml"]) == 1
-    assert capsys.readouterr().err == "error: /nowhere/job.yaml: No such file or directory\n"
+    assert capsys.readouterr().err == "error: /nowhere/job.yaml: no such file\n  check the path\n"
 
 
 def test_render_prints_jobs_with_defaults_and_nothing_else(

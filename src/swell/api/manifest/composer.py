@@ -57,7 +57,7 @@ def compose(text: str) -> Iterator[Composed]:
             if isinstance(event, yaml.DocumentStartEvent):
                 yield _Composer(events).document()
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error) from error
+        raise _syntax_error(error, text) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         hint = "remove it, or escape it in a text in double quotes"
@@ -181,8 +181,15 @@ def _line(event: yaml.Event) -> int:
     return 1 if mark is None else mark.line + 1
 
 
-def _syntax_error(error: yaml.MarkedYAMLError) -> ManifestSyntaxError:
+def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ManifestSyntaxError:
     mark = error.problem_mark or error.context_mark
     parts = [part for part in (error.context, error.problem) if part]
     line = 1 if mark is None else mark.line + 1
+    if _is_indented_by_tab(text, line):
+        return ManifestSyntaxError(line, "a tab in the indentation", "indent with spaces")
     return ManifestSyntaxError(line, ": ".join(parts), "check indentation, quotes and colons here")
+
+
+def _is_indented_by_tab(text: str, line: int) -> bool:
+    written = text.split("\n")[line - 1 : line] or [""]
+    return "\t" in written[0][: len(written[0]) - len(written[0].lstrip())]

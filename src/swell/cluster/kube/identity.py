@@ -50,7 +50,11 @@ def identity_of(access: Access, tls: ssl.SSLContext, clock: Clock) -> Identity:
 
 def client_tls(access: Access) -> ssl.SSLContext:
     """TLS as the access wants it, without a client certificate so far."""
-    tls = ssl.create_default_context(cadata=access.ca_pem.decode() if access.ca_pem else None)
+    try:
+        tls = ssl.create_default_context(cadata=access.ca_pem.decode() if access.ca_pem else None)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        message = f"context {access.context!r}: its certificate authority is no certificate"
+        raise AccessError(message) from error
     if access.insecure:
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE

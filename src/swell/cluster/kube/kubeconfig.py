@@ -11,6 +11,9 @@ import binascii
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
 
 from swell.api import codec
 from swell.api.meta import Body
@@ -38,7 +41,7 @@ def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
         raise AccessError(f"cluster {cluster_name!r}: proxy-url is not supported; remove it")
     folder = origin["clusters", cluster_name].parent
     server = _text(cluster, "server").rstrip("/")
-    if not server.startswith(("https://", "http://")):
+    if not _is_address(server):
         raise AccessError(f"cluster {cluster_name!r}: server {server!r} is no http(s) address")
     user_folder = origin["users", user_name].parent if user_name else folder
     return Access(
@@ -113,17 +116,29 @@ def _merged(paths: Sequence[Path]) -> tuple[Body, dict[tuple[str, str], Path]]:
 def _parsed(path: Path) -> Body:
     text = path.read_bytes()
     if text.lstrip().startswith(b"{"):
-        config: object = codec.decode(text, dict)
+        try:
+            config: object = codec.decode(text, dict)
+        except msgspec.DecodeError as error:
+            raise AccessError(f"{path}: not JSON: {error}") from error
     else:
         import yaml
 
         try:
             config = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise AccessError(f"{path}: not YAML: {error}") from error
+            told = " ".join(str(error).split())
+            raise AccessError(f"{path}: not YAML: {told}") from error
     if not isinstance(config, dict) or not isinstance(config.get("clusters") or [], list):
         raise AccessError(f"{path}: not a kubeconfig")
     return config
+
+
+def _is_address(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
 
 
 def _named(config: Body, kind: str, name: str, where: str) -> Body:

@@ -1,0 +1,119 @@
+"""Says what went wrong in one sentence, and in a second one what to do about it. Pure."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import socket
+import ssl
+from pathlib import Path
+
+from swell.cli.failure import CommandError
+from swell.runtime.errors import (
+    ClusterError,
+    ForbiddenError,
+    MalformedError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnauthorizedError,
+    UnreachableError,
+)
+
+START_IT = "is it running? start it with: swell up"
+CHECK_KUBECONFIG = "check the kubeconfig and its context"
+# What an API server says of a path that it does not serve.
+NO_PATH = "404 page not found"
+# What an embedded cluster says of a write that its disk did not take.
+NOT_WRITTEN = "the store could not be written"
+
+Trouble = ClusterError | UnreachableError | OutcomeUnknownError | MalformedError
+TROUBLES = (ClusterError, UnreachableError, OutcomeUnknownError, MalformedError)
+
+
+def with_cluster(error: Trouble, server: str, *, embedded: bool) -> CommandError:
+    """What a cluster refused, or why it could not be asked."""
+    usual = START_IT if embedded else CHECK_KUBECONFIG
+    match error:
+        case UnreachableError():
+            return _unreachable(error, server, usual)
+        case OutcomeUnknownError() if NOT_WRITTEN in str(error):
+            told = str(error).partition(NOT_WRITTEN)[2].strip(": ")
+            hint = "make room on its disk, then try again"
+            return CommandError(f"the cluster could not write it down: {told}", hint)
+        case OutcomeUnknownError():
+            hint = "it may have been done; look with: swell get"
+            return CommandError(f"the answer was lost: {error}", hint)
+        case UnauthorizedError():
+            hint = usual if embedded else "log in again, or fetch a new kubeconfig: tokens expire"
+            return CommandError(f"{server} does not know this user", hint)
+        case MalformedError():
+            return CommandError(f"not understood: {error}", "is this the newest version of Swell?")
+        case ClusterError():
+            return _refused(error, server)
+
+
+def with_machine(error: OSError, state: Path) -> CommandError:
+    """What this machine refused. `state` is the folder that an embedded cluster would have."""
+    name = str(error.filename or "")
+    told = error.strerror or str(error)
+    is_state = name.startswith(str(state))
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            hint = "make room there" if name else "make room where it is written to"
+        case errno.EACCES | errno.EPERM | errno.EROFS if is_state:
+            hint = "it is not yours to write: set SWELL_HOME to a folder that is"
+        case _ if is_state:
+            hint = "set SWELL_HOME to a folder of yours"
+        case errno.EACCES | errno.EPERM:
+            hint = "check whose it is, and what its mode allows"
+        case _:
+            hint = ""
+    return CommandError(f"{name}: {told}" if name else told, hint)
+
+
+def with_store(path: Path, error: Exception) -> CommandError:
+    """Why a store cannot be used. Nothing in it is worth less because a disk is full."""
+    told = str(error).removeprefix(f"{path}: ")
+    if "full" in told or "disk I/O" in told:
+        hint = "make room on its disk, then start again: nothing acknowledged is lost"
+    else:
+        hint = "use the version of Swell that wrote it, or move it away to begin anew"
+    return CommandError(f"{path} cannot be used: {told}", hint)
+
+
+def _unreachable(error: UnreachableError, server: str, usual: str) -> CommandError:
+    cause = error.__cause__
+    match cause:
+        case ssl.SSLCertVerificationError():
+            told = f"the certificate of {server} is not trusted: {cause.verify_message}"
+            hint = "has the cluster been made anew? fetch its kubeconfig again"
+        case ssl.SSLError():
+            told = f"{server} does not speak TLS ({cause.reason or cause})"
+            hint = "is the port right? a server without TLS is written http://"
+        case http.client.HTTPException() | ConnectionResetError() if server.startswith("http:"):
+            told, hint = f"{server} does not speak plain HTTP", "write it as https://"
+        case ConnectionRefusedError():
+            told, hint = f"nothing answers at {server}", usual
+        case socket.gaierror():
+            told, hint = f"{server}: there is no host of that name", usual
+        case TimeoutError():
+            told, hint = f"{server} does not answer in time", usual
+        case _:
+            told, hint = f"cannot reach {server}: {error}", usual
+    return CommandError(told, hint)
+
+
+def _refused(error: ClusterError, server: str) -> CommandError:
+    status = error.status
+    if not status.reason:
+        if status.message == NO_PATH:
+            hint = "install our kinds first: swell crds | kubectl apply -f -"
+            return CommandError(f"{server} does not serve this kind of object", hint)
+        told = f"{server} does not answer as a Kubernetes API server does (HTTP {status.code})"
+        return CommandError(told, CHECK_KUBECONFIG)
+    kind = status.details.kind if status.details else ""
+    if isinstance(error, NotFoundError) and kind:
+        return CommandError(str(error), f"see: swell get {kind}")
+    if isinstance(error, ForbiddenError):
+        return CommandError(str(error), "ask for the right, or use another context")
+    return CommandError(str(error))
