@@ -18,8 +18,10 @@ from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
 from swell.api.replicaset import ReplicaSet
 from swell.api.resource import Resource
+from swell.api.resourcequota import ResourceQuota
 from swell.api.service import Service
 from swell.api.trainingjob import TrainingJob
+from swell.api.volume import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 SCHEDULING = "scheduling.volcano.sh"
 
@@ -52,6 +54,36 @@ POD_DISRUPTION_BUDGETS = Resource(
     "poddisruptionbudgets",
     PodDisruptionBudget,
     short_names=("pdb",),
+)
+PERSISTENT_VOLUME_CLAIMS = Resource(
+    "",
+    "v1",
+    "PersistentVolumeClaim",
+    "persistentvolumeclaims",
+    PersistentVolumeClaim,
+    short_names=("pvc",),
+)
+PERSISTENT_VOLUMES = Resource(
+    "",
+    "v1",
+    "PersistentVolume",
+    "persistentvolumes",
+    PersistentVolume,
+    namespaced=False,
+    short_names=("pv",),
+)
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io",
+    "v1",
+    "StorageClass",
+    "storageclasses",
+    StorageClass,
+    namespaced=False,
+    short_names=("sc",),
+)
+CSI_NODES = Resource("storage.k8s.io", "v1", "CSINode", "csinodes", CSINode, namespaced=False)
+RESOURCE_QUOTAS = Resource(
+    "", "v1", "ResourceQuota", "resourcequotas", ResourceQuota, short_names=("quota",)
 )
 CUSTOM_RESOURCE_DEFINITIONS: Resource[Body] = Resource(
     "apiextensions.k8s.io",

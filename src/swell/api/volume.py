@@ -28,3 +28,25 @@ class StorageClass(ApiStruct, frozen=True):
     volume_binding_mode: str = "Immediate"
     api_version: str = "storage.k8s.io/v1"
     kind: str = "StorageClass"
+
+
+class PersistentVolumeSpec(ApiStruct, frozen=True):
+    storage_class_name: str = ""
+
+
+class PersistentVolumeStatus(ApiStruct, frozen=True):
+    phase: str = "Pending"
+
+
+class PersistentVolume(ApiStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+    api_version: str = "v1"
+    kind: str = "PersistentVolume"
+
+
+class CSINode(ApiStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    api_version: str = "storage.k8s.io/v1"
+    kind: str = "CSINode"

@@ -37,6 +37,20 @@ class Plan:
     pod_refusals: Callable[[Job], dict[Task, Refusal]]
 
 
+def run_session(
+    snapshot: Snapshot,
+    config: Config,
+    now: float | None = None,
+    plugins: Mapping[str, Plugin] = PLUGINS,
+) -> Session:
+    """The session of a cycle, closed, for whoever wants to ask it more."""
+    session = Session(snapshot, config, plugins, now)
+    for action in config.actions:
+        ACTIONS[action](session)
+    session.close()
+    return session
+
+
 def run_cycle(
     snapshot: Snapshot,
     config: Config,
@@ -45,10 +59,7 @@ def run_cycle(
     report_on: Iterable[Job] | None = None,
 ) -> Plan:
     """Decides; `report_on` limits whose status is worked out to jobs that may have changed."""
-    session = Session(snapshot, config, plugins, now)
-    for action in config.actions:
-        ACTIONS[action](session)
-    session.close()
+    session = run_session(snapshot, config, now, plugins)
     names = snapshot.nodes.names
     jobs = snapshot.jobs.values() if report_on is None else report_on
     return Plan(

@@ -94,11 +94,12 @@ class Claims:
 
     def _pool(self, claimer: Task) -> _Pool:
         rules, nodes = self._rules, self._nodes
-        key = (claimer.shape.serial, rules.targets_depend_on(claimer))
+        truce = claimer.job.key if claimer.job and self._session.snapshot.truces else ""
+        key = (claimer.shape.serial, rules.targets_depend_on(claimer), truce)
         pool = self._pools.get(key)
         position = len(nodes.changes)
         if pool is None:
-            jobs = {job.key: job for job in rules.targets(claimer)}
+            jobs = {job.key: job for job in rules.targets(claimer) if self._is_fair(claimer, job)}
             pool = self._pools[key] = _Pool(jobs, np.zeros_like(nodes.future), position)
             for job in jobs.values():
                 for task in job.tasks.values():
@@ -111,6 +112,11 @@ class Claims:
                     pool.gain[:, node] += task.request
         pool.position = position
         return pool
+
+    def _is_fair(self, claimer: Task, job: Job) -> bool:
+        """Nobody takes back at once what had to be left to another."""
+        truces = self._session.snapshot.truces
+        return not truces or claimer.job is None or (claimer.job.key, job.key) not in truces
 
     def _candidates(self, claimer: Task, pool: _Pool, node: int) -> list[Task]:
         rules = self._rules

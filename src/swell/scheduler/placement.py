@@ -71,10 +71,6 @@ class Placer:
         """
         task = tasks[0]
         n = min(len(tasks), CHUNK)
-        if task.nominated:
-            nominee = self._nominated(task)
-            if nominee is not None:
-                return [nominee]
         if n == 1 or any(t.nominated for t in tasks) or self._depends_on_others(task):
             place = self.place(task)
             return [] if place is None else [place]
@@ -86,9 +82,15 @@ class Placer:
         return []
 
     def place(self, task: Task) -> Place | None:
-        """The best node for one task: where it can start now, or else later."""
+        """The best node for one task: where it can start now, or else later.
+
+        Of two equally soon, the one an earlier decision named: what is promised stays promised.
+        """
+        nominee = self._nodes.find(task.nominated) if task.nominated else NOWHERE
         for now in (True, False):
             scores = self.scores(task, now=now)
+            if nominee != NOWHERE and scores[nominee] > -np.inf:
+                return Place(nominee, now)
             if len(scores):
                 best = int(scores.argmax())
                 if scores[best] > -np.inf:
@@ -137,15 +139,16 @@ class Placer:
         position = len(self._nodes.changes)
         if known is not None and known[0] == position:
             return known[1]
-        n_fitting, n_nodes, counts = self._refusals(task)
+        n_fitting, n_nodes, counts = self.refusals(task)
         text = histogram(n_fitting, n_nodes, counts)
         if n_fitting:
-            text = f"room for {self._n_slots(task.shape)} like it; {text}"
+            text = f"room for {self.n_slots(task.shape)} like it; {text}"
         if not self._depends_on_others(task):
             self._explained[task.shape] = (position, text)
         return text
 
-    def _refusals(self, task: Task) -> tuple[int, int, list[NodeCount]]:
+    def refusals(self, task: Task) -> tuple[int, int, list[NodeCount]]:
+        """On how many nodes it could start now, of how many, and what is in the way elsewhere."""
         present = np.array([node is not None for node in self._nodes.objects], dtype=np.bool_)
         left = present & self._nodes.ready
         counts = [NodeCount(Reason.NODE_NOT_READY, int((present & ~left).sum()))]
@@ -165,7 +168,7 @@ class Placer:
                 counts.append(NodeCount(Reason.INSUFFICIENT, int(short.sum()), name))
         return int(fitting.sum()), int(present.sum()), counts
 
-    def _n_slots(self, shape: Shape) -> int:
+    def n_slots(self, shape: Shape) -> int:
         """How many tasks of the shape could start now, if nobody else wanted anything."""
         allowed = self.allowed(shape)
         asked = [place for place in shape.fit_places if shape.request[place] > 0]
@@ -185,13 +188,6 @@ class Placer:
         return any(True for _ in self._masks(task, now=True)) or any(
             score(task) is not None for score in self._task_scores
         )
-
-    def _nominated(self, task: Task) -> Place | None:
-        """The node an earlier decision named, if the task can start there now."""
-        node = self._nodes.find(task.nominated)
-        if node == NOWHERE or self.scores(task, now=True)[node] == -np.inf:
-            return None
-        return Place(node, now=True)
 
     def _field(self, shape: Shape) -> _Field:
         field = self._fields.get(shape)

@@ -92,13 +92,14 @@ class NodeCount:
     n_nodes: int
     resource: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
+        """What these nodes are: `short of cpu`, `cordoned`."""
         words = _NODE_WORDS[self.reason]
-        return (
-            f"{self.n_nodes} {words} {self.resource}"
-            if self.resource
-            else f"{self.n_nodes} {words}"
-        )
+        return f"{words} {self.resource}" if self.resource else words
+
+    def __str__(self) -> str:
+        return f"{self.n_nodes} {self.words}"
 
 
 def histogram(n_fitting: int, n_nodes: int, counts: Iterable[NodeCount]) -> str:

@@ -112,6 +112,8 @@ class Session:
     def evict(self, unit: Unit, action: str, claimer: str) -> None:
         self.claimers.add(claimer)
         if unit.role is None:
+            for task in unit.tasks:
+                task.is_doomed = True
             self.evictions.extend(Eviction(task, action, claimer) for task in unit.tasks)
             return
         role = unit.role

@@ -22,6 +22,7 @@ from swell.scheduler.elastic import ElasticRole, place_in_job, roles_of
 from swell.scheduler.jobs import Job, QueueEntry, link_queues
 from swell.scheduler.neighbours import Neighbours
 from swell.scheduler.nodes import NodeTable
+from swell.scheduler.reasons import Refusal
 from swell.scheduler.resources import Dimensions, Vector
 from swell.scheduler.tasks import (
     ASKED,
@@ -53,6 +54,10 @@ class Snapshot:
         self.jobs: dict[str, Job] = {}
         self.queues: dict[str, QueueEntry] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
+        # What only time can change, kept by whoever has a clock: groups that are not to be
+        # admitted for now, and pairs (claimer, victim) between which no room is claimed.
+        self.barred: dict[str, Refusal] = {}
+        self.truces: dict[tuple[str, str], float] = {}
         self.volumes = Volumes()
         self._tasks: dict[str, Task] = {}
         self._groupless: dict[str, dict[str, Task]] = {}  # by the group they wait for
@@ -75,6 +80,9 @@ class Snapshot:
 
     def put_namespace(self, name: str, labels: dict[str, str]) -> None:
         self.neighbours.namespaces[name] = labels
+
+    def remove_namespace(self, name: str) -> None:
+        self.neighbours.namespaces.pop(name, None)
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
         self.volumes.claims[str(claim.metadata.key)] = claim
@@ -147,8 +155,11 @@ class Snapshot:
             task.job = None
             self._groupless.setdefault(key, {})[task.key] = task
 
-    def put_pod(self, pod: Pod) -> Task:
-        """A pod of ours that names a group belongs to that job; any other only uses room."""
+    def put_pod(self, pod: Pod, group: str = "") -> Task:
+        """A pod of ours that names a group belongs to that job; any other only uses room.
+
+        `group` stands in for the annotation of a pod that has none.
+        """
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if key in self._tasks:
             self.remove_pod(key)
@@ -158,7 +169,7 @@ class Snapshot:
         task.status = self._join_role(task, status_of(pod))
         task.node = self.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
         self._count_on_node(task, 1)
-        group = pod.metadata.annotations.get(GROUP_ANNOTATION)
+        group = pod.metadata.annotations.get(GROUP_ANNOTATION) or group
         if group and pod.spec.scheduler_name in self.scheduler_names:
             group_key = f"{pod.metadata.namespace}/{group}"
             job = self.jobs.get(group_key)
@@ -195,6 +206,10 @@ class Snapshot:
 
     def task(self, key: str) -> Task | None:
         return self._tasks.get(key)
+
+    def members(self, training_job: str) -> Iterable[Task]:
+        """Every pod of a training job."""
+        return self._members.get(training_job, {}).values()
 
     def move(self, task: Task, status: TaskStatus, node: int) -> None:
         """Puts a task into a status, on a node or NOWHERE."""
@@ -372,7 +387,7 @@ class Snapshot:
     def _rejoin_roles(self, key: str) -> None:
         for task in list(self._members.get(key, {}).values()):
             known = task.status in {*_PRESENT, TaskStatus.RELEASING}
-            status = status_of(task.pod) if known else task.status
+            status = _present_status(task) if known else task.status
             self.move(task, self._join_role(task, status), task.node)
 
     def _match_width(self) -> None:
@@ -387,6 +402,14 @@ class Snapshot:
             job.widen(width)
         for queue in self.queues.values():
             queue.widen(width)
+
+
+def _present_status(task: Task) -> TaskStatus:
+    """What the server says, and what it will say once it says what has been done already."""
+    status = status_of(task.pod)
+    if task.is_doomed and status in _PRESENT:
+        return TaskStatus.RELEASING
+    return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
 
 
 def _queue(job: Job) -> str:

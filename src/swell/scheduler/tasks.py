@@ -135,12 +135,13 @@ class ShapeBook:
 
 
 class Task:
-    """One pod. Immutable but for status and node."""
+    """One pod. Immutable but for status and node, and for the pod's own newer states."""
 
     __slots__ = (
         "created",
         "elastic",
         "index",
+        "is_doomed",
         "is_gated",
         "job",
         "key",
@@ -172,6 +173,7 @@ class Task:
         self.order = (_index_in(meta.name), self.created, meta.uid or self.key)
         self.status = S.PENDING
         self.node = NOWHERE
+        self.is_doomed = False  # its eviction is decided, whatever the server still says of it
         # The elastic role this pod belongs to, and its place in it.
         self.elastic: ElasticRole | None = None
         self.index = 0

@@ -147,10 +147,13 @@ def _note_overused(session: Session, queue: QueueEntry, job: Job) -> None:
         return
     n = max(session.votes.shortfall(job, first.role), 1)
     quota = session.votes.quota_refusal(queue, first.shape, min(n, len(job.tasks)))
+    session.stuck[job.key] = first
+    if quota is not None and quota.reason is not Reason.QUEUE_QUOTA:
+        session.refuse(job, quota)  # closed, or no part of a tree: that is the reason
+        return
     limits = quota.limits if quota else ()
     text = ": ".join(filter(None, (text, "; ".join(map(str, limits)))))
     session.refuse(job, Refusal(Reason.QUEUE_OVERUSED, text, limits))
-    session.stuck[job.key] = first
 
 
 def _note_quota(session: Session, job: Job, task: Task, n: int) -> None:

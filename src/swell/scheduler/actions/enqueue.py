@@ -10,6 +10,10 @@ def enqueue(session: Session) -> None:
     votes = session.votes
     waiting = [job for job in session.jobs if not job.is_admitted]
     for _, job in Rounds(votes, waiting):
+        barred = session.snapshot.barred.get(job.key)
+        if barred is not None:
+            session.refuse(job, barred)
+            continue
         if job.min_resources is not None:
             refusal = votes.refuses_admission(job)
             if refusal is not None:

@@ -7,18 +7,33 @@ lease lets one work (`schedule`).
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
 from swell.api.meta import Key
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
+from swell.runtime.events import EventRecorder
 from swell.runtime.guard import GuardedCluster
 from swell.runtime.health import Health
 from swell.runtime.leader import LeaderElector, LeaseTimes
 from swell.runtime.manager import Manager, Service
 from swell.runtime.metrics import Metrics
+from swell.scheduler.amounts import texts
+from swell.scheduler.live.binder import Binder
+from swell.scheduler.live.cache import Cache
+from swell.scheduler.live.configuration import Configuration
+from swell.scheduler.live.evictor import Evictor
+from swell.scheduler.live.informers import Informers
+from swell.scheduler.live.loop import Hands, Loop
+from swell.scheduler.live.metrics import SchedulerMetrics
 from swell.scheduler.live.options import SchedulerOptions
+from swell.scheduler.live.pod_conditions import PodConditions
+from swell.scheduler.live.queues import QueueController
+from swell.scheduler.live.shrinker import Shrinker
+from swell.scheduler.live.status_updater import StatusUpdater
+from swell.scheduler.live.windows import Windows
 
 ACTOR = "swell-scheduler"
 
@@ -40,18 +55,81 @@ class Scheduler:
         metrics: Metrics | None = None,
     ) -> None:
         self.options = options
-        self._cluster, self._clock, self._random = cluster, clock, random
-        del metrics
-        self.services: tuple[Service, ...] = ()
+        self._clock = clock
+        meter = SchedulerMetrics(metrics.registry) if metrics is not None else None
+        self.configuration = Configuration(options.config_path, options.config, clock, meter)
+        news = asyncio.Event()
+        events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
+        self.informers = Informers.over(cluster, clock, random)
+        self.cache = Cache(self.informers, options, news.set)
+        self.windows = Windows(options.bind_window_s)
+        self.binder = Binder(
+            cluster,
+            self.cache,
+            self.windows,
+            workers=options.bind_workers,
+            clock=clock,
+            random=random,
+            meter=meter,
+        )
+        self.evictor = Evictor(cluster, self.cache, events, clock=clock, random=random)
+        self.shrinker = Shrinker(cluster, self.cache, events, clock=clock, random=random)
+        self.updater = StatusUpdater(
+            cluster, self.cache, events, clock=clock, random=random, meter=metrics
+        )
+        self.pods = PodConditions(cluster, self.cache, clock=clock, random=random, meter=metrics)
+        self.queues = QueueController(
+            cluster,
+            self.informers.queues,
+            self.informers.groups,
+            clock=clock,
+            random=random,
+            allocated=self._allocated,
+            events=events,
+            meter=metrics,
+            write_meter=metrics,
+        )
+        self.loop = Loop(
+            self.cache,
+            self.windows,
+            Hands(self.binder, self.evictor, self.shrinker, self.updater, self.pods),
+            options=options,
+            config=lambda: self.configuration.current,
+            news=news,
+            clock=clock,
+            random=random,
+            touch_queue=self.queues.touch,
+            meter=meter,
+        )
+        if meter is not None:
+            meter.watch(self.cache.snapshot)
+        self.services: tuple[Service, ...] = (
+            Service("configuration", self.configuration.run),
+            Service("events", events.run),
+            *(Service(f"{one.resource} cache", one.run) for one in self.informers.every),
+            Service("queue states", self.queues.loop.run, self.queues.loop.stop),
+            Service("pod conditions", self.pods.run, self.pods.stop),
+            Service("group statuses", self.updater.run, self.updater.stop),
+            Service("shrinker", self.shrinker.run, self.shrinker.stop),
+            Service("evictor", self.evictor.run, self.evictor.stop),
+            Service("binder", self.binder.run, self.binder.stop),
+            Service("cycles", self.loop.run),
+        )
 
     @property
     def is_synced(self) -> bool:
         """Whether decisions are being made: all caches are filled."""
-        return False
+        return self.cache.is_filled
 
     def problem(self) -> str:
         """What keeps it from knowing the cluster; empty when nothing does."""
-        return ""
+        problems = ((one.resource, one.problem()) for one in self.informers.required)
+        return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
+
+    def _allocated(self, queue: str) -> dict[str, str] | None:
+        """What the jobs of a queue and of those below it hold, once that is known."""
+        entry = self.cache.snapshot.queues.get(queue) if self.cache.is_filled else None
+        return None if entry is None else texts(self.cache.snapshot.dimensions, entry.subtree)
 
     async def run(self) -> None:
         """Run everything until cancelled; raises ServiceFailedError when a part ends."""

@@ -1,0 +1,314 @@
+"""Keeps the snapshot in step with the cluster, and with what was decided but is not seen yet.
+
+Every change costs what changed. What the server says of a pod is believed, with three exceptions,
+all about the very same pod (by UID): it never loses a node again, a place promised to it stays, and
+one whose eviction is decided counts as leaving. Decides nothing; writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from swell.api.aitrainingjob import FINAL, AITrainingJob
+from swell.api.meta import Key, Uid
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup, PodGroupPhase
+from swell.api.queue import Queue
+from swell.api.resource import ApiObject
+from swell.runtime.informer import Informer
+from swell.scheduler.jobs import Job
+from swell.scheduler.live.informers import Informers
+from swell.scheduler.live.options import SchedulerOptions
+from swell.scheduler.snapshot import Snapshot
+from swell.scheduler.solo import SOLO, is_alone, solo_group, solo_name
+from swell.scheduler.tasks import NOWHERE, Task, TaskStatus, status_of
+
+T = TypeVar("T", bound=ApiObject)
+_FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+_PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
+
+
+class Cache:
+    """The snapshot, fed by informers. `changed` is called when something is to be looked at."""
+
+    def __init__(
+        self, informers: Informers, options: SchedulerOptions, changed: Callable[[], None]
+    ) -> None:
+        self.informers = informers
+        self.snapshot = Snapshot(options.scheduler_names)
+        # Jobs of which something may have changed since they were last taken.
+        self._touched: dict[str, None] = {}
+        # Targets of training jobs that are being lowered, with the UID of the job.
+        self._lowered: dict[str, tuple[Uid, dict[str, int]]] = {}
+        self._job_facts: dict[str, tuple[object, ...]] = {}
+        self._default_queue = options.default_queue
+        self._changed = changed
+        self.is_filled = False
+
+    async def fill(self) -> None:
+        """Wait until everything is listed, then take it in: nodes and groups before pods."""
+        for informer in self.informers.required:
+            await informer.wait_synced()
+        seen, snapshot = self.informers, self.snapshot
+        seen.namespaces.add_handler(self._take_namespace)
+        self._mirror(seen.priorities, snapshot.put_priority_class, snapshot.remove_priority_class)
+        self._mirror(seen.budgets, snapshot.put_budget, snapshot.remove_budget)
+        self._mirror(seen.claims, snapshot.put_claim, snapshot.remove_claim)
+        self._mirror(
+            seen.storage_classes, snapshot.put_storage_class, snapshot.remove_storage_class
+        )
+        seen.nodes.add_handler(self._take_node)
+        seen.queues.add_handler(self._take_queue)
+        seen.groups.add_handler(self._take_group)
+        seen.jobs.add_handler(self._take_training_job)
+        seen.pods.add_handler(self._take_pod)
+        self.is_filled = True
+
+    def take_touched(self) -> list[Job]:
+        """Jobs that may have changed since the last call."""
+        jobs = self.snapshot.jobs
+        touched = [jobs[key] for key in self._touched if key in jobs]
+        self._touched.clear()
+        return touched
+
+    def task_of(self, key: Key, uid: Uid) -> Task | None:
+        """The task of this very pod; None when it is gone, or another has its name."""
+        task = self.snapshot.task(str(key))
+        return task if task is not None and task.pod.metadata.uid == uid else None
+
+    def touch(self, job: Job | None) -> None:
+        if job is not None:
+            self._touched[job.key] = None
+            self._changed()
+
+    # --- what was decided
+
+    def bound(self, task: Task) -> None:
+        """The server took the binding."""
+        if task.status is TaskStatus.BINDING:
+            self.snapshot.move(task, TaskStatus.BOUND, task.node)
+        self.touch(task.job)
+
+    def forget(self, task: Task) -> None:
+        """Nothing that was assumed of a task came true: it is what the server says of it."""
+        task.is_doomed = False
+        pod = task.pod
+        node = self.snapshot.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
+        status = status_of(pod)
+        if task.elastic is not None and status in _PRESENT and task.index >= task.elastic.target:
+            status = TaskStatus.RELEASING
+        if (task.status, task.node) != (status, node):
+            self.snapshot.move(task, status, node)
+        self.touch(task.job)
+
+    def promise(self, task: Task, node: str) -> None:
+        """Keeps room for a pending task on a node that an earlier life of ours has named."""
+        self.snapshot.move(task, TaskStatus.PIPELINED, self.snapshot.nodes.place(node))
+
+    def doom(self, task: Task) -> None:
+        task.is_doomed = True
+        self.snapshot.move(task, TaskStatus.RELEASING, task.node)
+        self.touch(task.job)
+
+    def lower(self, job: AITrainingJob, targets: dict[str, int]) -> None:
+        """Counts on roles being shrunk that are so in the snapshot already, until `restore`."""
+        self._lowered[str(job.metadata.key)] = (job.metadata.uid, targets)
+
+    def restore(self, key: Key) -> None:
+        """The targets of a training job are what the job says."""
+        if self._lowered.pop(str(key), None) is not None:
+            self._job_facts.pop(str(key), None)
+            self._take_training_job(key)
+
+    # --- what the informers bring
+
+    def _mirror(
+        self, informer: Informer[T], put: Callable[[T], None], remove: Callable[[str], None]
+    ) -> None:
+        def take(key: Key) -> None:
+            found = informer.get(key)
+            if found is None:
+                remove(str(key))
+            else:
+                put(found)
+            self._changed()
+
+        informer.add_handler(take)
+
+    def _take_namespace(self, key: Key) -> None:
+        found = self.informers.namespaces.get(key)
+        if found is None:
+            self.snapshot.remove_namespace(key.name)
+        else:
+            self.snapshot.put_namespace(key.name, found.metadata.labels)
+
+    def _take_node(self, key: Key) -> None:
+        nodes, found = self.snapshot.nodes, self.informers.nodes.get(key)
+        version = nodes.version
+        if found is None:
+            self.snapshot.remove_node(key.name)
+        else:
+            self.snapshot.put_node(found)
+        if nodes.version != version:  # more than a heartbeat
+            self._changed()
+
+    def _take_queue(self, key: Key) -> None:
+        found = self.informers.queues.get(key)
+        entry = self.snapshot.queues.get(key.name)
+        if found is None:
+            for job in entry.jobs.values() if entry else ():
+                self._touched[job.key] = None
+            self.snapshot.remove_queue(key.name)
+        elif entry is not None and _queue_facts(entry.object) == _queue_facts(found):
+            entry.object = found  # only what it counts has changed
+            return
+        else:
+            self.snapshot.put_queue(found)
+            for job in self.snapshot.queues[key.name].jobs.values():
+                self._touched[job.key] = None
+        self._changed()
+
+    def _take_group(self, key: Key) -> None:
+        found, known = self.informers.groups.get(key), self.snapshot.jobs.get(str(key))
+        if found is None:
+            self.snapshot.remove_group(str(key))
+            self._changed()
+            return
+        found = self._with_queue(found)
+        same = known if known and known.group.metadata.uid == found.metadata.uid else None
+        if same is not None and _group_facts(same.group) == _group_facts(found):
+            same.group = found
+            if found.status.phase is not same.phase:
+                self.touch(same)  # somebody else wrote it, or what we wrote is under way
+            return
+        self.snapshot.put_group(found)
+        job = self.snapshot.jobs[str(key)]
+        if same is not None and same.phase is not PodGroupPhase.EMPTY:
+            # The phase is ours to say, and what we say may not have arrived yet.
+            self.snapshot.set_phase(job, same.phase)
+        self.touch(job)
+
+    def _take_training_job(self, key: Key) -> None:
+        found, text = self.informers.jobs.get(key), str(key)
+        if found is None:
+            self.snapshot.remove_training_job(text)
+            self._lowered.pop(text, None)
+            self._job_facts.pop(text, None)
+        else:
+            facts = _job_facts(found)
+            if self._job_facts.get(text) == facts:
+                return
+            self._job_facts[text] = facts
+            self.snapshot.put_training_job(self._with_targets(found))
+        self._changed()
+
+    def _with_targets(self, job: AITrainingJob) -> AITrainingJob:
+        """A role that is being shrunk has the smaller of its targets."""
+        uid, lowered = self._lowered.get(str(job.metadata.key), ("", {}))
+        if uid != job.metadata.uid or not lowered:
+            return job
+        targets = dict(job.status.target_replicas)
+        for role, target in lowered.items():
+            targets[role] = min(targets.get(role, target), target)
+        status = msgspec.structs.replace(job.status, target_replicas=targets)
+        return msgspec.structs.replace(job, status=status)
+
+    def _take_pod(self, key: Key) -> None:
+        pod, text = self.informers.pods.get(key), str(key)
+        old = self.snapshot.task(text)
+        if old is not None and (pod is None or old.pod.metadata.uid != pod.metadata.uid):
+            self._remove_pod(old)
+            old = None
+        if pod is None:
+            return
+        if old is not None and _pod_facts(old.pod) == _pod_facts(pod):
+            old.pod = pod
+            return
+        solo = self._solo_group(pod)
+        if old is not None and _is_solo(old.job) and not solo:
+            self._remove_pod(old)
+        task = self.snapshot.put_pod(pod, solo)
+        if old is not None:
+            self._keep(old, task)
+        self.touch(task.job)
+        self._changed()
+
+    def _remove_pod(self, task: Task) -> None:
+        job = task.job
+        self.snapshot.remove_pod(task.key)
+        if job is not None and _is_solo(job):
+            self.snapshot.remove_group(job.key)
+        else:
+            self.touch(job)
+        self._changed()
+
+    def _keep(self, old: Task, task: Task) -> None:
+        """Carries over what was decided about this very pod; see the module's docstring."""
+        task.is_doomed = old.is_doomed
+        status, node = task.status, task.node
+        if status in _FINISHED:
+            return
+        if node == NOWHERE and old.node != NOWHERE:
+            if old.status is not TaskStatus.PIPELINED:
+                node = old.node
+                status = old.status if status is TaskStatus.PENDING else status
+            elif status is TaskStatus.PENDING:
+                node, status = old.node, old.status
+        if task.is_doomed and status in _PRESENT:
+            status = TaskStatus.RELEASING
+        if (status, node) != (task.status, task.node):
+            self.snapshot.move(task, status, node)
+
+    def _solo_group(self, pod: Pod) -> str:
+        """A pod of ours without a group is a gang of one; the name of its group, or nothing."""
+        if not is_alone(pod, self.snapshot.scheduler_names):
+            return ""
+        meta, name = pod.metadata, solo_name(pod)
+        job = self.snapshot.jobs.get(f"{meta.namespace}/{name}")
+        if job is None or job.group.metadata.uid != meta.uid:
+            self.snapshot.put_group(solo_group(pod, self._default_queue))
+        return name
+
+    def _with_queue(self, group: PodGroup) -> PodGroup:
+        if group.spec.queue:
+            return group
+        spec = msgspec.structs.replace(group.spec, queue=self._default_queue)
+        return msgspec.structs.replace(group, spec=spec)
+
+
+def is_solo(job: Job) -> bool:
+    """Whether the job is a pod without a group: nothing is written about it but the pod."""
+    return job.group.metadata.name.startswith(SOLO)
+
+
+def _is_solo(job: Job | None) -> bool:
+    return job is not None and is_solo(job)
+
+
+def _pod_facts(pod: Pod) -> tuple[object, ...]:
+    """All of a pod that decides anything; the rest changes often."""
+    meta, status = pod.metadata, pod.status
+    return (
+        status.phase,
+        meta.deletion_timestamp is None,
+        pod.spec,
+        meta.labels,
+        meta.annotations,
+    )
+
+
+def _group_facts(group: PodGroup) -> tuple[object, ...]:
+    return group.spec, group.metadata.annotations
+
+
+def _job_facts(job: AITrainingJob) -> tuple[object, ...]:
+    status = job.status
+    goes_on = status.ending is None and status.phase not in FINAL
+    return job.metadata.uid, job.spec.replica_specs, status.target_replicas, goes_on
+
+
+def _queue_facts(queue: Queue) -> tuple[object, ...]:
+    return queue.spec, queue.status.state, queue.metadata.annotations

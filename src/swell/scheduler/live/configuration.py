@@ -1,0 +1,78 @@
+"""The configuration file, read again whenever it changes. One that cannot be used changes nothing.
+
+Looks at the file now and then instead of waiting to be told: mounted files are replaced by links.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Protocol
+
+import yaml
+
+from swell.runtime.clock import Clock
+from swell.runtime.logs import get_logger
+from swell.scheduler.config import Config, ConfigError, parse
+from swell.scheduler.cycle import KNOWN
+
+log = get_logger(__name__)
+
+LOOK_S: Final = 2.0
+
+
+class ConfigMeter(Protocol):
+    """What counts readings of the file."""
+
+    def configured(self, *, is_valid: bool) -> None: ...
+
+
+class Configuration:
+    """The configuration in force; `run` keeps it up to date."""
+
+    def __init__(
+        self, path: Path | None, initial: Config, clock: Clock, meter: ConfigMeter | None = None
+    ) -> None:
+        self.current = initial
+        self._path = path
+        self._clock = clock
+        self._meter = meter
+        self._text: str | None = None
+        if path is not None:
+            self.look()
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK_S)
+            if self._path is not None:
+                self.look()
+
+    def look(self) -> None:
+        """Read the file, and take it if it is new and can be used."""
+        if self._path is None:
+            return
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self._refuse(f"cannot be read: {error}", "")
+            return
+        if text == self._text:
+            return
+        try:
+            parsed = parse(yaml.safe_load(text), KNOWN)
+        except (ConfigError, yaml.YAMLError) as error:
+            self._refuse(str(error), text)
+            return
+        for warning in parsed.warnings:
+            log.warning("configuration", file=str(self._path), warning=warning)
+        log.info("configuration in force", file=str(self._path))
+        self._text, self.current = text, parsed.config
+        if self._meter is not None:
+            self._meter.configured(is_valid=True)
+
+    def _refuse(self, why: str, text: str) -> None:
+        if text == self._text:
+            return  # said already
+        log.error("configuration refused; the one before stays", file=str(self._path), why=why)
+        self._text = text
+        if self._meter is not None:
+            self._meter.configured(is_valid=False)

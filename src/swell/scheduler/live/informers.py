@@ -1,0 +1,129 @@
+"""What the scheduler follows on the cluster, and what has to be known before it decides.
+
+Kinds that a cluster may not have count as empty there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeVar
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.disruption import PodDisruptionBudget
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    CSI_NODES,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    RESOURCE_QUOTAS,
+    STORAGE_CLASSES,
+)
+from swell.api.namespace import Namespace
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
+from swell.api.priorityclass import PriorityClass
+from swell.api.queue import Queue
+from swell.api.resource import ApiObject, Resource
+from swell.api.resourcequota import ResourceQuota
+from swell.api.volume import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from swell.runtime.cache import Index
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster
+from swell.runtime.following import InformerOptions
+from swell.runtime.informer import Informer
+from swell.scheduler.live.queues import BY_PARENT, BY_QUEUE
+
+T = TypeVar("T", bound=ApiObject)
+_ALWAYS_SERVED = InformerOptions()
+_OPTIONAL = InformerOptions(is_optional=True)
+
+
+class Followed(Protocol):
+    """What is needed of an informer to run it and to ask how it is."""
+
+    @property
+    def resource(self) -> Resource[object]: ...
+
+    @property
+    def synced(self) -> bool: ...
+
+    async def run(self) -> None: ...
+
+    async def wait_synced(self) -> None: ...
+
+    def problem(self, patience_s: float = ...) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Informers:
+    pods: Informer[Pod]
+    nodes: Informer[Node]
+    groups: Informer[PodGroup]
+    queues: Informer[Queue]
+    priorities: Informer[PriorityClass]
+    budgets: Informer[PodDisruptionBudget]
+    namespaces: Informer[Namespace]
+    jobs: Informer[AITrainingJob]
+    claims: Informer[PersistentVolumeClaim]
+    storage_classes: Informer[StorageClass]
+    # Told to people, never decided by: whoever enforces them does it without us.
+    volumes: Informer[PersistentVolume]
+    csi_nodes: Informer[CSINode]
+    quotas: Informer[ResourceQuota]
+
+    @classmethod
+    def over(cls, cluster: Cluster, clock: Clock, random: Random) -> Informers:
+        def informer(
+            resource: Resource[T],
+            options: InformerOptions = _ALWAYS_SERVED,
+            indexes: Sequence[Index[T]] = (),
+        ) -> Informer[T]:
+            return Informer(
+                cluster, resource, clock=clock, random=random, indexes=indexes, options=options
+            )
+
+        return cls(
+            pods=informer(PODS),
+            nodes=informer(NODES),
+            groups=informer(POD_GROUPS, _OPTIONAL, (BY_QUEUE,)),
+            queues=informer(QUEUES, _OPTIONAL, (BY_PARENT,)),
+            priorities=informer(PRIORITY_CLASSES),
+            budgets=informer(POD_DISRUPTION_BUDGETS, _OPTIONAL),
+            namespaces=informer(NAMESPACES),
+            jobs=informer(AI_TRAINING_JOBS, _OPTIONAL),
+            claims=informer(PERSISTENT_VOLUME_CLAIMS, _OPTIONAL),
+            storage_classes=informer(STORAGE_CLASSES, _OPTIONAL),
+            volumes=informer(PERSISTENT_VOLUMES, _OPTIONAL),
+            csi_nodes=informer(CSI_NODES, _OPTIONAL),
+            quotas=informer(RESOURCE_QUOTAS, _OPTIONAL),
+        )
+
+    @property
+    def required(self) -> tuple[Followed, ...]:
+        """Without these nothing is decided. Nodes and groups come before the pods they hold."""
+        return (
+            self.namespaces,
+            self.priorities,
+            self.queues,
+            self.nodes,
+            self.groups,
+            self.jobs,
+            self.budgets,
+            self.claims,
+            self.storage_classes,
+            self.pods,
+        )
+
+    @property
+    def every(self) -> tuple[Followed, ...]:
+        return (*self.required, self.volumes, self.csi_nodes, self.quotas)

@@ -1,0 +1,274 @@
+"""The heart of the live scheduler: when something has changed, decides once, and hands out work.
+
+Cycles begin with news or when a time is up, no more often than the period, and never without
+either. A cycle looks, decides and hands over without waiting for anything; what it handed over is
+done by others at their own pace. What was decided is in the snapshot from that moment on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from swell.api.meta import Key, Uid
+from swell.runtime.clock import Clock
+from swell.scheduler.config import Config
+from swell.scheduler.cycle import Plan, run_cycle
+from swell.scheduler.jobs import Job
+from swell.scheduler.live.binder import Binder
+from swell.scheduler.live.cache import Cache, is_solo
+from swell.scheduler.live.evictor import PREEMPTED, RELEASED, Departure, Evictor, is_marked
+from swell.scheduler.live.options import SchedulerOptions
+from swell.scheduler.live.pod_conditions import PodConditions
+from swell.scheduler.live.promises import Admissions, Promises
+from swell.scheduler.live.shrinker import Shrink, Shrinker
+from swell.scheduler.live.status_updater import StatusUpdater
+from swell.scheduler.live.windows import Windows
+from swell.scheduler.reasons import Reason
+from swell.scheduler.status import GroupStatus
+from swell.scheduler.tasks import EVICTABLE, Task, TaskStatus
+
+# While something waits it is looked at this often even if nothing happens: rules may know times.
+_LOOK_AGAIN_S = 10.0
+# How often pods of one group are told the same reason with newer numbers.
+_TELL_AGAIN_S = 30.0
+
+
+class CycleMeter(Protocol):
+    """What measures cycles."""
+
+    def cycled(self, plan: Plan, seconds: float) -> None: ...
+
+    def released(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Who carries out what is decided."""
+
+    binder: Binder
+    evictor: Evictor
+    shrinker: Shrinker
+    updater: StatusUpdater
+    pods: PodConditions
+
+
+class Loop:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        windows: Windows,
+        hands: Hands,
+        *,
+        options: SchedulerOptions,
+        config: Callable[[], Config],
+        news: asyncio.Event,
+        clock: Clock,
+        random: Random,
+        touch_queue: Callable[[str], None],
+        meter: CycleMeter | None = None,
+    ) -> None:
+        self._cache = cache
+        self._snapshot = cache.snapshot
+        self._windows = windows
+        self._hands = hands
+        self._options = options
+        self._config = config
+        self._news = news
+        self._clock = clock
+        self._random = random
+        self._touch_queue = touch_queue
+        self._meter = meter
+        self._promises = Promises(self._snapshot, options.promise_slack_s)
+        self._admissions = Admissions(self._snapshot, options.inqueue_timeout_s)
+        self._told: dict[str, tuple[tuple[Uid, Reason], float]] = {}
+        self._has_work = False
+        self.n_cycles = 0
+
+    async def run(self) -> None:
+        """Decide whenever there is reason to, until cancelled."""
+        await self._cache.fill()
+        self._recover()
+        self._news.set()
+        while True:
+            await self._wait()
+            self.cycle()
+            await self._clock.sleep(self._options.schedule_period_s)
+
+    async def _wait(self) -> None:
+        """Until there is news, or a time is up."""
+        until = self._next_deadline()
+        if until is None:
+            await self._news.wait()
+            return
+        try:
+            async with asyncio.timeout(max(0.0, until - self._clock.monotonic())):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def _next_deadline(self) -> float | None:
+        times = [
+            self._windows.next_deadline(),
+            self._promises.next_deadline(),
+            self._admissions.next_deadline(),
+            self._hands.shrinker.next_deadline(),
+            self._clock.monotonic() + _LOOK_AGAIN_S if self._has_work else None,
+        ]
+        return min((time for time in times if time is not None), default=None)
+
+    # --- one cycle
+
+    def cycle(self) -> None:
+        """Look, decide, hand over."""
+        self._news.clear()
+        now = self._clock.monotonic()
+        self._keep_times(now)
+        touched = self._cache.take_touched()
+        for job in touched:
+            self._windows.look_at(job, now)
+        self._release_overdue(now)
+        jobs = {job.key: job for job in (*touched, *self._snapshot.active_jobs())}
+        plan = run_cycle(self._snapshot, self._config(), self._clock.now(), report_on=jobs.values())
+        self.n_cycles += 1
+        self._tell(plan, touched, now)
+        self._carry_out(plan, now)
+        self._has_work = bool(self._snapshot.active_jobs())
+        if self._meter is not None:
+            self._meter.cycled(plan, self._clock.monotonic() - now)
+
+    def _keep_times(self, now: float) -> None:
+        """Ends what has lasted long enough."""
+        truces = self._snapshot.truces
+        for pair in [pair for pair, until in truces.items() if until <= now]:
+            del truces[pair]
+        for job in self._promises.broken(now):
+            tasks = list(job.in_status(TaskStatus.PIPELINED))
+            for task in tasks:
+                task.nominated = ""
+                self._cache.forget(task)
+            self._hands.pods.nominate(tasks)
+        for job in self._admissions.expire(now):
+            self._cache.touch(job)
+        for claimer, tasks in self._hands.shrinker.lingering(now).items():
+            self._evict(tasks, Departure(PREEMPTED, f"stayed when shrunk for {claimer}"))
+
+    def _release_overdue(self, now: float) -> None:
+        """Gives up gangs that could not be completed in time: what was bound has to go."""
+        self._windows.forget_missing(self._snapshot.jobs)
+        for key, window in self._windows.overdue(now).items():
+            self._hands.binder.cancel(key)
+            bound: list[Task] = []
+            is_open = False
+            for uid, pod in window.pods.items():
+                task = self._cache.task_of(pod, uid)
+                if task is None or uid in self._hands.evictor:
+                    continue
+                if task.status in EVICTABLE:
+                    bound.append(task)
+                elif self._hands.binder.is_open(uid):
+                    is_open = True  # it may be bound: looked at again when that is known
+                elif task.status is TaskStatus.BINDING:
+                    self._cache.forget(task)
+            if bound and self._meter is not None:
+                self._meter.released()
+            text = f"gang {key} was not complete within {self._options.bind_window_s:.0f} s"
+            self._evict(bound, Departure(RELEASED, text))
+            if not is_open:
+                self._windows.close(key)
+
+    def _evict(self, tasks: list[Task], why: Departure) -> None:
+        for task in tasks:
+            self._cache.doom(task)
+        self._hands.evictor.evict(tasks, why)
+
+    # --- handing over
+
+    def _carry_out(self, plan: Plan, now: float) -> None:
+        self._hands.binder.bind(plan.binds)
+        by_claim: dict[tuple[str, str], list[Task]] = {}
+        for eviction in plan.evictions:
+            claim = (eviction.action, eviction.claimer)
+            by_claim.setdefault(claim, []).append(eviction.task)
+            self._make_truce(eviction.task.job, eviction.claimer, now)
+        for (action, claimer), tasks in by_claim.items():
+            text = f"{action} for {claimer}" if claimer else action
+            self._hands.evictor.evict(tasks, Departure(PREEMPTED, text))
+        self._shrink(plan, now)
+        self._promises.look_at(plan.pipelined, now)
+        self._hands.pods.nominate(
+            [t for t, node in plan.pipelined.items() if t.pod.status.nominated_node_name != node]
+        )
+
+    def _shrink(self, plan: Plan, now: float) -> None:
+        for job, roles in plan.shrinks.items():
+            shrinks = {
+                role: Shrink(target, plan.shrunk_for[job, role]) for role, target in roles.items()
+            }
+            for task in self._snapshot.members(job):
+                role = task.elastic.role if task.elastic else ""
+                if role in shrinks and task.index >= shrinks[role].target:
+                    self._make_truce(task.job, shrinks[role].claimer, now)
+                    self._hands.shrinker.expect_to_leave([task], shrinks[role].claimer)
+            namespace, _, name = job.partition("/")
+            self._hands.shrinker.shrink(Key(namespace, name), shrinks)
+
+    def _make_truce(self, victim: Job | None, claimer: str, now: float) -> None:
+        if victim is not None and claimer and claimer != victim.key:
+            self._snapshot.truces[victim.key, claimer] = now + self._options.cool_down_s
+
+    def _tell(self, plan: Plan, touched: Iterable[Job], now: float) -> None:
+        """Puts phases and reasons where people look for them."""
+        session = f"{self._random.getrandbits(64):016x}"
+        fresh = {job.key for job in touched}
+        for key, status in plan.groups.items():
+            job = self._snapshot.jobs[key]
+            if job.phase is not status.phase:
+                self._snapshot.set_phase(job, status.phase)
+            self._admissions.look_at(job, now)
+            if key in fresh and job.queue is not None:
+                for queue in job.queue.lineage:
+                    self._touch_queue(queue.name)
+            if not is_solo(job):
+                self._hands.updater.update_job_status(job, status, session)
+            if self._is_to_be_told(job, status, now, is_fresh=key in fresh):
+                self._hands.pods.refuse(plan.pod_refusals(job))
+        self._hands.updater.forget_missing()
+        self._hands.pods.forget_missing()
+        for key in [key for key in self._told if key not in self._snapshot.jobs]:
+            del self._told[key]
+
+    def _is_to_be_told(self, job: Job, status: GroupStatus, now: float, *, is_fresh: bool) -> bool:
+        """Whether the job's pods are to say why they wait: at news, and now and then."""
+        refusal = status.refusal
+        if refusal is None or not job.counts[TaskStatus.PENDING]:
+            self._told.pop(job.key, None)
+            return False
+        told = (job.group.metadata.uid, refusal.reason)
+        known, told_at = self._told.get(job.key, (None, 0.0))
+        if known == told and not is_fresh and now < told_at + _TELL_AGAIN_S:
+            return False
+        self._told[job.key] = (told, now)
+        return True
+
+    # --- beginning
+
+    def _recover(self) -> None:
+        """Takes up what an earlier life of ours has left: promises, and evictions half done."""
+        for key in sorted(self._snapshot.jobs):
+            job = self._snapshot.jobs[key]
+            for task in list(job.in_status(TaskStatus.PENDING)):
+                if task.nominated and self._snapshot.nodes.find(task.nominated) >= 0:
+                    self._cache.promise(task, task.nominated)
+            marked = [task for task in job.evictable() if is_marked(task.pod)]
+            if not marked:
+                continue
+            if job.counts.ready - len(marked) < job.min_member:
+                # All of it or none was decided on: not one pod less than that.
+                marked = list(job.evictable())
+            self._evict(marked, Departure(PREEMPTED, "its eviction was decided before a restart"))

@@ -1,0 +1,212 @@
+"""Shrinks elastic training jobs for others: lowers a role's target in the status of its job.
+
+The operator then lets the pods with the highest indexes go; one that stays beyond its grace period
+is evicted. Written on the version of the job that is known, and read anew when that has changed.
+Decides nothing: which role goes down to what is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from swell.api.aitrainingjob import FINAL, AITrainingJob, ResizeAuthor, ScaleRecord
+from swell.api.codec import to_body
+from swell.api.event import EventSeverity
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.meta import Key, Uid
+from swell.api.times import format_time
+from swell.runtime.cache import StaleListError
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster
+from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
+from swell.runtime.executor import EventSink, Executor, Verdict
+from swell.runtime.logs import get_logger
+from swell.runtime.plan import EmitEvent, PatchStatus, Plan
+from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.scheduler.live.cache import Cache
+from swell.scheduler.live.promises import grace_s
+from swell.scheduler.tasks import Task, TaskStatus
+
+log = get_logger(__name__)
+
+RECORDS_MAX = 20
+REASON = "Shrunk"
+_READ_FAILURES = (
+    ClusterError,
+    UnreachableError,
+    OutcomeUnknownError,
+    StaleListError,
+    TimeoutError,
+)
+# The operator needs a moment to see the new target.
+_MARGIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """A role's new target, and the group that is to get the room."""
+
+    target: int
+    claimer: str
+
+
+@dataclass(slots=True)
+class _Wanted:
+    uid: Uid
+    roles: dict[str, Shrink]
+
+
+class Shrinker:
+    """See the module's docstring. `run` does the writing; `shrink` only takes note."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cache: Cache,
+        events: EventSink,
+        *,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        jobs = cache.informers.jobs
+        self._cache = cache
+        self._clock = clock
+        self._executor = Executor(cluster, informers=[jobs], events=events)
+        self._queue = WorkQueue[Key](clock=clock, random=random)
+        self._wanted: dict[Key, _Wanted] = {}
+        # Pods that should leave by themselves: until when, for whom.
+        self._leaving: dict[Uid, tuple[Key, float, str]] = {}
+
+    def shrink(self, key: Key, roles: Mapping[str, Shrink]) -> None:
+        """Have a training job shrunk that the snapshot has as shrunk already."""
+        job = self._cache.informers.jobs.get(key)
+        if job is None:
+            return
+        wanted = self._wanted.get(key)
+        if wanted is None or wanted.uid != job.metadata.uid:
+            wanted = self._wanted[key] = _Wanted(job.metadata.uid, {})
+        wanted.roles.update(roles)
+        self._cache.lower(job, {role: shrink.target for role, shrink in wanted.roles.items()})
+        self._queue.add(key)
+
+    def expect_to_leave(self, tasks: list[Task], claimer: str) -> None:
+        now = self._clock.monotonic()
+        for task in tasks:
+            meta = task.pod.metadata
+            self._leaving[meta.uid] = (meta.key, now + grace_s(task) + _MARGIN_S, claimer)
+
+    def lingering(self, now: float) -> dict[str, list[Task]]:
+        """Pods that should have left by now and have not even begun to, by whom they leave for."""
+        found: dict[str, list[Task]] = {}
+        for uid, (key, until, claimer) in list(self._leaving.items()):
+            task = self._cache.task_of(key, uid)
+            if task is None or task.status is not TaskStatus.RELEASING:
+                del self._leaving[uid]  # gone, or no longer to go
+            elif until <= now:
+                del self._leaving[uid]
+                if task.pod.metadata.deletion_timestamp is None:
+                    found.setdefault(claimer, []).append(task)
+        return found
+
+    def next_deadline(self) -> float | None:
+        return min((until for _, until, _ in self._leaving.values()), default=None)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueClosedError:
+                return
+            try:
+                await self._write(key)
+            finally:
+                self._queue.done(key)
+
+    def stop(self) -> None:
+        self._queue.close()
+
+    async def _write(self, key: Key) -> None:
+        wanted, job = self._wanted.get(key), self._cache.informers.jobs.get(key)
+        if wanted is None:
+            return
+        if job is None or job.metadata.uid != wanted.uid or _has_ended(job):
+            self._give_up(key)
+            return
+        asked = dict(wanted.roles)
+        outcome = await self._executor.execute(plan_shrink(job, asked, self._clock.now()))
+        failure = outcome.gravest
+        if failure is None or failure.verdict is Verdict.REFUSED:
+            if failure is not None:
+                log.warning("not shrunk", job=str(key), why=failure.message)
+            self._queue.forget(key)
+            if wanted.roles == asked:
+                self._give_up(key)
+            else:  # more was asked for meanwhile
+                self._queue.add(key)
+        else:
+            await self._read(key)
+            self._queue.retry(key, failure.retry_after_s)
+
+    async def _read(self, key: Key) -> None:
+        try:
+            await self._cache.informers.jobs.refresh(key)
+        except _READ_FAILURES as error:
+            log.info("not read", job=str(key), why=str(error))
+
+    def _give_up(self, key: Key) -> None:
+        """Done, or not to be done: either way the job says what its targets are."""
+        self._wanted.pop(key, None)
+        self._cache.restore(key)
+
+
+def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> Plan:
+    """The patch that lowers those targets that are not low enough yet, with a record of each."""
+    meta, status = job.metadata, job.status
+    specs = {name.lower(): spec for name, spec in job.spec.replica_specs.items()}
+    targets: dict[str, int] = {}
+    records: list[ScaleRecord] = []
+    for role, shrink in sorted(roles.items()):
+        spec = specs.get(role)
+        current = status.target_replicas.get(role)
+        if spec is None or current is None or not spec.minimum <= shrink.target < current:
+            continue
+        targets[role] = shrink.target
+        records.append(
+            ScaleRecord(
+                time=format_time(now),
+                role=role,
+                from_=current,
+                to=shrink.target,
+                by=ResizeAuthor.SCHEDULER,
+                reason=f"makes room for {shrink.claimer}",
+                for_=shrink.claimer,
+            )
+        )
+    if not targets:
+        return Plan()
+    kept = (*status.scale_records, *records)[-RECORDS_MAX:]
+    text = ", ".join(f"{r.role} shrinks from {r.from_} to {r.to} for {r.for_}" for r in records)
+    return Plan(
+        (
+            PatchStatus(
+                AI_TRAINING_JOBS,
+                meta.key,
+                meta.resource_version,
+                {"targetReplicas": targets, "scaleRecords": [to_body(one) for one in kept]},
+            ),
+            EmitEvent(
+                AI_TRAINING_JOBS,
+                meta.key,
+                meta.uid,
+                EventSeverity.NORMAL,
+                REASON,
+                f"shrinks {text}",
+            ),
+        )
+    )
+
+
+def _has_ended(job: AITrainingJob) -> bool:
+    return job.status.ending is not None or job.status.phase in FINAL

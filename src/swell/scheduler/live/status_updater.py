@@ -1,0 +1,239 @@
+"""Writes what sessions found out about groups into their status, and tells people in events.
+
+What follows quickly on one another is written once, nothing is written that differs in times only,
+and nothing while bindings of the group are under way. One group that cannot be written holds up
+nobody else. Decides nothing: phase and reason are given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import msgspec
+
+from swell.api.codec import to_body
+from swell.api.event import EventSeverity
+from swell.api.kinds import POD_GROUPS
+from swell.api.meta import Body, Key, Uid
+from swell.api.podgroup import PodGroupCondition, PodGroupPhase, PodGroupStatus
+from swell.api.times import format_time
+from swell.runtime.cache import StaleListError
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster
+from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
+from swell.runtime.executor import EventSink, Executor, Failure, Verdict, WriteMeter
+from swell.runtime.logs import get_logger
+from swell.runtime.plan import EmitEvent, PatchStatus, Plan
+from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.scheduler.jobs import Job
+from swell.scheduler.live.cache import Cache
+from swell.scheduler.reasons import Refusal
+from swell.scheduler.status import GroupStatus
+from swell.scheduler.tasks import TaskStatus
+
+log = get_logger(__name__)
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULED: Final = "Scheduled"
+READY_REASON: Final = "tasks in gang are ready to be scheduled"
+# A change of phase or reason is written this soon, one of numbers only this often.
+SETTLE_S: Final = 0.25
+NUMBERS_S: Final = 5.0
+MESSAGE_MAX: Final = 1024
+_WORKERS = 4
+_READ_FAILURES = (
+    ClusterError,
+    UnreachableError,
+    OutcomeUnknownError,
+    StaleListError,
+    TimeoutError,
+)
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What a group's status should say, and what was last said when."""
+
+    uid: Uid
+    status: GroupStatus
+    session: str
+    written_at: float = float("-inf")
+
+
+class StatusUpdater:
+    """See the module's docstring. `run` does the writing; the rest only takes note."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        cache: Cache,
+        events: EventSink,
+        *,
+        clock: Clock,
+        random: Random,
+        meter: WriteMeter | None = None,
+    ) -> None:
+        self._cache = cache
+        self._events = events
+        self._clock = clock
+        self._executor = Executor(cluster, informers=[cache.informers.groups], meter=meter)
+        self._queue = WorkQueue[Key](clock=clock, random=random)
+        self._wanted: dict[Key, _Wanted] = {}
+
+    def update_job_status(self, job: Job, status: GroupStatus, session: str) -> None:
+        """Have a group's status say what a session found, unless it does already."""
+        meta = job.group.metadata
+        known = self._wanted.get(meta.key)
+        if known is not None and known.uid == meta.uid:
+            known.status, known.session = status, session
+        else:
+            known = self._wanted[meta.key] = _Wanted(meta.uid, status, session)
+        wanted = next_status(job, status, session, "")
+        if not _differs(job.group.status, wanted):
+            return
+        if is_news(job.group.status, wanted):
+            self._queue.add_after(meta.key, SETTLE_S)
+        else:
+            due = known.written_at + NUMBERS_S - self._clock.monotonic()
+            self._queue.add_after(meta.key, max(due, SETTLE_S))
+
+    def record_job_status_event(self, job: Job, refusal: Refusal) -> None:
+        """Tell people why a group waits."""
+        meta = job.group.metadata
+        text = f"{refusal.reason.value}: {refusal.message}"
+        warning = EventSeverity.WARNING
+        self._events.record(EmitEvent(POD_GROUPS, meta.key, meta.uid, warning, UNSCHEDULABLE, text))
+
+    def forget_missing(self) -> None:
+        """Drops what was known of groups that are gone."""
+        jobs = self._cache.snapshot.jobs
+        for key in [key for key in self._wanted if str(key) not in jobs]:
+            del self._wanted[key]
+
+    async def run(self) -> None:
+        await asyncio.gather(*(self._work() for _ in range(_WORKERS)))
+
+    def stop(self) -> None:
+        self._queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueClosedError:
+                return
+            try:
+                await self._write(key)
+            finally:
+                self._queue.done(key)
+
+    async def _write(self, key: Key) -> None:
+        job, wanted = self._cache.snapshot.jobs.get(str(key)), self._wanted.get(key)
+        if job is None or wanted is None or job.group.metadata.uid != wanted.uid:
+            return
+        if job.counts[TaskStatus.BINDING]:
+            self._queue.add_after(key, SETTLE_S)
+            return
+        old, refusal = job.group.status, wanted.status.refusal
+        new = next_status(job, wanted.status, wanted.session, format_time(self._clock.now()))
+        if not _differs(old, new):
+            return
+        meta = job.group.metadata
+        write = PatchStatus(POD_GROUPS, key, meta.resource_version, _body(new))
+        failure = (await self._executor.execute(Plan((write,)))).gravest
+        if failure is not None:
+            await self._again(key, failure)
+            return
+        self._queue.forget(key)
+        wanted.written_at = self._clock.monotonic()
+        if refusal is not None:
+            self.record_job_status_event(job, refusal)
+
+    async def _again(self, key: Key, failure: Failure) -> None:
+        log.info("group status not written", group=str(key), why=failure.message)
+        if failure.verdict in {Verdict.UNKNOWN, Verdict.STALE}:
+            try:
+                await self._cache.informers.groups.refresh(key)
+            except _READ_FAILURES as error:
+                log.info("not read", group=str(key), why=str(error))
+        self._queue.retry(key, failure.retry_after_s)
+
+
+def next_status(job: Job, found: GroupStatus, session: str, now: str) -> PodGroupStatus:
+    """The status with what a session found; conditions of others are left as they are."""
+    counts, old = job.counts, job.group.status
+    conditions = {condition.type: condition for condition in old.conditions}
+    refusal = found.refusal
+    if refusal is not None:
+        news = PodGroupCondition(
+            type=UNSCHEDULABLE,
+            status="True",
+            reason=refusal.reason.value,
+            message=_bounded(refusal.message),
+        )
+        conditions[UNSCHEDULABLE] = _dated(conditions.get(UNSCHEDULABLE), news, session, now)
+    elif UNSCHEDULABLE in conditions:
+        news = PodGroupCondition(type=UNSCHEDULABLE, status="False", reason=READY_REASON)
+        conditions[UNSCHEDULABLE] = _dated(conditions[UNSCHEDULABLE], news, session, now)
+    if found.phase in {PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED}:
+        # Stays for good: it says that the gang was complete once.
+        news = PodGroupCondition(type=SCHEDULED, status="True", reason=READY_REASON)
+        conditions[SCHEDULED] = _dated(conditions.get(SCHEDULED), news, session, now)
+    return PodGroupStatus(
+        phase=found.phase,
+        conditions=tuple(conditions.values()),
+        running=counts[TaskStatus.RUNNING],
+        succeeded=counts[TaskStatus.SUCCEEDED],
+        failed=counts[TaskStatus.FAILED],
+    )
+
+
+def is_news(old: PodGroupStatus, new: PodGroupStatus) -> bool:
+    """Whether more than numbers and words have changed."""
+    return old.phase is not new.phase or _reasons(old) != _reasons(new)
+
+
+def _body(status: PodGroupStatus) -> Body:
+    """Whole: what a merge patch leaves out stays as it was."""
+    return {
+        "phase": status.phase.value,
+        "conditions": [to_body(condition) for condition in status.conditions],
+        "running": status.running,
+        "succeeded": status.succeeded,
+        "failed": status.failed,
+    }
+
+
+def _dated(
+    old: PodGroupCondition | None, new: PodGroupCondition, session: str, now: str
+) -> PodGroupCondition:
+    """A condition that says the same as before keeps its time and its session."""
+    if old is not None and _said(old) == _said(new):
+        return old
+    changed = old is None or old.status != new.status
+    time = now if changed or old is None else old.last_transition_time
+    return msgspec.structs.replace(new, last_transition_time=time, transition_id=session)
+
+
+def _differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
+    return _facts(old) != _facts(new)
+
+
+def _facts(status: PodGroupStatus) -> tuple[object, ...]:
+    said = tuple(_said(condition) for condition in status.conditions)
+    return status.phase, said, status.running, status.succeeded, status.failed
+
+
+def _said(condition: PodGroupCondition) -> tuple[str, ...]:
+    return condition.type, condition.status, condition.reason, condition.message
+
+
+def _reasons(status: PodGroupStatus) -> tuple[tuple[str, ...], ...]:
+    return tuple((c.type, c.status, c.reason) for c in status.conditions)
+
+
+def _bounded(message: str) -> str:
+    return message if len(message) <= MESSAGE_MAX else message[: MESSAGE_MAX - 1] + "…"

@@ -1,0 +1,111 @@
+"""Gangs that are being bound: each has a window of time in which to become complete.
+
+A gang that was complete once has no window: what is left of it is never given up. Keeps times and
+names only; whoever asks `overdue` gives the gangs up, by deleting what was bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from swell.api.meta import Key, Uid
+from swell.api.podgroup import PodGroupPhase
+from swell.scheduler.jobs import Job
+from swell.scheduler.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
+
+_STARTED = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGroupPhase.COMPLETED})
+
+
+@dataclass(slots=True)
+class Window:
+    """One attempt to start a gang: until when, and with which pods."""
+
+    group: Uid
+    deadline: float
+    pods: dict[Uid, Key]
+    is_over: bool = False
+
+
+class Windows:
+    """See the module's docstring. Times are of the monotonic clock."""
+
+    def __init__(self, length_s: float) -> None:
+        self._length_s = length_s
+        self._open: dict[str, Window] = {}
+        self._complete: dict[str, Uid] = {}
+
+    def __contains__(self, job: str) -> bool:
+        return job in self._open
+
+    def begin(self, job: Job, tasks: Iterable[Task], now: float) -> None:
+        """Binding these tasks begins; or they are found bound, and their gang is not complete."""
+        if job.min_member <= 1 or self.was_complete(job):
+            return
+        uid = job.group.metadata.uid
+        window = self._open.get(job.key)
+        if window is None or window.group != uid:
+            window = self._open[job.key] = Window(uid, now + self._length_s, {})
+        window.pods.update((t.pod.metadata.uid, t.pod.metadata.key) for t in tasks)
+
+    def look_at(self, job: Job, now: float) -> None:
+        """Sees whether a gang has become complete, or is found to be bound in part."""
+        if job.min_member <= 1:
+            return
+        n_scheduled = _n_scheduled(job)
+        if n_scheduled >= job.min_member and is_whole(job):
+            window = self._open.get(job.key)
+            if window is None or not window.is_over:
+                self._open.pop(job.key, None)
+                self._complete[job.key] = job.group.metadata.uid
+        elif n_scheduled and job.key not in self._open and not self.was_complete(job):
+            self.begin(job, job.evictable(), now)
+
+    def was_complete(self, job: Job) -> bool:
+        """Whether all of the minimum was there at one time."""
+        uid, status = job.group.metadata.uid, job.group.status
+        if self._complete.get(job.key) == uid:
+            return True
+        return (
+            job.phase in _STARTED
+            or status.phase in _STARTED
+            or any(c.type == "Scheduled" and c.status == "True" for c in status.conditions)
+        )
+
+    def forget_missing(self, jobs: dict[str, Job]) -> None:
+        """Drops what concerns groups that are gone, or replaced by others of their name."""
+        for known in (self._open, self._complete):
+            for key in [key for key in known if key not in jobs]:
+                del known[key]
+        for key, window in list(self._open.items()):
+            if window.group != jobs[key].group.metadata.uid:
+                del self._open[key]
+
+    def overdue(self, now: float) -> dict[str, Window]:
+        """Windows that have closed on incomplete gangs; `close` those that are dealt with."""
+        due = {key: window for key, window in self._open.items() if window.deadline <= now}
+        for window in due.values():
+            window.is_over = True
+        return due
+
+    def close(self, job: str) -> None:
+        self._open.pop(job, None)
+
+    def next_deadline(self) -> float | None:
+        return min((w.deadline for w in self._open.values() if not w.is_over), default=None)
+
+
+def is_whole(job: Job) -> bool:
+    """Whether every role has its minimum, bindings under way not counted."""
+    return all(
+        job.role(role).of(SCHEDULED) + job.role(role)[TaskStatus.RELEASING] >= minimum
+        for role, minimum in job.role_minimums.items()
+    )
+
+
+def _n_scheduled(job: Job) -> int:
+    counts = job.counts
+    leaving = counts[TaskStatus.RELEASING] and sum(
+        task.node != NOWHERE for task in job.in_status(TaskStatus.RELEASING)
+    )
+    return counts.of(SCHEDULED) + leaving

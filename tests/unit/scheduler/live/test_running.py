@@ -1,0 +1,59 @@
+"""The whole scheduler on an API server, in virtual time."""
+
+from __future__ import annotations
+
+from swell.api.podgroup import PodGroupPhase
+from tests.unit.scheduler.live.stage import Stage, on_stage
+
+
+def test_gang_is_bound_whole() -> None:
+    """A gang that fits gets its nodes, its group runs, and the queues it needs are there."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(2)
+        await stage.gang("a", 4)
+        stage.start()
+        await stage.sleep(3)
+
+        assert sorted(await stage.where()) == ["a-0", "a-1", "a-2", "a-3"]
+        assert (await stage.read_group("a")).status.phase is PodGroupPhase.RUNNING
+
+    on_stage(play)
+
+
+def test_gang_that_does_not_fit_is_not_begun() -> None:
+    """Not one pod is bound, and group and pods say why."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(2, cpu="5")
+        await stage.gang("a", 3, cpu="3")
+        stage.start()
+        await stage.sleep(5)
+
+        assert await stage.where() == {}
+        group = await stage.read_group("a")
+        assert group.status.phase is PodGroupPhase.INQUEUE
+        (condition,) = group.status.conditions
+        assert (condition.type, condition.reason) == ("Unschedulable", "NotEnoughResources")
+        pod = await stage.read_pod("a-0")
+        assert pod is not None
+        (said,) = [c for c in pod.status.conditions if c.type == "PodScheduled"]
+        assert said.message.startswith("GangShort: there is room for it")
+
+    on_stage(play)
+
+
+def test_pod_without_a_group_is_served_alone() -> None:
+    """No group is written for it, and it is not annotated."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        stage.start()
+        await stage.sleep(2)
+        await stage.pod("p")
+        await stage.pod("other", schedulerName="else")
+        await stage.sleep(1)
+
+        assert await stage.where() == {"p": "node-0"}
+
+    on_stage(play)
