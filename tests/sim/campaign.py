@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
 
 from swell.sim.campaign import Entry, main
 from tests.sim.autoscaler.entries import ENTRIES as AUTOSCALER
@@ -24,25 +23,15 @@ ENTRIES = (
     *AUTOSCALER,
     *TRAINING_JOB,
 )
-# Ask for one thing instead of a whole campaign.
-SINGLE = ("--seed", "--plan", "--record", "--digest")
-SPECS = "--specs"
-
-
-def run(argv: list[str], out: TextIO) -> int:
-    """`--specs N` says how many hostile specs are tried; the rest is the campaign's."""
-    n_specs = "5000"
-    if SPECS in argv:
-        place = argv.index(SPECS)
-        n_specs = argv[place + 1]
-        argv = argv[:place] + argv[place + 2 :]
-    code = 0
-    if not any(word.split("=")[0] in SINGLE for word in argv):
-        code |= sweep.main(out)
-        code |= hostile.main([SPECS, n_specs], out)
-        out.flush()
-    return code | main(ENTRIES, "tests.sim.campaign", argv, out)
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], sys.stdout))
+    sys.exit(
+        main(
+            ENTRIES,
+            "tests.sim.campaign",
+            sys.argv[1:],
+            sys.stdout,
+            first=(sweep.main, hostile.main),
+        )
+    )

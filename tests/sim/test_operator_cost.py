@@ -12,7 +12,7 @@ from swell.sim.scenario import Scenario
 from swell.sim.trial import Result, try_faults
 from swell.sim.world import World
 from tests.sim.operator.jobs import Pods, a_role
-from tests.sim.operator.scenarios import User
+from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
 
 
@@ -20,7 +20,7 @@ def a_life(n_pods: int, runs_s: float, policy: str = "All") -> Result:
     """One job from submission to its cleaned end, and ten quiet minutes after that."""
 
     async def script(world: World) -> None:
-        user = await User.arrive(world)
+        user = await arrive(world)
         role = a_role(Pods(runs_s=runs_s), replicas=n_pods)
         await user.submit("fit", {"trainer": role}, cleanPodPolicy=policy)
 
@@ -50,7 +50,7 @@ def test_quiet_cluster_sees_no_writes() -> None:
     """Ten minutes in which nothing happens cost nothing, also while pods run."""
 
     async def script(world: World) -> None:
-        user = await User.arrive(world)
+        user = await arrive(world)
         for name in ("ant", "bee"):
             await user.submit(name, {"trainer": a_role(Pods(runs_s=9000), replicas=3)})
 

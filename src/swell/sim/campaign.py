@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -52,8 +52,20 @@ class Entry:
         return range(first, first + round(n_seeds * self.share))
 
 
-def main(entries: Sequence[Entry], module: str, argv: Sequence[str], out: TextIO) -> int:
-    """The command line. `module` is what to run with -m for the same entries elsewhere."""
+# Another way of trying things, with so many specs; its exit code.
+Sweep = Callable[[int, TextIO], int]
+
+
+def main(
+    entries: Sequence[Entry],
+    module: str,
+    argv: Sequence[str],
+    out: TextIO,
+    *,
+    first: Sequence[Sweep] = (),
+) -> int:
+    """The command line. `module` is what to run with -m for the same entries elsewhere; sweeps
+    come before a whole campaign."""
     options = _options(argv)
     if options.digest:
         out.write(digest(entries, options.digest) + "\n")
@@ -64,7 +76,11 @@ def main(entries: Sequence[Entry], module: str, argv: Sequence[str], out: TextIO
         return _tell_plan(entries, read_plan(options.plan), out)
     if options.record:
         return _record_plans(entries, options.mutant_seeds, options.record, out)
-    return _run(entries, module, options, out)
+    code = 0
+    for sweep in first:
+        code |= sweep(options.specs, out)
+        out.flush()
+    return code | _run(entries, module, options, out)
 
 
 def digest(entries: Sequence[Entry], n_seeds: int) -> str:
@@ -104,6 +120,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes to run seeds in"
     )
+    parser.add_argument("--specs", type=int, default=5000, help="of every kind, to sweep")
     parser.add_argument("--seed", type=int, help="run this one and tell its story")
     parser.add_argument("--plan", type=Path, help="replay a written plan and tell its story")
     parser.add_argument("--mutant-seeds", type=int, default=1000, help="to find a planted bug in")

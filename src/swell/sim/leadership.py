@@ -1,16 +1,62 @@
-"""The rule of leaders: nobody sends a write after its lease ran out, by its own clock."""
+"""Replicas of which one leads: how they run, and the rules of leaders.
+
+Nobody sends a write after its lease ran out, by its own clock; and somebody leads in the end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from swell.api.kinds import LEASES
+from swell.api.lease import Lease
+from swell.api.meta import Key
 from swell.cluster.embedded.storage import Commit
+from swell.runtime.guard import GuardedCluster
+from swell.runtime.leader import LeaderElector, LeadershipLostError, LeaseTimes
 from swell.sim.faults import WRITE_VERBS
+from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.process import Ports, ProcessExitError
+from swell.sim.scenario import Subject
 
 if TYPE_CHECKING:
     from swell.sim.world import World
+
+LEASE_TIMES = LeaseTimes()
+
+
+async def lead(
+    ports: Ports, lease: Key, work: Callable[[Ports], Awaitable[None]], *, guarded: bool = True
+) -> None:
+    """Work while leading; a paused replica may believe that it still does."""
+    elector = LeaderElector(
+        ports.cluster, lease, ports.name, clock=ports.clock, random=ports.random, times=LEASE_TIMES
+    )
+    if guarded:
+        ports = replace(ports, cluster=GuardedCluster(ports.cluster, elector.guard))
+    try:
+        await elector.run(lambda: work(ports))
+    except LeadershipLostError:
+        raise ProcessExitError from None
+
+
+def in_pair(subject: Subject, lease: Key) -> Subject:
+    """The subject with two processes of each component, and the rules of leaders added."""
+
+    def safety(world: World) -> list[SafetyCheck]:
+        return [*subject.safety(world), LeadersWrite(world, LEASE_TIMES.renew_deadline_s)]
+
+    def liveness(world: World) -> list[LivenessCheck]:
+        return [*subject.liveness(world), LeaderExists(world, lease)]
+
+    return replace(
+        subject,
+        name=f"{subject.name} pair",
+        scenarios=tuple(replace(scenario, replicas=2) for scenario in subject.scenarios),
+        safety=safety,
+        liveness=liveness,
+    )
 
 
 class LeadersWrite:
@@ -39,3 +85,17 @@ class LeadersWrite:
             self._sent_s[actor] = now_s
         elif now_s > self._renewed_s.get(actor, -1e9) + self._deadline_s:
             self._world.judge.report(self.name, f"{site}, though its lease is not surely held")
+
+
+@dataclass
+class LeaderExists:
+    """Somebody holds the lease."""
+
+    world: World
+    lease: Key
+    name: str = "L6 a leader exists"
+
+    def missing(self) -> Iterator[str]:
+        stored = self.world.storage.get(str(LEASES), self.lease)
+        if stored is None or not stored.typed(Lease).spec.holder_identity:
+            yield "nobody leads"

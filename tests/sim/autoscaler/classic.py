@@ -12,6 +12,7 @@ from swell.autoscaler.settings import Settings
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import SafetyCheck
 from swell.sim.scenario import Scenario
+from swell.sim.sight import pod_states
 from swell.sim.trial import try_faults
 from swell.sim.world import World
 from tests.sim.autoscaler.rules import Turns, safety
@@ -24,7 +25,7 @@ from tests.sim.autoscaler.scenarios import (
     crowd,
 )
 from tests.sim.autoscaler.subject import autoscaler_subject
-from tests.sim.operator.sight import job_states, pod_states
+from tests.sim.operator.sight import job_states
 
 SETTINGS = Settings()
 ARRIVING_S = CLASSIC_JOBS * CLASSIC_APART_S

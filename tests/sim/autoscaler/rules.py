@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ScaleRecord
 from swell.api.kinds import NODES, POD_GROUPS, PODS
 from swell.api.meta import Uid
-from swell.api.node import Node
-from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
 from swell.api.times import parse_time
 from swell.autoscaler.inquiry import Objects, inquiry_resource
 from swell.autoscaler.policies.room import NOWHERE, Room
 from swell.autoscaler.settings import Settings
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.rules import DeletedGo, JobsEnd, SeenJob
+from swell.sim.sight import all_of, owner_of, pod_states, pods_in
 from swell.sim.world import World
-from tests.sim.operator.sight import AITJ, job_states, jobs_in, owner_of, pod_states, replica_of
+from tests.sim.operator.sight import job_states, jobs_in, replica_of, seen_jobs
 
 AUTOSCALER, OPERATOR = "autoscaler", "operator"
 HOPELESS = "hopeless"  # what users call a job that can never start
@@ -194,21 +193,11 @@ class NotInVain:
                 yield f"{commit.key} shrank for {record.for_}"
 
 
-@dataclass
-class JobsEnd:
-    """Every job that nobody deletes gets its work done."""
-
-    world: World
-    name: str = "jobs end"
-
-    def missing(self) -> Iterator[str]:
-        for job in jobs_in(self.world):
-            if job.status.phase not in FINAL:
-                yield f"{job.metadata.key} is {job.status.phase.value or 'untouched'}"
-
-
 def liveness(world: World) -> list[LivenessCheck]:
-    return [JobsEnd(world)]
+    def seen() -> list[SeenJob]:
+        return seen_jobs(world)
+
+    return [JobsEnd(seen), DeletedGo(world, seen, (str(PODS), str(POD_GROUPS)))]
 
 
 def end_state(world: World) -> object:
@@ -217,12 +206,11 @@ def end_state(world: World) -> object:
 
 def objects_in(world: World) -> Objects:
     """The whole cluster as it is."""
-    store = world.storage
     return Objects(
-        nodes=[s.typed(Node) for _, s in store.list(str(NODES)).items],
-        pods=[s.typed(Pod) for _, s in store.list(str(PODS)).items],
-        groups=[s.typed(PodGroup) for _, s in store.list(str(POD_GROUPS)).items],
-        training_jobs=[s.typed(AITrainingJob) for _, s in store.list(AITJ).items],
+        nodes=all_of(world, NODES),
+        pods=pods_in(world),
+        groups=all_of(world, POD_GROUPS),
+        training_jobs=jobs_in(world),
     )
 
 

@@ -13,6 +13,7 @@ from swell.operator.running import prepare
 from swell.operator.settings import Settings as OperatorSettings
 from swell.sim.actors.disturbances import RATES_MAX, common_disturbances
 from swell.sim.actors.nemesis import Disturbance
+from swell.sim.meters import BugMeter
 from swell.sim.plan import FaultKind
 from swell.sim.process import Main, Ports
 from swell.sim.scenario import Scenario, Subject
@@ -20,7 +21,6 @@ from swell.sim.world import World
 from tests.sim.autoscaler.flaws import Flaw
 from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, end_state, liveness, safety
 from tests.sim.autoscaler.scenarios import SCRIPTS
-from tests.sim.operator.subject import BugMeter
 
 SETTINGS = Settings(scale_period_s=10.0, scale_cooldown_s=30.0)
 # Pods are never lost here: then a resize could not be told from a restart.

@@ -20,13 +20,10 @@ from swell.operator.jobs import OWNED
 from swell.operator.lifecycle import building, decide, restarts
 from swell.operator.lifecycle.world import NodeState, Replica, World
 from swell.operator.running import Operator
-from swell.runtime.cluster import merge_patch
 from swell.runtime.controller import Work
-from swell.runtime.executor import Failure, Verdict
 from swell.runtime.plan import (
     Action,
     DeleteObject,
-    PatchObject,
     PatchStatus,
     Plan,
     Step,
@@ -34,7 +31,7 @@ from swell.runtime.plan import (
     patch_object,
 )
 from tests.sim.operator.subject import Flaw
-from tests.sim.toy.controller import CredulousCache
+from tests.sim.planting import act_then_record, believe_lists, blind_status, never_doubt
 
 Decide = Callable[[World, float], Plan]
 
@@ -80,21 +77,16 @@ def _all(*flaws: Flaw) -> Flaw:
     return plant
 
 
-def _blind(step: Step) -> Step:
-    """A status written without the version it was computed from."""
-    if not isinstance(step, PatchStatus):
-        return step
-    return PatchObject(step.resource.status, step.key, merge_patch({"status": step.status}))
-
-
 def _act_then_record(_: World, plan: Plan) -> Plan:
-    records = [_blind(step) for step in plan.actions if isinstance(step, PatchStatus)]
-    acts = [step for step in plan.actions if not isinstance(step, PatchStatus)]
-    return replace(plan, actions=(*acts, *records))
+    return blind_status(act_then_record(plan))
 
 
 def _blind_status(_: World, plan: Plan) -> Plan:
-    return replace(plan, actions=tuple(_blind(step) for step in plan.actions))
+    return blind_status(plan)
+
+
+def _stale_lists(operator: Operator) -> None:
+    believe_lists(operator.informers.jobs, operator.informers.pods)
 
 
 def _ending_unrecorded(_: World, plan: Plan) -> Plan:
@@ -118,21 +110,10 @@ def _names_for_uids(operator: Operator) -> None:
     pods.by_owner = by_name  # type: ignore[method-assign]
 
 
-def _stale_lists(operator: Operator) -> None:
-    for informer in (operator.informers.jobs, operator.informers.pods):
-        held: Any = informer
-        held._cache = CredulousCache(held._cache._indexes)
-
-
 def _never_doubt(operator: Operator) -> None:
     """A write without an answer is taken for one that did not happen, and caches for the truth."""
     doubts = operator.controller.loop._doubts
-    note = doubts.note
-
-    def note_others(owner: Key, failures: Iterable[Failure]) -> None:
-        note(owner, [f for f in failures if f.verdict is not Verdict.UNKNOWN])
-
-    doubts.note = note_others  # type: ignore[method-assign]
+    never_doubt(doubts)
     doubts.suspect = lambda owner: None  # type: ignore[method-assign]
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, CleanPodPolicy, Phase
-from swell.api.kinds import CONFIG_MAPS, LEASES, POD_GROUPS, PODS, SERVICES
-from swell.api.lease import Lease
-from swell.api.meta import Key
+from swell.api.aitrainingjob import AITrainingJob, CleanPodPolicy, Phase
+from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.operator.lifecycle.reasons import Reason
 from swell.sim.invariants import LivenessCheck
+from swell.sim.rules import DeletedGo, JobsEnd, SeenJob
+from swell.sim.sight import ENDED, owned, owner_of, pods_in
 from swell.sim.world import World
-from tests.sim.operator.sight import ENDED, jobs_in, owned, owner_of, pods_in
+from tests.sim.operator.sight import jobs_in, seen_jobs
 
-OWNED = (PODS, SERVICES, CONFIG_MAPS, POD_GROUPS)
+OWNED = tuple(map(str, (PODS, SERVICES, CONFIG_MAPS, POD_GROUPS)))
 
 
 def liveness(world: World) -> list[LivenessCheck]:
-    return [JobsEnd(world), DeletedGo(world), Tidied(world)]
+    def seen() -> list[SeenJob]:
+        return seen_jobs(world)
+
+    return [
+        JobsEnd(seen, "L1 jobs end"),
+        DeletedGo(world, seen, OWNED, "L3 deleted jobs go"),
+        Tidied(world),
+    ]
 
 
 def end_state(world: World) -> object:
@@ -41,39 +48,6 @@ def _charged(job: AITrainingJob) -> dict[str, int]:
         for role, count in status.restart_counts.items()
         if count > status.uncharged.get(role, 0)
     }
-
-
-@dataclass
-class JobsEnd:
-    """L1: every job that nobody deletes ends."""
-
-    world: World
-    name: str = "L1 jobs end"
-
-    def missing(self) -> Iterator[str]:
-        for job in jobs_in(self.world):
-            if not job.metadata.deletion_timestamp and job.status.phase not in FINAL:
-                yield f"{job.metadata.key} is {job.status.phase.value or 'untouched'}"
-
-
-@dataclass
-class DeletedGo:
-    """L3: deleted jobs disappear with all they own."""
-
-    world: World
-    name: str = "L3 deleted jobs go"
-
-    def missing(self) -> Iterator[str]:
-        jobs = jobs_in(self.world)
-        for job in jobs:
-            if job.metadata.deletion_timestamp:
-                yield f"{job.metadata.key} is still there"
-        known = {job.metadata.uid for job in jobs}
-        for resource in OWNED:
-            for key, stored in self.world.storage.list(str(resource)).items:
-                owners = stored.body["metadata"].get("ownerReferences") or ()
-                if owners and owners[0]["uid"] not in known:
-                    yield f"{resource} {key} outlives its job"
 
 
 @dataclass
@@ -114,18 +88,3 @@ def _may_keep(job: AITrainingJob) -> bool:
     by_itself = job.status.phase in {Phase.SUCCEED, Phase.FAILED}
     annotated = job.status.ending and job.status.ending.reason == Reason.ANNOTATED.value
     return by_itself and not annotated
-
-
-@dataclass
-class LeaderExists:
-    """L6: somebody holds the lease, and it is one of those that run."""
-
-    world: World
-    lease: Key
-    name: str = "L6 a leader exists"
-
-    def missing(self) -> Iterator[str]:
-        stored = self.world.storage.get(str(LEASES), self.lease)
-        holder = stored.typed(Lease).spec.holder_identity if stored else ""
-        if not holder:
-            yield "nobody leads"

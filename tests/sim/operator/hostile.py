@@ -1,13 +1,11 @@
 """Hostile AITrainingJobs: valid, nearly valid and absurd ones, beside good ones that must not care.
 
 The server of these worlds has no schema for jobs, so everything slips through to the operator, as
-from an older definition. Run as a module for many: `--specs 5000`.
+from an older definition.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
@@ -21,10 +19,11 @@ from swell.cluster.embedded.registry import Kind
 from swell.runtime.errors import ClusterError
 from swell.sim.invariants import LivenessCheck
 from swell.sim.scenario import Scenario
+from swell.sim.sight import NAMESPACE
 from swell.sim.trial import Result, try_faults
 from swell.sim.world import World
-from tests.sim.operator.jobs import NAMESPACE, Pods, a_job, a_role
-from tests.sim.operator.scenarios import User
+from tests.sim.operator.jobs import Pods, a_job, a_role
+from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
 
 SPECS_A_WORLD = 50
@@ -210,7 +209,7 @@ def try_hostile(seed: int, n_specs: int = SPECS_A_WORLD) -> Result:
     names: list[str] = []
 
     async def script(world: World) -> None:
-        user = await User.arrive(world)
+        user = await arrive(world)
         random = Random(seed)
         await user.submit(GOOD[0], {"trainer": a_role(replicas=2)})
         for n in range(n_specs):
@@ -239,11 +238,8 @@ def try_hostile(seed: int, n_specs: int = SPECS_A_WORLD) -> Result:
     return try_faults(subject, scenario, seed)
 
 
-def main(argv: list[str], out: TextIO) -> int:
-    parser = argparse.ArgumentParser(description="Hostile jobs beside good ones.")
-    parser.add_argument("--specs", type=int, default=5000)
-    options = parser.parse_args(argv)
-    n_worlds = -(-options.specs // SPECS_A_WORLD)
+def main(n_specs: int, out: TextIO) -> int:
+    n_worlds = -(-n_specs // SPECS_A_WORLD)
     n_failed = 0
     for seed in range(n_worlds):
         result = try_hostile(seed)
@@ -253,7 +249,3 @@ def main(argv: list[str], out: TextIO) -> int:
     out.write(f"hostile specs: {n_worlds * SPECS_A_WORLD} in {n_worlds} worlds, ")
     out.write(f"{n_failed} worlds failed\n")
     return 1 if n_failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], sys.stdout))

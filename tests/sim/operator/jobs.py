@@ -9,9 +9,9 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.operator import labels
 from swell.sim.actors.kubelet import PodStory
+from swell.sim.sight import NAMESPACE
 from swell.sim.world import World
 
-NAMESPACE = "default"
 FAILS = "sim/fails"  # how many of a pod's lives fail, by their RestartCount
 CODE = "sim/exit-code"
 RUNS = "sim/runs"  # the longest run, in seconds

@@ -13,7 +13,7 @@ from swell.api.aitrainingjob import (
     Phase,
     RestartScope,
 )
-from swell.api.kinds import CONFIG_MAPS, PODS, SERVICES
+from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, SERVICES
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
@@ -23,59 +23,40 @@ from swell.operator.lifecycle.reasons import Reason
 from swell.operator.lifecycle.world import covers
 from swell.operator.settings import Settings
 from swell.sim.invariants import SafetyCheck
+from swell.sim.rules import NothingLeftBehind, OneLivePod, owned_by
+from swell.sim.sight import ENDED, History, owner_of, pod_states
 from swell.sim.world import World
 from tests.sim.operator.fleets import fleet_of
-from tests.sim.operator.sight import (
-    ENDED,
-    History,
-    count_of,
-    job_states,
-    owned,
-    owner_of,
-    pod_states,
-    replica_of,
-)
+from tests.sim.operator.sight import count_of, job_states, replica_of
 
 # What was read from the server that long before a write counted as the present when it was sent.
 PRESENT_S = 20.0
 
 
 def safety(world: World, settings: Settings) -> list[SafetyCheck]:
-    history = History(world)
-    world.storage.on_commit.append(history.on_commit)
+    history = History(world, AI_TRAINING_JOBS)
     return [
-        OneLivePod(),
+        OneLivePod(_place_of, "O1 one live pod"),
         ForcedOnlyWhenFenced(world, settings),
         CreatedForOwner(world, history),
         RestartsRecorded(world, history),
         PhasesMove(),
         DeletedForReason(world, history),
-        NothingLeftBehind(world),
+        NothingLeftBehind(
+            world,
+            AI_TRAINING_JOBS,
+            labels.FINALIZER,
+            lambda uid: owned_by(world, (str(PODS), str(SERVICES)), uid),
+            name="O6 nothing left behind",
+        ),
         SpecUntouched(world),
         OneWorldAnEpoch(),
         EndingsAreTrue(),
     ]
 
 
-@dataclass
-class OneLivePod:
-    """O1: at most one live pod for each index; one that is ending still counts."""
-
-    name: str = "O1 one live pod"
-    _live: dict[tuple[Uid, str, int], set[Uid]] = field(default_factory=dict)
-
-    def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = pod_states(commit)
-        pod = after or before
-        if pod is None or not owner_of(pod):
-            return
-        live = self._live.setdefault((owner_of(pod), *replica_of(pod)), set())
-        if after is not None and after.status.phase not in ENDED:
-            live.add(pod.metadata.uid)
-        else:
-            live.discard(pod.metadata.uid)
-        if before is None and len(live) > 1:
-            yield f"{len(live)} pods for one index: {commit.key} is one too many"
+def _place_of(pod: Pod) -> tuple[Uid, str, int] | None:
+    return (owner_of(pod), *replica_of(pod)) if owner_of(pod) else None
 
 
 @dataclass
@@ -116,15 +97,14 @@ class CreatedForOwner:
     """O2: a pod is created only for a job that existed, and was neither ending nor over."""
 
     world: World
-    history: History
+    history: History[AITrainingJob]
     name: str = "O2 created for its owner"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = pod_states(commit)
         if before or not after or not self.world.is_subject(commit.actor):
             return
-        sent = self.world.issued_version(f"{commit.actor} create {PODS} {commit.key}")
-        job = self.history.at(owner_of(after), sent)
+        job = self.history.when_sent(commit, "create", owner_of(after))
         if sum(owner.controller for owner in after.metadata.owner_references) != 1:
             yield f"{commit.key} has not one controller"
         if job is None:
@@ -138,14 +118,13 @@ class RestartsRecorded:
     """O3: counts never fall, stay within the limit, and are on record before they are used."""
 
     world: World
-    history: History
+    history: History[AITrainingJob]
     name: str = "O3 restarts recorded"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before_pod, pod = pod_states(commit)
         if pod is not None and before_pod is None and self.world.is_subject(commit.actor):
-            sent = self.world.issued_version(f"{commit.actor} create {PODS} {commit.key}")
-            job = self.history.at(owner_of(pod), sent)
+            job = self.history.when_sent(commit, "create", owner_of(pod))
             recorded = job.status.restart_counts.get(replica_of(pod)[0], 0) if job else 0
             if count_of(pod) > recorded:
                 yield f"{commit.key} is restart {count_of(pod)}, {recorded} are recorded"
@@ -210,7 +189,7 @@ class DeletedForReason:
     """O5, O7: a pod is deleted only for a reason that was on record when the delete was sent."""
 
     world: World
-    history: History
+    history: History[AITrainingJob]
     name: str = "O5 deleted for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -221,7 +200,7 @@ class DeletedForReason:
             return
         if before.metadata.deletion_timestamp:
             return  # it was on its way; who may hurry it is another rule
-        sent = self.world.issued_version(f"{commit.actor} delete {PODS} {commit.key}")
+        sent = self.history.version_when_sent(commit, "delete")
         job = self.history.at(owner_of(before), sent)
         if self.history.was_gone(owner_of(before), sent):
             return  # left behind: garbage
@@ -253,33 +232,6 @@ def _goes_at_end(job: AITrainingJob, pod: Pod) -> bool:
     if policy is CleanPodPolicy.RUNNING:
         return pod.status.phase not in ENDED
     return policy is CleanPodPolicy.ALL
-
-
-@dataclass
-class NothingLeftBehind:
-    """O6: when the finalizer is taken off, no pod or service of the job exists.
-
-    Except what another replica made meanwhile: it may not be known yet, and is collected.
-    """
-
-    world: World
-    name: str = "O6 nothing left behind"
-    _makers: dict[str, str] = field(default_factory=dict)
-
-    def on_commit(self, commit: Commit) -> Iterator[str]:
-        if commit.before is None and commit.after is not None:
-            self._makers[commit.after.uid] = commit.actor
-        before, after = job_states(commit)
-        if before is None or labels.FINALIZER not in before.metadata.finalizers:
-            return
-        if not self.world.is_subject(commit.actor):
-            return
-        if after is not None and labels.FINALIZER in after.metadata.finalizers:
-            return
-        for resource in (PODS, SERVICES):
-            for body in owned(self.world, str(resource), before.metadata.uid):
-                if self._makers[body["metadata"]["uid"]] == commit.actor:
-                    yield f"{commit.key} let go with {body['metadata']['name']} still there"
 
 
 @dataclass

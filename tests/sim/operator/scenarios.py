@@ -2,84 +2,41 @@
 
 from __future__ import annotations
 
-from swell.api.aitrainingjob import FINAL, Phase
+from collections.abc import Callable
+
+from swell.api.aitrainingjob import AITrainingJob, Phase
 from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.meta import Body, Key
-from swell.api.pod import PodPhase
-from swell.runtime.cluster import merge_patch
-from swell.runtime.errors import ClusterError
-from swell.sim.scenario import USER, Scenario
+from swell.api.meta import Body
+from swell.sim.actors.user import User
+from swell.sim.scenario import Scenario
 from swell.sim.world import World
 from tests.sim.operator.disturbances import RATES_MAX
 from tests.sim.operator.fleets import fleet_of
-from tests.sim.operator.jobs import NAMESPACE, Pods, a_job, a_role
-from tests.sim.operator.sight import job_at, pods_in
+from tests.sim.operator.jobs import Pods, a_job, a_role
+from tests.sim.operator.sight import is_over
 
 
-class User:
-    """Somebody with kubectl, and nodes to run on."""
+def _manifest(name: str, roles: dict[str, Body], **spec: object) -> Body:
+    return a_job(name, {"replicaSpecs": roles, **spec})
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.cluster = world.connect(USER)
 
-    @classmethod
-    async def arrive(cls, world: World) -> User:
-        await fleet_of(world).start()
-        return cls(world)
+async def arrive(world: World) -> User[AITrainingJob]:
+    """Somebody with jobs to run, and nodes to run them on."""
+    await fleet_of(world).start()
+    return User(world, AI_TRAINING_JOBS, _manifest, is_over)
 
-    async def submit(self, name: str, roles: dict[str, Body], **spec: object) -> None:
-        await self.cluster.create(AI_TRAINING_JOBS, a_job(name, {"replicaSpecs": roles, **spec}))
 
-    async def delete(self, name: str) -> None:
-        await self.cluster.delete(AI_TRAINING_JOBS, Key(NAMESPACE, name))
+def in_phase(*phases: Phase) -> Callable[[AITrainingJob], bool]:
+    return lambda job: job.status.phase in phases
 
-    async def force_delete(self, name: str) -> None:
-        """Take the finalizer off, then delete: what is left is the garbage collector's."""
-        await self.patch(name, {"metadata": {"finalizers": None}})
-        await self.delete(name)
 
-    async def patch(self, name: str, body: Body) -> None:
-        try:
-            await self.cluster.patch(AI_TRAINING_JOBS, Key(NAMESPACE, name), merge_patch(body))
-        except ClusterError as error:
-            self.world.trace.note(f"user was refused: {error}")
-
-    async def annotate(self, name: str, key: str, text: str) -> None:
-        await self.patch(name, {"metadata": {"annotations": {key: text}}})
-
-    async def resize(self, name: str, role: str, replicas: int) -> None:
-        await self.patch(name, {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}})
-
-    async def until_running(self, name: str, n_pods: int, within_s: float = 40) -> None:
-        await self.world.until(lambda: self._n_running(name) >= n_pods, within_s)
-
-    async def until_phase(self, name: str, *phases: Phase, within_s: float = 100) -> None:
-        await self.world.until(lambda: self._phase(name) in phases, within_s)
-
-    async def until_ended(self, name: str) -> None:
-        await self.until_phase(name, *FINAL, within_s=300)
-
-    async def until_gone(self, name: str) -> None:
-        await self.world.until(lambda: job_at(self.world, name) is None, within_s=1000)
-
-    async def wait(self, *what: object, up_to_s: float = 10) -> None:
-        await self.world.clock.sleep(self.world.chance.between(0, up_to_s, "user", *what))
-
-    def _phase(self, name: str) -> Phase | None:
-        job = job_at(self.world, name)
-        return job.status.phase if job else None
-
-    def _n_running(self, name: str) -> int:
-        return sum(
-            pod.metadata.name.startswith(f"{name}-") and pod.status.phase is PodPhase.RUNNING
-            for pod in pods_in(self.world)
-        )
+def sized(replicas: int) -> Body:
+    return {"replicaSpecs": {"trainer": {"replicas": replicas}}}
 
 
 async def finish(world: World) -> None:
     """Jobs of several sizes and clean-up policies run to their end."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     for name, policy in (("ant", "All"), ("bee", "None"), ("cat", "Running")):
         size = world.chance.integer(1, 4, "size", name)
         await user.submit(name, {"trainer": a_role(replicas=size)}, cleanPodPolicy=policy)
@@ -88,7 +45,7 @@ async def finish(world: World) -> None:
 
 async def restart(world: World) -> None:
     """Pods fail in each scope; one job has more failures than it may have."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     often = {"restartPolicy": "OnFailure"}
     await user.submit(
         "ant", {"trainer": a_role(Pods(fails=2), replicas=3, restartScope="All", **often)}
@@ -107,7 +64,7 @@ async def restart(world: World) -> None:
 
 async def delete(world: World) -> None:
     """Jobs are deleted as they start, as they run, as they restart, and after they have ended."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     for name, size in (("ant", 2), ("bee", 3), ("cat", 1)):
         await user.submit(name, {"trainer": a_role(replicas=size)}, cleanPodPolicy="None")
     failing = a_role(Pods(fails=5, runs_s=5), replicas=2, restartPolicy="Always")
@@ -116,7 +73,7 @@ async def delete(world: World) -> None:
     await user.delete("ant")
     await user.until_running("bee", 3)
     await user.delete("bee")
-    await user.until_phase("dog", Phase.TERMINATING, Phase.RESTARTING)
+    await user.until("dog", in_phase(Phase.TERMINATING, Phase.RESTARTING))
     await user.delete("dog")
     await user.wait("cat", up_to_s=60)
     await user.delete("cat")
@@ -124,7 +81,7 @@ async def delete(world: World) -> None:
 
 async def recreate(world: World) -> None:
     """A job is replaced by another one of the same name: first patiently, then by force."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     again = {"restartPolicy": "OnFailure", "restartScope": "Pod"}
     await user.submit("ant", {"trainer": a_role(Pods(fails=1), replicas=3, **again)})
     await user.until_running("ant", 2)
@@ -138,7 +95,7 @@ async def recreate(world: World) -> None:
 
 async def resize(world: World) -> None:
     """Users change their mind about the size; the nemesis resizes what is Auto."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     manual = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 5}
     await user.submit("ant", {"trainer": a_role(Pods(runs_s=120), replicas=2, **manual)})
     auto = {"edlPolicy": "Auto", "minReplicas": 1, "maxReplicas": 5}
@@ -147,16 +104,16 @@ async def resize(world: World) -> None:
         "bee", {"trainer": a_role(Pods(fails=1, runs_s=90), replicas=3, **auto, **again)}
     )
     await user.until_running("ant", 2)
-    await user.resize("ant", "trainer", 5)
+    await user.edit("ant", sized(5))
     await user.wait("larger")
-    await user.resize("ant", "trainer", 1)
+    await user.edit("ant", sized(1))
     await user.wait("smaller", up_to_s=4)
-    await user.resize("ant", "trainer", 3)
+    await user.edit("ant", sized(3))
 
 
 async def nodes(world: World) -> None:
     """Nodes fall silent and die under jobs that survive it, and under one that does not."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     survives = {"restartPolicy": "OnNodeFailWithExitCode", "restartLimit": 6}
     await user.submit("ant", {"trainer": a_role(Pods(runs_s=100), replicas=3, **survives)})
     await user.submit("bee", {"trainer": a_role(Pods(runs_s=100), replicas=2)})
@@ -175,7 +132,7 @@ async def nodes(world: World) -> None:
 
 async def end(world: World) -> None:
     """Jobs are ended from outside: by annotations, and by their time limit."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     endless = a_role(Pods(runs_s=4000), replicas=2)
     for name in ("ant", "bee", "cat"):
         await user.submit(name, {"trainer": endless}, cleanPodPolicy="None")
@@ -191,7 +148,7 @@ async def end(world: World) -> None:
 
 async def hostile(world: World) -> None:
     """Jobs that cannot work stand beside jobs that can."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     doubtful: Body = a_role(replicas=2)
     doubtful["template"]["spec"]["containers"][0]["volumeMounts"] = [
         {"name": "nowhere", "mountPath": "relative"}
@@ -208,7 +165,7 @@ async def hostile(world: World) -> None:
 
 async def roles(world: World) -> None:
     """Several roles with policies of their own decide together how a job ends."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     await user.submit(
         "ant",
         {
@@ -243,7 +200,7 @@ async def roles(world: World) -> None:
 
 async def creation(world: World) -> None:
     """Images cannot be pulled for a while; stuck pods are replaced."""
-    user = await User.arrive(world)
+    user = await arrive(world)
     fleet_of(world).images_broken_until_s = world.clock.monotonic() + 70
     await user.submit("ant", {"trainer": a_role(replicas=2)})
     await user.wait("bee")

@@ -9,16 +9,12 @@ from dataclasses import replace
 from swell.api.meta import Key
 from swell.operator.running import Meters, Operator, prepare
 from swell.operator.settings import Settings
-from swell.runtime.cluster import Cluster
-from swell.runtime.guard import GuardedCluster
-from swell.runtime.leader import LeaderElector, LeadershipLostError, LeaseTimes
-from swell.sim.invariants import LivenessCheck, SafetyCheck
-from swell.sim.leadership import LeadersWrite
-from swell.sim.process import Main, Ports, ProcessExitError
+from swell.sim.leadership import in_pair, lead
+from swell.sim.meters import BugMeter
+from swell.sim.process import Main, Ports
 from swell.sim.scenario import Subject
-from swell.sim.world import World
 from tests.sim.operator.disturbances import operator_disturbances
-from tests.sim.operator.hopes import LeaderExists, end_state, liveness
+from tests.sim.operator.hopes import end_state, liveness
 from tests.sim.operator.rules import safety
 from tests.sim.operator.scenarios import SCENARIOS
 
@@ -31,67 +27,31 @@ SETTINGS = Settings(
 # What hand-overs may do harm to; the rest is the same for one replica and for two.
 IN_PAIR = frozenset({"restart", "delete", "recreate", "resize"})
 LEASE = Key("default", "swell-operator")
-LEASE_TIMES = LeaseTimes()
 
 # Plants a bug in an operator that has been put together and does not run yet.
 Flaw = Callable[[Operator], None]
 
 
-class BugMeter:
-    """A bug the runtime contains is still a bug: here it ends the process, and the run."""
-
-    def passed(self, controller: str, result: str, seconds: float) -> None:
-        if result == "bug":
-            raise AssertionError(f"bug in a pass of {controller}")
-
-    def queued(self, controller: str, n_keys: int) -> None:
-        pass
-
-
 def operator_subject(flaw: Flaw | None = None) -> Subject:
     async def main(ports: Ports) -> None:
-        await _run(ports.cluster, ports, flaw)
+        await _run(ports, flaw)
 
-    return _subject("operator", main)
+    return _subject(main)
 
 
 def operator_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> Subject:
     """Two replicas, one of which leads; a paused one may believe that it still does."""
 
     async def main(ports: Ports) -> None:
-        elector = LeaderElector(
-            ports.cluster,
-            LEASE,
-            ports.name,
-            clock=ports.clock,
-            random=ports.random,
-            times=LEASE_TIMES,
-        )
-        cluster = GuardedCluster(ports.cluster, elector.guard) if guarded else ports.cluster
-        try:
-            await elector.run(lambda: _run(cluster, ports, flaw))
-        except LeadershipLostError:
-            raise ProcessExitError from None
+        await lead(ports, LEASE, lambda own: _run(own, flaw), guarded=guarded)
 
-    def pair_safety(world: World) -> list[SafetyCheck]:
-        return [*safety(world, SETTINGS), LeadersWrite(world, LEASE_TIMES.renew_deadline_s)]
-
-    def pair_liveness(world: World) -> list[LivenessCheck]:
-        return [*liveness(world), LeaderExists(world, LEASE)]
-
-    return replace(
-        _subject("operator pair", main),
-        scenarios=tuple(
-            replace(scenario, replicas=2) for scenario in SCENARIOS if scenario.name in IN_PAIR
-        ),
-        safety=pair_safety,
-        liveness=pair_liveness,
-    )
+    scenarios = tuple(scenario for scenario in SCENARIOS if scenario.name in IN_PAIR)
+    return in_pair(replace(_subject(main), scenarios=scenarios), LEASE)
 
 
-def _subject(name: str, main: Main) -> Subject:
+def _subject(main: Main) -> Subject:
     return Subject(
-        name=name,
+        name="operator",
         components={"operator": main},
         scenarios=SCENARIOS,
         safety=lambda world: safety(world, SETTINGS),
@@ -102,9 +62,9 @@ def _subject(name: str, main: Main) -> Subject:
     )
 
 
-async def _run(cluster: Cluster, ports: Ports, flaw: Flaw | None) -> None:
+async def _run(ports: Ports, flaw: Flaw | None) -> None:
     operator = await prepare(
-        cluster,
+        ports.cluster,
         clock=ports.clock,
         random=ports.random,
         settings=SETTINGS,

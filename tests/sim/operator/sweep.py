@@ -6,23 +6,24 @@ unless the change itself was to end it. Each field is tried on a job under way a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TextIO
 
-from swell.api.aitrainingjob import FINAL
+from swell.api.aitrainingjob import FINAL, AITrainingJob
 from swell.api.crds import DEFINITIONS, crd
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
+from swell.sim.actors.user import User
 from swell.sim.scenario import Scenario
+from swell.sim.sight import NAMESPACE
 from swell.sim.trial import Result, try_faults
 from swell.sim.world import World
 from tests.sim.operator.hopes import liveness
-from tests.sim.operator.jobs import NAMESPACE, Pods, a_job, a_role
-from tests.sim.operator.scenarios import User
+from tests.sim.operator.jobs import Pods, a_job, a_role
+from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.sight import job_at
 from tests.sim.operator.subject import operator_subject
 
@@ -121,7 +122,7 @@ def held(spec: object, path: Path) -> object:
 class _Sweeper:
     """Plays one case on one job."""
 
-    def __init__(self, user: User, name: str, case: Case, judged: list[str]) -> None:
+    def __init__(self, user: User[AITrainingJob], name: str, case: Case, judged: list[str]) -> None:
         self._user = user
         self._name = name
         self._key = Key(NAMESPACE, name)
@@ -133,7 +134,7 @@ class _Sweeper:
             await self._born_wrong()
         else:
             await self._changed_under_way()
-        await self._user.until_phase(self._name, *FINAL, within_s=1500)
+        await self._user.until_ended(self._name, within_s=1500)
 
     async def _born_wrong(self) -> None:
         spec = _merged(base(), changed(self._case.path, self._case.value))
@@ -188,7 +189,7 @@ def sweep(chosen: list[Case], seed: int = 0) -> Result:
     judged: list[str] = []
 
     async def script(world: World) -> None:
-        user = await User.arrive(world)
+        user = await arrive(world)
         for n, case in enumerate(chosen):
             world.spawn(_Sweeper(user, f"job-{n}", case, judged).play())
 
@@ -221,8 +222,8 @@ def _merged(old: Body, change: Body) -> Body:
     return result
 
 
-def main(out: TextIO) -> int:
-    every = cases()
+def main(n_specs: int, out: TextIO) -> int:
+    every = cases()[:n_specs]
     n_failed = 0
     for chosen in chunks(every):
         result = sweep(chosen)
@@ -233,7 +234,3 @@ def main(out: TextIO) -> int:
     out.write(f"spec sweep: {len(every)} changes of {len(fields)} fields with rollback, ")
     out.write(f"{n_failed} worlds failed\n")
     return 1 if n_failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.stdout))

@@ -16,12 +16,13 @@ from swell.cluster.embedded.controllers.all import Settings, add_controllers
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.labels import ROLE_LABELS, Role
 from swell.operator.trainingjob.updater.world import completion_index
-from swell.runtime.cluster import Deletion, merge_patch
-from swell.runtime.errors import ConflictError, InvalidError, NotFoundError
+from swell.runtime.cluster import Deletion
 from swell.runtime.manager import Manager
+from swell.sim.actors import podwork
 from swell.sim.actors.disturbances import common_disturbances
 from swell.sim.actors.nemesis import Disturbance
 from swell.sim.plan import Fault, FaultKind
+from swell.sim.sight import ENDED, pods_in
 
 if TYPE_CHECKING:
     from swell.sim.world import World
@@ -30,7 +31,6 @@ NODE, KUBELET, SCHEDULER = "node-0", "kubelet", "scheduler"
 FAILS = "FAILS"
 EVICTED = "F23 pod evicted"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
-_GONE = (NotFoundError, ConflictError, InvalidError)
 
 RATES: Mapping[str, float] = {
     FaultKind.COMPACTED: 0.05,
@@ -74,25 +74,23 @@ class Nodes:
         if commit.collection != str(PODS) or commit.after is None:
             return
         pod = commit.after.typed(Pod)
-        before = commit.before.typed(Pod) if commit.before else None
-        if before is None:
+        if commit.before is None:
             self._world.spawn(self._live(pod, commit.after.body))
-        if pod.metadata.deletion_timestamp and not (before and before.metadata.deletion_timestamp):
+        if podwork.stopped_by(commit):
             self._world.spawn(self._stop(pod))
 
     async def evict(self, fault: Fault) -> bool:
         """Take a pod down as a scheduler does for a more important one."""
         pods = [
             pod
-            for _, stored in self._world.storage.list(str(PODS)).items
-            if (pod := stored.typed(Pod)).status.phase is PodPhase.RUNNING
-            and not pod.metadata.deletion_timestamp
+            for pod in pods_in(self._world)
+            if pod.status.phase is PodPhase.RUNNING and not pod.metadata.deletion_timestamp
         ]
         if not pods:
             return False
         pod = pods[int(fault.amount * len(pods))]
         disrupted = [{"type": "DisruptionTarget", "status": "True", "reason": "Preempted"}]
-        if await self._report(pod, {"conditions": disrupted}):
+        if await podwork.report(self._kubelet, pod, {"conditions": disrupted}):
             deletion = Deletion(uid=pod.metadata.uid)
             await self._scheduler.delete(PODS, pod.metadata.key, deletion)
         return True
@@ -101,68 +99,35 @@ class Nodes:
         clock, key = self._world.clock, (pod.metadata.namespace, pod.metadata.generate_name)
         index = completion_index(pod)
         await clock.sleep(self._between(0.05, 3, "bind", *key, index))
-        if not await self._bind(pod):
+        if not await podwork.bind(self._scheduler, pod, NODE):
             return
         await clock.sleep(self._between(0.1, 3, "start", *key, index))
         ready = [{"type": "Ready", "status": "True"}]
         running: Body = {"running": {}}
-        if not await self._report(
-            pod, {"phase": "Running", "conditions": ready, **_shown(pod, running)}
-        ):
+        if not await self._report(pod, "Running", running, conditions=ready):
             return
         if ROLE_LABELS[Role.TRAINER] not in pod.metadata.labels:
             return  # masters and pservers run until they are stopped
         await clock.sleep(self._between(2, 40, "run", *key, index))
         code = 1 if _fails(pod, body, index or 0) else 0
         ended = {"terminated": {"exitCode": code, "reason": "Ended"}}
-        phase = "Failed" if code else "Succeeded"
-        await self._report(pod, {"phase": phase, **_shown(pod, ended)})
-
-    async def _bind(self, pod: Pod) -> bool:
-        meta = pod.metadata
-        body: Body = {
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-            "target": {"kind": "Node", "name": NODE},
-        }
-        try:
-            await self._scheduler.create(PODS.sub("binding", dict), body)
-        except _GONE:
-            return False
-        return True
+        await self._report(pod, "Failed" if code else "Succeeded", ended)
 
     async def _stop(self, pod: Pod) -> None:
         """Its processes end, which makes it a failed pod, and then it goes."""
-        meta = pod.metadata
-        await self._world.clock.sleep(self._between(0, 8, "stop", meta.name))
-        current = await self._current(pod)
-        if current is None:
+        await self._world.clock.sleep(self._between(0, 8, "stop", pod.metadata.name))
+        stored = self._world.storage.get(str(PODS), pod.metadata.key)
+        if stored is None or stored.uid != pod.metadata.uid:
             return
-        if current.status.phase not in {PodPhase.SUCCEEDED, PodPhase.FAILED}:
+        if stored.typed(Pod).status.phase not in ENDED:
             ended = {"terminated": {"exitCode": 143, "reason": "Stopped"}}
-            await self._report(pod, {"phase": "Failed", **_shown(pod, ended)}, is_stopping=True)
-        try:
-            await self._kubelet.delete(PODS, meta.key, Deletion(uid=meta.uid, grace_s=0))
-        except _GONE:
-            return
+            status = {"phase": "Failed", **_shown(pod, ended)}
+            await podwork.report(self._kubelet, pod, status, is_stopping=True)
+        await podwork.remove(self._kubelet, pod)
 
-    async def _report(self, pod: Pod, status: Body, *, is_stopping: bool = False) -> bool:
-        """Whether the pod is still there; one being stopped says nothing more of itself."""
-        current = await self._current(pod)
-        if current is None or (current.metadata.deletion_timestamp and not is_stopping):
-            return False
-        patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
-        try:
-            await self._kubelet.patch(PODS.status, pod.metadata.key, patch)
-        except _GONE:
-            return False
-        return True
-
-    async def _current(self, pod: Pod) -> Pod | None:
-        try:
-            current = await self._kubelet.get(PODS, pod.metadata.key)
-        except NotFoundError:
-            return None
-        return current if current.metadata.uid == pod.metadata.uid else None
+    async def _report(self, pod: Pod, phase: str, state: Body, **more: object) -> bool:
+        status = {"phase": phase, **_shown(pod, state), **more}
+        return await podwork.report(self._kubelet, pod, status)
 
     def _between(self, low: float, high: float, *what: object) -> float:
         return self._world.chance.between(low, high, *what)

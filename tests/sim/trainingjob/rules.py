@@ -4,46 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from swell.api.job import Job
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Key, ObjectMeta, Uid
-from swell.api.pod import Pod, PodPhase
-from swell.api.replicaset import ReplicaSet
+from swell.api.pod import Pod
 from swell.api.trainingjob import FINAL, Phase, TrainingJob
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.operator.trainingjob.labels import FINALIZER, JOB_UID, Role, index_label
 from swell.operator.trainingjob.orphans import OnlyMetadata
 from swell.operator.trainingjob.updater.phases import TRANSITIONS
 from swell.operator.trainingjob.updater.world import completed_indexes, completion_index, is_over
-from swell.runtime.informer import Informer
 from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.rules import (
+    CachesAreTrue,
+    DeletedGo,
+    JobsEnd,
+    NothingLeftBehind,
+    OneLivePod,
+    SeenJob,
+)
+from swell.sim.sight import ENDED, History, all_of, pod_states, pods_in, states
 from swell.sim.world import World
 
-T = TypeVar("T")
-OWNERS = str(TRAINING_JOBS)
 OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS))
-ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def safety(world: World) -> list[SafetyCheck]:
-    history = History(world)
-    world.storage.on_commit.append(history.on_commit)
+    history = History(world, TRAINING_JOBS)
     return [
-        OneLiveTrainer(),
+        OneLivePod(_index_of, "one live trainer"),
         CreatedForOwner(world, history),
         DeletedForReason(world, history),
         SizedForReason(world, history),
         StatusMoves(world),
         StatusIsTrue(world, history),
         UniqueIndexes(),
-        NothingLeftBehind(world),
+        NothingLeftBehind(
+            world,
+            TRAINING_JOBS,
+            FINALIZER,
+            lambda uid: owned_in(world, uid),
+            lambda made, commit: made.version <= history.version_when_sent(commit, "patch"),
+        ),
     ]
 
 
 def liveness(world: World) -> list[LivenessCheck]:
-    return [JobsEnd(world), DeletedGo(world), CleanedUp(world), CachesAreTrue(world)]
+    def seen() -> list[SeenJob]:
+        return [
+            SeenJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
+            for job in jobs_in(world)
+        ]
+
+    return [
+        JobsEnd(seen),
+        DeletedGo(world, seen, (*OWNED, str(PODS))),
+        CleanedUp(world),
+        CachesAreTrue(world, _is_followed),
+    ]
+
+
+def _index_of(pod: Pod) -> tuple[Uid, int] | None:
+    index = completion_index(pod)
+    owner = pod.metadata.controller
+    return None if index is None or owner is None else (owner.uid, index)
+
+
+def _is_followed(name: str, stored: Stored) -> bool:
+    return name == "jobs" or bool(owner_uid(stored.typed(OnlyMetadata).metadata))
 
 
 def end_state(world: World) -> object:
@@ -52,16 +81,7 @@ def end_state(world: World) -> object:
 
 
 def jobs_in(world: World) -> list[TrainingJob]:
-    return [stored.typed(TrainingJob) for _, stored in world.storage.list(OWNERS).items]
-
-
-def job_at(world: World, name: str) -> TrainingJob | None:
-    stored = world.storage.get(OWNERS, Key("default", name))
-    return stored.typed(TrainingJob) if stored else None
-
-
-def pods_in(world: World) -> list[Pod]:
-    return [stored.typed(Pod) for _, stored in world.storage.list(str(PODS)).items]
+    return all_of(world, TRAINING_JOBS)
 
 
 def owned_in(world: World, uid: Uid) -> Iterator[tuple[str, Stored]]:
@@ -82,45 +102,6 @@ def live_pods(world: World, uid: Uid) -> list[str]:
     ]
 
 
-class History:
-    """Every job's states by version: what was true when a write was sent."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._states: dict[Uid, list[tuple[int, TrainingJob | None]]] = {}
-
-    def on_commit(self, commit: Commit) -> None:
-        before, after = typed(commit, OWNERS, TrainingJob)
-        job = after or before
-        # One torn away by others counts as it last was: nobody can see at once what others do.
-        if job is None or (after is None and not self._world.is_subject(commit.actor)):
-            return
-        self._states.setdefault(job.metadata.uid, []).append((commit.version, after))
-
-    def at(self, uid: Uid, version: int) -> TrainingJob | None:
-        found = None
-        for at, state in self._states.get(uid, []):
-            if at > version:
-                break
-            found = state
-        return found
-
-    def sent(self, commit: Commit, verb: str, uid: Uid) -> TrainingJob | None:
-        """The job as it was when a write was sent."""
-        site = f"{commit.actor} {verb} {commit.collection} {commit.key}"
-        return self.at(uid, self._world.issued_version(site))
-
-
-def typed(commit: Commit, collection: str, kind: type[T]) -> tuple[T | None, T | None]:
-    """The object before and after; nothing if the commit is about another kind."""
-    if commit.collection != collection:
-        return None, None
-    return (
-        commit.before.typed(kind) if commit.before else None,
-        commit.after.typed(kind) if commit.after else None,
-    )
-
-
 def owner_uid(meta: ObjectMeta) -> Uid:
     return Uid(meta.labels.get(JOB_UID, ""))
 
@@ -130,33 +111,11 @@ def is_ending(job: TrainingJob) -> bool:
 
 
 @dataclass
-class OneLiveTrainer:
-    """At most one live pod for each index of a trainer Job; one that is ending still counts."""
-
-    name: str = "one live trainer"
-    _live: dict[tuple[Uid, int], set[Uid]] = field(default_factory=dict)
-
-    def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = typed(commit, str(PODS), Pod)
-        pod = after or before
-        index = completion_index(pod) if pod is not None else None
-        if pod is None or index is None or pod.metadata.controller is None:
-            return
-        live = self._live.setdefault((pod.metadata.controller.uid, index), set())
-        if after is not None and after.status.phase not in ENDED:
-            live.add(pod.metadata.uid)
-        else:
-            live.discard(pod.metadata.uid)
-        if before is None and len(live) > 1:
-            yield f"{len(live)} pods for index {index}: {commit.key} is one too many"
-
-
-@dataclass
 class CreatedForOwner:
     """A workload is created only for a job that existed, unfinished, when that was sent."""
 
     world: World
-    history: History
+    history: History[TrainingJob]
     name: str = "created for its owner"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -166,7 +125,7 @@ class CreatedForOwner:
             return
         meta = commit.after.typed(OnlyMetadata).metadata
         owner = meta.controller
-        job = self.history.sent(commit, "create", owner.uid if owner else Uid(""))
+        job = self.history.when_sent(commit, "create", owner.uid if owner else Uid(""))
         if job is None:
             yield f"{commit.collection} {commit.key} created for no job"
         elif job.status.phase in FINAL:
@@ -180,7 +139,7 @@ class DeletedForReason:
     """What is deleted belongs to a job that is being deleted, or that is over and cleans up."""
 
     world: World
-    history: History
+    history: History[TrainingJob]
     name: str = "deleted for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -195,7 +154,7 @@ class DeletedForReason:
         uid = owner_uid(before)
         if all(job.metadata.uid != uid for job in jobs_in(self.world)):
             return  # an orphan, which is nobody's
-        job = self.history.sent(commit, "delete", uid)
+        job = self.history.when_sent(commit, "delete", uid)
         is_group = commit.collection == str(POD_GROUPS)
         if job is None or is_ending(job) or (is_group and job.status.phase in FINAL):
             return
@@ -208,21 +167,21 @@ class SizedForReason:
     """A workload's size is what is on record, or nothing for a job that is over."""
 
     world: World
-    history: History
+    history: History[TrainingJob]
     name: str = "sized for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         if not self.world.is_subject(commit.actor):
             return
-        before, after = typed(commit, str(JOBS), Job)
+        before, after = states(commit, JOBS)
         if before is not None and after is not None and before.spec != after.spec:
-            job = self.history.sent(commit, "patch", owner_uid(after.metadata))
+            job = self.history.when_sent(commit, "patch", owner_uid(after.metadata))
             sizes = (after.spec.parallelism, after.spec.completions)
             if job is not None:
                 yield from _wrong_size(f"{commit.key}", job, sizes)
-        set_before, set_after = typed(commit, str(REPLICA_SETS), ReplicaSet)
+        set_before, set_after = states(commit, REPLICA_SETS)
         if set_before and set_after and set_before.spec.replicas != set_after.spec.replicas:
-            job = self.history.sent(commit, "patch", owner_uid(set_after.metadata))
+            job = self.history.when_sent(commit, "patch", owner_uid(set_after.metadata))
             if job is not None and not _may_be_sized(job, is_released=not set_after.spec.replicas):
                 yield f"{commit.key} sized to {set_after.spec.replicas}"
 
@@ -253,7 +212,7 @@ class StatusMoves:
     name: str = "status moves forward"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = typed(commit, OWNERS, TrainingJob)
+        before, after = states(commit, TRAINING_JOBS)
         if before is None or after is None:
             return
         old, new = before.status, after.status
@@ -277,11 +236,11 @@ class StatusIsTrue:
     """Success is of trainers of this very job; released is a job without pods."""
 
     world: World
-    history: History
+    history: History[TrainingJob]
     name: str = "status is true"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, job = typed(commit, OWNERS, TrainingJob)
+        before, job = states(commit, TRAINING_JOBS)
         if before is None or job is None or before.status == job.status:
             return
         if job.status.phase is Phase.SUCCEED and before.status.phase is not Phase.SUCCEED:
@@ -311,7 +270,7 @@ class UniqueIndexes:
     _holders: dict[tuple[Uid, str], dict[Uid, str]] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = typed(commit, str(PODS), Pod)
+        before, after = pod_states(commit)
         pod = after or before
         job = pod.metadata.labels.get("paddle-job-pserver") if pod else None
         owner = pod.metadata.controller if pod else None
@@ -327,67 +286,6 @@ class UniqueIndexes:
         holders[pod.metadata.uid] = pod.metadata.name
         if len(holders) > 1:
             yield f"index {shown} of {job} is shown by {', '.join(holders.values())}"
-
-
-@dataclass
-class NothingLeftBehind:
-    """When the finalizer is taken off, nothing the job owns exists, but for what came later."""
-
-    world: World
-    name: str = "nothing left behind"
-    _made: dict[Uid, int] = field(default_factory=dict)
-
-    def on_commit(self, commit: Commit) -> Iterator[str]:
-        if commit.after is not None and commit.before is None:
-            self._made[commit.after.typed(OnlyMetadata).metadata.uid] = commit.version
-        before, after = typed(commit, OWNERS, TrainingJob)
-        if before is None or FINALIZER not in before.metadata.finalizers:
-            return
-        if not self.world.is_subject(commit.actor):
-            return
-        if after is not None and FINALIZER in after.metadata.finalizers:
-            return
-        sent = self.world.issued_version(f"{commit.actor} patch {OWNERS} {commit.key}")
-        left = [
-            what
-            for what, stored in owned_in(self.world, before.metadata.uid)
-            if self._made[stored.typed(OnlyMetadata).metadata.uid] <= sent
-        ]
-        if left:
-            yield f"{commit.key} let go with {', '.join(left)} still there"
-
-
-@dataclass
-class JobsEnd:
-    """Every job that nobody deletes ends."""
-
-    world: World
-    name: str = "jobs end"
-
-    def missing(self) -> Iterator[str]:
-        for job in jobs_in(self.world):
-            if not is_ending(job) and job.status.phase not in FINAL:
-                yield f"{job.metadata.key} is {job.status.phase}"
-
-
-@dataclass
-class DeletedGo:
-    """Deleted jobs disappear, and everything they own with them."""
-
-    world: World
-    name: str = "deleted jobs go"
-
-    def missing(self) -> Iterator[str]:
-        jobs = jobs_in(self.world)
-        for job in jobs:
-            if is_ending(job):
-                yield f"{job.metadata.key} is still there"
-        known = {job.metadata.uid for job in jobs}
-        for collection in (*OWNED, str(PODS)):
-            for key, stored in self.world.storage.list(collection).items:
-                uid = owner_uid(stored.typed(OnlyMetadata).metadata)
-                if uid and uid not in known:
-                    yield f"{collection} {key} outlives its job"
 
 
 @dataclass
@@ -409,24 +307,3 @@ class CleanedUp:
                 yield f"{pod} is still there"
             if job.status.released != cleans:
                 yield f"{job.metadata.key} is {'not ' * cleans}released"
-
-
-@dataclass
-class CachesAreTrue:
-    """Informers hold what the store holds, in the same versions."""
-
-    world: World
-    name: str = "caches are true"
-
-    def missing(self) -> Iterator[str]:
-        for process in self.world.processes:
-            for name, informer in process.exposed.items():
-                assert isinstance(informer, Informer)
-                held = {o.metadata.key: o.metadata.resource_version for o in informer.all()}
-                stored = {
-                    key: str(state.version)
-                    for key, state in self.world.storage.list(str(informer.resource)).items
-                    if name == "jobs" or owner_uid(state.typed(OnlyMetadata).metadata)
-                }
-                if held != stored:
-                    yield f"{process.name} has other {name} than there are"

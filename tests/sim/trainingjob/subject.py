@@ -24,13 +24,13 @@ from swell.runtime.plan import (
     NOTHING,
     DeleteObject,
     PatchObject,
-    PatchStatus,
     Plan,
     Step,
     Together,
 )
+from swell.sim.meters import BugMeter
 from swell.sim.process import Main, Ports
-from tests.sim.toy.controller import BugMeter, CredulousCache
+from tests.sim.planting import act_then_record, believe_lists, blind_status
 
 RESTART_LIMIT = 2
 SETTINGS = Settings(
@@ -87,8 +87,7 @@ async def _run(ports: Ports, flaws: Flaw, settings: Settings) -> None:
         "groups": informers.groups,
     }
     if Flaw.STALE_LIST in flaws:
-        for informer in followed.values():
-            informer._cache = CredulousCache(informer._cache._indexes)  # type: ignore[attr-defined]
+        believe_lists(*followed.values())
     ports.exposed.update(followed)
     controller = TrainingJobController(
         cluster, informers, settings=settings, clock=clock, random=random, meter=BugMeter()
@@ -152,22 +151,6 @@ class Mutants:
         )
 
 
-def _act_then_record(_: World, plan: Plan) -> Plan:
-    records = [step for step in plan.actions if isinstance(step, PatchStatus)]
-    acts = [step for step in plan.actions if not isinstance(step, PatchStatus)]
-    return replace(plan, actions=(*acts, *records))
-
-
-def _blind_status(world: World, plan: Plan) -> Plan:
-    def blind(step: Step) -> Step:
-        if not isinstance(step, PatchStatus):
-            return step
-        body = {"metadata": {"uid": world.job.metadata.uid}, "status": step.status}
-        return PatchObject(step.resource.status, step.key, merge_patch(body))
-
-    return replace(plan, actions=tuple(map(blind, plan.actions)))
-
-
 def _hasty_cleanup(world: World, plan: Plan) -> Plan:
     meta = world.job.metadata
     if meta.deletion_timestamp is None or FINALIZER not in meta.finalizers:
@@ -210,8 +193,8 @@ def _index_by_place(world: World, plan: Plan) -> Plan:
 
 
 _BENDS: Mapping[Flaw, Callable[[World, Plan], Plan]] = {
-    Flaw.ACT_THEN_RECORD: _act_then_record,
-    Flaw.BLIND_STATUS: _blind_status,
+    Flaw.ACT_THEN_RECORD: lambda _, plan: act_then_record(plan),
+    Flaw.BLIND_STATUS: lambda world, plan: blind_status(plan, uid=world.job.metadata.uid),
     Flaw.HASTY_CLEANUP: _hasty_cleanup,
     Flaw.BLIND_SCALE: _blind_scale,
     Flaw.INDEX_BY_PLACE: _index_by_place,

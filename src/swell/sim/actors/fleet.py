@@ -1,4 +1,4 @@
-"""Nodes with their kubelets, and a scheduler that binds whatever fits nowhere else to be judged.
+"""Nodes with their kubelets; and, where no scheduler is under test, one that binds anywhere.
 
 Nodes are lost and come back, report broken accelerators, and cannot pull images for a while. A node
 that is lost goes on running what it ran, but hears and says nothing; one whose object is deleted
@@ -17,7 +17,8 @@ from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
-from swell.runtime.errors import ClusterError, ConflictError, InvalidError, NotFoundError
+from swell.runtime.errors import ClusterError, NotFoundError
+from swell.sim.actors import podwork
 from swell.sim.actors.kubelet import PodStory
 
 if TYPE_CHECKING:
@@ -45,10 +46,18 @@ class Fleet:
     """All nodes of a world. It hears of pods by the commit log, so it never lags."""
 
     def __init__(
-        self, world: World, story_of: Callable[[World, Pod], PodStory], names: Sequence[str]
+        self,
+        world: World,
+        story_of: Callable[[World, Pod], PodStory],
+        names: Sequence[str],
+        *,
+        n_cpus: int = 64,
+        binds: bool = True,
     ) -> None:
         self._world = world
         self._story_of = story_of
+        self._n_cpus = n_cpus
+        self._binds = binds
         self._kubelet = world.connect(KUBELET)
         self._scheduler = world.connect(SCHEDULER)
         self._cloud = world.connect(CLOUD)
@@ -79,8 +88,7 @@ class Fleet:
         await self._write_conditions(self.machines[name], conditions)
 
     async def set_allocatable(self, name: str, n_cpus: int) -> None:
-        amounts = {"cpu": str(n_cpus), "memory": "64Gi", "pods": "110"}
-        await self._patch_node(name, {"allocatable": amounts})
+        await self._patch_node(name, {"allocatable": _allocatable(n_cpus)})
 
     def was_unready_for(self, name: str, at_s: float) -> float:
         """For how long a node had not been ready at a moment."""
@@ -122,11 +130,15 @@ class Fleet:
             "metadata": {"name": machine.name},
             "status": {
                 "conditions": [{"type": "Ready", "status": "True", **self._dated()}],
-                "allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"},
+                "allocatable": _allocatable(self._n_cpus),
             },
         }
         await self._cloud.create(NODES, body)
         await self._patch_node(machine.name, body["status"])
+        if not self._binds:
+            # A node begins with a taint that the node controller takes off when it is ready.
+            untainted = merge_patch({"spec": {"taints": None}})
+            await self._cloud.patch(NODES, Key("", machine.name), untainted)
 
     async def _write_conditions(self, machine: Machine, conditions: list[Body]) -> None:
         await self._patch_node(machine.name, {"conditions": conditions})
@@ -146,30 +158,22 @@ class Fleet:
         if commit.collection != str(PODS) or commit.after is None:
             return
         pod = commit.after.typed(Pod)
-        before = commit.before.typed(Pod) if commit.before else None
-        if before is None and not pod.spec.node_name:
+        if self._binds and commit.before is None and not pod.spec.node_name:
             self._world.spawn(self._bind(pod))
-        if pod.spec.node_name and not (before and before.spec.node_name):
+        if podwork.bound_by(commit):
             self._world.spawn(self._run(pod))
-        if pod.metadata.deletion_timestamp and not (before and before.metadata.deletion_timestamp):
+        if podwork.stopped_by(commit):
             self._world.spawn(self._stop(pod))
 
     async def _bind(self, pod: Pod) -> None:
-        world, key = self._world, pod.metadata.key
+        world = self._world
         await world.clock.sleep(world.chance.between(0.05, 2, "bind", pod.metadata.uid))
         while not (fit := self._fitting(pod)):
             await world.clock.sleep(_LOOK_S)
             if not self._is_current(pod):
                 return
         name = world.chance.pick(fit, "node", pod.metadata.uid)
-        binding: Body = {
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod.metadata.uid},
-            "target": {"kind": "Node", "name": name},
-        }
-        try:
-            await self._scheduler.create(PODS.sub("binding", dict), binding)
-        except (NotFoundError, ConflictError):
-            return
+        await podwork.bind(self._scheduler, pod, name)
 
     def _fitting(self, pod: Pod) -> list[str]:
         avoided = set(_avoided(pod))
@@ -191,8 +195,7 @@ class Fleet:
             return
         await world.clock.sleep(story.run_s)
         ended = {"terminated": {"exitCode": story.exit_code, "reason": "Ended"}}
-        phase = "Failed" if story.exit_code else "Succeeded"
-        await self._report(pod, machine, life, phase, ended)
+        await self._report(pod, machine, life, story.end, ended)
 
     async def _report(self, pod: Pod, machine: Machine, life: int, phase: str, state: Body) -> bool:
         """Whether the pod is still there and running; one being stopped is not ours any more."""
@@ -200,17 +203,8 @@ class Fleet:
             await self._world.clock.sleep(_LOOK_S)
         if machine.life != life:
             phase, state = "Failed", {"terminated": {"exitCode": 137, "reason": "NodeReplaced"}}
-        containers = [{"name": c.name, "state": state} for c in pod.spec.containers]
-        status: Body = {"phase": phase, "containerStatuses": containers}
-        patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
-        try:
-            current = await self._kubelet.get(PODS, pod.metadata.key)
-            if current.metadata.uid != pod.metadata.uid or current.metadata.deletion_timestamp:
-                return False
-            await self._kubelet.patch(PODS.status, pod.metadata.key, patch)
-        except (NotFoundError, ConflictError, InvalidError):
-            return False
-        return machine.life == life
+        status = podwork.phase(pod, phase, state)
+        return await podwork.report(self._kubelet, pod, status) and machine.life == life
 
     async def _stop(self, pod: Pod) -> None:
         """Take a pod down, when its node hears of it."""
@@ -220,14 +214,7 @@ class Fleet:
             await self._world.clock.sleep(_LOOK_S)
             if not self._is_current(pod):
                 return
-        await self.remove(pod)
-
-    async def remove(self, pod: Pod) -> None:
-        deletion = Deletion(uid=pod.metadata.uid, grace_s=0)
-        try:
-            await self._kubelet.delete(PODS, pod.metadata.key, deletion)
-        except (NotFoundError, ConflictError):
-            return
+        await podwork.remove(self._kubelet, pod)
 
     async def evict(self, pod: Pod) -> bool:
         """As a node under pressure does: the pod fails as disrupted, then it is deleted."""
@@ -252,6 +239,10 @@ class Fleet:
     def _uid_at(self, key: Key) -> Uid | None:
         stored = self._world.storage.get(str(PODS), key)
         return stored.typed(Pod).metadata.uid if stored else None
+
+
+def _allocatable(n_cpus: int) -> Body:
+    return {"cpu": str(n_cpus), "memory": "64Gi", "pods": "110"}
 
 
 def _avoided(pod: Pod) -> Sequence[str]:

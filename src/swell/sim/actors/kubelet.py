@@ -10,13 +10,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from swell.api.kinds import PODS
-from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Deletion, merge_patch
-from swell.runtime.errors import ConflictError, InvalidError, NotFoundError
+from swell.runtime.cluster import Cluster
+from swell.sim.actors import podwork
 
 ACTOR = "kubelet"
 
@@ -29,6 +27,10 @@ class PodStory:
     run_s: float
     exit_code: int
     stop_s: float
+
+    @property
+    def end(self) -> str:
+        return "Failed" if self.exit_code else "Succeeded"
 
 
 class Kubelet:
@@ -47,42 +49,19 @@ class Kubelet:
         self._story_of = story_of
 
     def on_commit(self, commit: Commit) -> None:
-        if commit.collection != str(PODS) or commit.after is None:
-            return
-        pod = commit.after.typed(Pod)
-        before = commit.before.typed(Pod) if commit.before else None
-        if pod.spec.node_name and not (before and before.spec.node_name):
+        if pod := podwork.bound_by(commit):
             self._spawn(self._run(pod, self._story_of(pod)))
-        if pod.metadata.deletion_timestamp and not (before and before.metadata.deletion_timestamp):
+        if pod := podwork.stopped_by(commit):
             self._spawn(self._stop(pod, self._story_of(pod)))
 
     async def _run(self, pod: Pod, story: PodStory) -> None:
         await self._clock.sleep(story.start_s)
-        if not await self._report(pod, {"phase": "Running"}):
+        if not await podwork.report(self._cluster, pod, {"phase": "Running"}):
             return
         await self._clock.sleep(story.run_s)
         ended = {"terminated": {"exitCode": story.exit_code, "reason": "Ended"}}
-        containers = [{"name": container.name, "state": ended} for container in pod.spec.containers]
-        phase = "Failed" if story.exit_code else "Succeeded"
-        await self._report(pod, {"phase": phase, "containerStatuses": containers})
-
-    async def _report(self, pod: Pod, status: Body) -> bool:
-        """Whether the pod is still there and running; one being stopped is not ours any more."""
-        patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
-        try:
-            current = await self._cluster.get(PODS, pod.metadata.key)
-            if current.metadata.uid != pod.metadata.uid or current.metadata.deletion_timestamp:
-                return False
-            await self._cluster.patch(PODS.status, pod.metadata.key, patch)
-        except (NotFoundError, ConflictError, InvalidError):
-            return False
-        return True
+        await podwork.report(self._cluster, pod, podwork.phase(pod, story.end, ended))
 
     async def _stop(self, pod: Pod, story: PodStory) -> None:
         await self._clock.sleep(story.stop_s)
-        try:
-            await self._cluster.delete(
-                PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid, grace_s=0)
-            )
-        except (NotFoundError, ConflictError):
-            return
+        await podwork.remove(self._cluster, pod)

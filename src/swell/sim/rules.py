@@ -1,0 +1,171 @@
+"""Rules that every controller of jobs and pods keeps. Subjects say what their jobs are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from swell.api.meta import ObjectMeta, Uid
+from swell.api.pod import Pod
+from swell.api.resource import ApiObject, Resource
+from swell.cluster.embedded.storage import Commit, Stored
+from swell.runtime.informer import Informer
+from swell.sim.sight import ENDED, owned, pod_states, states
+
+if TYPE_CHECKING:
+    from swell.sim.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob:
+    """A job as these rules see it."""
+
+    metadata: ObjectMeta
+    phase: str
+    is_over: bool
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+
+Jobs = Callable[[], Iterable[SeenJob]]
+
+
+@dataclass
+class OneLivePod:
+    """At most one live pod for each place, where pods have one; one that is ending counts."""
+
+    place_of: Callable[[Pod], Hashable | None]
+    name: str = "one live pod"
+    _live: dict[Hashable, set[Uid]] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        pod = after or before
+        place = self.place_of(pod) if pod is not None else None
+        if pod is None or place is None:
+            return
+        live = self._live.setdefault(place, set())
+        if after is not None and after.status.phase not in ENDED:
+            live.add(pod.metadata.uid)
+        else:
+            live.discard(pod.metadata.uid)
+        if before is None and len(live) > 1:
+            yield f"{len(live)} pods for {place}: {commit.key} is one too many"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Who made an object, and at which version."""
+
+    actor: str
+    version: int
+
+
+@dataclass
+class NothingLeftBehind:
+    """When the finalizer is taken off, nothing the job owns exists.
+
+    Except what whoever takes it off need not know of: by default, what another one made.
+    """
+
+    world: World
+    resource: Resource[ApiObject]
+    finalizer: str
+    owned_by: Callable[[Uid], Iterable[tuple[str, Stored]]]
+    is_known: Callable[[Made, Commit], bool] = lambda made, commit: made.actor == commit.actor
+    name: str = "nothing left behind"
+    _made: dict[str, Made] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        if commit.before is None and commit.after is not None:
+            self._made[commit.after.uid] = Made(commit.actor, commit.version)
+        before, after = states(commit, self.resource)
+        if before is None or self.finalizer not in before.metadata.finalizers:
+            return
+        if not self.world.is_subject(commit.actor):
+            return
+        if after is not None and self.finalizer in after.metadata.finalizers:
+            return
+        left = [
+            what
+            for what, stored in self.owned_by(before.metadata.uid)
+            if self.is_known(self._made[stored.uid], commit)
+        ]
+        if left:
+            yield f"{commit.key} let go with {', '.join(left)} still there"
+
+
+@dataclass
+class JobsEnd:
+    """Every job that nobody deletes ends."""
+
+    jobs: Jobs
+    name: str = "jobs end"
+
+    def missing(self) -> Iterator[str]:
+        for job in self.jobs():
+            if not job.is_deleted and not job.is_over:
+                yield f"{job.metadata.key} is {job.phase or 'untouched'}"
+
+
+@dataclass
+class DeletedGo:
+    """Deleted jobs disappear, and what they own with them."""
+
+    world: World
+    jobs: Jobs
+    collections: tuple[str, ...]
+    name: str = "deleted jobs go"
+
+    def missing(self) -> Iterator[str]:
+        jobs = list(self.jobs())
+        for job in jobs:
+            if job.is_deleted:
+                yield f"{job.metadata.key} is still there"
+        known = {job.metadata.uid for job in jobs}
+        for collection in self.collections:
+            for key, stored in self.world.storage.list(collection).items:
+                owners = stored.body["metadata"].get("ownerReferences") or ()
+                if owners and owners[0]["uid"] not in known and not self._is_owned(owners[0]):
+                    yield f"{collection} {key} outlives its job"
+
+    def _is_owned(self, owner: dict[str, str]) -> bool:
+        """Whether it belongs to something between it and its job that is still there."""
+        return any(
+            stored.uid == owner["uid"]
+            for collection in self.collections
+            for _, stored in self.world.storage.list(collection).items
+        )
+
+
+@dataclass
+class CachesAreTrue:
+    """Informers that processes expose hold what the store holds, in the same versions."""
+
+    world: World
+    is_followed: Callable[[str, Stored], bool] = lambda *_: True
+    name: str = "caches are true"
+
+    def missing(self) -> Iterator[str]:
+        for process in self.world.processes:
+            for name, informer in process.exposed.items():
+                if not isinstance(informer, Informer):
+                    continue
+                held = {o.metadata.key: o.metadata.resource_version for o in informer.all()}
+                stored = {
+                    key: str(state.version)
+                    for key, state in self.world.storage.list(str(informer.resource)).items
+                    if self.is_followed(name, state)
+                }
+                if held != stored:
+                    yield f"{process.name} has other {name} than there are"
+
+
+def owned_by(world: World, collections: Iterable[str], uid: Uid) -> Iterator[tuple[str, Stored]]:
+    """What a job owns of these kinds, with names."""
+    for collection in collections:
+        for key, stored in owned(world, collection, uid):
+            yield f"{collection} {key}", stored

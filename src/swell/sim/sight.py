@@ -1,0 +1,109 @@
+"""Reads a simulated world as rules need it: its objects, a commit's, and what was true when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from swell.api.kinds import PODS
+from swell.api.meta import Key, Uid
+from swell.api.pod import Pod, PodPhase
+from swell.api.resource import ApiObject, Resource
+from swell.cluster.embedded.storage import Commit, Stored
+
+if TYPE_CHECKING:
+    from swell.sim.world import World
+
+T = TypeVar("T")
+J = TypeVar("J", bound=ApiObject)
+
+NAMESPACE = "default"  # where simulated users work
+ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+
+
+def all_of(world: World, resource: Resource[T]) -> list[T]:
+    found = world.storage.list(str(resource)).items
+    return [stored.typed(resource.struct) for _, stored in found]
+
+
+def pods_in(world: World) -> list[Pod]:
+    return all_of(world, PODS)
+
+
+def one_of(world: World, resource: Resource[T], name: str) -> T | None:
+    """The user's object of that name, if there is one."""
+    key = Key(NAMESPACE if resource.namespaced else "", name)
+    stored = world.storage.get(str(resource), key)
+    return stored.typed(resource.struct) if stored else None
+
+
+def states(commit: Commit, resource: Resource[T]) -> tuple[T | None, T | None]:
+    """The object before and after; nothing if the commit is about another kind."""
+    if commit.collection != str(resource):
+        return None, None
+    return (
+        commit.before.typed(resource.struct) if commit.before else None,
+        commit.after.typed(resource.struct) if commit.after else None,
+    )
+
+
+def pod_states(commit: Commit) -> tuple[Pod | None, Pod | None]:
+    return states(commit, PODS)
+
+
+def owner_of(pod: Pod) -> Uid:
+    """The UID of a pod's controller, empty if it has none."""
+    owner = pod.metadata.controller
+    return owner.uid if owner else Uid("")
+
+
+def owned(world: World, collection: str, uid: Uid) -> list[tuple[Key, Stored]]:
+    """Objects of a kind that name an owner of this UID."""
+    return [
+        (key, stored)
+        for key, stored in world.storage.list(collection).items
+        if any(o["uid"] == uid for o in stored.body["metadata"].get("ownerReferences") or ())
+    ]
+
+
+class History(Generic[J]):
+    """Every job's states by version: what was true when a write was sent.
+
+    A job that others tore away (finalizer and all) counts as it last was: nobody can see at once
+    what others do, only what it did itself.
+    """
+
+    def __init__(self, world: World, resource: Resource[J]) -> None:
+        self._world = world
+        self._resource = resource
+        self._states: dict[Uid, list[tuple[int, J | None]]] = {}
+        self._gone: dict[Uid, int] = {}
+        world.storage.on_commit.append(self._on_commit)
+
+    def was_gone(self, uid: Uid, version: int) -> bool:
+        """Whether the job did not exist any more, whoever deleted it."""
+        return self._gone.get(uid, version + 1) <= version
+
+    def at(self, uid: Uid, version: int) -> J | None:
+        found = None
+        for at, state in self._states.get(uid, []):
+            if at > version:
+                break
+            found = state
+        return found
+
+    def when_sent(self, commit: Commit, verb: str, uid: Uid) -> J | None:
+        """The job as it was when this commit's write was sent."""
+        return self.at(uid, self.version_when_sent(commit, verb))
+
+    def version_when_sent(self, commit: Commit, verb: str) -> int:
+        site = f"{commit.actor} {verb} {commit.collection} {commit.key}"
+        return self._world.issued_version(site)
+
+    def _on_commit(self, commit: Commit) -> None:
+        before, after = states(commit, self._resource)
+        job = after or before
+        if before is not None and after is None:
+            self._gone[before.metadata.uid] = commit.version
+        if job is None or (after is None and not self._world.is_subject(commit.actor)):
+            return
+        self._states.setdefault(job.metadata.uid, []).append((commit.version, after))

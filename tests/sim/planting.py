@@ -1,0 +1,69 @@
+"""Parts of planted bugs that more than one subject has: mistakes against the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from swell.api.meta import Body, Key
+from swell.api.resource import ApiObject
+from swell.runtime.cache import Cache, Change
+from swell.runtime.cluster import Malformed, merge_patch
+from swell.runtime.doubt import Doubts
+from swell.runtime.executor import Failure, Verdict
+from swell.runtime.plan import PatchObject, PatchStatus, Plan, Step
+
+T = TypeVar("T", bound=ApiObject)
+
+
+def believe_lists(*informers: Any) -> None:
+    """Any list is taken for the truth, however old it is."""
+    for informer in informers:
+        informer._cache = CredulousCache(informer._cache._indexes)
+
+
+def never_doubt(doubts: Doubts) -> None:
+    """A write without an answer is taken for one that did not happen."""
+    note = doubts.note
+
+    def note_others(owner: Key, failures: Iterable[Failure]) -> None:
+        note(owner, [f for f in failures if f.verdict is not Verdict.UNKNOWN])
+
+    doubts.note = note_others  # type: ignore[method-assign]
+
+
+def act_then_record(plan: Plan) -> Plan:
+    """Status is written after what it tells of is done."""
+    records = [step for step in plan.actions if isinstance(step, PatchStatus)]
+    acts = [step for step in plan.actions if not isinstance(step, PatchStatus)]
+    return replace(plan, actions=(*acts, *records))
+
+
+def blind_status(plan: Plan, **metadata: str) -> Plan:
+    """Status is written without the version it was computed from."""
+
+    def blind(step: Step) -> Step:
+        if not isinstance(step, PatchStatus):
+            return step
+        body: Body = {"metadata": metadata, "status": step.status}
+        return PatchObject(step.resource.status, step.key, merge_patch(body))
+
+    return replace(plan, actions=tuple(map(blind, plan.actions)))
+
+
+class CredulousCache(Cache[T]):
+    """Takes any list for the truth, however old it is."""
+
+    def replace(self, listed: Iterable[T | Malformed], version: int) -> list[Change[T]]:
+        found = [item for item in listed if not isinstance(item, Malformed)]
+        keys = {item.metadata.key for item in found}
+        changes = [self._swap(e.key, e, None) for e in list(self) if e.key not in keys]
+        self.version = 0
+        self._absent.clear()
+        self._gone.clear()
+        for item in found:
+            after = self._entry_of(item, int(item.metadata.resource_version))
+            changes.append(self._swap(after.key, self._entries.get(after.key), after))
+        self.reach(version)
+        return changes
