@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.e2e.autoscaler.training import JOB, MOST, Training, train
+from tests.e2e.autoscaler.training import JAX, MOST, Training, train
 from tests.e2e.up.machine import Machine
 
 
@@ -15,7 +15,7 @@ from tests.e2e.up.machine import Machine
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
     machine = Machine(tmp_path_factory.mktemp("train"))
     try:
-        yield train(machine)
+        yield train(machine, JAX, is_leader_lost=True)
     finally:
         machine.swell("down")
     assert machine.processes() == []
@@ -23,7 +23,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
 
 def test_training_ends_well_at_every_size(trained: Training) -> None:
     """The job succeeds, and its steps were made by one, by few and by all trainers."""
-    status = trained.record.looks[-1].jobs[JOB].status
+    status = trained.record.looks[-1].jobs[JAX].status
     resizes = [(one.by.value, one.to) for one in status.scale_records]
     sizes = [line.size for line in trained.lines if line.what == "step"]
     turns = [size for n, size in enumerate(sizes) if n == 0 or size != sizes[n - 1]]
