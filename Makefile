@@ -7,7 +7,7 @@ EXAMPLES := $(VENV)/.examples
 SEEDS ?= 2000
 export PYTHONWARNINGS := error
 
-.PHONY: help demo test check sim bench e2e testbed format clean
+.PHONY: help demo test check sim bench e2e testbed cluster cluster-down format clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -46,8 +46,15 @@ e2e: $(EXAMPLES) ## the long tests: whole clusters, real processes, whole lives 
 	@$(BIN)/python -m pytest tests/e2e
 	@$(BIN)/python -m pytest -m long tests/sim
 
-testbed: ## build the real control plane for tests (Go; minutes the first time)
-	@$(PYTHON) testbed/build.py
+testbed: ## build the real Kubernetes for tests (Go; minutes the first time)
+	@$(PYTHON) -m testbed.build
+
+cluster: ## start a whole Kubernetes on this machine (root); prints its kubeconfig
+	@$(PYTHON) -m testbed.build > /dev/null
+	@$(PYTHON) -m testbed.cluster up
+
+cluster-down: ## take it away again
+	@$(PYTHON) -m testbed.cluster down
 
 format: $(READY) ## format the code
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .

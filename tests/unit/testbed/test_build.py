@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from testbed import build
+from testbed import build, packages
 
-FAKE_GO = """#!{python}
-import os, pathlib, sys
-if sys.argv[1] == "env":
-    print("go{version}")
-    raise SystemExit(0)
-calls = pathlib.Path({calls!r})
-calls.open("a").write(sys.argv[-1] + "\\n")
-if "kubectl" in sys.argv[-1] and os.environ.get("FAKE_GO_FAILS"):
-    raise SystemExit(1)
-output = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
-output.write_text(" ".join(sys.argv[1:]) + os.environ["CGO_ENABLED"])
-output.chmod(0o755)
+FAKE_GO = """#!/bin/sh
+if [ "$1" = env ]; then echo go{version}; exit 0; fi
+for package; do :; done
+echo "$package" >> {calls}
+case "$package$FAKE_GO_FAILS" in *kubectl1) exit 1;; esac
+said="$* $CGO_ENABLED"
+while [ "$1" != -o ]; do shift; done
+echo "$said" > "$2"
+chmod 755 "$2"
 """
 
 
@@ -30,7 +26,7 @@ class FakeGo:
     def __init__(self, folder: Path, version: str) -> None:
         self._calls = folder / "calls"
         go = folder / "go"
-        text = FAKE_GO.format(python=sys.executable, version=version, calls=str(self._calls))
+        text = FAKE_GO.format(version=version, calls=self._calls)
         go.write_text(text, encoding="utf-8")
         go.chmod(0o755)
 
@@ -42,11 +38,12 @@ class FakeGo:
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGo:
     monkeypatch.setenv("SWELL_TESTBED", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return FakeGo(tmp_path, "1.26.1")
+    monkeypatch.setattr(packages, "fetch", lambda *_arguments: None)
+    return FakeGo(tmp_path, "1.26.8")
 
 
 def test_build_makes_what_tests_start(go: FakeGo) -> None:
-    """A first run builds the control plane, and kubelet only when asked for."""
+    """A first run builds the control plane, what nodes run, DNS and helm, in this order."""
     assert build.main([]) == 0
     assert [package.rpartition("/")[2] for package in go.packages()] == [
         "v3",
@@ -54,21 +51,39 @@ def test_build_makes_what_tests_start(go: FakeGo) -> None:
         "kube-controller-manager",
         "kubectl",
         "kube-scheduler",
+        "kubelet",
+        "containerd",
+        "containerd-shim-runc-v2",
+        "ctr",
+        "coredns",
+        "helm",
     ]
 
-    assert build.main(["--with", "kubelet"]) == 0
-    assert go.packages()[5:] == ["k8s.io/kubernetes/cmd/kubelet"]
+
+def test_build_without_packages_says_what_is_missing(
+    go: FakeGo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A machine without Debian's packages still gets all that is built."""
+
+    def refuse(*_arguments: object) -> None:
+        raise packages.PackagesError("apt-get is not on this machine")
+
+    monkeypatch.setattr(packages, "fetch", refuse)
+
+    assert build.main([]) == 0
+    said = "no real nodes on this machine: apt-get is not on this machine"
+    assert said in capfd.readouterr().err
 
 
 def test_build_leaves_finished_binaries_alone(go: FakeGo) -> None:
     """A second run has nothing to do, and one removed binary is the only one built again."""
     build.main([])
     build.main([])
-    assert len(go.packages()) == 5
+    assert len(go.packages()) == len(build.COMMANDS)
 
     (build.bin_dir() / "kubectl").unlink()
     build.main([])
-    assert go.packages()[5:] == ["k8s.io/kubernetes/cmd/kubectl"]
+    assert go.packages()[len(build.COMMANDS) :] == ["k8s.io/kubernetes/cmd/kubectl"]
 
 
 def test_build_of_another_recipe_is_made_anew(go: FakeGo) -> None:
@@ -104,14 +119,14 @@ def test_build_stamps_the_version(go: FakeGo) -> None:
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         assert f"-X {package}.gitVersion=v1.36.3" in asked
         assert f"-X {package}.gitMajor=1 -X {package}.gitMinor=36" in asked
-    assert asked.endswith("0"), "cgo is off"
+    assert asked.endswith(" 0\n"), "cgo is off"
 
 
 def test_build_refuses_an_old_toolchain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, go: FakeGo
 ) -> None:
     """Go older than needed is as good as none: another one is installed beside the binaries."""
-    FakeGo(tmp_path, "1.25.9")
+    FakeGo(tmp_path, "1.26.7")
     asked: list[str] = []
 
     def install() -> Path:

@@ -1,0 +1,1 @@
+"""Swell on a whole Kubernetes: real nodes, real containers, and what is left of them."""
