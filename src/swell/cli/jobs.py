@@ -88,7 +88,8 @@ def _end(connection: Connection, namespace: str, job: str, word: str, reason: st
     key = Key(namespace, job)
     found = _read(connection, key)
     if found.status.phase in FINAL:
-        raise CommandError(f"{job} has ended already: {found.status.phase.value}")
+        hint = f"see: swell describe {job}"
+        raise CommandError(f"{job} has ended already: {found.status.phase.value}", hint)
     body: Body = {"metadata": {"uid": found.metadata.uid, "annotations": {word: reason}}}
     connection.client.send(calls.patch(AI_TRAINING_JOBS, key, merge_patch(body)))
     sys.stdout.write(f"aitrainingjob/{job} {word.lower()}\n")

@@ -129,7 +129,8 @@ def logs(
         show_lines = print_plain if role and index is not None else print_prefixed
         if follow:
             follower = Follower(connection, key, found.metadata.uid, source, lambda _: None)
-            follower.to_the_end(show_lines)
+            if follower.to_the_end(show_lines) is None:
+                raise CommandError(f"{job} was deleted meanwhile", "see: swell get")
         else:
             show_lines(source.once())
 

@@ -49,7 +49,8 @@ def _slashed(words: Sequence[str], client: OneShot) -> Target:
         raise CommandError("give kind/name words of one kind only", exit_code=2)
     found = find_kind(pairs[0][0], client)
     if found is None:
-        raise CommandError(f"the cluster has no kind {pairs[0][0]!r}")
+        hint = "kinds are written like pods, nodes or aitj"
+        raise CommandError(f"the cluster has no kind {pairs[0][0]!r}", hint)
     return Target(found, tuple(name for _, _, name in pairs))
 
 
