@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.grounds import Ground, embedded_server, in_process, over_https
+from tests.contract.typist import Swell
 from tests.testbed.control_plane import ControlPlane
 
 
@@ -31,3 +32,26 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         ground = Ground(over_https(plane.kubeconfig))
     yield ground
     ground.close()
+
+
+@pytest.fixture(params=["embedded", "kubernetes"])
+def swell(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Swell:
+    """The command with a cluster chosen by $KUBECONFIG and a fresh namespace in it."""
+    if request.param == "embedded":
+        kubeconfig = request.getfixturevalue("embedded_kubeconfig")
+    else:
+        kubeconfig = request.getfixturevalue("control_plane").kubeconfig
+    monkeypatch.delenv("SWELL_HOME", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    namespace = f"t-{abs(hash(request.node.name)):x}"[:40]
+    made = Swell(namespace, tmp_path, capsys)
+    crds = made("crds")
+    assert made("apply", "-f", made.file(crds.out, "crds.yaml")).code == 0
+    own = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n"
+    assert made("apply", "-f", made.file(own, "namespace.yaml")).code == 0
+    return made

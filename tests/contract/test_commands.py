@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-from swell.cli.main import run
+from tests.contract.typist import Swell
 
 JOB = """\
 apiVersion: elasticdeeplearning.ai/v1
@@ -33,45 +31,6 @@ data: {a: "1", b: "2"}
 """
 
 
-@dataclass(frozen=True)
-class Answer:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, object]:
-        found = json.loads(self.out)
-        assert isinstance(found, dict)
-        return found
-
-
-@dataclass
-class Swell:
-    """Runs commands in a namespace of its own."""
-
-    namespace: str
-    folder: Path
-    capture: pytest.CaptureFixture[str]
-
-    def __call__(self, *words: str) -> Answer:
-        self.capture.readouterr()
-        code = run(words)
-        seen = self.capture.readouterr()
-        return Answer(code, seen.out, seen.err)
-
-    def here(self, *words: str) -> Answer:
-        return self(*words, "-n", self.namespace)
-
-    def file(self, text: str, name: str = "manifest.yaml") -> str:
-        path = self.folder / name
-        path.write_text(text)
-        return str(path)
-
-    def apply(self, text: str) -> Answer:
-        return self.here("apply", "-f", self.file(text))
-
-
 @pytest.fixture(scope="session")
 def embedded_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """`swell server` as a user would start it."""
@@ -86,29 +45,6 @@ def embedded_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         yield home / "kubeconfig"
         server.terminate()
         assert server.wait(10) == 0
-
-
-@pytest.fixture(params=["embedded", "kubernetes"])
-def swell(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Swell:
-    """The command with a cluster chosen by $KUBECONFIG and a fresh namespace in it."""
-    if request.param == "embedded":
-        kubeconfig = request.getfixturevalue("embedded_kubeconfig")
-    else:
-        kubeconfig = request.getfixturevalue("control_plane").kubeconfig
-    monkeypatch.delenv("SWELL_HOME", raising=False)
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    namespace = f"t-{abs(hash(request.node.name)):x}"[:40]
-    made = Swell(namespace, tmp_path, capsys)
-    crds = made("crds")
-    assert made("apply", "-f", made.file(crds.out, "crds.yaml")).code == 0
-    own = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n"
-    assert made("apply", "-f", made.file(own, "namespace.yaml")).code == 0
-    return made
 
 
 def test_apply_says_created_configured_unchanged(swell: Swell) -> None:

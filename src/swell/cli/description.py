@@ -19,19 +19,24 @@ _HEADING_WIDTH = 14
 
 def describe_object(body: Body, client: OneShot) -> str:
     """Several paragraphs about an object and its events."""
-    meta = body["metadata"]
     parts = [_head(body)]
     parts += [
         f"{name.capitalize()}:\n{_indented(to_yaml(value))}"
         for name, value in body.items()
         if name not in {"apiVersion", "kind", "metadata"} and value
     ]
+    parts.append(told_events(body, client))
+    return "\n".join(parts)
+
+
+def told_events(body: Body, client: OneShot) -> str:
+    """What happened to an object."""
+    meta = body["metadata"]
     where = f"involvedObject.name={meta['name']},involvedObject.uid={meta['uid']}"
     events = client.send(
         calls.list_page(EVENTS.untyped(), Selection(meta.get("namespace", ""), fields=where))
     )
-    parts.append(_events(list(events.items), time.time()))
-    return "\n".join(parts)
+    return _events(list(events.items), time.time())
 
 
 def _head(body: Body) -> str:

@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("fail", "swell.cli.jobs:fail", "End a job as failed."),
     ("preempt", "swell.cli.jobs:preempt", "End a job as preempted."),
     ("scale", "swell.cli.jobs:scale", "Set the size of a job's roles."),
+    ("queue", "swell.cli.queue:app", "Create, show, close, open and delete queues."),
     ("chaos", "swell.cli.chaos:app", "Break things on purpose: kill pods and nodes."),
     ("validate", "swell.cli.manifests:validate", "Check manifests, without a cluster."),
     ("render", "swell.cli.manifests:render", "Print jobs with their defaults filled in."),

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from swell.api import codec
-from swell.api.kinds import NAMESPACES
+from swell.api.kinds import NAMESPACES, QUEUES
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.cli import options
@@ -25,6 +25,7 @@ from swell.cli.words import Target, target_of
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Deletion, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
+from swell.scheduler.queuestate import BUILT_IN
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 WAIT_S_MIN, WAIT_S_MAX = 0.05, 1.0
@@ -101,6 +102,7 @@ def delete(
         target = target_of(words, connection.client)
         if not target.names:
             raise CommandError(f"which {target.resource.plural}? give their names", exit_code=2)
+        _spare_built_in(target)
         connection.announce_change()
         scope = _scope(target, connection, namespace, everywhere=False)
         bodies = [_read(target.resource, scope, name, connection) for name in target.names]
@@ -110,6 +112,13 @@ def delete(
             if wait:
                 wait_until_gone(target.resource, body, connection)
             print_names([body], suffix=" deleted")
+
+
+def _spare_built_in(target: Target) -> None:
+    """Queues that the scheduler would only create again."""
+    for name in target.names if str(target.resource) == str(QUEUES) else ():
+        if name in BUILT_IN:
+            raise CommandError(f"queue {name} is always there", "it would come again at once")
 
 
 def _scope(target: Target, connection: Connection, asked: str, everywhere: bool) -> str:

@@ -125,11 +125,17 @@ class Session:
         refusal, task = self.refusals.get(job.key), self.stuck.get(job.key)
         if refusal is None or task is None or refusal.reason not in _ASK_THE_NODES:
             return refusal
-        if refusal.reason is not Reason.NOT_ENOUGH_RESOURCES and self.placer.place(task):
-            return refusal  # there is room: only the quota is in the way
+        if refusal.reason is not Reason.NOT_ENOUGH_RESOURCES and self._has_room(job, task):
+            return refusal  # only the quota is in the way
         texts = (self.placer.why_not(task), refusal.message, *self.notes.get(job.key, ()))
         text = "; ".join(filter(None, texts))
         return Refusal(Reason.NOT_ENOUGH_RESOURCES, text, refusal.limits)
+
+    def _has_room(self, job: Job, task: Task) -> bool:
+        """Whether what the gang lacks of tasks like this one would find nodes now."""
+        alike = sum(other.shape is task.shape for other in job.in_status(TaskStatus.PENDING))
+        n_missing = min(max(job.min_member - job.counts.ready, 1), alike)
+        return self.placer.place(task) is not None and self.placer.n_slots(task.shape) >= n_missing
 
     def note(self, job: Job, text: str) -> None:
         """Something to know about a job that finds no room."""

@@ -1,0 +1,191 @@
+"""Everything `swell explain` knows about one job: gathered from the cluster, and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    STORAGE_CLASSES,
+)
+from swell.api.meta import Body
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup, PodGroupCondition
+from swell.api.resource import Resource
+from swell.cli.explain_subject import Subject
+from swell.cluster.kube import calls
+from swell.cluster.kube.oneshot import OneShot
+from swell.runtime.errors import ForbiddenError, NotFoundError
+from swell.scheduler.config import Config
+from swell.scheduler.explain import explain
+from swell.scheduler.explanation import Explanation, Standing
+from swell.scheduler.plan import Objects
+from swell.scheduler.queuestate import DEFAULT
+from swell.scheduler.snapshot import SCHEDULER_NAMES
+from swell.scheduler.solo import as_gangs
+from swell.scheduler.tasks import GROUP_ANNOTATION
+
+T = TypeVar("T")
+# Served by this scheduler when it is asked to.
+_ALSO_SERVED = frozenset({"volcano"})
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`said` is what the scheduler last wrote on the group; `notes` what limits the answer."""
+
+    subject: Subject
+    explanation: Explanation | None = None
+    said: PodGroupCondition | None = None
+    notes: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()  # of pods that have a node and do not run
+
+    @property
+    def summary(self) -> str:
+        return f"{self.subject.key} {_verdict(self)}"
+
+    def body(self) -> Body:
+        facts = msgspec.to_builtins(self.explanation) if self.explanation is not None else {}
+        said = msgspec.to_builtins(self.said) if self.said is not None else None
+        return {
+            "job": str(self.subject.key),
+            "kind": self.subject.kind,
+            "phase": self.subject.phase,
+            "summary": self.summary,
+            **facts,
+            "podTroubles": list(self.troubles),
+            "schedulerSaid": said,
+            "notes": list(self.notes),
+        }
+
+
+def report_on(
+    subject: Subject, client: OneShot, config: Config, scheduler_names: Collection[str]
+) -> Report:
+    if subject.is_final:
+        return Report(subject)
+    objects, notes = _gathered(client)
+    group = next((g for g in objects.groups if g.metadata.key == subject.group), None)
+    pods = [pod for pod in objects.pods if _is_of(pod, subject)]
+    names = {*SCHEDULER_NAMES, *scheduler_names}
+    asked = sorted({pod.spec.scheduler_name or "default-scheduler" for pod in pods})
+    names.update(_ALSO_SERVED & set(asked))
+    foreign = [name for name in asked if name not in names]
+    if foreign:
+        notes.append(f"its pods ask for scheduler {', '.join(foreign)}, which places them")
+    objects.pods, alone = as_gangs(objects.pods, names, DEFAULT)
+    objects.groups += alone
+    can_decide = not any(note.startswith("you may not") for note in notes)
+    explanation = explain(objects, str(subject.group), config, names) if can_decide else None
+    if can_decide and explanation is None:
+        notes.append(f"there is no PodGroup {subject.group}: has its controller seen the job?")
+    return Report(
+        subject, explanation, _said(group), tuple(notes), tuple(filter(None, map(_trouble, pods)))
+    )
+
+
+def _gathered(client: OneShot) -> tuple[Objects, list[str]]:
+    """All that a session goes by. What cannot be listed is left out, with a word about it."""
+    objects, notes = Objects(), []
+
+    def fill(place: list[T], resource: Resource[T], *, needed: bool = False) -> None:
+        try:
+            place.extend(client.send(calls.list_page(resource)).items)
+        except NotFoundError:
+            if needed:
+                notes.append(f"the cluster has no {resource.plural}")
+        except ForbiddenError:
+            if needed:
+                told = "only what the scheduler wrote is known"
+                notes.append(f"you may not list {resource.plural} of the whole cluster: {told}")
+
+    fill(objects.nodes, NODES, needed=True)
+    fill(objects.pods, PODS, needed=True)
+    fill(objects.groups, POD_GROUPS, needed=True)
+    fill(objects.queues, QUEUES, needed=True)
+    fill(objects.priority_classes, PRIORITY_CLASSES)
+    fill(objects.budgets, POD_DISRUPTION_BUDGETS)
+    fill(objects.namespaces, NAMESPACES)
+    fill(objects.training_jobs, AI_TRAINING_JOBS)
+    fill(objects.claims, PERSISTENT_VOLUME_CLAIMS)
+    fill(objects.storage_classes, STORAGE_CLASSES)
+    return objects, notes
+
+
+def _is_of(pod: Pod, subject: Subject) -> bool:
+    meta = pod.metadata
+    group = meta.annotations.get(GROUP_ANNOTATION, "")
+    in_group = (meta.namespace, group) == subject.group
+    return in_group or (subject.kind == "Pod" and meta.key == subject.key)
+
+
+def _said(group: PodGroup | None) -> PodGroupCondition | None:
+    """The newest condition that holds."""
+    held = [c for c in group.status.conditions if c.status == "True"] if group else []
+    return max(held, key=lambda c: c.last_transition_time or "", default=None)
+
+
+def _trouble(pod: Pod) -> str:
+    """What keeps a placed pod from running, in the words of its node."""
+    status = pod.status
+    if not pod.spec.node_name:
+        return ""
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason:
+            told = f": {waiting.message}" if waiting.message else ""
+            return f"{pod.metadata.name} on {pod.spec.node_name}: {waiting.reason}{told}"
+    return ""
+
+
+def _verdict(report: Report) -> str:
+    subject, found = report.subject, report.explanation
+    if subject.is_final:
+        told = f": {subject.message}" if subject.message else ""
+        return f"has ended: {subject.phase}{told}"
+    if found is None:
+        return f"is {subject.phase}" if subject.phase else "has not been looked at yet"
+    return _WORDS[found.standing](found)
+
+
+def _waits(found: Explanation) -> str:
+    n_asking = sum(one.n_pods for one in found.classes)
+    together = f"; {found.min_member} must start together" if found.min_member > 1 else ""
+    if not n_asking:
+        return f"waits: {found.message or found.reason}"
+    has = "pod has" if n_asking == 1 else "pods have"
+    return f"waits: {n_asking} {has} no node{together}"
+
+
+def _starts(found: Explanation) -> str:
+    if found.pods.get("Pending"):
+        return "can start: there is room, and the scheduler's next cycle places its pods"
+    n_bound = found.pods.get("Bound", 0)
+    return f"starts: its pods have nodes, {n_bound} of them do not run yet"
+
+
+def _runs(found: Explanation) -> str:
+    n_running, n_pending = found.pods.get("Running", 0), found.pods.get("Pending", 0)
+    more = f"; {n_pending} more would like to" if n_pending else ""
+    return f"runs: {n_running} {'pod' if n_running == 1 else 'pods'}{more}"
+
+
+_WORDS: dict[Standing, Callable[[Explanation], str]] = {
+    Standing.WAITING: _waits,
+    Standing.MAKING_ROOM: lambda _: "waits for others to leave: nodes are promised to it",
+    Standing.STARTING: _starts,
+    Standing.RUNNING: _runs,
+    Standing.COMPLETED: lambda _: "is complete: its pods have finished",
+}

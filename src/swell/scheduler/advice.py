@@ -1,0 +1,276 @@
+"""What would let a waiting group start. Each claim about the future is tried before it is made.
+
+A trial is a session over the same objects with one thing changed: a job gone, nodes added, a
+higher priority. Few are made, for each costs as much as the session itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from swell.api.meta import ObjectMeta
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.priorityclass import PriorityClass
+from swell.api.quantity import parse
+from swell.api.requests import scheduling_amount
+from swell.scheduler.amounts import line, text
+from swell.scheduler.config import Config
+from swell.scheduler.cycle import run_session
+from swell.scheduler.explanation import Advice, Holder, Remedy
+from swell.scheduler.jobs import Job
+from swell.scheduler.plan import Objects
+from swell.scheduler.queuestate import BUILT_IN, DEFAULT, SHUT, is_closed_by_parent
+from swell.scheduler.reasons import Limit, Reason, Refusal
+from swell.scheduler.resources import PODS, TOLERANCE, Vector
+from swell.scheduler.session import Session
+from swell.scheduler.tasks import GROUP_ANNOTATION, Task, TaskStatus
+
+_TRIALS_MAX = 12
+_TRIALS_MAX_LARGE = 4
+_LARGE = 3000  # pods
+_LEAVERS_MAX = 6
+_CLAIMS = frozenset({"preempt", "reclaim", "shuffle"})
+_TRIED_CLASS = "what-if"
+
+
+class Trial:
+    """Sessions over the same objects with something changed."""
+
+    def __init__(
+        self, objects: Objects, group: str, config: Config, scheduler_names: Sequence[str]
+    ) -> None:
+        self._objects = objects
+        self._group = group
+        self._config = config
+        self._names = scheduler_names
+        self._n_left = _TRIALS_MAX if len(objects.pods) < _LARGE else _TRIALS_MAX_LARGE
+
+    def starts_without(self, groups: Collection[str]) -> bool:
+        """If these groups had ended."""
+        objects = self._objects
+        pods = [pod for pod in objects.pods if _group_of(pod) not in groups]
+        kept = [group for group in objects.groups if str(group.metadata.key) not in groups]
+        return self._starts(replace(objects, pods=pods, groups=kept))
+
+    def starts_with(self, node: Node, n: int) -> bool:
+        """If there were n more nodes like this one."""
+        more = [
+            msgspec.structs.replace(
+                node, metadata=msgspec.structs.replace(node.metadata, name=f"{_TRIED_CLASS}-{i}")
+            )
+            for i in range(n)
+        ]
+        return self._starts(replace(self._objects, nodes=[*self._objects.nodes, *more]))
+
+    def claims_at(self, priority: int) -> bool:
+        """If the group had this priority: whether it would be given the room of others."""
+        groups = [
+            msgspec.structs.replace(
+                group,
+                spec=msgspec.structs.replace(group.spec, priority_class_name=_TRIED_CLASS),
+            )
+            if str(group.metadata.key) == self._group
+            else group
+            for group in self._objects.groups
+        ]
+        tried = PriorityClass(metadata=ObjectMeta(name=_TRIED_CLASS), value=priority)
+        classes = [*self._objects.priority_classes, tried]
+        objects = replace(self._objects, groups=groups, priority_classes=classes)
+        job = self._job_after(objects, self._config)
+        return job is not None and job.counts.waiting > 0
+
+    def _starts(self, objects: Objects) -> bool:
+        actions = tuple(name for name in self._config.actions if name not in _CLAIMS)
+        job = self._job_after(objects, replace(self._config, actions=actions))
+        return job is not None and job.counts[TaskStatus.BINDING] > 0
+
+    def _job_after(self, objects: Objects, config: Config) -> Job | None:
+        if not self._n_left:
+            return None
+        self._n_left -= 1
+        snapshot = objects.snapshot(self._names)
+        run_session(snapshot, config)
+        return snapshot.jobs[self._group]
+
+
+def advice_for(
+    session: Session,
+    job: Job,
+    left: Sequence[Task],
+    *,
+    refusal: Refusal | None,
+    holders: Sequence[Holder],
+    trial: Trial,
+) -> tuple[Advice, ...]:
+    """The most direct first."""
+    found = [] if refusal is None else list(_by_reason(session, job, refusal))
+    classes = list({task.shape: task for task in left}.values())
+    found += [advice for task in classes for advice in _never(session, task)]
+    if not left or found:
+        # As long as this stands, nobody's leaving would help.
+        return tuple(found)
+    if refusal is not None:
+        found += _raise_limit(session, refusal)
+    found += _if_others_left(holders, trial)
+    found += _if_important(job, holders, trial)
+    if len(classes) == 1:
+        found += _if_smaller(session, job, classes[0])
+    found += _if_nodes_came(session, job, left, trial)
+    return tuple(found)
+
+
+def _by_reason(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    found = _BY_REASON.get(refusal.reason)
+    if found is not None:
+        yield from found(session, job, refusal)
+
+
+def _create_queue(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    del refusal
+    name = job.group.spec.queue or DEFAULT
+    if name in BUILT_IN:
+        yield Advice(text=f"the scheduler creates queue {name} when it starts: does one run?")
+        return
+    near = difflib.get_close_matches(name, session.snapshot.queues, 1)
+    if near:
+        yield Advice(text=f"name the queue {near[0]} instead, if that was meant")
+    yield Advice(text=f"create queue {name}", command=f"swell queue create {name}")
+
+
+def _open_queue(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    del session, refusal
+    if job.queue is None:
+        return
+    # What was closed with the queue above opens with it.
+    shut = [queue for queue in job.queue.lineage if queue.object.status.state in SHUT]
+    name = next((q.name for q in shut if not is_closed_by_parent(q.object)), job.queue.name)
+    yield Advice(text=f"open queue {name}", command=f"swell queue open {name}")
+
+
+def _raise_limit(session: Session, refusal: Refusal) -> Iterator[Advice]:
+    for limit in refusal.limits:
+        queue = session.snapshot.queues.get(limit.queue)
+        if queue is None:
+            continue
+        needed, place = _needed(limit), session.snapshot.dimensions.place(limit.resource)
+        if queue.capability[place] < needed:
+            amount = text(limit.resource, needed)
+            yield Advice(
+                text=f"raise the capability of queue {queue.name}: {limit.resource} {amount}"
+            )
+
+
+def _needed(limit: Limit) -> float:
+    total = parse(limit.held) + parse(limit.asked)
+    return float(scheduling_amount(limit.resource, total))
+
+
+def _await_pods(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    del session, refusal
+    n_missing = max(job.min_member - job.counts.live, 1)
+    namespace, name = job.group.metadata.namespace, job.group.metadata.name
+    owner = job.group.metadata.controller
+    who = f"{owner.kind.lower()}/{owner.name}" if owner else f"podgroup/{name}"
+    yield Advice(
+        text=f"{n_missing} of its pods have not been created; what made the group says why",
+        command=f"swell describe {who} -n {namespace}",
+    )
+
+
+_BY_REASON: dict[Reason, Callable[[Session, Job, Refusal], Iterator[Advice]]] = {
+    Reason.QUEUE_NOT_FOUND: _create_queue,
+    Reason.QUEUE_CLOSED: _open_queue,
+    Reason.NOT_ENOUGH_TASKS: _await_pods,
+    Reason.NOT_ENOUGH_PODS_OF_TASK: _await_pods,
+}
+
+
+def _never(session: Session, task: Task) -> Iterator[Advice]:
+    """What no job's end changes: no node suits the pod, or none is large enough."""
+    if task.is_gated:
+        gates = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
+        yield Advice(text=f"the scheduling gates of its pods must be removed: {gates}")
+        return
+    allowed = session.placer.allowed(task.shape)
+    if not allowed.any():
+        _, n_nodes, counts = session.placer.refusals(task)
+        words = ", ".join(str(count) for count in counts if count.n_nodes) or "there are none"
+        yield Advice(text=f"none of {n_nodes} nodes may take its pods: {words}")
+        return
+    largest: Vector = session.snapshot.nodes.allocatable[:, allowed].max(axis=1)
+    for place in task.shape.fit_places:
+        if task.request[place] > largest[place] + TOLERANCE:
+            name = session.snapshot.dimensions.names[place]
+            has, asks = text(name, float(largest[place])), text(name, float(task.request[place]))
+            yield Advice(
+                text=f"a pod asks for {name} {asks}, and no node it may use has more than {has}"
+            )
+
+
+def _if_others_left(holders: Sequence[Holder], trial: Trial) -> Iterator[Advice]:
+    names = [h.name for h in holders if h.priority is not None and h.remedy is not Remedy.LEAVING]
+    names = names[:_LEAVERS_MAX]
+    alone = [name for name in names if trial.starts_without({name})]
+    if alone:
+        any_of = "any one of these ends" if len(alone) > 1 else "this ends"
+        yield Advice(text=f"it starts when {any_of}: {', '.join(alone)}")
+        return
+    for n in range(2, len(names) + 1):
+        if trial.starts_without(set(names[:n])):
+            yield Advice(text=f"it starts when all of these end: {', '.join(names[:n])}")
+            return
+
+
+def _if_important(job: Job, holders: Sequence[Holder], trial: Trial) -> Iterator[Advice]:
+    own = job.queue.name if job.queue else ""
+    above = [
+        holder.priority
+        for holder in holders
+        if holder.priority is not None and holder.queue == own and holder.priority >= job.priority
+    ]
+    if above and trial.claims_at(max(above) + 1):
+        yield Advice(text=f"with a priority above {max(above)} it would be given their room")
+
+
+def _if_smaller(session: Session, job: Job, task: Task) -> Iterator[Advice]:
+    n_slots, queue = session.placer.n_slots(task.shape), job.queue
+    n_missing = job.min_member - job.counts.ready
+    if queue is None or not 0 < n_slots < n_missing:
+        return
+    n = min(n_slots, session.votes.allowance(queue, task.shape, n_slots))
+    if n:
+        yield Advice(text=f"with a minimum of {job.counts.ready + n} pods it could start now")
+
+
+def _if_nodes_came(
+    session: Session, job: Job, left: Sequence[Task], trial: Trial
+) -> Iterator[Advice]:
+    """More of the kind of node that takes most of the pods in need of one."""
+    nodes, first = session.snapshot.nodes, left[0]
+    allowed = np.flatnonzero(session.placer.allowed(first.shape))
+    asked = [place for place in first.shape.fit_places if first.request[place] > 0]
+    room = nodes.allocatable[asked][:, allowed] + TOLERANCE
+    per_node = np.floor((room / first.request[asked][:, None]).min(axis=0))
+    best = int(per_node.argmax())
+    node = nodes.objects[int(allowed[best])]
+    n_missing = max(job.min_member - job.counts.ready, 1)
+    n_short = max(n_missing - session.placer.n_slots(first.shape), 1)
+    n_nodes = math.ceil(n_short / per_node[best]) if per_node[best] else 0
+    if node is None or not n_nodes or not trial.starts_with(node, n_nodes):
+        return
+    has = nodes.allocatable[:, allowed[best]].copy()
+    has[PODS] = 0
+    like = f"{node.metadata.name} ({line(session.snapshot.dimensions, has)})"
+    yield Advice(text=f"{n_nodes} more {'node' if n_nodes == 1 else 'nodes'} like {like}")
+
+
+def _group_of(pod: Pod) -> str:
+    group = pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+    return f"{pod.metadata.namespace}/{group}"

@@ -1,0 +1,308 @@
+"""Why a group waits, in numbers: one small cluster for each answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.codec import convert
+from swell.scheduler.explain import explain
+from swell.scheduler.explanation import Explanation, Remedy, Standing
+from swell.scheduler.plan import Objects
+from tests.scheduler_cases import load, objects_of
+
+Row = dict[str, Any]
+CLASSES = {"low": {"value": 1}, "high": {"value": 9}}
+
+
+def node(name: str, cpu: int = 4, **more: Any) -> Row:
+    return {"name": name, "allocatable": {"cpu": str(cpu), "memory": "64Gi", "pods": "40"}, **more}
+
+
+def group(name: str, least: int = 1, queue: str = "q", phase: str = "Inqueue", **more: Any) -> Row:
+    return {
+        "namespace": "ns", "name": name, "queue": queue, "minMember": least, "phase": phase, **more
+    }  # fmt: skip
+
+
+def pods(job: str, n: int, on: str = "", cpu: str = "1", **more: Any) -> list[Row]:
+    row = {"namespace": "ns", "group": job, "requests": {"cpu": cpu, "memory": "1Gi"}, "node": on}
+    row["phase"] = "Running" if on else "Pending"
+    return [{**row, "name": f"{job}-w-{on}{index}", **more} for index in range(n)]
+
+
+def world(**rows: Any) -> Objects:
+    rows.setdefault("queues", [{"name": "q"}])
+    return objects_of({"priorityClasses": CLASSES, **rows})
+
+
+def told(objects: Objects, name: str = "new") -> Explanation:
+    found = explain(objects, f"ns/{name}")
+    assert found is not None
+    return found
+
+
+def advice(found: Explanation) -> list[str]:
+    return [one.text for one in found.advice]
+
+
+def test_no_room_is_told_with_numbers_and_holders() -> None:
+    """What is asked, how many nodes fail for what, who is there, and what was tried to help."""
+    found = told(
+        world(
+            nodes=[node("n1"), node("n2"), node("n3", labels={"a": "b"})],
+            podGroups=[
+                group("new", 3), group("old", 3, phase="Running"), group("tiny", phase="Running"),
+            ],
+            pods=[
+                *pods("new", 3, cpu="3"), *pods("old", 3, "n1"), *pods("old", 3, "n2"),
+                *pods("tiny", 1, "n1"),
+            ],
+        )
+    )  # fmt: skip
+    (one,) = found.classes
+
+    assert found.standing is Standing.WAITING
+    assert found.reason == "NotEnoughResources"
+    assert found.asks == {"cpu": "9", "memory": "3Gi"}
+    assert (one.n_pods, one.each, one.n_nodes) == (3, {"cpu": "3", "memory": "1Gi"}, 3)
+    assert (one.n_nodes_fit, one.n_slots) == (1, 1)
+    assert [(r.n_nodes, r.resource) for r in one.refusals] == [(2, "cpu")]
+    assert [(h.name, h.n_pods, h.holds) for h in found.holders] == [
+        ("ns/old", 6, {"cpu": "6"}),
+        ("ns/tiny", 1, {"cpu": "1"}),
+    ]
+    assert found.holders[0].text == "its priority 0 is not below 0"
+    assert advice(found) == [
+        "it starts when this ends: ns/old",
+        "with a priority above 0 it would be given their room",
+        "with a minimum of 1 pods it could start now",
+        "2 more nodes like n1 (cpu 4, memory 64Gi)",
+    ]
+
+
+def test_several_jobs_have_to_end() -> None:
+    """Where no single one would do, the fewest of the largest that would."""
+    found = told(
+        world(
+            nodes=[node("n1", 2), node("n2", 2), node("n3", 2)],
+            podGroups=[group("new", 2), *(group(f"j{i}", phase="Running") for i in "123")],
+            pods=[
+                *pods("new", 2, cpu="2"), *pods("j1", 1, "n1", cpu="2"),
+                *pods("j2", 1, "n2", cpu="2"), *pods("j3", 1, "n3", cpu="1"),
+            ],
+        )
+    )  # fmt: skip
+
+    assert "it starts when all of these end: ns/j1, ns/j2" in advice(found)
+
+
+def test_pod_larger_than_every_node_is_told_so() -> None:
+    """Nobody's leaving would help, so none is proposed."""
+    found = told(
+        world(
+            nodes=[node("n1"), node("n2", 16, taints=[{"key": "k", "effect": "NoSchedule"}])],
+            podGroups=[group("new"), group("old", phase="Running")],
+            pods=[*pods("new", 1, cpu="8"), *pods("old", 1, "n1")],
+        )
+    )
+
+    assert advice(found) == ["a pod asks for cpu 8, and no node it may use has more than 4"]
+
+
+def test_pod_that_no_node_may_take_is_told_so() -> None:
+    """With what is in the way, by the number of nodes."""
+    found = told(
+        world(
+            nodes=[node("n1"), node("n2")],
+            podGroups=[group("new")],
+            pods=pods("new", 1, nodeSelector={"gpu": "yes"}),
+        )
+    )
+
+    assert advice(found) == ["none of 2 nodes may take its pods: 2 not matching the node selector"]
+
+
+def test_quota_is_told_with_the_limit() -> None:
+    """Which queue, which resource, how much of how much; those in the queue hold it."""
+    found = told(
+        world(
+            nodes=[node("n1", 16)],
+            queues=[{"name": "q", "capability": {"cpu": "4"}}, {"name": "p"}],
+            podGroups=[
+                group("new", 2, phase="Pending", minResources={"cpu": "2"}),
+                group("old", 3, phase="Running", minResources={"cpu": "3"}),
+                group("other", phase="Running", queue="p"),
+            ],
+            pods=[*pods("new", 2), *pods("old", 3, "n1"), *pods("other", 1, "n1")],
+        )
+    )
+    assert found.queue is not None
+    (limit,) = found.queue.limits
+
+    assert found.reason == "QueueQuotaExceeded"
+    assert (limit.queue, limit.resource, limit.held, limit.asked, limit.allowed) == (
+        "q", "cpu", "3", "2", "4",
+    )  # fmt: skip
+    assert [holder.name for holder in found.holders] == ["ns/old"]
+    assert advice(found)[:2] == [
+        "raise the capability of queue q: cpu 5",
+        "it starts when this ends: ns/old",
+    ]
+
+
+def test_closed_queue_is_told_with_the_one_to_open() -> None:
+    """A queue that was closed with the one above it opens with that."""
+    marked = {"volcano.sh/closed-by-parent": "true"}
+    objects = world(
+        nodes=[node("n1")],
+        queues=[
+            {"name": "top", "state": "Closed"},
+            {"name": "q", "parent": "top", "state": "Closing", "annotations": marked},
+        ],
+        podGroups=[group("new", phase="Pending", minResources={"cpu": "1"})],
+        pods=pods("new", 1),
+    )
+    found = told(objects)
+
+    assert found.reason == "QueueClosed"
+    assert [one.command for one in found.advice] == ["swell queue open top"]
+
+
+def test_missing_queue_and_missing_pods_are_told() -> None:
+    """With what brings them."""
+    objects = world(
+        nodes=[node("n1")],
+        queues=[{"name": "research"}],
+        podGroups=[group("lost", queue="reserch"), group("few", 3, queue="research")],
+        pods=[*pods("lost", 1), *pods("few", 1)],
+    )
+
+    assert [one.command for one in told(objects, "lost").advice] == [
+        "", "swell queue create reserch",
+    ]  # fmt: skip
+    assert advice(told(objects, "few")) == [
+        "2 of its pods have not been created; what made the group says why"
+    ]
+
+
+def test_room_that_is_being_made_is_told_with_its_victims() -> None:
+    """The group has its nodes as soon as those are gone."""
+    found = told(
+        world(
+            nodes=[node("n1")],
+            podGroups=[
+                group("new", priorityClassName="high"),
+                group("old", phase="Running", priorityClassName="low"),
+            ],
+            pods=[*pods("new", 1, cpu="4"), *pods("old", 1, "n1", cpu="4")],
+        )
+    )
+
+    assert found.standing is Standing.MAKING_ROOM
+    assert found.victims == ("pod ns/old-w-n10",)
+
+
+def test_elastic_job_can_be_shrunk() -> None:
+    """Those who hold the room are told apart by what may be done to them."""
+    objects = world(
+        nodes=[node("n1", 8)],
+        queues=[{"name": "q"}, {"name": "p", "reclaimable": False}],
+        podGroups=[
+            group("new", 5, priorityClassName="high"),
+            group("flex", phase="Running", priorityClassName="low"),
+            group("rigid", 2, phase="Running", priorityClassName="low"),
+            group("fixed", 2, phase="Running", queue="p"),
+        ],
+        pods=[
+            *pods("new", 5, cpu="2"),
+            *(_trainer("flex", index) for index in range(3)),
+            *pods("rigid", 2, "n1"),
+            *pods("fixed", 2, "n1"),
+        ],
+    )
+    objects.training_jobs.append(convert(FLEX, AITrainingJob))
+    found = told(objects)
+
+    assert {holder.name: (holder.remedy, holder.text) for holder in found.holders} == {
+        "ns/flex": (Remedy.SHRINK, "can be shrunk: t to 1"),
+        "ns/rigid": (Remedy.EVICT, "can be evicted as a whole: 2 pods"),
+        "ns/fixed": (Remedy.NONE, "queue p is not reclaimable"),
+    }
+
+
+FLEX: Row = {
+    "metadata": {"name": "flex", "namespace": "ns"},
+    "spec": {
+        "replicaSpecs": {
+            "t": {"replicas": 3, "minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"}
+        }
+    },
+    "status": {"targetReplicas": {"t": 3}},
+}
+
+
+def _trainer(job: str, index: int) -> Row:
+    labels = {
+        "TrainingJobName": job, "TrainingJobReplicaName": "t", "TrainingJobReplicaIndex": str(index)
+    }  # fmt: skip
+    (row,) = pods(job, 1, "n1", labels=labels, role="t")
+    return {**row, "name": f"{job}-t-{index}"}
+
+
+def test_groups_that_do_not_wait_are_told_so() -> None:
+    """Running, finished, placed but not running, and with room in the next cycle."""
+    objects = world(
+        nodes=[node("n1", 8)],
+        podGroups=[
+            group("runs", 2, phase="Running"), group("done"), group("placed"), group("next"),
+        ],
+        pods=[
+            *pods("runs", 2, "n1"), *pods("done", 1, "n1", phase="Succeeded"),
+            *pods("placed", 1, "n1", phase="Pending"), *pods("next", 1),
+        ],
+    )  # fmt: skip
+    standings = {name: told(objects, name).standing for name in ("runs", "done", "placed", "next")}
+
+    assert standings == {
+        "runs": Standing.RUNNING,
+        "done": Standing.COMPLETED,
+        "placed": Standing.STARTING,
+        "next": Standing.STARTING,
+    }
+    assert told(objects, "runs").reason == ""
+
+
+def test_surplus_that_waits_is_explained_while_the_job_runs() -> None:
+    """The gang has its minimum; for the rest of its pods there is no room."""
+    found = told(
+        world(
+            nodes=[node("n1", 3)],
+            podGroups=[group("new", 2, phase="Running")],
+            pods=[*pods("new", 2, "n1"), *pods("new", 2, cpu="2")],
+        )
+    )
+
+    assert found.standing is Standing.RUNNING
+    assert (found.reason, found.classes[0].n_pods) == ("NotEnoughResources", 2)
+    assert advice(found) == ["1 more node like n1 (cpu 3, memory 64Gi)"]
+
+
+def test_nothing_is_told_of_a_group_that_is_not_there() -> None:
+    """That is for the caller to say."""
+    assert explain(world(nodes=[node("n1")]), "ns/nobody") is None
+
+
+@pytest.mark.parametrize("case", list(load(units=False)), ids=lambda case: str(case["id"]))
+def test_every_group_of_the_recorded_cases_is_explained(case: Row) -> None:
+    """Whoever waits is given a reason, and whoever does not is given none."""
+    objects = objects_of(case)
+    for one in objects.groups:
+        found = explain(objects, str(one.metadata.key))
+        assert found is not None
+        is_waiting = found.standing in {Standing.WAITING, Standing.MAKING_ROOM}
+        has_surplus = bool(found.classes)
+
+        assert bool(found.reason) == (is_waiting or has_surplus)
