@@ -7,11 +7,11 @@ EXAMPLES := $(VENV)/.examples
 SEEDS ?= 2000
 export PYTHONWARNINGS := error
 
-.PHONY: help demo test check sim bench e2e testbed cluster cluster-down format clean
+.PHONY: help demo test check sim bench e2e testbed cluster cluster-down image format clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (once, about a minute) ..." >&2
@@ -55,6 +55,9 @@ cluster: ## start a whole Kubernetes on this machine (root); prints its kubeconf
 
 cluster-down: ## take it away again
 	@$(PYTHON) -m testbed.cluster down
+
+image: ## an image of Swell as a tar, made without a container engine
+	@env -u PYTHONWARNINGS $(PYTHON) -m image.build
 
 format: $(READY) ## format the code
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .

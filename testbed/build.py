@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from image.debian import PackagesError
 from testbed import packages
 
 KUBERNETES_VERSION = "v1.36.3"
@@ -136,7 +137,7 @@ def _fetch_packages() -> None:
     """Bring what Debian builds better. Without it there are no real nodes, but all the rest."""
     try:
         packages.fetch(bin_dir(), cni_dir(), _say)
-    except packages.PackagesError as error:
+    except PackagesError as error:
         _say(f"no real nodes on this machine: {error}")
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from image.oci import write_images
 from testbed import control_plane, daemons, images, node, packages, teardown
 from testbed.build import COMMANDS, bin_dir, cni_dir
 from testbed.site import NODES, PREFIX_BITS, NoSiteError, Site, claim_site, find_site
@@ -164,7 +165,7 @@ def _start(site: Site) -> None:
     control_plane.write_identities(site)
     control_plane.start_store_and_server(site)
     tar = site.folder / "images.tar"
-    images.write_images(tar, images.busybox_images(bin_dir() / "busybox"))
+    write_images(tar, images.busybox_images(bin_dir() / "busybox"))
     _say("control plane and containerd are starting")
     with ThreadPoolExecutor() as threads:
         for done in [threads.submit(_start_containerd, site, name, tar) for name in NODES]:

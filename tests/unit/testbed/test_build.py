@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from image.debian import PackagesError
 from testbed import build, packages
 
 FAKE_GO = """#!/bin/sh
@@ -66,7 +67,7 @@ def test_build_without_packages_says_what_is_missing(
     """A machine without Debian's packages still gets all that is built."""
 
     def refuse(*_arguments: object) -> None:
-        raise packages.PackagesError("apt-get is not on this machine")
+        raise PackagesError("apt-get is not on this machine")
 
     monkeypatch.setattr(packages, "fetch", refuse)
 

@@ -8,7 +8,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from testbed.images import BUSYBOX, PAUSE, busybox_images, write_images
+from image.oci import write_images
+from testbed.images import BUSYBOX, PAUSE, busybox_images
 
 
 def read(file: Path) -> dict[str, bytes]:

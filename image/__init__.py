@@ -1,0 +1,1 @@
+"""The container image of Swell, made without a container engine."""

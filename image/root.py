@@ -1,0 +1,138 @@
+"""The file system of the image: Debian's Python, Swell and what it imports, and nothing else.
+
+No shell, no package manager, no pip. Everything belongs to root and is read-only to the user that
+the image runs as; modules are compiled beforehand, since a read-only root cannot keep them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from image.debian import unpack
+
+PYTHON = "3.11"
+PACKAGES = (
+    *("libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libbz2-1.0", "liblzma5", "libexpat1"),
+    *("libffi8", "libsqlite3-0", "libssl3", "libuuid1"),
+    *(f"python{PYTHON}-minimal", f"libpython{PYTHON}-minimal", f"libpython{PYTHON}-stdlib"),
+)
+LIBRARY = "opt/swell"
+USER = 65532
+COMMAND = f"#!/usr/bin/python{PYTHON}\nfrom swell.cli.main import main\n\nmain()\n"
+FILES = {
+    "etc/passwd": f"root:x:0:0::/:/sbin/nologin\nswell:x:{USER}:{USER}::/tmp:/sbin/nologin\n",
+    "etc/group": f"root:x:0:\nswell:x:{USER}:\n",
+    "etc/nsswitch.conf": "hosts: files dns\n",
+}
+# Merged as Debian installs it; the packages themselves still name both places.
+MERGED = ("bin", "sbin", "lib", "lib64")
+NEEDLESS = (
+    *("usr/share/man", "usr/share/lintian", "usr/share/doc-base", "usr/share/bug"),
+    *("usr/share/gcc", "usr/share/gdb", "usr/lib/valgrind", "usr/share/binfmts"),
+    *("usr/share/applications", "usr/share/pixmaps", "usr/sbin", "etc/init.d", "etc/ld.so.conf.d"),
+)
+# The newest glibc of a wheel that Debian's can run, and the older ones, newest first.
+GLIBC = (36, 35, 34, 31, 28, 27, 26, 24, 17, 12, 5)
+
+
+class RootError(Exception):
+    """The file system cannot be made; the text says why."""
+
+
+def make(root: Path, source: Path, scratch: Path, say: Callable[[str], None]) -> None:
+    """Write the whole file system into an empty folder."""
+    for name in MERGED:
+        (root / "usr" / name).mkdir(parents=True, exist_ok=True)
+        (root / name).symlink_to(f"usr/{name}")
+    say("fetching Debian's Python")
+    unpacked = scratch / "unpacked"
+    unpack(PACKAGES, scratch / "debian", unpacked)
+    _merge(unpacked, root)
+    say("installing Swell and what it imports")
+    _install(root, source, scratch)
+    _add_files(root)
+    _remove_needless(root)
+    say("compiling modules")
+    run_inside(root, ["-m", "compileall", "-q", "-j", "2", *_compiled(root)], source)
+
+
+def run_inside(root: Path, arguments: Sequence[str], folder: Path) -> str:
+    """Run the image's own Python, by its own loader and libraries, without any privilege."""
+    machine = f"{platform.machine()}-linux-gnu"
+    loader = next((root / "usr").glob("lib*/ld-linux*.so.*"))
+    libraries = f"{root}/usr/lib/{machine}"
+    python = f"{root}/usr/bin/python{PYTHON}"
+    command = [str(loader), "--library-path", libraries, python, "-B", *arguments]
+    # -B and unchecked hashes: the same bytes whenever and wherever the image is made.
+    return _run(command, folder, {"PYTHONHOME": f"{root}/usr", "PYTHONPATH": f"{root}/{LIBRARY}"})
+
+
+def _merge(unpacked: Path, root: Path) -> None:
+    for top in sorted(unpacked.iterdir()):
+        target = root / "usr" / top.name if top.name in MERGED else root / top.name
+        shutil.copytree(top, target, symlinks=True, dirs_exist_ok=True)
+
+
+def _install(root: Path, source: Path, scratch: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheels = scratch / "wheels"
+    _run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(source)], scratch)
+    wheel = str(next(wheels.glob("swell-*.whl")))
+    tags = [f"--platform=manylinux_2_{minor}_{platform.machine()}" for minor in GLIBC]
+    tags += [f"--platform=manylinux2014_{platform.machine()}"]
+    target = [f"--python-version={PYTHON}", "--implementation=cp", "--only-binary=:all:", *tags]
+    constraint = ["--constraint", str(source / "constraints.txt")]
+    where = ["--target", str(root / LIBRARY), "--no-compile"]
+    _run([*pip, "install", *target, *constraint, *where, wheel], scratch)
+
+
+def _add_files(root: Path) -> None:
+    for name, text in FILES.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    command = root / "usr/bin/swell"
+    command.write_text(COMMAND)
+    command.chmod(0o755)
+    (root / "tmp").mkdir()
+    (root / "tmp").chmod(0o1777)
+
+
+def _remove_needless(root: Path) -> None:
+    for name in NEEDLESS:
+        shutil.rmtree(root / name, ignore_errors=True)
+    library = root / LIBRARY
+    shutil.rmtree(library / "bin", ignore_errors=True)
+    for folder in [*library.rglob("tests"), *library.rglob("__pycache__")]:
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in (root / "usr/share/doc").rglob("*"):
+        if file.is_file() and file.name != "copyright":
+            file.unlink()
+
+
+def _compiled(root: Path) -> list[str]:
+    strip = ["-s", str(root), "--invalidation-mode", "unchecked-hash"]
+    return [*strip, str(root / LIBRARY), str(root / f"usr/lib/python{PYTHON}")]
+
+
+def _run(command: Sequence[str], folder: Path, variables: dict[str, str] | None = None) -> str:
+    environment = {"PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", "/tmp")}
+    kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment | kept | (variables or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+        raise RootError(f"`{command[0]} …` failed: {reason}")
+    return done.stdout
