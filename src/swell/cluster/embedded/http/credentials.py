@@ -132,7 +132,9 @@ def _write_certificate(files: Files) -> None:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "swell")])
     begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    # The server also shows it to node agents whose logs it fetches.
+    purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    usage = x509.ExtendedKeyUsage(purposes)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -19,6 +19,7 @@ from swell.cluster.embedded.durable import DurableStorage
 from swell.cluster.embedded.http import credentials
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NoLogs
+from swell.cluster.embedded.http.nodelogs import NodeLogs
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
@@ -63,7 +64,9 @@ async def _serve_until_told(
         api = new_api_server(durable.storage, clock, rng)
         manager = Manager(clock=clock, drain_s=SHUTDOWN_S)
         add_services(manager, api, rng, settings)
-        async with listening(api, folder, clock=clock, rng=rng, port=port) as served:
+        logs = NodeLogs(api, credentials.Files(folder))
+        logs.publish()
+        async with listening(api, folder, clock=clock, rng=rng, port=port, logs=logs) as served:
             if on_ready is not None:
                 on_ready(served)
             await manager.run(handle_signals=True)
