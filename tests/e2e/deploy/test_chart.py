@@ -1,0 +1,122 @@
+"""The Helm chart: the same as the plain manifests, and refusing what it cannot use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from swell.api.meta import Body
+from tests.testbed import binaries
+from tests.testbed.control_plane import ControlPlane
+from tests.testbed.kubectl import Kubectl
+
+ROOT = Path(__file__).parents[3]
+CHART = str(ROOT / "deploy" / "chart")
+NAMESPACE = "swell-system"
+
+
+class Helm:
+    """helm with folders of its own: nothing of the user's is read."""
+
+    def __init__(self, folder: Path, kubeconfig: Path | None = None) -> None:
+        self.folder = folder
+        self.kubeconfig = kubeconfig
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+        if self.kubeconfig is not None:
+            environment["KUBECONFIG"] = str(self.kubeconfig)
+        command = [str(binaries.binary("helm")), *arguments]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def ok(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def helm(testbed_binaries: None, tmp_path: Path) -> Helm:
+    return Helm(tmp_path)
+
+
+@pytest.fixture
+def installing(control_plane: ControlPlane, tmp_path: Path) -> Helm:
+    return Helm(tmp_path, control_plane.kubeconfig)
+
+
+def _by_name(text: str) -> dict[tuple[str, str, str], Body]:
+    objects: list[Body] = [body for body in yaml.safe_load_all(text) if body]
+    return {
+        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body
+        for body in objects
+    }
+
+
+def _rendered(helm: Helm, *arguments: str) -> dict[tuple[str, str, str], Body]:
+    return _by_name(helm.ok("template", "swell", CHART, "--namespace", NAMESPACE, *arguments))
+
+
+def test_chart_is_sound(helm: Helm) -> None:
+    """helm lint finds nothing to complain of."""
+    assert "0 chart(s) failed" in helm.ok("lint", CHART)
+
+
+def test_chart_installs_what_kustomize_installs(helm: Helm, kubectl: Kubectl) -> None:
+    """Without values the chart and `kubectl apply -k deploy/` are the same, object by object."""
+    plain = _by_name(kubectl.ok("kustomize", str(ROOT / "deploy")))
+    del plain["Namespace", "", NAMESPACE]  # helm's --create-namespace makes it
+    assert _rendered(helm, "--include-crds") == plain
+
+
+def test_values_reach_the_deployments(helm: Helm) -> None:
+    """What is set arrives where it belongs, and one replica gets no disruption budget."""
+    objects = _rendered(
+        helm,
+        *("--set", "operator.replicas=1", "--set", "image.tag=9.9.9"),
+        *("--set", "operator.args={--max-load-desired=0.9}", "--set", "scheduler.enabled=false"),
+    )
+    deployment = objects["Deployment", NAMESPACE, "swell-operator"]
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert deployment["spec"]["replicas"] == 1
+    assert container["image"] == "localhost/swell:9.9.9"
+    assert container["args"][-1] == "--max-load-desired=0.9"
+    assert ("PodDisruptionBudget", NAMESPACE, "swell-operator") not in objects
+    assert not [key for key in objects if "scheduler" in key[2]]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("operator.replica=3", "'replica' not allowed"),
+        ("operator.replicas=many", "/operator/replicas"),
+        ("operator.replicas=0", "/operator/replicas"),
+        ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+        ("scheduler.args={verbose}", "does not match pattern '^--'"),
+        ("schedulr.enabled=false", "'schedulr' not allowed"),
+    ],
+)
+def test_wrong_values_are_refused(helm: Helm, value: str, said: str) -> None:
+    """A value that means nothing is named before anything is installed."""
+    done = helm.run("template", "swell", CHART, "--set", value)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_chart_comes_changes_and_goes(installing: Helm, kubectl: Kubectl) -> None:
+    """Install, upgrade and uninstall on a real control plane; jobs' definitions stay."""
+    named = ("swell", CHART, "--namespace", NAMESPACE)
+    assert "is installed" in installing.ok("install", *named, "--create-namespace")
+    installing.ok("upgrade", *named, "--set", "operator.replicas=3")
+    replicas = ("get", "deployment", "swell-operator", "-n", NAMESPACE, "-o")
+    assert kubectl.ok(*replicas, "jsonpath={.spec.replicas}") == "3"
+    installing.ok("uninstall", "swell", "--namespace", NAMESPACE, "--wait")
+    left = kubectl.ok("get", "all,clusterroles,clusterrolebindings", "-A", "-o", "name")
+    assert "swell" not in left
+    assert "aitrainingjobs" in kubectl.ok("get", "crds", "-o", "name")
