@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.crds import DEFINITIONS, crd
-from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS
+from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, SCHEDULING
 from swell.api.meta import Body, Key
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, merge_patch
@@ -18,13 +18,18 @@ class NotEstablishedError(Exception):
 
 
 async def install_crds(cluster: Cluster, clock: Clock) -> None:
-    """Create the definitions, or bring those that are there up to date."""
+    """Create the definitions, or bring those that are there up to date.
+
+    Those that we share with Volcano are left as they are where it brought them.
+    """
     for definition in DEFINITIONS:
         body = crd(definition)
         key = Key("", body["metadata"]["name"])
         try:
             await cluster.create(CUSTOM_RESOURCE_DEFINITIONS, body)
         except AlreadyExistsError:
+            if definition.group == SCHEDULING:
+                continue
             change = merge_patch({"spec": body["spec"]})
             await cluster.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change)
     for definition in DEFINITIONS:

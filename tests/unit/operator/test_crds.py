@@ -1,0 +1,37 @@
+"""Installing our kinds into a cluster."""
+
+from __future__ import annotations
+
+from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS
+from swell.api.meta import Key
+from swell.operator.crds import install_crds
+from swell.runtime.cluster import merge_patch
+from swell.sim.chance import Chance
+from swell.sim.loop import VirtualClock, run
+from swell.sim.server import Server
+
+OWN = Key("", "aitrainingjobs.elasticdeeplearning.ai")
+SHARED = Key("", "queues.scheduling.volcano.sh")
+
+
+def test_kinds_of_volcano_are_not_overwritten() -> None:
+    """Ours are brought up to date; those that may be Volcano's stay as they are."""
+
+    async def main() -> dict[Key, list[str]]:
+        clock = VirtualClock()
+        cluster = Server(clock, Chance(1), ()).connect("admin")
+        await install_crds(cluster, clock)
+        change = merge_patch({"spec": {"names": {"shortNames": ["theirs"]}}})
+        for key in (OWN, SHARED):
+            await cluster.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change)
+        await install_crds(cluster, clock)
+        return {
+            key: (await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, key))["spec"]["names"][
+                "shortNames"
+            ]
+            for key in (OWN, SHARED)
+        }
+
+    names = run(main())
+
+    assert names == {OWN: ["aitj"], SHARED: ["theirs"]}
