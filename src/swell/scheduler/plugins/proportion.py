@@ -154,4 +154,7 @@ def deserved_shares(
         remaining = remaining - handed_out
         if (remaining < TOLERANCE).all() or not handed_out.any():
             break
+    # A trace may be lost on the way, and two GPUs do not fit into 1.9999999.
+    whole = np.round(deserved)
+    deserved = np.where(np.abs(deserved - whole) <= TOLERANCE, whole, deserved)
     return {queue.name: row for queue, row in zip(queues, deserved, strict=True)}
