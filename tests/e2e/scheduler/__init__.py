@@ -1,0 +1,1 @@
+"""The scheduler at work: on the embedded cluster and on a real control plane."""
