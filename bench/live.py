@@ -1,0 +1,214 @@
+"""Bound pods a second on a real kube-apiserver: ours, kube-scheduler, and the bare bind ceiling.
+
+One server, the same hollow nodes answering, one contender after the other, each a process of its
+own with the same number of pods. A scheduler is started, and halted while its pods are created,
+so that all of them wait when it goes on: neither start-up nor creates are in the figures. Pods a
+second count from the first pod that gets a node to the last; processor time and writes count
+from where the scheduler goes on until every pod runs, deciding and following the pods included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench import live_ground as ground
+from bench.live_ground import N_CALLS
+from bench.live_idle import measure_idle
+from swell.api.kinds import POD_GROUPS, PODS
+from swell.api.meta import Body
+from swell.api.resource import Resource
+from swell.cluster.kube.client import KubeCluster
+from swell.operator.crds import install_crds
+from swell.runtime.clock import SystemClock
+from tests.testbed import binaries
+from tests.testbed.control_plane import ControlPlane, running_control_plane
+
+N_NODES = 1000
+N_PODS = 3000
+GANG = 8
+BOUND_S_MAX = 300.0
+SETTLE_S = 1.0
+KUBE_GROUPS: Resource[Body] = Resource(
+    "scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", dict
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A scheduler: how it is started, which pods it serves, and how it counts its writes."""
+
+    name: str
+    is_ours: bool
+    gangs: bool
+
+    def command(self, plane: ControlPlane, port: int) -> list[str]:
+        if self.is_ours:
+            return ground.swell_scheduler(plane, port)
+        return ground.kube_scheduler(plane, port, gangs=self.gangs)
+
+    def url(self, port: int) -> str:
+        return f"{'http' if self.is_ours else 'https'}://127.0.0.1:{port}"
+
+    def writes(self, plane: ControlPlane, port: int) -> float:
+        counter = "swell_writes_total" if self.is_ours else "rest_client_requests_total"
+        return ground.metric(self.url(port), plane, counter, without='method="GET"')
+
+
+CONTENDERS = (
+    Contender("swell-single", is_ours=True, gangs=False),
+    Contender("swell-gangs", is_ours=True, gangs=True),
+    Contender("kube-single", is_ours=False, gangs=False),
+    Contender("kube-gangs", is_ours=False, gangs=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one of them did with its pods."""
+
+    pods_per_s: float
+    pods_per_s_from_go: float
+    cpu_ms_per_pod: float
+    writes_per_pod: float
+
+
+def run(names: Sequence[str] = ()) -> dict[str, object]:
+    """All figures; or why there are none."""
+    try:
+        binaries.require((*binaries.CONTROL_PLANE, "kube-scheduler"))
+    except binaries.BinariesMissingError as error:
+        return {"kube-apiserver": str(error)}
+    chosen = [one for one in CONTENDERS if not names or one.name in names]
+    with running_control_plane(controllers=(), api_server_flags=ground.SERVER_FLAGS) as plane:
+        results = asyncio.run(_measure(plane, chosen))
+    figures = _figures(results)
+    return figures if names else {**figures, **measure_idle()}
+
+
+async def _measure(plane: ControlPlane, chosen: Sequence[Contender]) -> dict[str, Result]:
+    async with ground.connected(plane) as cluster:
+        await install_crds(cluster, SystemClock())
+        with ground.running(plane, "hollow", ground.hollow_nodes(plane, N_NODES)) as nodes:
+            await ground.until_said(nodes, f"{N_NODES} nodes ready")
+            results = {"bare": await _bare(plane, cluster)}
+            for one in chosen:
+                results[one.name] = await _contend(plane, cluster, one)
+                nodes.check_running()
+    return results
+
+
+async def _bare(plane: ControlPlane, cluster: KubeCluster) -> Result:
+    await _create_pods(cluster, "bare", "nobody")
+    command = [sys.executable, "-m", "bench.live_bare", str(plane.kubeconfig), "bare", str(N_CALLS)]
+    async with ground.seeing(cluster, "bare") as sight:
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        said, _ = await process.communicate()
+        await sight.until(N_PODS, BOUND_S_MAX)
+    await ground.remove_pods(cluster, "bare")
+    rate = N_PODS / sight.span_s
+    return Result(rate, rate, 1000 * float(said) / N_PODS, 1.0)
+
+
+async def _contend(plane: ControlPlane, cluster: KubeCluster, one: Contender) -> Result:
+    port = ground.free_port()
+    with ground.running(plane, one.name, one.command(plane, port)) as process:
+        await ground.until_ready(process, one.url(port), plane)
+        await asyncio.sleep(SETTLE_S)
+        async with ground.seeing(cluster, one.name) as sight:
+            before = ground.cpu_s(process), one.writes(plane, port)
+            with ground.halted(process):
+                await _create_for(cluster, one)
+                await asyncio.sleep(SETTLE_S)
+            begun = time.monotonic()
+            await sight.until(N_PODS, BOUND_S_MAX)
+            await asyncio.sleep(SETTLE_S)
+            spent_s = ground.cpu_s(process) - before[0]
+            n_writes = one.writes(plane, port) - before[1]
+        await ground.remove_pods(cluster, one.name)
+    return Result(
+        N_PODS / sight.span_s,
+        N_PODS / (max(sight.bound_at.values()) - begun),
+        1000 * spent_s / N_PODS,
+        n_writes / N_PODS,
+    )
+
+
+async def _create_for(cluster: KubeCluster, one: Contender) -> None:
+    scheduler = "swell" if one.is_ours else "default-scheduler"
+    groups = [f"g-{n}" for n in range(N_PODS // GANG)] if one.gangs else []
+    await _create_pods(cluster, one.name, scheduler, groups)
+
+
+async def _create_pods(
+    cluster: KubeCluster, namespace: str, scheduler: str, groups: Sequence[str] = ()
+) -> None:
+    """Pods in a namespace of their own, alone or, in turn, members of groups."""
+    await ground.add_namespace(cluster, namespace)
+    is_ours = scheduler == "swell"
+    make_group = _our_group if is_ours else _kube_group
+    kind = POD_GROUPS.untyped() if is_ours else KUBE_GROUPS
+    await ground.create_all(cluster, kind, (make_group(namespace, name) for name in groups))
+    bodies = (
+        _pod(namespace, f"p-{n}", scheduler, groups[n // GANG] if groups else "")
+        for n in range(N_PODS)
+    )
+    await ground.create_all(cluster, PODS.untyped(), bodies)
+
+
+def _pod(namespace: str, name: str, scheduler: str, group: str) -> Body:
+    request = {"cpu": "1", "memory": "1Gi"}
+    container = {"name": "main", "image": "local", "resources": {"requests": request}}
+    metadata: Body = {"name": name, "namespace": namespace}
+    spec: Body = {"schedulerName": scheduler, "containers": [container]}
+    if group and scheduler == "swell":
+        metadata["annotations"] = {"scheduling.k8s.io/group-name": group}
+    elif group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _our_group(namespace: str, name: str) -> Body:
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": GANG, "queue": "default"},
+    }
+
+
+def _kube_group(namespace: str, name: str) -> Body:
+    return {
+        "apiVersion": KUBE_GROUPS.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": GANG}}},
+    }
+
+
+def _figures(results: dict[str, Result]) -> dict[str, object]:
+    figures: dict[str, object] = {}
+    for name, result in results.items():
+        figures[f"{name}: bound pods a second"] = round(result.pods_per_s, 1)
+        if name != "bare":
+            figures[f"{name}: the same, deciding included"] = round(result.pods_per_s_from_go, 1)
+        figures[f"{name}: CPU a bound pod, ms"] = round(result.cpu_ms_per_pod, 3)
+        figures[f"{name}: writes a bound pod"] = round(result.writes_per_pod, 3)
+    for label, above, below in (
+        ("swell single / bare", "swell-single", "bare"),
+        ("swell gangs / bare", "swell-gangs", "bare"),
+        ("swell / kube-scheduler, single", "swell-single", "kube-single"),
+        ("swell / kube-scheduler, gangs", "swell-gangs", "kube-gangs"),
+    ):
+        if above in results and below in results:
+            ratio = results[above].pods_per_s / results[below].pods_per_s
+            figures[f"ratio: {label}"] = round(ratio, 2)
+    return figures
+
+
+if __name__ == "__main__":
+    for label, value in run(sys.argv[1:]).items():
+        print(f"{label:<50} {value}")

@@ -1,0 +1,150 @@
+"""What our scheduler costs in a large cluster in which nothing happens.
+
+A real kube-apiserver with 5,000 nodes and 50,000 running pods in gangs of eight. They are put into
+etcd directly, as the JSON that the API server reads as well: through the API server that many
+creates and status updates would take minutes. Nobody plays the nodes; a scheduler does not see
+their leases anyway. One pod waits from the beginning, so that there is a first decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from bench import live_ground as ground
+from swell.api.kinds import POD_GROUPS, PODS
+from swell.api.meta import Body
+from swell.operator.crds import install_crds
+from swell.runtime.clock import SystemClock
+from tests.testbed.control_plane import ControlPlane, running_control_plane
+
+N_NODES = 5000
+N_PODS = 50_000
+GANG = 8
+NAMESPACE = "idle"
+DECIDED_S_MAX = 120.0
+SETTLE_S = 5.0
+IDLE_S = 20.0
+# etcd takes no more operations in one transaction.
+N_PUTS = 128
+LONG_AGO = "2026-01-01T00:00:00Z"
+CYCLES = "volcano_e2e_scheduling_latency_milliseconds_count"
+
+
+def measure_idle() -> dict[str, object]:
+    with running_control_plane(controllers=()) as plane:
+        return asyncio.run(_measure(plane))
+
+
+async def _measure(plane: ControlPlane) -> dict[str, object]:
+    async with ground.connected(plane) as cluster:
+        await install_crds(cluster, SystemClock())
+        await ground.add_namespace(cluster, NAMESPACE)
+        _fill(plane)
+        await cluster.create(PODS.untyped(), _pod("waiting", "", ""))
+        port = ground.free_port()
+        url = f"http://127.0.0.1:{port}"
+        async with ground.seeing(cluster, NAMESPACE) as sight:
+            begun = time.monotonic()
+            command = ground.swell_scheduler(plane, port)
+            with ground.running(plane, "swell-scheduler", command) as process:
+                await ground.until_ready(process, url, plane)
+                async with asyncio.timeout(DECIDED_S_MAX):
+                    while "waiting" not in sight.bound_at:  # noqa: ASYNC110
+                        await asyncio.sleep(ground.POLL_S)
+                decided_s = sight.bound_at["waiting"] - begun
+                await asyncio.sleep(SETTLE_S)
+                before = ground.cpu_s(process), ground.metric(url, plane, CYCLES)
+                await asyncio.sleep(IDLE_S)
+                spent_s = ground.cpu_s(process) - before[0]
+                n_cycles = ground.metric(url, plane, CYCLES) - before[1]
+                rss_bytes = ground.rss_bytes(process)
+    return {
+        "idle: start to first bound pod, s": round(decided_s, 2),
+        "idle: cycles in 20 s": int(n_cycles),
+        "idle: CPU, %": round(100 * spent_s / IDLE_S, 2),
+        "idle: memory, MiB": round(rss_bytes / 2**20),
+    }
+
+
+def _fill(plane: ControlPlane) -> None:
+    """Write everything into etcd, many objects to a transaction."""
+    place = urlsplit(plane.etcd_url)
+    connection = http.client.HTTPConnection(place.netloc)
+    objects = itertools.chain(_nodes(), _groups(), _pods())
+    while batch := tuple(itertools.islice(objects, N_PUTS)):
+        puts = [{"requestPut": {"key": _b64(k), "value": _b64(json.dumps(v))}} for k, v in batch]
+        connection.request("POST", "/v3/kv/txn", json.dumps({"success": puts}))
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"etcd: {said.decode()}")
+    connection.close()
+
+
+def _b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _meta(name: str, namespace: str = "", **more: object) -> Body:
+    place = {"namespace": namespace} if namespace else {}
+    return {"name": name, **place, "uid": f"uid-{name}", "creationTimestamp": LONG_AGO, **more}
+
+
+def _nodes() -> Iterator[tuple[str, Body]]:
+    amounts = {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "8", "pods": "110"}
+    ready = {"type": "Ready", "status": "True"}
+    for n in range(N_NODES):
+        name = f"node-{n}"
+        yield (
+            f"/registry/minions/{name}",
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": _meta(name, labels={"kubernetes.io/hostname": name}),
+                "spec": {},
+                "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+            },
+        )
+
+
+def _groups() -> Iterator[tuple[str, Body]]:
+    for n in range(N_PODS // GANG):
+        name = f"gang-{n}"
+        yield (
+            f"/registry/scheduling.volcano.sh/podgroups/{NAMESPACE}/{name}",
+            {
+                "apiVersion": POD_GROUPS.api_version,
+                "kind": POD_GROUPS.kind,
+                "metadata": _meta(name, NAMESPACE, generation=1),
+                "spec": {"minMember": GANG, "queue": "default"},
+                "status": {"phase": "Running", "running": GANG},
+            },
+        )
+
+
+def _pods() -> Iterator[tuple[str, Body]]:
+    for n in range(N_PODS):
+        gang, index = divmod(n, GANG)
+        pod = _pod(f"gang-{gang}-{index}", f"gang-{gang}", f"node-{n % N_NODES}")
+        yield f"/registry/pods/{NAMESPACE}/gang-{gang}-{index}", pod
+
+
+def _pod(name: str, group: str, node: str) -> Body:
+    request = {"cpu": "1", "memory": "2Gi"}
+    container = {"name": "main", "image": "local", "resources": {"requests": request}}
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    status = {"phase": "Running", "startTime": LONG_AGO} if node else {"phase": "Pending"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _meta(name, NAMESPACE, annotations=annotations),
+        "spec": {"schedulerName": "swell", "nodeName": node, "containers": [container]},
+        "status": status,
+    }
