@@ -42,6 +42,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("plan", "swell.cli.plan:app", "Decide without a cluster: what would happen."),
     ("node", "swell.cli.node:node", "Run pods on this machine, or hollow nodes."),
     ("operator", "swell.cli.operator:operator", "Run the job controllers."),
+    ("scheduler", "swell.cli.scheduler:scheduler", "Run the gang scheduler."),
     ("server", "swell.cli.server:server", "Run the embedded API server alone."),
     ("completion", "swell.cli.completion:completion", "Print a script for your shell."),
     ("version", "swell.cli.version:version", "Print the versions of client and server."),

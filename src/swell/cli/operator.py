@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +23,26 @@ from swell.cli.autoscalerflags import (
 )
 from swell.cli.choice import Flags
 from swell.cli.connection import chosen_access
-from swell.cli.durations import seconds_of
+from swell.cli.controllerflags import (
+    Context,
+    Elect,
+    HealthAddress,
+    Kubeconfig,
+    Lease,
+    LeaseDuration,
+    LeaseName,
+    LogFormat,
+    LogFormatOption,
+    LogLevel,
+    Master,
+    MetricsAddress,
+    RenewDeadline,
+    RetryPeriod,
+    candidacy,
+    host_port,
+    level_of,
+    option,
+)
 from swell.cli.failure import CommandError
 from swell.operator.settings import Settings
 from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
@@ -42,11 +57,6 @@ _TAINTS = ",".join(_DEFAULTS.gpu_fault_taints)
 _TRAINING_JOBS = TrainingJobSettings()
 _SIZES = AutoscalerSettings()
 _GPUS = ",".join(_SIZES.gpu_resources)
-
-
-class LogFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -70,17 +80,6 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-def _option(flags: str, text: str, *, is_duration: bool = False) -> object:
-    """A flag that is also an environment variable, SWELL_ and its first name."""
-    names = flags.split(",")
-    variable = "SWELL_" + names[0].split("/")[0].lstrip("-").replace("-", "_").upper()
-    if is_duration:
-        return typer.Option(
-            *names, help=text, envvar=variable, parser=seconds_of, metavar="DURATION"
-        )
-    return typer.Option(*names, help=text, envvar=variable)
-
-
 Config = Annotated[
     Path | None,
     typer.Option(
@@ -91,66 +90,46 @@ Config = Annotated[
         is_eager=True,
     ),
 ]
-Kubeconfig = Annotated[str, _option("--kubeconfig", "Kubeconfig file.")]
-Context = Annotated[str, _option("--context", "Kubeconfig context.")]
-Master = Annotated[str, _option("--master", "Address of the API server, instead of the file's.")]
-Namespace = Annotated[str, _option("--namespace", "The one to work in; without it, all.")]
-Workers = Annotated[int, _option("--workers,--thread-num", "Jobs looked at at the same time.")]
-Scheduler = Annotated[str, _option("--default-scheduler", "For jobs that name none.")]
+Namespace = Annotated[str, option("--namespace", "The one to work in; without it, all.")]
+Workers = Annotated[int, option("--workers,--thread-num", "Jobs looked at at the same time.")]
+Scheduler = Annotated[str, option("--default-scheduler", "For jobs that name none.")]
 GpuConditions = Annotated[
-    str, _option("--gpu-fault-conditions", "Node conditions that mean a broken GPU, by commas.")
+    str, option("--gpu-fault-conditions", "Node conditions that mean a broken GPU, by commas.")
 ]
 GpuTaints = Annotated[
-    str, _option("--gpu-fault-taints", "Node taints that mean a broken GPU, by commas.")
+    str, option("--gpu-fault-taints", "Node taints that mean a broken GPU, by commas.")
 ]
-Gang = Annotated[bool, _option("--gang/--no-gang", "Create PodGroups.")]
-InstallCrds = Annotated[bool, _option("--install-crds", "Create or update our CRDs first.")]
+Gang = Annotated[bool, option("--gang/--no-gang", "Create PodGroups.")]
+InstallCrds = Annotated[bool, option("--install-crds", "Create or update our CRDs first.")]
 CreatingFailed = Annotated[
-    bool, _option("--enable-creating-failed", "Fail jobs whose containers cannot be created.")
+    bool, option("--enable-creating-failed", "Fail jobs whose containers cannot be created.")
 ]
-Elect = Annotated[
-    bool, _option("--leader-elect/--no-leader-elect", "Work only while holding the lease.")
-]
-LeaseName = Annotated[str, _option("--lease-name", "Name of that lease.")]
-MetricsAddress = Annotated[str, _option("--metrics-addr", "host:port for metrics and health.")]
-HealthAddress = Annotated[str, _option("--health-addr", "host:port for health alone.")]
-LogLevel = Annotated[str, _option("--log-level,--v", "debug, info, warning, error; or a number.")]
-LogFormatOption = Annotated[LogFormat, _option("--log-format", "How log lines are written.")]
-Autoclean = Annotated[bool, _option("--autoclean", "Give back the pods of ended TrainingJobs.")]
+Autoclean = Annotated[bool, option("--autoclean", "Give back the pods of ended TrainingJobs.")]
 RestartLimit = Annotated[
     int,
-    _option(
+    option(
         "--restartlimit",
         "TrainingJobs: replacements of a trainer; restarts of a pserver that fail the job.",
     ),
 ]
-EtcdImage = Annotated[str, _option("--etcd-image", "What runs beside a TrainingJob's master.")]
+EtcdImage = Annotated[str, option("--etcd-image", "What runs beside a TrainingJob's master.")]
 ToStderr = Annotated[bool, typer.Option("--logtostderr", hidden=True)]
-Resync = Annotated[float, _option("--resync-period", "List anew this often.", is_duration=True)]
-GcPeriod = Annotated[float, _option("--gc-period", "Sweep up this often.", is_duration=True)]
+Resync = Annotated[float, option("--resync-period", "List anew this often.", is_duration=True)]
+GcPeriod = Annotated[float, option("--gc-period", "Sweep up this often.", is_duration=True)]
 CreatingRestart = Annotated[
     float,
-    _option("--creating-restart-period", "Replace stuck pods for this long.", is_duration=True),
+    option("--creating-restart-period", "Replace stuck pods for this long.", is_duration=True),
 ]
 CreatingDuration = Annotated[
     float,
-    _option("--creating-duration-period", "A pod is stuck after this.", is_duration=True),
+    option("--creating-duration-period", "A pod is stuck after this.", is_duration=True),
 ]
 LostAfter = Annotated[
-    float, _option("--node-lost-after", "A silent node is lost after this.", is_duration=True)
+    float, option("--node-lost-after", "A silent node is lost after this.", is_duration=True)
 ]
 FenceAfter = Annotated[
     float,
-    _option("--node-fence-after", "Its pods are dropped this much later.", is_duration=True),
-]
-LeaseDuration = Annotated[
-    float, _option("--lease-duration", "Others take over after this.", is_duration=True)
-]
-RenewDeadline = Annotated[
-    float, _option("--renew-deadline", "Nothing is written after this.", is_duration=True)
-]
-RetryPeriod = Annotated[
-    float, _option("--retry-period", "The lease is renewed this often.", is_duration=True)
+    option("--node-fence-after", "Its pods are dropped this much later.", is_duration=True),
 ]
 
 
@@ -213,20 +192,12 @@ def operator(
         gpu_resources=names_in(gpu_resources),
     )
     sizes = settings_of(scale_period, scale_cooldown, policy, max_load_desired, gpu_resources)
-    lease = _Lease(lease_name, lease_duration, renew_deadline, retry_period)
+    lease = Lease(lease_name, lease_duration, renew_deadline, retry_period)
     training_jobs = _of_training_jobs(settings, autoclean, restartlimit, etcd_image)
     process = _Process(master, install_crds, (metrics_addr, health_addr), log_level, log_format)
     kept = lease if leader_elect else None
     options = _Options(training_jobs, sizes if autoscale else None, process, kept)
     _run(Flags(kubeconfig, context), settings, options)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lease:
-    name: str
-    duration_s: float
-    renew_deadline_s: float
-    retry_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +218,7 @@ class _Options:
     training_jobs: TrainingJobSettings
     sizes: AutoscalerSettings | None
     process: _Process
-    lease: _Lease | None = None
+    lease: Lease | None = None
 
 
 def _run(flags: Flags, settings: Settings, options: _Options) -> None:
@@ -262,7 +233,7 @@ def _run(flags: Flags, settings: Settings, options: _Options) -> None:
         access = replace(access, server=options.process.master)
     clock = SystemClock()
     as_json = options.process.log_format is LogFormat.JSON
-    logs.configure(level=_level(options.process.log_level), json=as_json, clock=clock)
+    logs.configure(level=level_of(options.process.log_level), json=as_json, clock=clock)
     try:
         asyncio.run(_serve(access, settings, options))
     except ServiceFailedError as error:
@@ -288,7 +259,7 @@ async def _serve(access: Access, settings: Settings, options: _Options) -> None:
     manager = Manager(clock=clock)
     for address, shown in zip(options.process.addresses, (metrics, None), strict=True):
         if address:
-            host, port = _host_port(address)
+            host, port = host_port(address)
             endpoints = Endpoints(health, shown, host=host, port=port)
             manager.add(f"http {address}", endpoints.run)
     async with connect(access, clock, rng) as cluster:
@@ -356,33 +327,10 @@ def _of_training_jobs(
     )
 
 
-def _election(lease: _Lease | None, access: Access, suffix: str = "") -> Election | None:
-    from swell.api.meta import Key
+def _election(lease: Lease | None, access: Access, suffix: str = "") -> Election | None:
     from swell.operator.running import Election
-    from swell.runtime.leader import LeaseTimes
 
     if lease is None:
         return None
-    identity = f"{socket.gethostname()}_{secrets.token_hex(6)}"
-    try:
-        times = LeaseTimes(lease.duration_s, lease.renew_deadline_s, lease.retry_s)
-    except ValueError as error:
-        raise CommandError(str(error), exit_code=2) from error
-    namespace = os.environ.get("POD_NAMESPACE") or access.namespace
-    return Election(Key(namespace, f"{lease.name}{suffix}"), identity, times)
-
-
-def _host_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal():
-        raise CommandError(f"not an address: {address!r}", "write it like 127.0.0.1:8080", 2)
-    return host or "0.0.0.0", int(port)  # noqa: S104 - probes come from outside the pod
-
-
-def _level(text: str) -> str:
-    """A level by name, or by the number that other operators count verbosity with."""
-    if text.isdecimal():
-        return "debug" if int(text) >= 4 else "info"
-    if text not in {"debug", "info", "warning", "error"}:
-        raise CommandError(f"no such log level: {text}", "debug, info, warning or error", 2)
-    return text
+    found = candidacy(lease, access, suffix)
+    return Election(found.lease, found.identity, found.times)

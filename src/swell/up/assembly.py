@@ -46,10 +46,10 @@ from swell.operator.running import operate as operate_jobs
 from swell.operator.settings import Settings as JobSettings
 from swell.operator.trainingjob.running import operate as operate_training_jobs
 from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
-from swell.placement.firstfit import FirstFit, add_first_fit
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.health import Health
 from swell.runtime.manager import Manager
+from swell.scheduler.live.running import Scheduler
 
 WHAT = "swell up"
 POLL_S = 0.02
@@ -116,15 +116,14 @@ class _Parts:
     def add(self, machine: Machine, options: UpOptions, announce: Callable[[], None]) -> None:
         add_services(self._manager, self._api, self._rng, options.controllers)
         agent = self._add_nodes(machine, options.agent)
-        placement = add_first_fit(
-            self._manager, self._as("swell-scheduler"), clock=self._clock, random=self._rng
-        )
+        scheduler = Scheduler(self._as("swell-scheduler"), clock=self._clock, random=self._rng)
+        self._manager.add("scheduler", scheduler.run)
         self._manager.add("autoscaler", self._autoscale)
         self._manager.add("TrainingJob operator", self._operate_training_jobs)
         self._manager.add("operator", self._operate_jobs)
 
         async def say_when_ready() -> None:
-            while not (agent.is_ready and _is_synced(placement) and self._is_operating):
+            while not (agent.is_ready and scheduler.is_synced and self._is_operating):
                 await self._clock.sleep(POLL_S)
             announce()
             await asyncio.get_running_loop().create_future()
@@ -185,7 +184,3 @@ class _Parts:
     def _is_operating(self) -> bool:
         """The operator adds its checks when it knows what the cluster serves."""
         return bool(self._health.ready) and self._health.readyz().status == OK
-
-
-def _is_synced(placement: FirstFit) -> bool:
-    return placement.pods.synced and placement.nodes.synced

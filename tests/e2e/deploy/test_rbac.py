@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 
 import pytest
-import yaml
 
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
@@ -29,18 +24,20 @@ from swell.api.kinds import (
     TRAINING_JOBS,
 )
 from swell.api.meta import Body, Key
+from swell.api.node import Taint
 from swell.api.resource import Resource
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
 from swell.operator.crds import install_crds
-from swell.placement.firstfit import add_first_fit
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Deletion
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
-from tests.e2e.deploy.rights import AUDIT_POLICY, Right, granted, used
+from swell.scheduler.live.running import Scheduler
+from tests.e2e.deploy.installed import Installed, deployment, rights_of
+from tests.e2e.deploy.rights import Right
 from tests.e2e.operator.happenings import (
     changes,
     deletes_job,
@@ -49,7 +46,7 @@ from tests.e2e.operator.happenings import (
     scales,
     somebody_deletes,
 )
-from tests.e2e.operator.jobs import job, manifest, pods
+from tests.e2e.operator.jobs import OWN_NODES, job, manifest, pods
 from tests.e2e.operator.sight import Sight
 from tests.e2e.operator.sightings import (
     becomes,
@@ -61,13 +58,10 @@ from tests.e2e.operator.sightings import (
     runs,
 )
 from tests.e2e.operator.story import Play, Story, story
-from tests.testbed.control_plane import ControlPlane, running_control_plane
-from tests.testbed.kubectl import Kubectl
 
-ROOT = Path(__file__).parents[3]
-DEPLOY = ROOT / "deploy" / "operator"
+PART = "operator"
+PARTS = ("operator", "scheduler")
 NAMESPACE = "e2e"
-STOP_S_MAX = 30.0
 WITHIN_S = 60.0
 CLOSE_S = 0.25  # for connections cut off in the middle
 FLAGS = ["--gc-period=2s", "--node-lost-after=2s", "--node-fence-after=1s"]
@@ -118,91 +112,41 @@ TAKEN: dict[str, tuple[Resource[object], Body]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """A control plane with the deploy files applied."""
-
-    plane: ControlPlane
-    kubeconfig: Path  # of the operator
-    audit_log: Path
-
-
-@pytest.fixture(scope="module")
-def installed(
-    testbed_binaries: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installed]:
-    home = tmp_path_factory.mktemp("rbac")
-    policy, audit_log = home / "policy.yaml", home / "audit.log"
-    policy.write_text(AUDIT_POLICY)
-    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}"]
-    with running_control_plane(api_server_flags=flags) as plane:
-        kubectl = Kubectl(plane.kubeconfig, home)
-        kubectl.ok("apply", "-k", str(DEPLOY))
-        token = kubectl.ok("create", "token", "swell-operator", "-n", "swell-system").strip()
-        config = json.loads(plane.kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token}
-        kubeconfig = home / "operator.kubeconfig"
-        kubeconfig.write_text(json.dumps(config))
-        yield Installed(plane, kubeconfig, audit_log)
-
-
-@contextmanager
-def operator(installed: Installed) -> Iterator[None]:
-    """The process of the Deployment, on this machine."""
-    [container] = _deployment()["spec"]["template"]["spec"]["containers"]
-    own = [flag for flag in container["args"] if "-addr" not in flag]
-    command = [sys.executable, "-m", "swell.cli.main", *container["command"][1:], *own, *FLAGS]
-    env = {**os.environ, "POD_NAMESPACE": "swell-system"}
-    with subprocess.Popen([*command, f"--kubeconfig={installed.kubeconfig}"], env=env) as process:
-        try:
-            yield
-            assert process.poll() is None, "the operator ended by itself"
-        finally:
-            process.terminate()
-            process.wait(STOP_S_MAX)
-
-
 def test_operator_has_the_rights_it_needs_and_no_others(installed: Installed) -> None:
     """No request of a life of jobs is refused, and every right granted is made use of."""
-    with operator(installed):
+    with installed.running(PART, FLAGS):
         asyncio.run(_live(installed))
-    with operator(installed):
+    with installed.running(PART, FLAGS):
         asyncio.run(_live_on(installed))
-    uses = used(installed.audit_log)
+    uses = installed.uses(PART)
     asked = {use.right for use in uses}
-    rights = granted(DEPLOY / "rbac.yaml")
+    rights = rights_of(PART)
 
     assert sorted({str(use.right) for use in uses if not use.is_allowed}) == []
     assert sorted(map(str, rights - asked)) == []
 
 
-def test_rights_hold_no_danger() -> None:
-    """No wildcard, no secrets, nothing that would let the operator give itself more rights."""
-    rights = granted(DEPLOY / "rbac.yaml")
+@pytest.mark.parametrize("part", PARTS)
+def test_rights_hold_no_danger(part: str) -> None:
+    """No wildcard, no secrets, nothing that would let a part give itself more rights."""
+    rights = rights_of(part)
 
     assert not [r for r in rights if "*" in {r.verb, r.group, r.resource}]
     assert not [r for r in rights if r.verb in {"escalate", "bind", "impersonate"}]
     assert not [r for r in rights if r.resource.partition("/")[0] == "secrets"]
 
 
-def test_pods_of_the_operator_are_admitted_as_restricted(
-    installed: Installed, tmp_path: Path
-) -> None:
-    """The namespace lets in restricted pods only, and the Deployment's are such."""
-    kubectl = Kubectl(installed.plane.kubeconfig, tmp_path)
-    template = _deployment()["spec"]["template"]
+@pytest.mark.parametrize("part", PARTS)
+def test_pods_are_admitted_as_restricted(installed: Installed, part: str) -> None:
+    """The namespace lets in restricted pods only, and the Deployments' are such."""
+    template = deployment(part)["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
     good = {**pod, "metadata": {"name": "good", "namespace": "swell-system"}}
     bad = {**good, "spec": {**pod["spec"], "securityContext": {}}}
     create = ("create", "--dry-run=server", "-f", "-")
 
-    assert kubectl.run(*create, stdin=json.dumps(good)).exit_code == 0
-    assert "restricted" in kubectl.run(*create, stdin=json.dumps(bad)).stderr
-
-
-def _deployment() -> Body:
-    found: Body = yaml.safe_load((DEPLOY / "deployment.yaml").read_text())
-    return found
+    assert installed.kubectl.run(*create, stdin=json.dumps(good)).exit_code == 0
+    assert "restricted" in installed.kubectl.run(*create, stdin=json.dumps(bad)).stderr
 
 
 @asynccontextmanager
@@ -218,10 +162,12 @@ async def _world(installed: Installed) -> AsyncIterator[tuple[Cluster, Sight]]:
         sight = Sight(admin, NAMESPACE, clock, Random(2))
         manager = Manager(clock=clock)
         sight.add_to(manager)
-        names = (*node_names("common", 2), *(node for one in STORIES for node in one.nodes))
-        shape = NodeShape(HOLLOW_CAPACITY, boot_id="rbac")
-        add_hollow_agent(manager, admin, names, shape, clock=clock, random=Random(3))
-        add_first_fit(manager, admin, clock=clock, random=Random(4))
+        own = tuple(node for one in STORIES for node in one.nodes)
+        common = NodeShape(HOLLOW_CAPACITY, boot_id="rbac")
+        private = replace(common, taints=(Taint(key=OWN_NODES, effect="NoSchedule"),))
+        for names, shape in ((node_names("common", 2), common), (own, private)):
+            add_hollow_agent(manager, admin, names, shape, clock=clock, random=Random(3))
+        manager.add("scheduler", Scheduler(admin, clock=clock, random=Random(4)).run)
         running = asyncio.create_task(manager.run())
         try:
             await sight.wait_synced()
@@ -245,7 +191,7 @@ async def _live_on(installed: Installed) -> None:
         play = Play("fails-on", admin, sight, ())
         for step in (runs(), ends("a-0", code=1), restarts("a-0")):
             await step.act(play)
-        await _until_used(installed, Right("get", "", "events"))
+        await installed.until_used(PART, Right("get", "", "events"))
 
 
 async def _training_job(admin: Cluster) -> None:
@@ -274,7 +220,7 @@ async def _taken(admin: Cluster, installed: Installed) -> None:
             wanted = manifest(owner, NAMESPACE, job({"a": pods(1)}))
             await admin.create(AI_TRAINING_JOBS.untyped(), wanted)
     for resource, _ in TAKEN.values():
-        await _until_used(installed, Right("get", resource.group, resource.plural))
+        await installed.until_used(PART, Right("get", resource.group, resource.plural))
 
 
 def _paddle(name: str) -> Body:
@@ -289,9 +235,3 @@ def _paddle(name: str) -> Body:
             "pserver": {"min-instance": 1},
         },
     }
-
-
-async def _until_used(installed: Installed, right: Right) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while right not in {use.right for use in used(installed.audit_log)}:  # noqa: ASYNC110
-            await asyncio.sleep(0.5)

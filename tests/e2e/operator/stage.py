@@ -1,4 +1,4 @@
-"""A cluster with operators, hollow nodes and first-fit placement, on which all stories are played
+"""A cluster with operators, hollow nodes and the scheduler, on which all stories are played
 at the same time: the embedded one in virtual time, or a real control plane.
 """
 
@@ -24,11 +24,11 @@ from swell.node.nodes import NodeShape
 from swell.operator.crds import install_crds
 from swell.operator.running import operate
 from swell.operator.settings import Settings
-from swell.placement.firstfit import add_first_fit
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
+from swell.scheduler.live.running import Scheduler
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.operator.jobs import OWN_NODES
 from tests.e2e.operator.sight import Sight
@@ -108,7 +108,8 @@ async def _play(ground: Ground, stories: Sequence[Story]) -> Outcomes:
     for sight in sights.values():
         sight.add_to(manager)
     agents = _add_nodes(manager, ground, [node for one in stories for node in one.nodes])
-    add_first_fit(manager, ground.connect("placement"), clock=ground.clock, random=Random(4))
+    scheduler = Scheduler(ground.connect("scheduler"), clock=ground.clock, random=Random(4))
+    manager.add("scheduler", scheduler.run)
     for settings in OPERATORS:
         manager.add(f"operator of {settings.namespace}", _operator(ground, settings))
     async with _running(manager):

@@ -15,10 +15,10 @@ from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
 from swell.api.podgroup import PodGroup
 from swell.cluster.embedded.storage import Commit
-from swell.placement.firstfit import place
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import ConflictError, InvalidError, NotFoundError
 from swell.sim.world import World
+from tests.sim.autoscaler.placing import place
 
 SCHEDULER, KUBELET, CLOUD = "scheduler", "kubelet", "cloud"
 WORK = "sim/work-s"  # trainer-seconds until a job is done

@@ -18,10 +18,10 @@ from swell.node.assembly import HOLLOW_CAPACITY, NodeAgent, add_hollow_agent, no
 from swell.node.hollow import PREFIX
 from swell.node.nodes import NodeShape
 from swell.node.pods import BOUND_PODS, BoundPod
-from swell.placement.firstfit import add_first_fit
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.runtime.manager import Manager
+from swell.scheduler.live.running import Scheduler
 from swell.sim.loop import VirtualClock, run
 
 NAMESPACE = "default"
@@ -113,15 +113,15 @@ def pod_body(name: str, spec: Body | None = None, **story: str) -> Body:
 
 
 def play(act: Callable[[Scene], Awaitable[None]], n_nodes: int = 1) -> None:
-    """Act in a cluster with its controllers, first-fit placement and hollow nodes."""
+    """Act in a cluster with its controllers, its scheduler and hollow nodes."""
 
     async def main() -> None:
         clock, rng = VirtualClock(), Random(5)
         api = new_api_server(Storage(clock.now), clock, rng)
         manager = Manager(clock=clock)
         add_services(manager, api, rng)
-        placer = InProcessCluster(api, "placement")
-        add_first_fit(manager, placer, clock=clock, random=rng)
+        scheduler = Scheduler(InProcessCluster(api, "scheduler"), clock=clock, random=rng)
+        manager.add("scheduler", scheduler.run)
         running = asyncio.create_task(manager.run())
         scene = Scene(api, InProcessCluster(api, "user"), clock, rng, n_nodes)
         api.storage.on_commit.append(scene.commits.append)
