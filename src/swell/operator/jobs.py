@@ -170,7 +170,8 @@ class Snapshots:
 
     def _world(self, job: AITrainingJob, key: Key) -> World:
         uid, seen = job.metadata.uid, self._informers
-        fresh = job.status.phase is Phase.EMPTY
+        # Judged once, when the finalizer is there; see `decide`.
+        fresh = job.status.phase is Phase.EMPTY and labels.FINALIZER in job.metadata.finalizers
         pods = seen.pods.by_owner(uid)
         names = dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name)
         return World(

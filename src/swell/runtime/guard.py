@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
@@ -33,6 +33,12 @@ T = TypeVar("T")
 
 class NotLeaderError(UnreachableError):
     """A write was not sent, because this process is not surely the leader."""
+
+
+class Guard(Protocol):
+    """Whom a write is shown before it is sent."""
+
+    async def admit(self, write: Callable[[], Awaitable[T]]) -> T: ...
 
 
 class LeaderGuard:
@@ -69,7 +75,7 @@ class LeaderGuard:
 class GuardedCluster:
     """A cluster whose writes pass a guard."""
 
-    def __init__(self, cluster: Cluster, guard: LeaderGuard) -> None:
+    def __init__(self, cluster: Cluster, guard: Guard) -> None:
         self._cluster = cluster
         self._guard = guard
 

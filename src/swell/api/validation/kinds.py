@@ -57,7 +57,8 @@ def _meant(kind: str, version: str) -> Definition | None:
     ours = _OURS.get(kind)
     siblings = [definition.kind for definition in DEFINITIONS if definition.group == group]
     if ours is not None:
-        is_elsewhere = "." in group and not nearest(group, [ours.group])
+        is_ours = group == ours.group or bool(nearest(group, [ours.group]))
+        is_elsewhere = "." in group and not is_ours
         return None if is_elsewhere and kind != "AITrainingJob" else ours
     likely = nearest(kind, siblings)
     return _OURS[likely] if likely else None
