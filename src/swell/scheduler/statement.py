@@ -100,7 +100,8 @@ class Statement:
 
     def commit(self) -> None:
         """Makes it decided. What is pipelined stays a promise."""
-        moved = [step.task for step in self._steps if isinstance(step, _Moved)]
+        # Once each: a task whose promise is kept was taken back and placed again.
+        moved = dict.fromkeys(step.task for step in self._steps if isinstance(step, _Moved))
         self._session.bind([task for task in moved if task.status is TaskStatus.ALLOCATED])
         if self._n_evicted:
             for step in self._steps:

@@ -172,3 +172,23 @@ def test_pod_of_an_unknown_node_makes_no_place() -> None:
 
     assert snapshot.nodes.find("ghost") != NOWHERE
     assert not run_cycle(snapshot, DEFAULT).binds
+
+
+def test_kept_promise_is_counted_once() -> None:
+    """A gang that waited for a pod to leave starts when it has left, and all sums stay true."""
+    leaving = {
+        "namespace": "ns",
+        "name": "old",
+        "phase": "Running",
+        "node": "n1",
+        "deleting": True,
+        "requests": {"cpu": "3"},
+    }
+    snapshot = objects_of({**ONE_NODE, "pods": [*ONE_NODE["pods"], leaving]}).snapshot()
+    promised = run_cycle(snapshot, DEFAULT)
+    snapshot.remove_pod("ns/old")
+    kept = run_cycle(snapshot, DEFAULT)
+
+    assert (len(promised.pipelined), len(promised.binds)) == (2, 0)
+    assert len(kept.binds) == 2
+    check_sums(snapshot)

@@ -32,7 +32,7 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import QueueClosedError, WorkQueue
 from swell.scheduler.live.cache import Cache
-from swell.scheduler.tasks import Task
+from swell.scheduler.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 
@@ -48,6 +48,7 @@ _FAILURES = (
     StaleListError,
     TimeoutError,
 )
+_FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _WRITE_S = 15.0
 _WORKERS = 8
 
@@ -147,7 +148,8 @@ class Evictor:
         task = self._cache.task_of(key, uid)
         if task is None or task.pod.metadata.deletion_timestamp is not None:
             return None
-        return task.pod
+        # What it held is free by now, and how it ended is its job's to know.
+        return None if task.status in _FINISHED else task.pod
 
     def _note_marked(self, party: _Party, uid: Uid) -> None:
         """When the last one is marked, all of them are deleted."""
