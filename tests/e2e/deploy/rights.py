@@ -47,14 +47,14 @@ class Use(NamedTuple):
     is_allowed: bool
 
 
-def used(audit_log: Path) -> list[Use]:
-    """Every request for a resource in an audit log."""
+def used(audit_log: Path, user: str) -> list[Use]:
+    """Every request of a user for a resource in an audit log."""
     found: list[Use] = []
     whole_lines = audit_log.read_text().rpartition("\n")[0]
     for line in whole_lines.splitlines():
         event = json.loads(line)
         what = event.get("objectRef")
-        if what is None:
+        if what is None or event["user"]["username"] != user:
             continue
         parts = [what["resource"], what.get("subresource", "")]
         right = Right(event["verb"], what.get("apiGroup", ""), "/".join(filter(None, parts)))

@@ -1,0 +1,86 @@
+"""A control plane with the deploy files applied, and their programs run on this machine: each as
+the ServiceAccount of its Deployment, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from swell.api.meta import Body
+from tests.e2e.deploy.rights import Right, Use, granted, used
+from tests.testbed.control_plane import ControlPlane
+from tests.testbed.kubectl import Kubectl
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+NAMESPACE = "swell-system"
+STOP_S_MAX = 30.0
+WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    plane: ControlPlane
+    home: Path
+    audit_log: Path
+
+    @property
+    def kubectl(self) -> Kubectl:
+        return Kubectl(self.plane.kubeconfig, self.home)
+
+    def kubeconfig_of(self, part: str) -> Path:
+        """With a token of the part's ServiceAccount."""
+        path = self.home / f"{part}.kubeconfig"
+        if not path.exists():
+            token = self.kubectl.ok("create", "token", f"swell-{part}", "-n", NAMESPACE).strip()
+            config = json.loads(self.plane.kubeconfig.read_text())
+            config["users"][0]["user"] = {"token": token}
+            path.write_text(json.dumps(config))
+        return path
+
+    @contextmanager
+    def running(self, part: str, flags: Sequence[str] = ()) -> Iterator[None]:
+        """The process of a Deployment."""
+        [container] = deployment(part)["spec"]["template"]["spec"]["containers"]
+        own = [_here(flag, part) for flag in container["args"] if "-addr" not in flag]
+        command = [sys.executable, "-m", "swell.cli.main", *container["command"][1:], *own, *flags]
+        env = {**os.environ, "POD_NAMESPACE": NAMESPACE}
+        kubeconfig = f"--kubeconfig={self.kubeconfig_of(part)}"
+        with subprocess.Popen([*command, kubeconfig], env=env) as process:
+            try:
+                yield
+                assert process.poll() is None, f"the {part} ended by itself"
+            finally:
+                process.terminate()
+                process.wait(STOP_S_MAX)
+
+    def uses(self, part: str) -> list[Use]:
+        return used(self.audit_log, f"system:serviceaccount:{NAMESPACE}:swell-{part}")
+
+    async def until_used(self, part: str, right: Right) -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while right not in {use.right for use in self.uses(part)}:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+
+
+def deployment(part: str) -> Body:
+    found: Body = yaml.safe_load((DEPLOY / part / "deployment.yaml").read_text())
+    return found
+
+
+def rights_of(part: str) -> set[Right]:
+    return granted(DEPLOY / part / "rbac.yaml")
+
+
+def _here(flag: str, part: str) -> str:
+    """A file that a pod finds in a volume is in the folder of the deploy files."""
+    return flag.replace("/etc/swell", str(DEPLOY / part))

@@ -1,0 +1,173 @@
+"""The scheduler on a real control plane, as the ServiceAccount of the deploy files and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from random import Random
+
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+)
+from swell.api.meta import Body, Key
+from swell.api.pod import Pod, PodPhase
+from swell.api.resource import Resource
+from swell.cluster.kube.client import connect
+from swell.cluster.kube.kubeconfig import read_kubeconfig
+from swell.node.assembly import add_hollow_agent, node_names
+from swell.node.nodes import NodeShape
+from swell.operator.running import operate
+from swell.operator.settings import Settings
+from swell.runtime.clock import SystemClock
+from swell.runtime.cluster import Cluster, Selection, merge_patch
+from swell.runtime.errors import AlreadyExistsError, NotFoundError
+from swell.runtime.manager import Manager
+from tests.e2e.deploy.installed import WITHIN_S, Installed, rights_of
+from tests.e2e.deploy.rights import Right
+
+PART = "scheduler"
+NAMESPACE = "gangs"
+CLOSE_S = 0.25  # for connections cut off in the middle
+NODES: Body = {"for": NAMESPACE}
+SHAPE = NodeShape({"cpu": "4", "memory": "16Gi", "pods": "20"}, boot_id="rbac", labels=NODES)
+
+
+def test_scheduler_has_the_rights_it_needs_and_no_others(installed: Installed) -> None:
+    """No request of a life of gangs and queues is refused, and every right granted is used."""
+    with installed.running(PART):
+        asyncio.run(_live(installed))
+    with installed.running(PART):
+        asyncio.run(_live_on(installed))
+    uses = installed.uses(PART)
+    asked = {use.right for use in uses}
+
+    assert sorted({str(use.right) for use in uses if not use.is_allowed}) == []
+    assert sorted(map(str, rights_of(PART) - asked)) == []
+
+
+async def _live(installed: Installed) -> None:
+    """Gangs start, wait, take the room of others and make an elastic job smaller."""
+    async with _world(installed) as user:
+        for name, value in (("low", 1), ("high", 9)):
+            await user.create(PRIORITY_CLASSES, _object(PRIORITY_CLASSES, name, value=value))
+        with contextlib.suppress(NotFoundError):
+            await user.delete(QUEUES, Key("", "default"))  # comes again
+        await user.create(AI_TRAINING_JOBS, _elastic())
+        await _until_running(user, "elastic-t-", 4)
+        await _gang(user, "claims", 2, "2", "high")
+        await _until_running(user, "claims-", 2)
+        await user.delete(AI_TRAINING_JOBS, Key(NAMESPACE, "elastic"))
+        await _gang(user, "rigid", 2, "2", "low")
+        await _until_running(user, "rigid-", 2)
+        await _gang(user, "evicts", 2, "2", "high")
+        await _until_running(user, "evicts-", 2)
+        await _gang(user, "waits", 1, "100", "low")
+        await _close_and_open(user)
+        await _close_and_open(user)
+
+
+async def _live_on(installed: Installed) -> None:
+    """What was told in a former life of the scheduler happens once more."""
+    async with _world(installed) as user:
+        await _close_and_open(user)
+        await installed.until_used(PART, Right("get", "", "events"))
+
+
+@asynccontextmanager
+async def _world(installed: Installed) -> AsyncIterator[Cluster]:
+    """A cluster with an operator, and nodes in which pods pretend to run."""
+    clock = SystemClock()
+    access = read_kubeconfig([installed.plane.kubeconfig])
+    async with connect(access, clock, Random(1)) as admin:
+        with contextlib.suppress(AlreadyExistsError):
+            await admin.create(NAMESPACES, _object(NAMESPACES, NAMESPACE))
+        manager = Manager(clock=clock)
+        names = node_names(NAMESPACE, 2)
+        add_hollow_agent(manager, admin, names, SHAPE, clock=clock, random=Random(3))
+        settings = Settings(namespace=NAMESPACE)
+        manager.add(
+            "operator",
+            lambda: operate(lambda _: admin, clock=clock, random=Random(4), settings=settings),
+        )
+        running = asyncio.create_task(manager.run())
+        try:
+            yield admin
+        finally:
+            manager.stop()
+            await running
+    await asyncio.sleep(CLOSE_S)
+
+
+def _object(resource: Resource[object], name: str, **more: object) -> Body:
+    metadata = {"name": name, **({"namespace": NAMESPACE} if resource.namespaced else {})}
+    frame = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    return {**frame, **more}
+
+
+def _spec(cpu: str) -> Body:
+    resources = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
+    container = {"name": "aitj-main", "image": "local", "resources": resources}
+    return {
+        "nodeSelector": NODES,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [container],
+    }
+
+
+def _elastic() -> Body:
+    role = {"replicas": 4, "minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"}
+    roles = {"t": {**role, "template": {"spec": _spec("2")}}}
+    spec = {"schedulerName": "swell", "priority": "low", "replicaSpecs": roles}
+    return _object(AI_TRAINING_JOBS, "elastic", spec=spec)
+
+
+async def _gang(user: Cluster, name: str, n: int, cpu: str, priority: str) -> None:
+    spec: Body = {"minMember": n, "queue": "default", "priorityClassName": priority}
+    await user.create(POD_GROUPS, _object(POD_GROUPS, name, spec=spec))
+    for index in range(n):
+        pod_spec = {**_spec(cpu), "schedulerName": "swell", "priorityClassName": priority}
+        body = _object(PODS, f"{name}-{index}", spec=pod_spec)
+        body["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
+        await user.create(PODS, body)
+
+
+async def _close_and_open(user: Cluster) -> None:
+    """A queue with one below it, which closes and opens with it."""
+    for name, parent in (("team", "root"), ("team-a", "team")):
+        with contextlib.suppress(AlreadyExistsError):
+            await user.create(QUEUES, _object(QUEUES, name, spec={"parent": parent}))
+    for state in ("Closed", "Open"):
+        change = merge_patch({"status": {"state": state}})
+        await user.patch(QUEUES.status, Key("", "team"), change)
+        async with asyncio.timeout(WITHIN_S):
+            while (await _state(user, "team-a")) != state:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+
+
+async def _state(user: Cluster, queue: str) -> str:
+    return (await user.get(QUEUES, Key("", queue))).status.state.value
+
+
+async def _until_running(user: Cluster, prefix: str, n: int) -> None:
+    def counts(pod: Pod) -> bool:
+        is_there = pod.metadata.deletion_timestamp is None
+        return is_there and pod.status.phase is PodPhase.RUNNING
+
+    await _until(user, lambda pods: sum(counts(p) for p in pods if _has(p, prefix)) == n)
+
+
+def _has(pod: Pod, prefix: str) -> bool:
+    return pod.metadata.name.startswith(prefix)
+
+
+async def _until(user: Cluster, holds: Callable[[tuple[Pod, ...]], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while not holds((await user.list(PODS, Selection(NAMESPACE))).items):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
