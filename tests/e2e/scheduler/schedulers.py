@@ -24,10 +24,10 @@ from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.live.running import Election, schedule
 from tests.e2e.scheduler.story import Schedulers
 from tests.testbed.control_plane import ControlPlane
-from tests.testbed.processes import ChildProcess
+from tests.testbed.processes import ChildProcess, ProcessEndedError
 
 LEASE = Key("default", "swell-scheduler")
-TIMES = LeaseTimes(duration_s=3.0, renew_deadline_s=2.0, retry_s=0.5)
+TIMES = LeaseTimes(duration_s=6.0, renew_deadline_s=4.0, retry_s=1.0)
 BIND_WINDOW_S = 30.0
 POLL_S = 0.1
 READY_S_MAX = 60.0
@@ -125,7 +125,7 @@ class OwnProcesses:
         self._folder = folder
         self._config = config
         self._numbers = itertools.count()
-        self._processes: list[ChildProcess] = []  # the leader first
+        self._processes: list[ChildProcess] = []
 
     @asynccontextmanager
     async def hollow_nodes(self, n_nodes: int) -> AsyncIterator[None]:
@@ -142,33 +142,41 @@ class OwnProcesses:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Schedulers]:
+        """Two of them; one that ends is replaced, as a Deployment does."""
+        keeper = asyncio.create_task(self._keep())
         try:
-            self._start()
             await until_led(self._cluster)
-            self._start()
             yield self
         finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
             for process in self._processes:
                 process.stop(grace_s=STOP_S)
 
     async def kill_leader(self) -> None:
-        before, leader = await self.leader(), self._processes.pop(0)
-        os.kill(leader.pid, signal.SIGKILL)
-        leader.stop(grace_s=0)
-        await self._succeed(before)
+        leader = await self.leader()
+        process = self._led_by(leader)
+        os.kill(process.pid, signal.SIGKILL)
+        await until_led(self._cluster, otherwise=leader)
 
     async def stop_leader(self) -> None:
-        before, leader = await self.leader(), self._processes.pop(0)
-        leader.stop(grace_s=STOP_S)
-        await self._succeed(before)
+        leader = await self.leader()
+        os.kill(self._led_by(leader).pid, signal.SIGTERM)
+        await until_led(self._cluster, otherwise=leader)
 
     async def leader(self) -> str:
         return await until_led(self._cluster)
 
-    async def _succeed(self, before: str) -> None:
-        """The other must lead before a third is there, or nobody would know which one does."""
-        await until_led(self._cluster, otherwise=before)
-        self._start()
+    async def _keep(self) -> None:
+        while True:
+            self._processes = [one for one in self._processes if _runs(one)]
+            while len(self._processes) < 2:
+                self._start()
+            await asyncio.sleep(POLL_S)
+
+    def _led_by(self, identity: str) -> ChildProcess:
+        """The process that says in its log that it leads by this name."""
+        return next(one for one in self._processes if identity in one.log_file.read_text())
 
     def _start(self) -> None:
         name = f"scheduler-{next(self._numbers)}"
@@ -189,3 +197,11 @@ class OwnProcesses:
             f"--kubeconfig={self._plane.kubeconfig}",
         ]
         return ChildProcess(name, command, self._folder / f"{name}.log")
+
+
+def _runs(process: ChildProcess) -> bool:
+    try:
+        process.check_running()
+    except ProcessEndedError:
+        return False
+    return True
