@@ -73,6 +73,8 @@ class Line:
     # By verb: what to raise instead of the call, and what to raise after it was done.
     fail_before: dict[str, list[Exception]] = field(default_factory=dict)
     fail_after: dict[str, list[Exception]] = field(default_factory=dict)
+    # Which calls, by verb and key, are refused for as long as it says so.
+    refuse: Callable[[str, str], bool] = lambda *_: False
     delay_s: float = 0.0
     answer_delay_s: float = 0.0  # of lists
     n_under_way: int = 0
@@ -104,6 +106,8 @@ class Line:
             self.n_under_way -= 1
         if self.fail_before.get(verb):
             raise self.fail_before[verb].pop(0)
+        if self.refuse(verb, str(key)):
+            raise failure(403, "Forbidden")
 
     def _end(self, verb: str, answer: T) -> T:
         if self.fail_after.get(verb):
