@@ -44,8 +44,9 @@ def _facts(found: Explanation) -> Iterator[str]:
         yield _line("Queue", _queue(found.queue, is_waiting=found.standing is Standing.WAITING))
         for limit in found.queue.limits:
             of = f"queue {limit.queue}" if limit.queue else "the cluster"
-            more = f"{limit.asked} more asked for"
-            yield _line("Limit", f"{of}: {limit.resource} {limit.held} of {limit.allowed}, {more}")
+            whole = " (all there is)" if limit.is_whole else ""
+            numbers = f"{limit.resource} {limit.held} of {limit.allowed}{whole}"
+            yield _line("Limit", f"{of}: {numbers}, {limit.asked} more asked for")
     yield _line("Priority", str(found.priority))
 
 

@@ -35,7 +35,8 @@ from swell.scheduler.tasks import GROUP_ANNOTATION, Task, TaskStatus
 _TRIALS_MAX = 12
 _TRIALS_MAX_LARGE = 4
 _LARGE = 3000  # pods
-_LEAVERS_MAX = 6
+_HOLDERS_MAX = 4
+_RIVALS_MAX = 2
 _CLAIMS = frozenset({"preempt", "reclaim", "shuffle"})
 _TRIED_CLASS = "what-if"
 
@@ -118,7 +119,7 @@ def advice_for(
         return tuple(found)
     if refusal is not None:
         found += _raise_limit(session, refusal)
-    found += _if_others_left(holders, trial)
+    found += _if_others_left(session, job, holders, trial)
     found += _if_important(job, holders, trial)
     if len(classes) == 1:
         found += _if_smaller(session, job, classes[0])
@@ -214,17 +215,25 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
             )
 
 
-def _if_others_left(holders: Sequence[Holder], trial: Trial) -> Iterator[Advice]:
+def _if_others_left(
+    session: Session, job: Job, holders: Sequence[Holder], trial: Trial
+) -> Iterator[Advice]:
+    """Those who hold the room, and those who wait for it and have a share in it."""
     names = [h.name for h in holders if h.priority is not None and h.remedy is not Remedy.LEAVING]
-    names = names[:_LEAVERS_MAX]
+    rivals = [
+        other.key
+        for other in session.jobs
+        if other is not job and other.key not in names and other.counts[TaskStatus.PENDING]
+    ]
+    names = [*names[:_HOLDERS_MAX], *rivals[:_RIVALS_MAX]]
     alone = [name for name in names if trial.starts_without({name})]
     if alone:
-        any_of = "any one of these ends" if len(alone) > 1 else "this ends"
+        any_of = "any one of these is gone" if len(alone) > 1 else "this is gone"
         yield Advice(text=f"it starts when {any_of}: {', '.join(alone)}")
         return
     for n in range(2, len(names) + 1):
         if trial.starts_without(set(names[:n])):
-            yield Advice(text=f"it starts when all of these end: {', '.join(names[:n])}")
+            yield Advice(text=f"it starts when all of these are gone: {', '.join(names[:n])}")
             return
 
 

@@ -169,6 +169,7 @@ def _queue(session: Session, job: Job, refusal: Refusal | None) -> QueueFacts | 
                 held=limit.held,
                 asked=limit.asked,
                 allowed=limit.allowed,
+                is_whole=limit.is_whole,
             )
             for limit in (refusal.limits if refusal else ())
         ),

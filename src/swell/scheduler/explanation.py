@@ -55,6 +55,7 @@ class QueueLimit(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     held: str
     asked: str
     allowed: str
+    is_whole: bool  # no more is in the whole cluster
 
 
 class QueueFacts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

@@ -70,9 +70,11 @@ class Limit:
     held: str
     asked: str
     allowed: str
+    is_whole: bool = False  # there is no more in the whole cluster
 
     def __str__(self) -> str:
-        return f"{self.resource} {self.held} of {self.allowed}, {self.asked} more asked for"
+        whole = " (all there is)" if self.is_whole else ""
+        return f"{self.resource} {self.held} of {self.allowed}{whole}, {self.asked} more asked for"
 
 
 @dataclass(frozen=True, slots=True)

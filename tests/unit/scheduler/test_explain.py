@@ -76,7 +76,7 @@ def test_no_room_is_told_with_numbers_and_holders() -> None:
     ]
     assert found.holders[0].text == "its priority 0 is not below 0"
     assert advice(found) == [
-        "it starts when this ends: ns/old",
+        "it starts when this is gone: ns/old",
         "with a priority above 0 it would be given their room",
         "with a minimum of 1 pods it could start now",
         "2 more nodes like n1 (cpu 4, memory 64Gi)",
@@ -96,7 +96,7 @@ def test_several_jobs_have_to_end() -> None:
         )
     )  # fmt: skip
 
-    assert "it starts when all of these end: ns/j1, ns/j2" in advice(found)
+    assert "it starts when all of these are gone: ns/j1, ns/j2" in advice(found)
 
 
 def test_pod_larger_than_every_node_is_told_so() -> None:
@@ -149,7 +149,7 @@ def test_quota_is_told_with_the_limit() -> None:
     assert [holder.name for holder in found.holders] == ["ns/old"]
     assert advice(found)[:2] == [
         "raise the capability of queue q: cpu 5",
-        "it starts when this ends: ns/old",
+        "it starts when this is gone: ns/old",
     ]
 
 

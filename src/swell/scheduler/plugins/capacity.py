@@ -15,7 +15,7 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.jobs import Job, QueueEntry
 from swell.scheduler.plugins.capacity_tree import ROOT, Entitlement, entitlements, tree_problem
-from swell.scheduler.plugins.quota import copies_below, limits_exceeded, quota_refusal
+from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
 from swell.scheduler.reasons import Limit, Reason, Refusal
 from swell.scheduler.resources import (
     PODS,
@@ -53,7 +53,7 @@ class _Rules:
 
     def __init__(self, session: Session, option: PluginOption) -> None:
         queues = session.snapshot.queues
-        self._dimensions = session.snapshot.dimensions
+        self._limits = Limits(session.snapshot.dimensions, session.total)
         self.is_tree = option.is_on("enableHierarchy")
         self._levels = int(option.arguments.number(ANCESTOR_LEVEL, 0)) if self.is_tree else 0
         self._problem = tree_problem(queues) if self.is_tree else None
@@ -182,7 +182,7 @@ class _Rules:
 
     def _exceeded(self, queue: QueueEntry, asked: Vector, held: Vector) -> tuple[Limit, ...]:
         limit = self._of[queue.name].limit
-        return limits_exceeded(self._dimensions, queue.name, asked, held, limit)
+        return self._limits.exceeded(queue.name, asked, held, limit)
 
     def _held(self, queue: QueueEntry) -> Vector:
         return queue.subtree if self.is_tree else queue.allocated

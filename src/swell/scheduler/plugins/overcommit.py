@@ -9,7 +9,7 @@ import numpy as np
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, Vote
 from swell.scheduler.jobs import Job
-from swell.scheduler.plugins.quota import limits_exceeded
+from swell.scheduler.plugins.quota import Limits
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.resources import less_equal_on, quota_places
 from swell.scheduler.session import Session
@@ -36,8 +36,8 @@ def open_overcommit(session: Session, option: PluginOption) -> Hooks:
             return Vote.PERMIT
         if less_equal_on(asked + reserved, room, quota_places(asked)):
             return Vote.PERMIT
-        limits = limits_exceeded(
-            session.snapshot.dimensions, "", asked, used + reserved, session.total * factor
+        limits = Limits(session.snapshot.dimensions, session.total).exceeded(
+            "", asked, used + reserved, session.total * factor
         )
         numbers = "; ".join(map(str, limits))
         text = f"the cluster's resources times {factor:g} are used or promised already: {numbers}"

@@ -14,7 +14,7 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.jobs import Job, QueueEntry
 from swell.scheduler.nodes import Matrix
-from swell.scheduler.plugins.quota import copies_below, limits_exceeded, quota_refusal
+from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.resources import (
     TOLERANCE,
@@ -51,7 +51,7 @@ class _Rules:
     """What every queue deserves in this session."""
 
     def __init__(self, session: Session) -> None:
-        self._dimensions = session.snapshot.dimensions
+        self._limits = Limits(session.snapshot.dimensions, session.total)
         self._nothing = np.zeros_like(session.total)
         queues = [session.snapshot.queues[name] for name in sorted(session.snapshot.queues)]
         guaranteed = sum((queue.guarantee for queue in queues), np.zeros_like(session.total))
@@ -84,12 +84,8 @@ class _Rules:
             return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
         return quota_refusal(
             "would get more than it deserves",
-            limits_exceeded(
-                self._dimensions,
-                queue.name,
-                n * shape.request,
-                queue.allocated,
-                self.deserved_by(queue),
+            self._limits.exceeded(
+                queue.name, n * shape.request, queue.allocated, self.deserved_by(queue)
             ),
         )
 
@@ -117,7 +113,7 @@ class _Rules:
             return Vote.PERMIT
         reserved = queue.reserved + self._admitted.get(queue.name, self._nothing)
         held = queue.allocated + reserved - queue.elastic
-        limits = limits_exceeded(self._dimensions, queue.name, asked, held, self._real[queue.name])
+        limits = self._limits.exceeded(queue.name, asked, held, self._real[queue.name])
         return quota_refusal("holds or reserves too much", limits) or Vote.PERMIT
 
     def admitted(self, job: Job) -> None:

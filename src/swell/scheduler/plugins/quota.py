@@ -24,17 +24,32 @@ def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
     return count
 
 
-def limits_exceeded(
-    dimensions: Dimensions, queue: str, asked: Vector, held: Vector, limit: Vector
-) -> tuple[Limit, ...]:
-    """Of what is asked for, all that does not fit beside what is held, with the numbers."""
-    places = quota_places(asked)
-    short = places[asked[places] + held[places] > limit[places]]
-    return tuple(
-        Limit(queue, name, *(text(name, float(v[place])) for v in (held, asked, limit)))
-        for place in short
-        for name in [dimensions.names[place]]
-    )
+class Limits:
+    """The limits that are in somebody's way, with the numbers."""
+
+    def __init__(self, dimensions: Dimensions, total: Vector) -> None:
+        self._dimensions = dimensions
+        self._total = total
+
+    def exceeded(self, queue: str, asked: Vector, held: Vector, limit: Vector) -> tuple[Limit, ...]:
+        """Of what is asked for, all that does not fit beside what is held."""
+        places = quota_places(asked)
+        short = places[asked[places] + held[places] > limit[places]]
+        return tuple(
+            self._limit(queue, int(p), float(held[p]), float(asked[p]), float(limit[p]))
+            for p in short
+        )
+
+    def _limit(self, queue: str, place: int, held: float, asked: float, limit: float) -> Limit:
+        name = self._dimensions.names[place]
+        return Limit(
+            queue=queue,
+            resource=name,
+            held=text(name, held),
+            asked=text(name, asked),
+            allowed=text(name, limit),
+            is_whole=limit >= float(self._total[place]),
+        )
 
 
 def quota_refusal(deed: str, limits: tuple[Limit, ...]) -> Refusal | None:
