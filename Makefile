@@ -44,7 +44,7 @@ bench: $(READY) ## figures of speed and memory
 
 e2e: $(EXAMPLES) ## the long tests: whole clusters, real processes, whole lives of jobs
 	@$(BIN)/python -m pytest tests/e2e
-	@$(BIN)/python -m pytest -m long tests/sim
+	@$(BIN)/python -m pytest -m long tests/sim tests/contract
 
 testbed: ## build the real Kubernetes for tests (Go; minutes the first time)
 	@$(PYTHON) -m testbed.build

@@ -1,0 +1,1 @@
+"""What a node does with a pod: behaviours of our process runtime and of the kubelet alike."""
