@@ -18,16 +18,10 @@ class NodeSpec(ApiStruct, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-class ContainerImage(ApiStruct, frozen=True):
-    names: tuple[str, ...] = ()
-    size_bytes: int = 0
-
-
 class NodeStatus(ApiStruct, frozen=True):
     allocatable: dict[str, QuantityText] = {}
     capacity: dict[str, QuantityText] = {}
     conditions: tuple[Condition, ...] = ()
-    images: tuple[ContainerImage, ...] = ()
 
 
 class Node(ApiStruct, frozen=True):

@@ -12,6 +12,7 @@ from swell.api.aitrainingjob import AITrainingJob, AITrainingJobSpec, EdlPolicy,
 from swell.api.codec import convert, encode, to_body
 from swell.api.kinds import ALL, PODS, TRAINING_JOBS
 from swell.api.manifest import read
+from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.trainingjob import Framework, FrameworkType, RoleSpec, TrainingJob, TrainingJobSpec
 
@@ -140,3 +141,11 @@ def test_unknown_fields_do_not_hinder_reading() -> None:
 
     assert pod.spec.containers[0].name == "c"
     assert PODS.struct is Pod
+
+
+def test_node_with_an_image_that_lost_its_name_is_read() -> None:
+    """A kubelet writes null for the names of an image whose name went to a newer one."""
+    raw = {"status": {"allocatable": {"cpu": "2"}, "images": [{"names": None, "sizeBytes": 1}]}}
+    node = convert(json.loads(encode(raw)), Node)
+
+    assert node.status.allocatable == {"cpu": "2"}
