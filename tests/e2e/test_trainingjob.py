@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.resource import Resource
-from swell.operator.trainingjob.orphans import GarbageCollector
+from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.runtime.clock import SystemClock
 from tests.contract.controller_world import Opened, embedded, index_of, is_active, real
 from tests.e2e.trainingjob_stage import Stage, a_training_job, elastic, stage_play
@@ -338,10 +339,13 @@ def test_orphans_are_collected_and_nothing_else(opened: Opened) -> None:
         await stage.stop_operator()
         late = await stage.world.get(JOBS, "fit-trainer")
         await _create_late(stage, late, job["metadata"]["uid"])
-        collector = GarbageCollector(
-            stage.world.cluster, settings=stage.settings, clock=SystemClock()
+        swept = TrainingJobOperator(
+            stage.world.cluster,
+            clock=SystemClock(),
+            random=random.Random(1),
+            settings=stage.settings,
         )
-        await collector.sweep()
+        await swept.collector.sweep()
         await stage.world.until_gone(JOBS, "late-trainer")
         await stage.until_owned(lambda owned: "late-" not in str(owned))
         await stage.world.stays(stage.owned, for_s=1.0)

@@ -15,9 +15,8 @@ from swell.cli.durations import seconds_of
 from swell.cli.failure import CommandError
 
 if TYPE_CHECKING:
-    from swell.api.meta import Key
     from swell.cluster.kube.access import Access
-    from swell.runtime.leader import LeaseTimes
+    from swell.runtime.election import Election
 
 
 class LogFormat(StrEnum):
@@ -68,17 +67,10 @@ class Lease:
     retry_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Candidacy:
+def candidacy(lease: Lease, access: Access, suffix: str = "") -> Election:
     """Which lease this life of this process tries to hold, as whom."""
-
-    lease: Key
-    identity: str
-    times: LeaseTimes
-
-
-def candidacy(lease: Lease, access: Access, suffix: str = "") -> Candidacy:
     from swell.api.meta import Key
+    from swell.runtime.election import Election
     from swell.runtime.leader import LeaseTimes
 
     identity = f"{socket.gethostname()}_{secrets.token_hex(6)}"
@@ -87,7 +79,7 @@ def candidacy(lease: Lease, access: Access, suffix: str = "") -> Candidacy:
     except ValueError as error:
         raise CommandError(str(error), exit_code=2) from error
     namespace = os.environ.get("POD_NAMESPACE") or access.namespace
-    return Candidacy(Key(namespace, f"{lease.name}{suffix}"), identity, times)
+    return Election(Key(namespace, f"{lease.name}{suffix}"), identity, times)
 
 
 def host_port(address: str) -> tuple[str, int]:

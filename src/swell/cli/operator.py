@@ -49,7 +49,7 @@ from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 
 if TYPE_CHECKING:
     from swell.cluster.kube.access import Access
-    from swell.operator.running import Election
+    from swell.runtime.election import Election
 
 _DEFAULTS = Settings()
 _CONDITIONS = ",".join(_DEFAULTS.gpu_fault_conditions)
@@ -243,7 +243,6 @@ def _run(flags: Flags, settings: Settings, options: _Options) -> None:
 async def _serve(access: Access, settings: Settings, options: _Options) -> None:
     import random
 
-    from swell.autoscaler.running import Election as AutoscalerElection
     from swell.autoscaler.running import autoscale
     from swell.cluster.kube.client import connect
     from swell.operator.crds import install_crds
@@ -289,16 +288,13 @@ async def _serve(access: Access, settings: Settings, options: _Options) -> None:
             )
 
         async def choose_sizes(sizes: AutoscalerSettings) -> None:
-            election = _election(options.lease, access, suffix="-autoscaler")
             await autoscale(
                 cluster,
                 clock=clock,
                 random=rng,
                 settings=sizes,
                 namespace=settings.namespace,
-                election=AutoscalerElection(election.lease, election.identity, election.times)
-                if election
-                else None,
+                election=_election(options.lease, access, suffix="-autoscaler"),
                 metrics=metrics,
             )
 
@@ -318,6 +314,7 @@ def _of_training_jobs(
         workers=settings.workers,
         resync_period_s=settings.resync_period_s,
         gc_period_s=settings.gc_period_s,
+        node_fence_after_s=settings.node_fence_after_s,
         default_scheduler=settings.default_scheduler,
         gang=settings.gang,
         autoclean=autoclean,
@@ -328,9 +325,4 @@ def _of_training_jobs(
 
 
 def _election(lease: Lease | None, access: Access, suffix: str = "") -> Election | None:
-    from swell.operator.running import Election
-
-    if lease is None:
-        return None
-    found = candidacy(lease, access, suffix)
-    return Election(found.lease, found.identity, found.times)
+    return None if lease is None else candidacy(lease, access, suffix)

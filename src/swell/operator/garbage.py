@@ -2,32 +2,22 @@
 
 Owner references and finalizers leave nothing to do, mostly. What is left then: objects created by a
 write that arrived when its job was gone, and pods on nodes that died. Decides nothing itself: see
-`lifecycle.garbage`.
+`leftovers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-from swell.api.kinds import (
-    AI_TRAINING_JOBS,
-    CONFIG_MAPS,
-    JOBS,
-    POD_GROUPS,
-    PODS,
-    REPLICA_SETS,
-    SERVICES,
-)
-from swell.api.meta import ApiStruct, ObjectMeta, Uid
+from swell.api.meta import ApiStruct, ObjectMeta
 from swell.api.pod import Pod
 from swell.api.resource import Resource
-from swell.operator import labels
-from swell.operator.lifecycle.garbage import Labelled, orphans, stuck_pods
-from swell.operator.lifecycle.world import NodeState
-from swell.operator.settings import Settings
+from swell.operator.fencing import NodeState
+from swell.operator.leftovers import Labelled, Litter, stuck_pods
 from swell.runtime.cache import StaleListError, parse_version
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Selection
+from swell.runtime.cluster import Cluster, Malformed, Selection
 from swell.runtime.errors import ClusterError, NotFoundError, UnreachableError
 from swell.runtime.executor import Executor
 from swell.runtime.logs import get_logger
@@ -35,14 +25,6 @@ from swell.runtime.plan import Action, Plan
 
 log = get_logger(__name__)
 
-KINDS: tuple[Resource[object], ...] = (
-    PODS,
-    SERVICES,
-    CONFIG_MAPS,
-    REPLICA_SETS,
-    JOBS,
-    POD_GROUPS,
-)
 _PAGE = 500
 _READ_S = 2.0
 
@@ -53,21 +35,32 @@ class OnlyMetadata(ApiStruct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Where a collector looks, how often, and when it takes a silent node for dead."""
+
+    namespace: str
+    period_s: float
+    fence_after_s: float
+
+
 class GarbageCollector:
     """Reads consistently, decides, deletes; then waits for the next round."""
 
     def __init__(
         self,
         cluster: Cluster,
+        litter: Litter,
+        rounds: Rounds,
         *,
-        settings: Settings,
         clock: Clock,
         pods: Callable[[], Iterable[Pod]],
         node_states: Callable[[Iterable[str]], Mapping[str, NodeState]],
     ) -> None:
         self._cluster = cluster
         self._executor = Executor(cluster)
-        self._settings = settings
+        self._litter = litter
+        self._rounds = rounds
         self._clock = clock
         self._pods = pods
         self._node_states = node_states
@@ -75,7 +68,7 @@ class GarbageCollector:
     async def run(self) -> None:
         """Sweep once a period until cancelled."""
         while True:
-            await self._clock.sleep(self._settings.gc_period_s)
+            await self._clock.sleep(self._rounds.period_s)
             try:
                 await self.sweep()
             except (ClusterError, UnreachableError, StaleListError, TimeoutError) as error:
@@ -83,15 +76,7 @@ class GarbageCollector:
 
     async def sweep(self) -> None:
         """One round."""
-        found: list[Labelled] = []
-        version = 0
-        for resource in KINDS:
-            some, seen = await self._labelled(resource)
-            found += some
-            version = max(version, seen)
-        # Whatever has an owner was created after it, so the owners are read last.
-        actions = orphans(found, await self._jobs(version)) if found else []
-        for action in [*actions, *await self._stuck()]:
+        for action in [*await self._orphans(), *await self._stuck()]:
             outcome = await self._executor.execute(Plan((action,)))
             failure = outcome.gravest
             log.info(
@@ -100,44 +85,26 @@ class GarbageCollector:
                 failure=failure.message if failure else "",
             )
 
-    async def _stuck(self) -> list[Action]:
-        """Asking for the nodes has those in doubt read, which takes a moment."""
-        if not self._node_states(self._nodes_of_leaving()):
-            return []
-        await self._clock.sleep(_READ_S)
-        leaving = [p for p in self._pods() if p.metadata.deletion_timestamp is not None]
-        states = self._node_states(self._nodes_of_leaving())
-        return stuck_pods(leaving, states, self._settings, self._clock.now())
+    async def _orphans(self) -> Iterable[Action]:
+        """Whatever has an owner was created after it, so owners are read after it, jobs last."""
+        found: list[Labelled] = []
+        version = 0
+        for resource in self._litter.kinds:
+            try:
+                some, version = await self._found(resource, self._litter.label, version)
+            except NotFoundError:
+                continue  # a kind this cluster does not have
+            found += some
+        if not found:
+            return ()
+        # A server that does not serve the jobs does not say that there are none.
+        jobs, _ = await self._found(self._litter.jobs, "", version)
+        return self._litter.orphans(found, frozenset(one.metadata.uid for one in jobs))
 
-    def _nodes_of_leaving(self) -> dict[str, None]:
-        return dict.fromkeys(
-            pod.spec.node_name
-            for pod in self._pods()
-            if pod.metadata.deletion_timestamp is not None and pod.spec.node_name
-        )
-
-    async def _labelled(self, resource: Resource[object]) -> tuple[list[Labelled], int]:
-        selection = Selection(
-            self._settings.namespace, labels=f"{labels.GROUP_NAME}={labels.GROUP_VALUE}"
-        )
-        try:
-            listed, version = await self._metadata(resource, selection)
-        except NotFoundError:
-            return [], 0  # a kind this cluster does not have
-        return [Labelled(resource, metadata) for metadata in listed], version
-
-    async def _jobs(self, not_before: int) -> frozenset[Uid]:
-        """The jobs there are. A server that lags behind may lack new ones: that is no answer."""
-        selection = Selection(self._settings.namespace)
-        listed, version = await self._metadata(AI_TRAINING_JOBS, selection)
-        if version < not_before:
-            raise StaleListError(version, not_before)
-        return frozenset(metadata.uid for metadata in listed)
-
-    async def _metadata(
-        self, resource: Resource[object], selection: Selection
-    ) -> tuple[list[ObjectMeta], int]:
-        """Every object's metadata, and the version the list is of."""
+    async def _found(
+        self, resource: Resource[object], label: str, after: int
+    ) -> tuple[list[Labelled], int]:
+        """What there is of a kind, and as of which version, which is none before `after`."""
         bare = Resource(
             resource.group,
             resource.version,
@@ -146,15 +113,38 @@ class GarbageCollector:
             OnlyMetadata,
             resource.namespaced,
         )
-        found: list[ObjectMeta] = []
+        selection = Selection(self._rounds.namespace, labels=label)
+        found: list[Labelled] = []
         token = ""
         while True:
             page = await self._cluster.list(bare, selection, limit=_PAGE, continue_token=token)
-            found += [item.metadata for item in page.items]
-            found += [
-                ObjectMeta(name=m.key.name, namespace=m.key.namespace, uid=m.uid)
-                for m in page.malformed
-            ]
+            version = parse_version(page.resource_version)
+            if version < after:
+                # From a server that lags behind: what it lacks may merely be new to it.
+                raise StaleListError(version, after)
+            found += [Labelled(resource, item.metadata) for item in page.items]
+            found += [Labelled(resource, _identity(one)) for one in page.malformed]
             token = page.continue_token
             if not token:
-                return found, parse_version(page.resource_version)
+                return found, version
+
+    async def _stuck(self) -> Iterable[Action]:
+        """Asking for the nodes has those in doubt read, which takes a moment."""
+        if not self._node_states(self._nodes_of_leaving()):
+            return ()
+        await self._clock.sleep(_READ_S)
+        states = self._node_states(self._nodes_of_leaving())
+        ours = filter(self._litter.is_ours, self._pods())
+        return stuck_pods(ours, states, self._rounds.fence_after_s, self._clock.now())
+
+    def _nodes_of_leaving(self) -> dict[str, None]:
+        return dict.fromkeys(
+            pod.spec.node_name
+            for pod in filter(self._litter.is_ours, self._pods())
+            if pod.metadata.deletion_timestamp is not None and pod.spec.node_name
+        )
+
+
+def _identity(malformed: Malformed) -> ObjectMeta:
+    key = malformed.key
+    return ObjectMeta(name=key.name, namespace=key.namespace, uid=malformed.uid)

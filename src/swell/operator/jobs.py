@@ -5,10 +5,9 @@ Decides nothing itself: see `lifecycle.decide`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from random import Random
-from typing import Protocol, TypeVar
+from functools import partial
 
 from swell.api.aitrainingjob import AITrainingJob, Phase
 from swell.api.codec import to_body
@@ -22,64 +21,32 @@ from swell.api.kinds import (
     PRIORITY_CLASSES,
     SERVICES,
 )
-from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.meta import Key
 from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.priorityclass import PriorityClass
-from swell.api.resource import ApiObject, Resource
 from swell.api.service import Service
 from swell.api.validation import validate
 from swell.operator import labels
+from swell.operator.fencing import NodeState
 from swell.operator.lifecycle.decide import decide
 from swell.operator.lifecycle.malformed import decide_malformed, husk
-from swell.operator.lifecycle.world import NodeState, Refused, World
-from swell.operator.nodewatch import NodeWatch
+from swell.operator.lifecycle.world import Refused, World
 from swell.operator.settings import Settings
-from swell.runtime.cache import Index
-from swell.runtime.clock import Clock
-from swell.runtime.cluster import EVERYTHING, Cluster, Malformed, Selection
-from swell.runtime.controller import Controller, ControllerMeter, Refusal, Work
-from swell.runtime.doubt import Children, Informed
-from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
+from swell.operator.shell import ON_NODE, Child, Means, Runnable, own, watch_nodes
+from swell.runtime.cluster import Malformed, Selection
+from swell.runtime.controller import Controller, Refusal, Work
+from swell.runtime.doubt import Children
+from swell.runtime.executor import EventSink, Executor
 from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.plan import Plan
-from swell.runtime.queue import WorkQueue
-
-T = TypeVar("T", bound=ApiObject)
 
 OURS = f"{labels.GROUP_NAME}={labels.GROUP_VALUE}"
 # Pods change in swarms: their job is looked at this long after the first change.
 SETTLE_S = 0.1
 OWNED = by_controller_key(AI_TRAINING_JOBS.kind)
-
-
-def _node_of(_: ObjectMeta, pod: Pod | None) -> Sequence[str]:
-    return (pod.spec.node_name,) if pod is not None and pod.spec.node_name else ()
-
-
-ON_NODE: Index[Pod] = Index("node", _node_of)
-
-
-class Child(Informed, Observer, Protocol):
-    """An informer of what jobs own: read by the controller, told by the executor."""
-
-
-class Runnable(Protocol):
-    """What is needed of an informer to run it and to ask how it is."""
-
-    @property
-    def resource(self) -> Resource[object]: ...
-
-    @property
-    def synced(self) -> bool: ...
-
-    async def run(self) -> None: ...
-
-    async def wait_synced(self) -> None: ...
-
-    def problem(self, patience_s: float = ...) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +62,9 @@ class Informers:
     groups: Informer[PodGroup] | None
 
     @classmethod
-    def over(
-        cls,
-        cluster: Cluster,
-        clock: Clock,
-        random: Random,
-        *,
-        settings: Settings,
-        gang_served: bool,
-    ) -> Informers:
+    def over(cls, means: Means, settings: Settings, *, gang_served: bool) -> Informers:
         options = InformerOptions(resync_s=settings.resync_period_s)
-
-        def informer(
-            resource: Resource[T], selection: Selection = EVERYTHING, *indexes: Index[T]
-        ) -> Informer[T]:
-            return Informer(
-                cluster,
-                resource,
-                clock=clock,
-                random=random,
-                selection=selection,
-                indexes=indexes,
-                options=options,
-            )
-
+        informer = partial(means.informer, options=options)
         namespace = settings.namespace
         ours = Selection(namespace, labels=OURS)
         return cls(
@@ -178,8 +124,8 @@ class Snapshots:
             job=job,
             pods=pods,
             services=seen.services.by_owner(uid),
-            group=_own(seen.groups, key, uid),
-            members=_own(seen.members, Key(key.namespace, labels.members_name(key.name)), uid),
+            group=own(seen.groups, key, uid),
+            members=own(seen.members, Key(key.namespace, labels.members_name(key.name)), uid),
             nodes=self._node_states(names),
             problems=tuple(map(str, validate(to_body(job)))) if fresh else (),
             priority_class_found=seen.priorities.get(Key("", job.spec.priority)) is not None,
@@ -190,24 +136,17 @@ class Snapshots:
 
 
 class JobController:
-    """The controller over informers that somebody else runs; `services` are to be run with it."""
+    """The controller over informers that somebody else runs; `nodes` is to be run with it."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        means: Means,
         informers: Informers,
         *,
         settings: Settings,
-        clock: Clock,
-        random: Random,
         events: EventSink | None = None,
-        meter: ControllerMeter | None = None,
-        write_meter: WriteMeter | None = None,
     ) -> None:
-        self.nodes = NodeWatch(
-            informers.nodes, WorkQueue(clock=clock, random=random), clock, self._wake_node
-        )
-        self._pods = informers.pods
+        self.nodes = watch_nodes(means, informers.nodes, informers.pods, self._wake)
         children: list[Child] = [informers.pods, informers.services, informers.members]
         children += informers.optional
         snapshots = Snapshots(informers, settings, self._refusal, self.nodes.states)
@@ -217,35 +156,28 @@ class JobController:
             owners=informers.jobs,
             children=[Children(child, OWNED.name, _children_of, SETTLE_S) for child in children],
             executor=Executor(
-                cluster, informers=[informers.jobs, *children], events=events, meter=write_meter
+                means.cluster,
+                informers=[informers.jobs, *children],
+                events=events,
+                meter=means.writes,
             ),
-            queue=WorkQueue(clock=clock, random=random),
-            clock=clock,
+            queue=means.queue(),
+            clock=means.clock,
             workers=settings.workers,
-            meter=meter,
+            meter=means.passes,
         )
-        informers.nodes.add_handler(lambda key: self._wake_node(key.name))
 
     def _refusal(self, key: Key) -> Refusal | None:
         return self.loop.refusal(key)
 
-    def _wake_node(self, name: str) -> None:
-        """Wake the jobs that have a pod on a node of which there is news."""
-        for pod in self._pods.by_index(ON_NODE.name, name):
-            owner = pod.metadata.controller
-            if owner is not None:
-                self.loop.wake(Key(pod.metadata.namespace, owner.name))
+    def _wake(self, pod: Pod) -> None:
+        owner = pod.metadata.controller
+        if owner is not None:
+            self.loop.wake(Key(pod.metadata.namespace, owner.name))
 
 
 def _children_of(job: Key) -> Selection:
     return Selection(job.namespace, labels=f"{labels.TRAINING_JOB_NAME}={job.name}")
-
-
-def _own(informer: Informer[T] | None, key: Key, uid: Uid) -> T | None:
-    """The object under a key, if it is this owner's and not a namesake's."""
-    found = informer.get(key) if informer is not None else None
-    owner = found.metadata.controller if found is not None else None
-    return found if owner is not None and owner.uid == uid else None
 
 
 def _refused(refusal: Refusal | None) -> Refused | None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 
 from swell.api.meta import Key
 from swell.api.node import Node
+from swell.operator.fencing import NodeState
 from swell.operator.lifecycle.nodes import is_ready
-from swell.operator.lifecycle.world import NodeState
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.errors import ClusterError, UnreachableError

@@ -6,37 +6,33 @@ of which a lease lets one work.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from swell.api.kinds import POD_GROUPS
-from swell.api.meta import Key
-from swell.operator.garbage import GarbageCollector
+from swell.operator.garbage import GarbageCollector, Rounds
 from swell.operator.jobs import Informers, JobController
+from swell.operator.lifecycle.garbage import LITTER
 from swell.operator.metrics import JobMetrics
 from swell.operator.settings import Settings
+from swell.operator.shell import ACTOR, Means, Shell
 from swell.runtime.backoff import Backoff
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.controller import ControllerMeter
+from swell.runtime.election import Election, work_if_elected
 from swell.runtime.errors import ClusterError, NotFoundError, UnreachableError
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, WriteMeter
-from swell.runtime.guard import GuardedCluster
 from swell.runtime.health import Health
-from swell.runtime.leader import LeaderElector, LeaseTimes
 from swell.runtime.logs import get_logger
-from swell.runtime.manager import Manager, Service
+from swell.runtime.manager import run_services
 from swell.runtime.metrics import Metrics
 
 log = get_logger(__name__)
 
-ACTOR = "swell-operator"
 _ASK_AGAIN = Backoff(base_s=0.5, cap_s=30.0)
-# Priority classes are waited for only so long: they may never be listable.
-_PRIORITIES_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,52 +61,27 @@ class Operator:
         gang_served: bool,
         meters: Meters = Meters(),  # noqa: B008
     ) -> None:
-        self.informers = Informers.over(
-            cluster, clock, random, settings=settings, gang_served=gang_served
-        )
+        means = Means(cluster, clock, random, meters.passes, meters.writes)
+        self.informers = Informers.over(means, settings, gang_served=gang_served)
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
         sink: EventSink = events
         if meters.jobs is not None:
             meters.jobs.watch(self.informers.jobs.all)
             sink = meters.jobs.counting(events)
-        self.controller = JobController(
+        self.controller = JobController(means, self.informers, settings=settings, events=sink)
+        nodes = self.controller.nodes
+        self.collector = GarbageCollector(
             cluster,
-            self.informers,
-            settings=settings,
-            clock=clock,
-            random=random,
-            events=sink,
-            meter=meters.passes,
-            write_meter=meters.writes,
-        )
-        collector = GarbageCollector(
-            cluster,
-            settings=settings,
+            LITTER,
+            Rounds(settings.namespace, settings.gc_period_s, settings.node_fence_after_s),
             clock=clock,
             pods=self.informers.pods.all,
-            node_states=self.controller.nodes.states,
+            node_states=nodes.states,
         )
-        self.services = (
-            Service("events", events.run),
-            *(Service(f"{one.resource} cache", one.run) for one in self.informers.every),
-            Service("nodes", self.controller.nodes.run),
-            Service("garbage", collector.run),
-            Service("jobs", self._work, self.controller.loop.stop),
-        )
-
-    def problem(self) -> str:
-        """What keeps the operator from knowing its jobs; empty when nothing does."""
-        problems = ((one.resource, one.problem()) for one in self.informers.required)
-        return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
-
-    async def _work(self) -> None:
-        """Pods get their priority when they are created, so the classes have to be known."""
-        try:
-            async with asyncio.timeout(_PRIORITIES_S):
-                await self.informers.priorities.wait_synced()
-        except TimeoutError:
-            log.warning("priority classes cannot be listed; pods get no priority")
-        await self.controller.loop.run()
+        loop = self.controller.loop
+        shell = Shell("aitrainingjob", self.informers, loop, nodes, self.collector, events)
+        self.services = shell.services
+        self.problem = shell.problem
 
 
 async def prepare(
@@ -135,15 +106,6 @@ async def prepare(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Election:
-    """How replicas agree on who works. The identity is one of this life of this process."""
-
-    lease: Key
-    identity: str
-    times: LeaseTimes = field(default_factory=LeaseTimes)
-
-
 async def operate(
     connect: Callable[[str], Cluster],
     *,
@@ -156,7 +118,6 @@ async def operate(
 ) -> None:
     """Run until cancelled; what has begun is then finished. Raises LeadershipLostError."""
     meters = Meters.on(metrics) if metrics else Meters()
-    cluster = connect(ACTOR)
 
     async def work(cluster: Cluster) -> None:
         operator = await prepare(
@@ -164,29 +125,10 @@ async def operate(
         )
         if health is not None:
             health.ready["caches"] = operator.problem
-        manager = Manager(clock=clock)
-        for service in operator.services:
-            manager.add(service.name, service.run, service.stop)
-        await manager.run()
+        await run_services(operator.services, clock)
 
-    if election is None:
-        await work(cluster)
-        return
-    elector = LeaderElector(
-        cluster,
-        election.lease,
-        election.identity,
-        clock=clock,
-        random=random,
-        times=election.times,
-    )
-
-    async def lead() -> None:
-        if metrics is not None:
-            metrics.led(True)
-        await work(GuardedCluster(cluster, elector.guard))
-
-    await elector.run(lead)
+    cluster = connect(ACTOR)
+    await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
 
 
 async def _is_gang_served(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from traceback import format_exception
 from typing import TypeVar
@@ -140,6 +140,14 @@ class Manager:
                 task.cancel()
                 if not await _ends_within(task, _CANCEL_S):
                     log.error("service does not end", service=service.name)
+
+
+async def run_services(services: Iterable[Service], clock: Clock) -> None:
+    """Run services by themselves until cancelled, as a part of a larger program."""
+    manager = Manager(clock=clock)
+    for service in services:
+        manager.add(service.name, service.run, service.stop)
+    await manager.run()
 
 
 async def _ends_within(task: asyncio.Task[Bug | None], limit_s: float) -> bool:

@@ -16,9 +16,10 @@ import msgspec
 from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Phase
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
+from swell.operator.fencing import NodeState
 from swell.operator.jobs import OWNED
 from swell.operator.lifecycle import building, decide, restarts
-from swell.operator.lifecycle.world import NodeState, Replica, World
+from swell.operator.lifecycle.world import Replica, World
 from swell.operator.running import Operator
 from swell.runtime.controller import Work
 from swell.runtime.plan import (
@@ -218,6 +219,22 @@ def _let_go_first(seen: World, plan: Plan) -> Plan:
     return replace(plan, actions=(*plan.actions, let_go))
 
 
+def _sweep_by_memory(operator: Operator) -> None:
+    """The garbage collector goes by the jobs that it found the first time."""
+    collector: Any = operator.collector
+    find = collector._found
+    remembered: list[object] = []
+
+    async def found(resource: object, label: str, after: int) -> object:
+        if resource is not AI_TRAINING_JOBS:
+            return await find(resource, label, after)
+        if not remembered:
+            remembered.append(await find(resource, label, after))
+        return remembered[0]
+
+    collector._found = found
+
+
 def _unlimited(*_: object) -> int:
     return -1
 
@@ -236,5 +253,6 @@ PLANTED: Mapping[str, Flaw] = {
     "operator shrinks from the front": _inside(building, "is_surplus", _from_the_front),
     "operator keeps the epoch": _inside(decide, "with_epoch", lambda _w, status, _m: status),
     "operator lets go first": _planning(_let_go_first),
+    "operator sweeps by an old list of jobs": _sweep_by_memory,
     "operator ignores limits": _inside(restarts, "_charged", _unlimited),
 }

@@ -11,8 +11,8 @@ from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.api.trainingjob import FINAL, Phase, TrainingJob
 from swell.cluster.embedded.storage import Commit, Stored
+from swell.operator.garbage import OnlyMetadata
 from swell.operator.trainingjob.labels import FINALIZER, JOB_UID, Role, index_label
-from swell.operator.trainingjob.orphans import OnlyMetadata
 from swell.operator.trainingjob.updater.phases import TRANSITIONS
 from swell.operator.trainingjob.updater.world import completed_indexes, completion_index, is_over
 from swell.sim.invariants import LivenessCheck, SafetyCheck

@@ -14,7 +14,7 @@ from swell.api.meta import Key, Uid
 from swell.api.trainingjob import FINAL, Phase
 from swell.operator.trainingjob.controller import Informers, TrainingJobController
 from swell.operator.trainingjob.labels import FINALIZER, Role, index_label, workload_name
-from swell.operator.trainingjob.orphans import GarbageCollector
+from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.operator.trainingjob.settings import Settings
 from swell.operator.trainingjob.updater.reconcile import reconcile
 from swell.operator.trainingjob.updater.world import World
@@ -77,8 +77,14 @@ def operator_main(flaws: Flaw = Flaw.NONE, *, autoclean: bool = True) -> Main:
 
 
 async def _run(ports: Ports, flaws: Flaw, settings: Settings) -> None:
-    cluster, clock, random = ports.cluster, ports.clock, ports.random
-    informers = Informers.over(cluster, clock, random, settings)
+    operator = TrainingJobOperator(
+        ports.cluster,
+        clock=ports.clock,
+        random=ports.random,
+        settings=settings,
+        meter=BugMeter(),
+    )
+    informers = operator.informers
     followed = {
         "jobs": informers.jobs,
         "replica sets": informers.replica_sets,
@@ -89,14 +95,8 @@ async def _run(ports: Ports, flaws: Flaw, settings: Settings) -> None:
     if Flaw.STALE_LIST in flaws:
         believe_lists(*followed.values())
     ports.exposed.update(followed)
-    controller = TrainingJobController(
-        cluster, informers, settings=settings, clock=clock, random=random, meter=BugMeter()
-    )
-    _plant(controller, informers, flaws)
-    collector = GarbageCollector(cluster, settings=settings, clock=clock)
-    await asyncio.gather(
-        *(one.run() for one in informers.every), collector.run(), controller.loop.run()
-    )
+    _plant(operator.controller, informers, flaws)
+    await asyncio.gather(*(service.run() for service in operator.services))
 
 
 def _plant(controller: TrainingJobController, informers: Informers, flaws: Flaw) -> None:

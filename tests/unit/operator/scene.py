@@ -30,8 +30,9 @@ from swell.api.podgroup import PodGroup
 from swell.api.service import Service
 from swell.api.times import format_time
 from swell.operator import labels
+from swell.operator.fencing import NodeState
 from swell.operator.lifecycle.decide import decide
-from swell.operator.lifecycle.world import NodeState, Refused, World
+from swell.operator.lifecycle.world import Refused, World
 from swell.operator.settings import Settings
 from swell.runtime.plan import (
     Action,

@@ -23,9 +23,10 @@ from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
-from swell.operator.running import Election, operate
+from swell.operator.running import operate
 from swell.operator.settings import Settings
 from swell.runtime.cluster import merge_patch
+from swell.runtime.election import Election
 from swell.runtime.health import Health
 from swell.runtime.metrics import Metrics
 from swell.sim.loop import VirtualClock, run

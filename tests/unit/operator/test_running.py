@@ -18,9 +18,10 @@ from swell.api.kinds import (
     SERVICES,
 )
 from swell.api.meta import Key
-from swell.operator.running import ACTOR, Election
 from swell.operator.settings import Settings
+from swell.operator.shell import ACTOR
 from swell.runtime.cluster import merge_patch
+from swell.runtime.election import Election
 from swell.runtime.leader import LeadershipLostError
 from tests.unit.operator.scene import a_role
 from tests.unit.operator.stage import NAMESPACE, Stage, play, staged

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swell.api.node import Node
-from swell.operator.lifecycle.world import NodeState, Replica, World
+from swell.operator import fencing
+from swell.operator.fencing import NodeState
+from swell.operator.lifecycle.world import Replica, World
 from swell.operator.settings import Settings
-
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-DEFAULT_GRACE_S = 30
 
 
 def is_lost(replica: Replica, world: World, now: float) -> bool:
@@ -32,24 +31,12 @@ def will_be_lost_at(replica: Replica, world: World) -> float | None:
 
 def is_fenced(replica: Replica, world: World, now: float) -> bool:
     """Whether the pod's processes certainly no longer run, so that its record may be dropped."""
-    state, at = world.node_of(replica), fenced_at(replica, world, now)
-    return state is not None and state.is_fresh and at is not None and at <= now
+    return fencing.is_fenced(replica.pod, world.nodes, world.settings.node_fence_after_s, now)
 
 
 def fenced_at(replica: Replica, world: World, now: float) -> float | None:
     """When the pod's node counts as fenced; None while nothing points that way."""
-    state = world.node_of(replica)
-    if state is None:
-        return None
-    if state.node is None or any(t.key == OUT_OF_SERVICE for t in state.node.spec.taints):
-        return now
-    if state.unready_since is None:
-        return None
-    grace_s = replica.pod.spec.termination_grace_period_seconds
-    patience_s = (DEFAULT_GRACE_S if grace_s is None else grace_s) + (
-        world.settings.node_fence_after_s
-    )
-    return state.unready_since + patience_s
+    return fencing.fenced_at(replica.pod, world.nodes, world.settings.node_fence_after_s, now)
 
 
 def is_ready(node: Node) -> bool:

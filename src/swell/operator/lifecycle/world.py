@@ -11,11 +11,11 @@ from functools import cached_property
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobStatus, ReplicaSpec, RestartScope
 from swell.api.configmap import ConfigMap
-from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
 from swell.api.podgroup import PodGroup
 from swell.api.service import Service
 from swell.operator import labels
+from swell.operator.fencing import NodeState
 from swell.operator.settings import Settings
 
 
@@ -27,19 +27,6 @@ class Refused:
     reason: str
     message: str
     retry_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """What is certain about a node. Without `node` it does not exist any more.
-
-    `unready_since` is when it was first seen not to be ready, and has not been ready since.
-    `is_fresh` says that this was read from the server itself, just now.
-    """
-
-    node: Node | None
-    unready_since: float | None = None
-    is_fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True)

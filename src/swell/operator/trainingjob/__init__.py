@@ -2,6 +2,6 @@
 
 - `settings`, `labels`: what may be chosen, and the names by which things are known;
 - `updater/`: what to do about a job. Pure;
-- `controller`: what is followed, and the loop over it; `orphans`: the sweep for what was left;
+- `controller`: what is followed, and the loop over it;
 - `running`: all of it as services.
 """

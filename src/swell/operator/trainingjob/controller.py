@@ -5,40 +5,44 @@ Decides nothing itself: see `updater.reconcile`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from random import Random
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from swell.api.codec import to_body
 from swell.api.job import Job
-from swell.api.kinds import JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES, REPLICA_SETS, TRAINING_JOBS
-from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.kinds import (
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    TRAINING_JOBS,
+)
+from swell.api.meta import Key, ObjectMeta
+from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.priorityclass import PriorityClass
 from swell.api.replicaset import ReplicaSet
-from swell.api.resource import ApiObject, Resource
 from swell.api.trainingjob import Phase, TrainingJob
 from swell.api.validation import validate
-from swell.operator.jobs import Child, Runnable
+from swell.operator.fencing import NodeState
+from swell.operator.shell import ON_NODE, Child, Means, Runnable, own, watch_nodes
 from swell.operator.trainingjob.labels import JOB_NAME, JOB_UID, Role, workload_name
 from swell.operator.trainingjob.settings import Settings
 from swell.operator.trainingjob.updater.malformed import husk, reconcile_malformed
 from swell.operator.trainingjob.updater.reconcile import reconcile
-from swell.operator.trainingjob.updater.world import Refused, World
+from swell.operator.trainingjob.updater.world import Refused, World, is_leaving
 from swell.runtime.cache import Index
-from swell.runtime.clock import Clock
-from swell.runtime.cluster import EVERYTHING, Cluster, Malformed, Selection
-from swell.runtime.controller import Controller, ControllerMeter, Refusal, Work
+from swell.runtime.cluster import Malformed, Selection
+from swell.runtime.controller import Controller, Refusal, Work
 from swell.runtime.doubt import Children
-from swell.runtime.executor import EventSink, Executor, WriteMeter
+from swell.runtime.executor import EventSink, Executor
 from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.plan import Plan
-from swell.runtime.queue import WorkQueue
-
-T = TypeVar("T", bound=ApiObject)
 
 # Pods and the counts of their workloads change in swarms: the job is looked at this long after
 # the first change.
@@ -71,34 +75,22 @@ class Informers:
     pods: Informer[Pod]
     groups: Informer[PodGroup]
     priorities: Informer[PriorityClass]
+    nodes: Informer[Node]
 
     @classmethod
-    def over(cls, cluster: Cluster, clock: Clock, random: Random, settings: Settings) -> Informers:
-        def informer(
-            resource: Resource[T],
-            selection: Selection = EVERYTHING,
-            *indexes: Index[object],
-            is_optional: bool = False,
-        ) -> Informer[T]:
-            options = InformerOptions(resync_s=settings.resync_period_s, is_optional=is_optional)
-            return Informer(
-                cluster,
-                resource,
-                clock=clock,
-                random=random,
-                selection=selection,
-                indexes=indexes,
-                options=options,
-            )
-
+    def over(cls, means: Means, settings: Settings) -> Informers:
+        options = InformerOptions(resync_s=settings.resync_period_s)
+        informer = partial(means.informer, options=options)
+        optional = partial(means.informer, options=replace(options, is_optional=True))
         ours = Selection(settings.namespace, labels=JOB_UID)
         return cls(
-            jobs=informer(TRAINING_JOBS, Selection(settings.namespace), is_optional=True),
+            jobs=optional(TRAINING_JOBS, Selection(settings.namespace)),
             replica_sets=informer(REPLICA_SETS, ours, OWNED),
             batch_jobs=informer(JOBS, ours, OWNED),
-            pods=informer(PODS, ours, OF_JOB, OF_JOB_UID),
-            groups=informer(POD_GROUPS, ours, OWNED, is_optional=True),
+            pods=informer(PODS, ours, OF_JOB, OF_JOB_UID, ON_NODE),
+            groups=optional(POD_GROUPS, ours, OWNED),
             priorities=informer(PRIORITY_CLASSES),
+            nodes=informer(NODES),
         )
 
     @property
@@ -108,7 +100,7 @@ class Informers:
 
     @property
     def every(self) -> list[Runnable]:
-        return [*self.required, self.priorities]
+        return [*self.required, self.priorities, self.nodes]
 
 
 class Snapshots:
@@ -119,30 +111,36 @@ class Snapshots:
         informers: Informers,
         settings: Settings,
         refusal: Callable[[Key], Refusal | None],
+        node_states: Callable[[Iterable[str]], Mapping[str, NodeState]],
     ) -> None:
         self._informers = informers
         self._settings = settings
         self._refusal = refusal
+        self._node_states = node_states
 
     def take(self, key: Key) -> World | None:
         job = self._informers.jobs.get(key)
         return None if job is None else self._world(job, key)
 
-    def malformed(self, found: Malformed, _: float) -> Plan:
+    def malformed(self, found: Malformed, now: float) -> Plan:
         """A job nobody can read may still own things, and must not keep anybody waiting."""
-        return reconcile_malformed(found, self._world(husk(found), found.key))
+        return reconcile_malformed(found, self._world(husk(found), found.key), now)
 
     def _world(self, job: TrainingJob, key: Key) -> World:
         uid, seen = job.metadata.uid, self._informers
         priority = Key("", job.spec.annotations.priority)
         is_fresh = job.status.phase is Phase.EMPTY
+        pods = seen.pods.by_index(OF_JOB_UID.name, uid)
+        # Nodes matter to pods that are to go, and may never say that they went.
+        leaving = dict.fromkeys(pod.spec.node_name for pod in pods if is_leaving(pod.metadata))
         return World(
             job=job,
-            master=_own(seen.replica_sets, _workload(key, Role.MASTER), uid),
-            pserver=_own(seen.replica_sets, _workload(key, Role.PSERVER), uid),
-            trainer=_own(seen.batch_jobs, _workload(key, Role.TRAINER), uid),
-            group=_own(seen.groups, key, uid),
-            pods=seen.pods.by_index(OF_JOB_UID.name, uid),
+            master=own(seen.replica_sets, _workload(key, Role.MASTER), uid),
+            pserver=own(seen.replica_sets, _workload(key, Role.PSERVER), uid),
+            trainer=own(seen.batch_jobs, _workload(key, Role.TRAINER), uid),
+            group=own(seen.groups, key, uid),
+            pods=pods,
+            nodes=self._node_states(name for name in leaving if name),
             problems=problems_of(job) if is_fresh else (),
             priority_class_found=seen.priorities.get(priority) is not None,
             gang_served=seen.groups.is_served,
@@ -152,22 +150,19 @@ class Snapshots:
 
 
 class TrainingJobController:
-    """The controller over informers that somebody else runs; `loop` is to be run with them."""
+    """The controller over informers that somebody else runs; `nodes` is to be run with it."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        means: Means,
         informers: Informers,
         *,
         settings: Settings,
-        clock: Clock,
-        random: Random,
         events: EventSink | None = None,
-        meter: ControllerMeter | None = None,
-        write_meter: WriteMeter | None = None,
     ) -> None:
+        self.nodes = watch_nodes(means, informers.nodes, informers.pods, self._wake)
         owned: list[Child] = [informers.replica_sets, informers.batch_jobs, informers.groups]
-        snapshots = Snapshots(informers, settings, self._refusal)
+        snapshots = Snapshots(informers, settings, self._refusal, self.nodes.states)
         self.loop = Controller(
             "trainingjob",
             Work(snapshots.take, reconcile, snapshots.malformed),
@@ -177,19 +172,24 @@ class TrainingJobController:
                 Children(informers.pods, OF_JOB.name, _children_of, SETTLE_S),
             ],
             executor=Executor(
-                cluster,
+                means.cluster,
                 informers=[informers.jobs, informers.pods, *owned],
                 events=events,
-                meter=write_meter,
+                meter=means.writes,
             ),
-            queue=WorkQueue(clock=clock, random=random),
-            clock=clock,
+            queue=means.queue(),
+            clock=means.clock,
             workers=settings.workers,
-            meter=meter,
+            meter=means.passes,
         )
 
     def _refusal(self, key: Key) -> Refusal | None:
         return self.loop.refusal(key)
+
+    def _wake(self, pod: Pod) -> None:
+        if is_leaving(pod.metadata):
+            for key in _job_key(pod.metadata, pod):
+                self.loop.wake(key)
 
 
 def problems_of(job: TrainingJob) -> tuple[str, ...]:
@@ -205,13 +205,6 @@ def _children_of(job: Key) -> Selection:
 
 def _workload(job: Key, role: Role) -> Key:
     return Key(job.namespace, workload_name(job.name, role))
-
-
-def _own(informer: Informer[T], key: Key, uid: Uid) -> T | None:
-    """The object under a key, if it is this owner's and not a namesake's."""
-    found = informer.get(key)
-    owner = found.metadata.controller if found is not None else None
-    return found if owner is not None and owner.uid == uid else None
 
 
 def _refused(refusal: Refusal | None) -> Refused | None:

@@ -5,30 +5,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 
-from swell.operator.running import Election
+from swell.operator.garbage import GarbageCollector, Rounds
+from swell.operator.shell import ACTOR, Means, Shell
 from swell.operator.trainingjob.controller import Informers, TrainingJobController
-from swell.operator.trainingjob.orphans import GarbageCollector
 from swell.operator.trainingjob.settings import Settings
+from swell.operator.trainingjob.updater.orphans import LITTER
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.controller import ControllerMeter
+from swell.runtime.election import Election, work_if_elected
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import WriteMeter
-from swell.runtime.guard import GuardedCluster
 from swell.runtime.health import Health
-from swell.runtime.leader import LeaderElector
-from swell.runtime.logs import get_logger
-from swell.runtime.manager import Manager, Service
+from swell.runtime.manager import run_services
 from swell.runtime.metrics import Metrics
-
-log = get_logger(__name__)
-
-ACTOR = "swell-operator"
-# Priority classes are waited for only so long: they may never be listable.
-_PRIORITIES_S = 5.0
 
 
 class TrainingJobOperator:
@@ -44,42 +36,25 @@ class TrainingJobOperator:
         meter: ControllerMeter | None = None,
         write_meter: WriteMeter | None = None,
     ) -> None:
-        self.informers = Informers.over(cluster, clock, random, settings)
+        means = Means(cluster, clock, random, meter, write_meter)
+        self.informers = Informers.over(means, settings)
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
         self.controller = TrainingJobController(
+            means, self.informers, settings=settings, events=events
+        )
+        nodes = self.controller.nodes
+        self.collector = GarbageCollector(
             cluster,
-            self.informers,
-            settings=settings,
+            LITTER,
+            Rounds(settings.namespace, settings.gc_period_s, settings.node_fence_after_s),
             clock=clock,
-            random=random,
-            events=events,
-            meter=meter,
-            write_meter=write_meter,
+            pods=self.informers.pods.all,
+            node_states=nodes.states,
         )
-        collector = GarbageCollector(cluster, settings=settings, clock=clock)
-        self.services = (
-            Service("trainingjob events", events.run),
-            *(
-                Service(f"trainingjob {one.resource} cache", one.run)
-                for one in self.informers.every
-            ),
-            Service("trainingjob garbage", collector.run),
-            Service("trainingjob", self._work, self.controller.loop.stop),
-        )
-
-    def problem(self) -> str:
-        """What keeps the operator from knowing its jobs; empty when nothing does."""
-        problems = ((one.resource, one.problem()) for one in self.informers.required)
-        return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
-
-    async def _work(self) -> None:
-        """Pods get their priority when they are created, so the classes have to be known."""
-        try:
-            async with asyncio.timeout(_PRIORITIES_S):
-                await self.informers.priorities.wait_synced()
-        except TimeoutError:
-            log.warning("priority classes cannot be listed; pods get no priority")
-        await self.controller.loop.run()
+        loop = self.controller.loop
+        shell = Shell("trainingjob", self.informers, loop, nodes, self.collector, events)
+        self.services = shell.services
+        self.problem = shell.problem
 
 
 async def operate(
@@ -105,20 +80,6 @@ async def operate(
         )
         if health is not None:
             health.ready["TrainingJob caches"] = operator.problem
-        manager = Manager(clock=clock)
-        for service in operator.services:
-            manager.add(service.name, service.run, service.stop)
-        await manager.run()
+        await run_services(operator.services, clock)
 
-    if election is None:
-        await work(cluster)
-        return
-    elector = LeaderElector(
-        cluster,
-        election.lease,
-        election.identity,
-        clock=clock,
-        random=random,
-        times=election.times,
-    )
-    await elector.run(lambda: work(GuardedCluster(cluster, elector.guard)))
+    await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)

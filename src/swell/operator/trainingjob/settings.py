@@ -19,6 +19,7 @@ class Settings:
     workers: int = 4
     resync_period_s: float = 1800.0
     gc_period_s: float = 600.0
+    node_fence_after_s: float = 60.0
     default_scheduler: str = "swell"
     gang: bool = True
     autoclean: bool = False

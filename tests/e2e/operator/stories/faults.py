@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
-from swell.operator.lifecycle.nodes import OUT_OF_SERVICE
+from swell.operator.fencing import OUT_OF_SERVICE
 from tests.e2e.operator.happenings import (
     is_disrupted,
     loses_node,

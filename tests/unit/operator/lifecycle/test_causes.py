@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import Phase
 from swell.api.meta import Condition
-from swell.operator.lifecycle.world import NodeState
+from swell.operator.fencing import NodeState
 from tests.unit.operator.scene import (
     Scene,
     a_job,

@@ -14,9 +14,10 @@ from swell.api.meta import ObjectMeta, OwnerReference, Uid
 from swell.api.resource import Resource
 from swell.api.times import format_time
 from swell.operator import labels
-from swell.operator.lifecycle.garbage import Labelled, orphans, stuck_pods
+from swell.operator.fencing import NodeState
+from swell.operator.leftovers import Labelled, stuck_pods
+from swell.operator.lifecycle.garbage import orphans
 from swell.operator.lifecycle.malformed import decide_malformed, husk
-from swell.operator.lifecycle.world import NodeState
 from swell.operator.settings import Settings
 from swell.runtime.cluster import Malformed
 from swell.runtime.plan import PatchObject
@@ -262,6 +263,6 @@ def test_pods_long_past_their_end_go_on_fenced_nodes_only(
     now = scene.now + past_s
     assert format_time(scene.now) == pod.metadata.deletion_timestamp
 
-    found = stuck_pods([pod], {pod.spec.node_name: state}, Settings(), now)
+    found = stuck_pods([pod], {pod.spec.node_name: state}, Settings().node_fence_after_s, now)
 
     assert bool(found) is goes

@@ -7,14 +7,17 @@ from msgspec.structs import replace
 
 from swell.api.event import EventSeverity
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
-from swell.api.meta import Key, Uid
+from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.node import Node
 from swell.api.trainingjob import Phase, TrainingJob
+from swell.operator.fencing import NodeState
 from swell.operator.trainingjob.labels import FINALIZER
 from swell.operator.trainingjob.settings import Settings
 from swell.operator.trainingjob.updater.malformed import husk, reconcile_malformed
 from swell.runtime.cluster import Malformed
-from swell.runtime.plan import Plan
+from swell.runtime.plan import DeleteObject, Plan
 from tests.unit.operator.trainingjob.tj_scene import (
+    START,
     Scene,
     a_job,
     deleted,
@@ -26,6 +29,7 @@ from tests.unit.operator.trainingjob.tj_scene import (
 )
 
 CLEAN = Settings(autoclean=True)
+NODE = Node(metadata=ObjectMeta(name="node-7"))
 TOLERANT = {"fault_tolerant": True}
 
 
@@ -313,6 +317,31 @@ def test_deletion_waits_for_pods_that_stop() -> None:
     assert deleted(scene.look()) == []
 
 
+@pytest.mark.parametrize(
+    ("state", "is_dropped", "wakes"),
+    [
+        (NodeState(None), True, False),
+        (NodeState(None, is_fresh=False), False, False),
+        (NodeState(NODE, START - 90), True, False),
+        (NodeState(NODE, START - 89), False, True),
+        (NodeState(NODE), False, False),
+    ],
+)
+def test_deletion_drops_pods_of_fenced_nodes(
+    state: NodeState, is_dropped: bool, wakes: bool
+) -> None:
+    """A node that is gone, or silent for too long, will never say that a pod has ended."""
+    scene = Scene(a_job()).running().deleted().settle()
+    leaving = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    scene.change(PODS, "fit-trainer-1", {**leaving, "spec": {"nodeName": "node-7"}})
+    scene.nodes = {"node-7": state}
+    plan = scene.look()
+    forced = [a.key.name for a in writes(plan) if isinstance(a, DeleteObject) and a.grace_s == 0]
+
+    assert forced == (["fit-trainer-1"] if is_dropped else [])
+    assert (plan.wake_at is not None) is wakes
+
+
 # -- malformed -------------------------------------------------------------------------------
 
 
@@ -329,7 +358,7 @@ def malformed(**spec: object) -> Malformed:
 def test_malformed_job_fails_and_says_why() -> None:
     """Unknown enum values are named with the allowed ones."""
     found = malformed(frame_work={"type": "mystery"})
-    plan = reconcile_malformed(found, Scene(husk(found)).world)
+    plan = reconcile_malformed(found, Scene(husk(found)).world, START)
     status = recorded(plan)
 
     assert status["phase"] == "Failed"
@@ -342,7 +371,7 @@ def test_malformed_job_that_has_failed_is_quiet() -> None:
     found = malformed(port="many")
     found.body["status"] = {"phase": "Failed", "observedGeneration": 3}
 
-    assert writes(reconcile_malformed(found, Scene(husk(found)).world)) == []
+    assert writes(reconcile_malformed(found, Scene(husk(found)).world, START)) == []
 
 
 def test_malformed_job_can_be_deleted() -> None:
@@ -352,7 +381,7 @@ def test_malformed_job_can_be_deleted() -> None:
         "finalizers": [FINALIZER],
         "deletionTimestamp": "2026-01-01T00:00:00Z",
     }
-    plan = reconcile_malformed(found, Scene(husk(found)).world)
+    plan = reconcile_malformed(found, Scene(husk(found)).world, START)
 
     assert patched(plan)["TrainingJob fit"]["metadata"]["finalizers"] == []
 

@@ -20,6 +20,7 @@ from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.replicaset import ReplicaSet
 from swell.api.trainingjob import Phase, TrainingJob, TrainingJobStatus
+from swell.operator.fencing import NodeState
 from swell.operator.trainingjob.controller import problems_of
 from swell.operator.trainingjob.labels import COMPLETION_INDEX, FINALIZER
 from swell.operator.trainingjob.settings import Settings
@@ -77,6 +78,7 @@ class Scene:
     gang_served: bool = True
     priority_class_found: bool = True
     refused: Refused | None = None
+    nodes: dict[str, NodeState] = field(default_factory=dict)
     held: dict[tuple[str, str], Any] = field(default_factory=dict)
     n_made: int = 0
 
@@ -95,6 +97,7 @@ class Scene:
             trainer=self.held.get((str(JOBS), "fit-trainer")),
             group=self.held.get((str(POD_GROUPS), "fit")),
             pods=tuple(self.pods()),
+            nodes=self.nodes,
             problems=problems_of(self.job),
             priority_class_found=self.priority_class_found,
             gang_served=self.gang_served,

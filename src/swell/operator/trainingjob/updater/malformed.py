@@ -37,15 +37,15 @@ def husk(found: Malformed) -> TrainingJob:
     return TrainingJob(metadata=meta, status=status)
 
 
-def reconcile_malformed(found: Malformed, world: World) -> Plan:
+def reconcile_malformed(found: Malformed, world: World, now: float) -> Plan:
     """The plan for a job of which only the metadata makes sense."""
     meta, status = world.job.metadata, world.job.status
     if meta.deletion_timestamp is not None:
-        return delete_training_job(world)
+        return delete_training_job(world, now)
     if status.released:
         return NOTHING
     if status.phase in FINAL:
-        return after_the_end(world)
+        return after_the_end(world, now)
     problems = "; ".join(map(str, validate(found.body))) or found.error
     body = {
         "phase": Phase.FAILED.value,

@@ -1,36 +1,28 @@
-"""What jobs that are gone have left behind. By UID alone: a namesake owns none of it."""
+"""What TrainingJobs that are gone have left behind. By UID alone: a namesake owns none of it."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
 
-from swell.api.kinds import JOBS, PODS, REPLICA_SETS, TRAINING_JOBS
+from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import ObjectMeta, OwnerReference, Uid
 from swell.api.resource import Resource
+from swell.operator.leftovers import Labelled, Litter, is_kind
 from swell.operator.trainingjob.labels import JOB_UID
 from swell.runtime.plan import DeleteObject
 
 # A Job's pods would stay behind by default.
 _BACKGROUND = "Background"
+_WORKLOADS: tuple[Resource[object], ...] = (REPLICA_SETS, JOBS)
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """An object that carries the UID of a job as a label."""
-
-    resource: Resource[object]
-    metadata: ObjectMeta
-
-
-def clean_orphans(
-    found: Iterable[Labelled], workloads: Container[Uid], jobs: Container[Uid]
-) -> list[DeleteObject]:
+def clean_orphans(found: Sequence[Labelled], jobs: Container[Uid]) -> list[DeleteObject]:
     """Delete what belongs to a job, or a pod whose workload and job, do not exist.
 
-    `workloads` must have been read after the pods and `jobs` after the workloads: then what lacks
-    its owner has outlived it, and is not merely newer than the list.
+    The workloads are among what was found, and were read after the pods: all carry the label.
     """
+    names = {str(resource) for resource in _WORKLOADS}
+    workloads = {one.metadata.uid for one in found if str(one.resource) in names}
     return [
         DeleteObject(one.resource, meta.key, meta.uid, propagation=_BACKGROUND)
         for one in found
@@ -51,11 +43,9 @@ def _is_orphan(
     if not job or Uid(job) in jobs:
         return False
     if str(resource) != str(PODS):
-        return _is_kind(owner, TRAINING_JOBS) and owner.uid not in jobs
-    is_ours = _is_kind(owner, REPLICA_SETS) or _is_kind(owner, JOBS)
+        return is_kind(owner, TRAINING_JOBS) and owner.uid not in jobs
+    is_ours = any(is_kind(owner, workload) for workload in _WORKLOADS)
     return is_ours and owner.uid not in workloads
 
 
-def _is_kind(owner: OwnerReference, resource: Resource[object]) -> bool:
-    group = owner.api_version.partition("/")[0]
-    return owner.kind == resource.kind and group == resource.group
+LITTER = Litter(TRAINING_JOBS, (PODS, *_WORKLOADS, POD_GROUPS), JOB_UID, clean_orphans, _WORKLOADS)

@@ -20,6 +20,8 @@ from swell.operator.trainingjob.updater.podspec import command_problems
 from swell.operator.trainingjob.updater.release import (
     delete_group,
     delete_training_job,
+    drop_stuck,
+    fence_deadline,
     release,
     set_finalizers,
 )
@@ -32,11 +34,11 @@ def reconcile(world: World, now: float) -> Plan:
     """The plan for one job at one moment."""
     meta, status = world.job.metadata, world.job.status
     if meta.deletion_timestamp is not None:
-        return delete_training_job(world)
+        return delete_training_job(world, now)
     if status.released:
         return NOTHING
     if status.phase in FINAL:
-        return after_the_end(world)
+        return after_the_end(world, now)
     if labels.FINALIZER not in meta.finalizers:
         return Plan((set_finalizers(meta, [*meta.finalizers, labels.FINALIZER]),))
     if status.phase is Phase.EMPTY:
@@ -55,16 +57,17 @@ def setup(world: World, now: float) -> Plan:
     return _go_on(world, status, Phase.CREATING, now)
 
 
-def after_the_end(world: World) -> Plan:
+def after_the_end(world: World, now: float) -> Plan:
     """The phase stays. The group goes; with autoclean so do the pods, and then that is recorded."""
     status = replace(world.job.status, observed_generation=world.job.metadata.generation)
     acts: list[Step] = delete_group(world)
     if world.settings.autoclean:
         released = release(world)
-        acts += released.steps
+        acts += [*released.steps, *drop_stuck(world, now)]
         status = replace(status, released=released.is_done and world.group is None)
     return Plan(
         (*update_status(world, status), *events(world, status), *acts),
+        wake_at=fence_deadline(world, now) if world.settings.autoclean else None,
         rests_on_absence=status.released,
     )
 

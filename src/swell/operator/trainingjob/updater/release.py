@@ -12,6 +12,7 @@ from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.resource import Resource
+from swell.operator.fencing import fenced_at, is_fenced
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.updater.world import World, is_finished, is_leaving, is_over
@@ -75,14 +76,34 @@ def release_resource(world: World, role: Role) -> list[Step]:
     return steps + _deletions(world.pods_of(role))
 
 
-def delete_training_job(world: World) -> Plan:
+def drop_stuck(world: World, now: float) -> list[Step]:
+    """Drop records of pods that are to go, on nodes that certainly do not run them any more."""
+    doomed = tuple(
+        DeleteObject(PODS, pod.metadata.key, pod.metadata.uid, grace_s=0)
+        for pod in world.pods
+        if is_leaving(pod.metadata)
+        and is_fenced(pod, world.nodes, world.settings.node_fence_after_s, now)
+    )
+    return [Together(doomed)] if doomed else []
+
+
+def fence_deadline(world: World, now: float) -> float | None:
+    """When a leaving pod's node will count as fenced: the time to look again."""
+    patience_s = world.settings.node_fence_after_s
+    leaving = (pod for pod in world.pods if is_leaving(pod.metadata))
+    times = (fenced_at(pod, world.nodes, patience_s, now) for pod in leaving)
+    return min((at for at in times if at is not None and at > now), default=None)
+
+
+def delete_training_job(world: World, now: float) -> Plan:
     """The job is being deleted: release, delete what is owned, then let the job go."""
     meta = world.job.metadata
     if labels.FINALIZER not in meta.finalizers:
         return NOTHING
     released = release(world)
     if not released.is_done:
-        return Plan(released.steps)
+        steps = (*released.steps, *drop_stuck(world, now))
+        return Plan(steps, wake_at=fence_deadline(world, now))
     owned = list(_owned(world))
     if owned:
         return Plan(tuple(_deletion(*one) for one in owned if not is_leaving(one[1])))

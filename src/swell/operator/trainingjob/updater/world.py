@@ -5,7 +5,7 @@ Immutable, of one moment. Also says what the trainer Job's status means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from swell.api.pod import Pod, PodPhase
 from swell.api.podgroup import PodGroup
 from swell.api.replicaset import ReplicaSet
 from swell.api.trainingjob import FrameworkType, RoleSpec, TrainingJob
+from swell.operator.fencing import NodeState
 from swell.operator.trainingjob.labels import (
     COMPLETION_INDEX,
     JOB_UID,
@@ -52,6 +53,7 @@ class World:
     trainer: Job | None = None
     group: PodGroup | None = None
     pods: tuple[Pod, ...] = ()
+    nodes: Mapping[str, NodeState] = field(default_factory=dict)  # of which something is certain
     problems: tuple[str, ...] = ()  # what validation has against the spec
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
