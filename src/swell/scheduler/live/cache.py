@@ -28,6 +28,8 @@ from swell.scheduler.tasks import NOWHERE, Task, TaskStatus, status_of
 
 T = TypeVar("T", bound=ApiObject)
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+_ARRIVING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND})
+_ARRIVED = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
@@ -227,6 +229,11 @@ class Cache:
         if old is not None and _pod_facts(old.pod) == _pod_facts(pod):
             old.pod = pod
             return
+        if old is not None and self._goes_as_decided(old, pod):
+            old.pod = pod
+            self.snapshot.move(old, status_of(pod), old.node)
+            self.touch(old.job)
+            return
         solo = self._solo_group(pod)
         if old is not None and _is_solo(old.job) and not solo:
             self._remove_pod(old)
@@ -235,6 +242,19 @@ class Cache:
             self._keep(old, task)
         self.touch(task.job)
         self._changed()
+
+    def _goes_as_decided(self, old: Task, pod: Pod) -> bool:
+        """Whether a pod has its node, or runs there, and is otherwise what it was: most news is."""
+        node, before = pod.spec.node_name, old.pod
+        return (
+            old.status in _ARRIVING
+            and status_of(pod) in _ARRIVED
+            and old.elastic is None
+            and self.snapshot.nodes.place(node) == old.node
+            and before.metadata.annotations == pod.metadata.annotations
+            and before.metadata.labels == pod.metadata.labels
+            and msgspec.structs.replace(before.spec, node_name=node) == pod.spec
+        )
 
     def _remove_pod(self, task: Task) -> None:
         job = task.job
