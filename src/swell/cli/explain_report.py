@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -92,7 +92,11 @@ def report_on(
     if can_decide and explanation is None:
         notes.append(f"there is no PodGroup {subject.group}: has its controller seen the job?")
     return Report(
-        subject, explanation, _said(group), tuple(notes), tuple(filter(None, map(_trouble, pods)))
+        subject,
+        explanation,
+        _said_of_group(group) if group is not None else _said_of_pods(pods),
+        tuple(notes),
+        tuple(filter(None, map(_trouble, pods))),
     )
 
 
@@ -131,10 +135,25 @@ def _is_of(pod: Pod, subject: Subject) -> bool:
     return in_group or (subject.kind == "Pod" and meta.key == subject.key)
 
 
-def _said(group: PodGroup | None) -> PodGroupCondition | None:
+def _said_of_group(group: PodGroup) -> PodGroupCondition | None:
     """The newest condition that holds."""
-    held = [c for c in group.status.conditions if c.status == "True"] if group else []
+    held = [c for c in group.status.conditions if c.status == "True"]
     return max(held, key=lambda c: c.last_transition_time or "", default=None)
+
+
+def _said_of_pods(pods: Iterable[Pod]) -> PodGroupCondition | None:
+    """What stands on a pod that has no group: the reason is at the head of the message."""
+    for condition in (c for pod in pods for c in pod.status.conditions):
+        if condition.type == "PodScheduled" and condition.status == "False":
+            reason, _, message = condition.message.partition(": ")
+            return PodGroupCondition(
+                type=condition.reason,
+                status="True",
+                reason=reason,
+                message=message,
+                last_transition_time=condition.last_transition_time,
+            )
+    return None
 
 
 def _trouble(pod: Pod) -> str:

@@ -269,12 +269,13 @@ def _say(connection: Connection, seen: _Seen, name: str, state: QueueState) -> N
 def _wait_until_empty(connection: Connection, name: str) -> None:
     left = -1
     while True:
-        groups = connection.client.send(calls.list_page(POD_GROUPS)).items
-        n = sum(_queue_of(group) == name for group in groups)
+        found = connection.client.send(calls.list_page(POD_GROUPS)).items
+        n = sum(_queue_of(group) == name for group in found)
         if not n:
             return
         if n != left:
-            sys.stderr.write(f"waiting for {n} groups to go from queue {name} ...\n")
+            groups = "1 group" if n == 1 else f"{n} groups"
+            sys.stderr.write(f"waiting for {groups} to leave queue {name} ...\n")
         left = n
         time.sleep(PAUSE_S)
 

@@ -183,7 +183,7 @@ def _told(queue: Queue, standing: Standing) -> tuple[EmitEvent, ...]:
     n_groups = sum(standing.n_groups.values())
     message = {
         QueueState.OPEN: "takes groups again",
-        QueueState.CLOSING: f"takes no new groups; {n_groups} are left",
+        QueueState.CLOSING: f"takes no new groups; of those in it, {n_groups} left",
         QueueState.CLOSED: "takes no groups, and has none",
     }.get(new, "")
     if new in SHUT and standing.is_marked:
