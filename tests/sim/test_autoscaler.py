@@ -34,10 +34,16 @@ def test_role_turns_at_most_once_while_the_jobs_are_the_same(seed: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(N_CLASSIC))
-def test_classic_scenario_waits_less_and_uses_more(seed: int) -> None:
-    """Twenty jobs of up to ten trainers, 90 s apart: shorter waits, a fuller cluster."""
+def test_classic_scenario_waits_less_and_uses_more(
+    seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twenty jobs of up to ten trainers, 90 s apart: shorter waits, a fuller cluster, and all done
+    sooner. What is measured, `classic` says."""
     without, with_ = compare(seed)
-    print(f"seed {seed}: without {without}, with {with_}")  # noqa: T201
+    with capsys.disabled():
+        print(f"\nseed {seed}: without {without}\n           with {with_}")  # noqa: T201
 
     assert with_.mean_pending_s < without.mean_pending_s
-    assert with_.utilisation > without.utilisation
+    assert with_.busy_arriving > without.busy_arriving
+    assert with_.busy > without.busy
+    assert with_.took_s < without.took_s

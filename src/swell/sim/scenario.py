@@ -32,6 +32,7 @@ class Scenario:
     script: Callable[[World], Coroutine[Any, Any, None]]
     faulty_s: float = 240.0  # how long faults are on
     settle_s: float = 900.0  # from then on, how long everything may take to be right
+    rest_s: float = 15.0  # events and numbers are told at their own pace, after what they tell of
     quiet_s: float = 60.0  # and then, how long nobody may write
     replicas: int = 1  # processes of each component
     # Whether what comes out, and how often anything is created and deleted for it, depends on no

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _POLL_S = 5.0
 _LOOK_S = 0.5
 _MINUTE_S = 60.0
-_REST_S = 15.0  # events are told at their own pace, after what they tell of
 _LEASES = str(LEASES)
 
 
@@ -156,7 +155,7 @@ class World:
         return True
 
     async def _stays_quiet(self) -> None:
-        if await self.judge.wait_broken(_REST_S):
+        if await self.judge.wait_broken(self.scenario.rest_s):
             return
         before = self._subject_writes()
         if await self.judge.wait_broken(self.scenario.quiet_s):

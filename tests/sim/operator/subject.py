@@ -63,11 +63,15 @@ def _subject(main: Main) -> Subject:
 
 
 async def _run(ports: Ports, flaw: Flaw | None) -> None:
+    await run_operator(ports, SETTINGS, flaw)
+
+
+async def run_operator(ports: Ports, settings: Settings, flaw: Flaw | None = None) -> None:
     operator = await prepare(
         ports.cluster,
         clock=ports.clock,
         random=ports.random,
-        settings=SETTINGS,
+        settings=settings,
         meters=Meters(passes=BugMeter()),
     )
     if flaw is not None:

@@ -180,7 +180,7 @@ class Evictor:
             self._cache.informers.pods.observe_gone(meta.key, meta.uid)
             return None
         self._cache.informers.pods.observe(marked)
-        return marked
+        return self._present(meta.uid, meta.key)
 
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods

@@ -56,7 +56,7 @@ class Fleet:
     ) -> None:
         self._world = world
         self._story_of = story_of
-        self._n_cpus = n_cpus
+        self.n_cpus = n_cpus
         self._binds = binds
         self._kubelet = world.connect(KUBELET)
         self._scheduler = world.connect(SCHEDULER)
@@ -130,7 +130,7 @@ class Fleet:
             "metadata": {"name": machine.name},
             "status": {
                 "conditions": [{"type": "Ready", "status": "True", **self._dated()}],
-                "allocatable": _allocatable(self._n_cpus),
+                "allocatable": _allocatable(self.n_cpus),
             },
         }
         await self._cloud.create(NODES, body)

@@ -1,0 +1,1 @@
+"""The live scheduler with the operator, simulated."""

@@ -1,0 +1,25 @@
+"""What a campaign tries of the scheduler: itself, in a pair, and with each planted bug."""
+
+from __future__ import annotations
+
+from swell.sim.campaign import Entry
+from tests.sim.scheduler.flaws import PLANTED
+from tests.sim.scheduler.sight import SCHEDULER
+from tests.sim.scheduler.subject import scheduler_pair, scheduler_subject
+
+UNGUARDED = "scheduler leads without a guard"
+
+ENTRIES = (
+    Entry(
+        scheduler_subject(),
+        {name: scheduler_subject(flaw) for name, flaw in PLANTED.items()},
+        share=0.5,
+        whose_writes=SCHEDULER,
+    ),
+    Entry(
+        scheduler_pair(),
+        {UNGUARDED: scheduler_pair(guarded=False)},
+        share=0.05,
+        whose_writes=SCHEDULER,
+    ),
+)

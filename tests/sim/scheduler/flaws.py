@@ -1,0 +1,141 @@
+"""The bugs that can be planted in the scheduler. Each is planted in one that is put together.
+
+A planted bug is a flaw together with the guard that is usually missing where it is made: alone,
+the guards that are left hide some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from swell.api.meta import Key, Uid
+from swell.api.pod import Pod
+from swell.scheduler.cycle import Plan, run_cycle
+from swell.scheduler.live import binder, loop
+from swell.scheduler.live.evictor import Departure
+from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.windows import Window
+from swell.scheduler.snapshot import Snapshot
+from swell.scheduler.tasks import Task, TaskStatus
+from tests.sim.scheduler.subject import Flaw
+
+
+def stale_policy(scheduler: Scheduler) -> None:
+    """What a group asks for is learnt when it is first seen."""
+    cache = scheduler.cache
+    take = cache._take_group
+
+    def take_once(key: Key) -> None:
+        found, known = cache.informers.groups.get(key), cache.snapshot.jobs.get(str(key))
+        if found is None or known is None or known.group.metadata.uid != found.metadata.uid:
+            take(key)
+        elif known.group.spec != found.spec:
+            known.group = msgspec.structs.replace(found, spec=known.group.spec)
+        else:
+            take(key)
+
+    cache._take_group = take_once  # type: ignore[method-assign]
+
+
+def uncounted_binds(scheduler: Scheduler) -> None:
+    """Pods take room when they are seen bound, and nobody looks again before a binding is sent."""
+    cycle, next_bind = scheduler.loop.cycle, scheduler.binder._next
+
+    def decide(snapshot: Snapshot, *rest: Any, **more: Any) -> Plan:
+        binding = [t for job in snapshot.jobs.values() for t in job.in_status(TaskStatus.BINDING)]
+        for task in binding:
+            snapshot.nodes.take_off(task, task.node, task.status)
+        plan = run_cycle(snapshot, *rest, **more)
+        for task in binding:
+            snapshot.nodes.add(task, task.node, task.status)
+        return plan
+
+    def cycle_blindly() -> None:
+        with patch.object(loop, "run_cycle", decide):
+            cycle()
+
+    def next_blindly() -> binder.Bind | None:
+        with patch.object(binder, "still_takes", lambda *_: True):
+            return next_bind()
+
+    scheduler.loop.cycle = cycle_blindly  # type: ignore[method-assign]
+    scheduler.binder._next = next_blindly  # type: ignore[method-assign]
+
+
+def names_for_uids(scheduler: Scheduler) -> None:
+    """A pod is who has its name: bindings carry no UID, and tasks are found by name."""
+    snapshot, cluster = scheduler.cache.snapshot, scheduler.binder._cluster
+
+    class Nameless:
+        async def create(self, resource: Any, body: Any) -> Any:
+            metadata = {k: v for k, v in body["metadata"].items() if k != "uid"}
+            return await cluster.create(resource, {**body, "metadata": metadata})
+
+    def by_name(key: Key, uid: Uid) -> Task | None:
+        return snapshot.task(str(key))
+
+    scheduler.binder._cluster = Nameless()  # type: ignore[assignment]
+    scheduler.cache.task_of = by_name  # type: ignore[method-assign]
+
+
+def leaks(scheduler: Scheduler) -> None:
+    """What was assumed for a binding that failed stays assumed."""
+    forget = scheduler.cache.forget
+
+    def forget_others(task: Task) -> None:
+        if task.status is not TaskStatus.BINDING:
+            forget(task)
+
+    scheduler.cache.forget = forget_others  # type: ignore[method-assign]
+
+
+def keeps_parts(scheduler: Scheduler) -> None:
+    """A gang that cannot be completed keeps what it has."""
+
+    def nothing(now: float) -> dict[str, Window]:
+        return {}
+
+    scheduler.windows.overdue = nothing  # type: ignore[method-assign]
+
+
+def hasty(scheduler: Scheduler) -> None:
+    """Decides with whatever is known by then."""
+
+    async def at_once() -> None:
+        pass
+
+    for informer in scheduler.informers.required:
+        informer.wait_synced = at_once  # type: ignore[method-assign]
+
+
+def unrecorded(scheduler: Scheduler) -> None:
+    """Evicts without saying so first."""
+
+    async def mark(pod: Pod, why: Departure) -> Pod | None:
+        return pod
+
+    scheduler.evictor._mark = mark  # type: ignore[method-assign]
+
+
+def generous(scheduler: Scheduler) -> None:
+    """Asks nobody about quotas."""
+    config = scheduler.configuration.current
+    tiers = tuple(tuple(o for o in tier if o.name != "proportion") for tier in config.tiers)
+    scheduler.loop._config = lambda: replace(config, tiers=tiers)
+
+
+PLANTED: Mapping[str, Flaw] = {
+    "scheduler keeps a stale group policy": stale_policy,
+    "scheduler does not count binds under way": uncounted_binds,
+    "scheduler takes names for UIDs": names_for_uids,
+    "scheduler leaks reservations": leaks,
+    "scheduler keeps parts of gangs": keeps_parts,
+    "scheduler decides before it knows": hasty,
+    "scheduler evicts without a record": unrecorded,
+    "scheduler ignores quotas": generous,
+}

@@ -1,0 +1,201 @@
+"""Gangs of bare pods, and their keeper: whatever pod of a gang is lost comes again by its name."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from swell.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from swell.api.meta import Body, Key
+from swell.api.pod import Pod, PodPhase
+from swell.cluster.embedded.storage import Commit
+from swell.runtime.cluster import Deletion, merge_patch
+from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
+from swell.scheduler.tasks import GROUP_ANNOTATION
+from swell.sim.scenario import USER
+from swell.sim.sight import NAMESPACE, pod_states
+from swell.sim.world import World
+from tests.sim.operator.jobs import RUNS
+
+KEEPER = "keeper"
+GANG = "sim/gang"  # the label of a kept pod
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """So many pods, of which the minimum must start together; a minimum of 0: no group at all."""
+
+    name: str
+    size: int
+    minimum: int
+    cpu: int = 1
+    runs_s: float = 30.0
+    queue: str = ""
+    priority: str = ""
+
+    def group(self) -> Body:
+        return {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": POD_GROUPS.kind,
+            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "spec": {
+                "minMember": self.minimum,
+                "minResources": {"cpu": str(self.minimum * self.cpu)},
+                "queue": self.queue or "default",
+                "priorityClassName": self.priority,
+            },
+        }
+
+    def pod(self, index: int) -> Body:
+        group = {GROUP_ANNOTATION: self.name} if self.minimum else {}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"{self.name}-{index}",
+                "namespace": NAMESPACE,
+                "labels": {GANG: self.name},
+                "annotations": {RUNS: str(self.runs_s), **group},
+            },
+            "spec": {
+                "schedulerName": "swell",
+                "terminationGracePeriodSeconds": 8,
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "local",
+                        "resources": {"requests": {"cpu": str(self.cpu), "memory": "1Gi"}},
+                    }
+                ],
+            },
+        }
+
+
+class Keeper:
+    """Keeps gangs as complete as their owners want them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._user = world.connect(USER)
+        self._keeper = world.connect(KEEPER)
+        self.gangs: dict[str, Gang] = {}
+        self._done: set[str] = set()  # pods that have succeeded
+        world.storage.on_commit.append(self._on_commit)
+
+    async def submit(self, gang: Gang) -> None:
+        """The group and its pods, in whatever order."""
+        self.gangs[gang.name] = gang
+        pods_first = self._world.chance.uniform("pods first", gang.name) < 0.4
+        if gang.minimum and not pods_first:
+            await self._user.create(POD_GROUPS, gang.group())
+        for index in range(gang.size):
+            await self._create(gang, index)
+        if gang.minimum and pods_first:
+            await self._world.clock.sleep(self._world.chance.between(0, 5, "late", gang.name))
+            await self._user.create(POD_GROUPS, gang.group())
+
+    async def grow(self, gang: Gang) -> None:
+        """To another size and minimum: the group first, or the pods."""
+        old = self.gangs.get(gang.name)
+        if old is None:
+            return  # it is through already
+        self.gangs[gang.name] = gang
+        if self._world.chance.uniform("policy first", gang.name) < 0.5:
+            await self._raise(gang)
+        for index in range(old.size, gang.size):
+            await self._create(gang, index)
+        await self._raise(gang)
+
+    async def drop(self, name: str) -> None:
+        """Delete the group and all its pods, which then stay away."""
+        gang = self.gangs.pop(name, None)
+        if gang is None:
+            return
+        self._forget(gang)
+        if gang.minimum:
+            await self._user.delete(POD_GROUPS, Key(NAMESPACE, name))
+        for index in range(gang.size):
+            with suppress(NotFoundError):
+                await self._user.delete(PODS, Key(NAMESPACE, f"{name}-{index}"))
+
+    async def until_gone(self, name: str, size: int) -> None:
+        keys = [Key(NAMESPACE, f"{name}-{index}") for index in range(size)]
+        await self._world.until(
+            lambda: all(self._world.storage.get(str(PODS), key) is None for key in keys), 200
+        )
+
+    async def replace(self, gang: Gang) -> None:
+        """By force, under the same names, without a moment in between."""
+        self._forget(self.gangs.pop(gang.name, gang))
+        await self._user.delete(POD_GROUPS, Key(NAMESPACE, gang.name))
+        await self._user.create(POD_GROUPS, gang.group())
+        for index in range(gang.size):
+            key = Key(NAMESPACE, f"{gang.name}-{index}")
+            with suppress(NotFoundError):
+                await self._user.delete(PODS, key, Deletion(grace_s=0))
+            await self._create(gang, index)
+        self.gangs[gang.name] = gang
+
+    def _forget(self, gang: Gang) -> None:
+        self._done -= {f"{gang.name}-{index}" for index in range(gang.size)}
+
+    async def _raise(self, gang: Gang) -> None:
+        spec = gang.group()["spec"]
+        await self._user.patch(POD_GROUPS, Key(NAMESPACE, gang.name), merge_patch({"spec": spec}))
+
+    async def _create(self, gang: Gang, index: int) -> None:
+        with suppress(AlreadyExistsError):  # comes again when that one is gone
+            await self._keeper.create(PODS, gang.pod(index))
+
+    def _on_commit(self, commit: Commit) -> None:
+        before, after = pod_states(commit)
+        pod = after or before
+        name = pod.metadata.labels.get(GANG, "") if pod else ""
+        if pod is None or name not in self.gangs:
+            return
+        if pod.status.phase is PodPhase.SUCCEEDED:
+            self._done.add(pod.metadata.name)
+        if all(f"{name}-{index}" in self._done for index in range(self.gangs[name].size)):
+            del self.gangs[name]  # through with its work: nothing of it comes again
+        elif after is None or pod.status.phase is PodPhase.FAILED:
+            self._world.spawn(self._again(pod))
+
+    async def _again(self, lost: Pod) -> None:
+        world, meta = self._world, lost.metadata
+        await world.clock.sleep(world.chance.between(0.1, 3, "again", meta.uid))
+        with suppress(NotFoundError, ConflictError):
+            await self._keeper.delete(PODS, meta.key, Deletion(uid=meta.uid))
+        gang = self.gangs.get(meta.labels[GANG])
+        if gang is not None:
+            await self._create(gang, int(meta.name.rpartition("-")[2]))
+
+
+async def have_classes(world: World) -> None:
+    """Priority classes from low to high."""
+    for name, value in (("low", 10), ("middle", 100), ("high", 1000)):
+        body: Body = {
+            "apiVersion": PRIORITY_CLASSES.api_version,
+            "kind": PRIORITY_CLASSES.kind,
+            "metadata": {"name": name},
+            "value": value,
+        }
+        await world.connect(USER).create(PRIORITY_CLASSES, body)
+
+
+async def have_queue(world: World, name: str, **spec: object) -> None:
+    body: Body = {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {"name": name},
+        "spec": {"weight": 1, **spec},
+    }
+    await world.connect(USER).create(QUEUES, body)
+
+
+async def set_queue_state(world: World, name: str, state: str) -> None:
+    """As `swell queue close` and `open` do."""
+    patch = merge_patch({"status": {"state": state}})
+    try:
+        await world.connect(USER).patch(QUEUES.status, Key("", name), patch)
+    except ClusterError as error:
+        world.trace.note(f"user was refused: {error}")

@@ -1,0 +1,346 @@
+"""What the scheduler must never do: one class a rule, judged by commits and by writes sent.
+
+A scheduler is blamed for what it knew when it sent a write; what it did itself it always knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from swell.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES
+from swell.api.meta import Key, Uid
+from swell.api.pod import Pod
+from swell.api.quantity import units
+from swell.cluster.embedded.storage import Commit
+from swell.scheduler.live.evictor import RELEASED
+from swell.scheduler.live.running import Scheduler
+from swell.scheduler.plan import Objects, answer, plan_schedule
+from swell.scheduler.tasks import Task, TaskStatus
+from swell.sim.actors.podwork import bound_by
+from swell.sim.invariants import SafetyCheck
+from swell.sim.plan import Fault, FaultKind
+from swell.sim.sight import all_of, one_of, pod_states, pods_in, states
+from swell.sim.world import World
+from tests.sim.operator.sight import jobs_in
+from tests.sim.scheduler.sight import (
+    BINDING,
+    DELETION,
+    SCHEDULER,
+    Sent,
+    cpu_of,
+    cpus_of,
+    group_at,
+    group_key,
+    is_bound,
+    is_live,
+    is_ready,
+    is_surplus,
+    key_of,
+    mark_of,
+    members,
+    nodes_in,
+    pod_key,
+    priority_of,
+    scheduler_of,
+)
+
+HOLDING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
+BIND_WINDOW_S = 30.0
+SLACK_S = 20.0  # to see, to decide and to write
+# How long what befell a scheduler, or kept things from it, may go on at the most.
+EFFECT_S = 65.0
+LONG_EFFECTS_S = {
+    FaultKind.OUT_OF_STEP: 125.0,
+    FaultKind.PAUSED: 95.0,
+    FaultKind.ALL_PAUSED: 125.0,
+}
+
+
+def safety(world: World) -> list[SafetyCheck]:
+    sends = Sends(world)
+    return [
+        sends,
+        WholeGangs(world),
+        NodesHold(world, sends),
+        BoundOnce(world, sends),
+        VictimsMarked(world),
+        QuotaKept(world),
+        SamePlacement(world),
+    ]
+
+
+@dataclass
+class Sends:
+    """G1, G3: a binding is sent only for a gang that has its minimum, to a node that takes pods."""
+
+    world: World
+    name: str = "G1 binds with a reservation"
+    sent: dict[str, Sent] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.world.network.on_call.append(self._on_call)
+
+    def on_commit(self, _: Commit) -> Iterator[str]:
+        yield from ()
+
+    def of(self, commit: Commit) -> Sent | None:
+        """What was known when this commit's binding was sent."""
+        return self.sent.get(f"{commit.actor} {BINDING} {commit.key}")
+
+    def _on_call(self, actor: str, site: str) -> None:
+        scheduler = scheduler_of(self.world, actor)
+        if scheduler is None or not site.startswith(f"{actor} {BINDING} "):
+            return
+        key = pod_key(site)
+        task = scheduler.cache.snapshot.task(str(key))
+        if task is None:
+            self.world.judge.report(self.name, f"{key} is bound, though nobody knows it")
+            return
+        node = scheduler.cache.snapshot.nodes.names[task.node]
+        known = scheduler.informers.nodes.get(Key("", node))
+        if known is None or not is_ready(known) or known.spec.unschedulable:
+            self.world.judge.report("G3 bound where it may", f"{key} is bound to {node}")
+            return
+        uid, version = task.pod.metadata.uid, self.world.storage.version
+        self.sent[site] = Sent(uid, node, cpus_of(known), version)
+        self._judge_gang(scheduler, task)
+
+    def _judge_gang(self, scheduler: Scheduler, task: Task) -> None:
+        job = task.job
+        group = scheduler.informers.groups.get(job.group.metadata.key) if job else None
+        if job is None or group is None:
+            return
+        n_bound = sum(is_bound(pod) for pod in members(self.world, job.key))
+        if job.counts.ready < group.spec.min_member and not n_bound:
+            what = f"{job.key} begins with {job.counts.ready} of {group.spec.min_member}"
+            self.world.judge.report(self.name, what)
+
+
+@dataclass
+class WholeGangs:
+    """G1: a gang has none or its minimum of bound pods, but for the time it takes to bind it.
+
+    Nobody is blamed for a gang that was complete and has lost pods, or whose minimum was raised.
+    """
+
+    world: World
+    name: str = "G1 whole gangs"
+    _complete: dict[Uid, None] = field(default_factory=dict)
+    _partial_since: dict[Uid, float] = field(default_factory=dict)
+    _disturbed_until: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.world.book.on_taken.append(self._on_fault)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        pods, groups = pod_states(commit), states(commit, POD_GROUPS)
+        for pod in pods:
+            if pod is not None and group_key(pod):
+                self._look(group_key(pod))
+        for group in groups:
+            if group is not None:
+                self._look(str(group.metadata.key))
+        yield from self._overdue()
+
+    def _look(self, key: str) -> None:
+        group = group_at(self.world, key)
+        if group is None:
+            return
+        uid = group.metadata.uid
+        bound = [pod for pod in members(self.world, key) if is_bound(pod)]
+        n_bound = len(bound) if any(map(is_live, bound)) else 0  # what has ended holds nothing
+        if n_bound >= group.spec.min_member:
+            self._complete[uid] = None
+        elif not n_bound:
+            self._complete.pop(uid, None)
+        if 0 < n_bound < group.spec.min_member and uid not in self._complete:
+            self._partial_since.setdefault(uid, self.world.clock.monotonic())
+        else:
+            self._partial_since.pop(uid, None)
+
+    def _overdue(self) -> Iterator[str]:
+        now = self.world.clock.monotonic()
+        for group in all_of(self.world, POD_GROUPS) if self._partial_since else ():
+            since = self._partial_since.get(group.metadata.uid, now)
+            if now > max(since, self._disturbed_until) + BIND_WINDOW_S + SLACK_S:
+                yield f"{group.metadata.key} has been bound in part since {since:.1f} s"
+
+    def _on_fault(self, fault: Fault) -> None:
+        is_common = not fault.site.startswith(("operator", "nemesis F2"))
+        if is_common:
+            effect_s = LONG_EFFECTS_S.get(FaultKind(fault.kind), EFFECT_S)
+            until = self.world.clock.monotonic() + effect_s
+            self._disturbed_until = max(self._disturbed_until, until)
+
+
+@dataclass
+class NodesHold:
+    """G2: what is bound to a node never asks for more than the node has.
+
+    Another replica's binding that was under way is nobody's fault.
+    """
+
+    world: World
+    sends: Sends
+    name: str = "G2 nodes hold"
+    _bound: dict[Uid, tuple[str, int]] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        pod = bound_by(commit)
+        sent = self.sends.of(commit)
+        if pod is None or sent is None:
+            return
+        self._bound[pod.metadata.uid] = (commit.actor, commit.version)
+        here = [
+            other
+            for other in pods_in(self.world)
+            if other.spec.node_name == pod.spec.node_name
+            and is_live(other)
+            and self._was_known(other, commit, sent)
+        ]
+        asked = sum(map(cpu_of, here))
+        if asked > sent.n_cpus:
+            names = ", ".join(other.metadata.name for other in here)
+            yield f"{pod.spec.node_name} has {sent.n_cpus} cpus, {asked} are asked by {names}"
+
+    def _was_known(self, other: Pod, commit: Commit, sent: Sent) -> bool:
+        actor, version = self._bound.get(other.metadata.uid, ("", 0))
+        return actor == commit.actor or version <= sent.version
+
+
+@dataclass
+class BoundOnce:
+    """G3: a pod gets a node once, and it is the pod that was meant, on the node that was meant."""
+
+    world: World
+    sends: Sends
+    name: str = "G3 bound once"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or after is None:
+            return
+        if before.spec.node_name and before.spec.node_name != after.spec.node_name:
+            yield f"{commit.key} moved from {before.spec.node_name} to {after.spec.node_name}"
+        sent = self.sends.of(commit)
+        if bound_by(commit) is None or sent is None:
+            return
+        if sent.uid != after.metadata.uid:
+            yield f"{commit.key} was bound for an earlier pod of its name"
+
+
+@dataclass
+class VictimsMarked:
+    """G6: who has to leave is told first, is of lower priority where the queue is the same, and
+    leaves with its whole gang, or as surplus of it."""
+
+    world: World
+    name: str = "G6 victims"
+
+    def __post_init__(self) -> None:
+        self.world.network.on_call.append(self._on_call)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        before, after = pod_states(commit)
+        if before is None or not commit.actor.startswith(SCHEDULER):
+            return
+        if before.metadata.deletion_timestamp:
+            return
+        if after is not None and not after.metadata.deletion_timestamp:
+            yield from self._judge_mark(commit, before, after)
+            return
+        if not mark_of(before):
+            yield f"{commit.key} deleted, and nothing was on record"
+
+    def _judge_mark(self, commit: Commit, before: Pod, after: Pod) -> Iterator[str]:
+        mark = mark_of(after)
+        if mark_of(before) or " for " not in mark:
+            return
+        claimer, victim = group_at(self.world, mark.rpartition(" for ")[2]), group_key(before)
+        group = group_at(self.world, victim)
+        if claimer is None or group is None or claimer.spec.queue != group.spec.queue:
+            return
+        if priority_of(self.world, claimer) <= priority_of(self.world, group):
+            yield f"{commit.key} has to go {mark}, which is no more important"
+
+    def _on_call(self, actor: str, site: str) -> None:
+        """Judged when it is sent: that others of the gang have gone may not be known yet."""
+        scheduler = scheduler_of(self.world, actor)
+        if scheduler is None or not site.startswith(f"{actor} {DELETION} "):
+            return
+        pod = scheduler.informers.pods.get(pod_key(site))
+        # A gang whose binding failed goes as its bindings become known, one or more at a time.
+        if pod is None or mark_of(pod).startswith(RELEASED) or is_surplus(self.world, pod):
+            return
+        group = scheduler.informers.groups.get(key_of(group_key(pod)))
+        job = scheduler.cache.snapshot.jobs.get(group_key(pod))
+        if group is None or job is None or job.counts.ready >= group.spec.min_member:
+            return
+        live = [task.key for task in job.tasks.values() if task.status in HOLDING]
+        if live:
+            self.world.judge.report(self.name, f"of {job.key} only {', '.join(live)} would stay")
+
+
+@dataclass
+class QuotaKept:
+    """G7: what a queue's pods hold stays within its capability."""
+
+    world: World
+    name: str = "G7 quota kept"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        pod = bound_by(commit)
+        group = group_at(self.world, group_key(pod)) if pod and group_key(pod) else None
+        queue = one_of(self.world, QUEUES, group.spec.queue or "default") if group else None
+        limit = queue.spec.capability.get("cpu") if queue else None
+        if queue is None or limit is None:
+            return
+        asked = sum(cpu_of(held) for held in self._held(queue.metadata.name))
+        if asked > units(limit):
+            yield f"queue {queue.metadata.name} holds {asked} of {limit} cpus"
+
+    def _held(self, queue: str) -> Iterator[Pod]:
+        for pod in pods_in(self.world):
+            group = group_at(self.world, group_key(pod)) if group_key(pod) else None
+            if group is None or (group.spec.queue or "default") != queue:
+                continue
+            if (
+                is_bound(pod)
+                and is_live(pod)
+                and not mark_of(pod)
+                and not is_surplus(self.world, pod)
+            ):
+                yield pod
+
+
+@dataclass
+class SamePlacement:
+    """G8: the same objects give the same plan, in whatever order they are learnt of."""
+
+    world: World
+    name: str = "G8 same placement"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        if bound_by(commit) is None or commit.version % 5:
+            return  # every bind would cost more than it shows
+        objects = objects_in(self.world)
+        shuffled = objects_in(self.world)
+        random = Random(commit.version)
+        for held in (shuffled.nodes, shuffled.pods, shuffled.groups, shuffled.queues):
+            random.shuffle(held)
+        if answer(plan_schedule(objects)) != answer(plan_schedule(shuffled)):
+            yield f"at version {commit.version} the order of objects decides"
+
+
+def objects_in(world: World) -> Objects:
+    """The whole cluster as it is."""
+    return Objects(
+        nodes=list(nodes_in(world).values()),
+        pods=pods_in(world),
+        groups=all_of(world, POD_GROUPS),
+        queues=all_of(world, QUEUES),
+        priority_classes=all_of(world, PRIORITY_CLASSES),
+        training_jobs=jobs_in(world),
+    )

@@ -1,0 +1,140 @@
+"""What users of the scheduler do: gangs of bare pods, and training jobs by way of the operator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.meta import Body
+from swell.sim.actors.fleet import Fleet
+from swell.sim.actors.user import User
+from swell.sim.scenario import Scenario
+from swell.sim.world import World
+from tests.sim.operator.fleets import NODES
+from tests.sim.operator.jobs import Pods, a_job, a_role, story_of
+from tests.sim.operator.scenarios import in_phase, sized
+from tests.sim.operator.sight import is_over
+from tests.sim.scheduler.disturbances import RATES_MAX
+from tests.sim.scheduler.gangs import Gang, Keeper, have_classes, have_queue, set_queue_state
+
+N_CPUS = 4
+
+
+def a_trainer(replicas: int, runs_s: float = 40.0, cpu: int = 1, **elastic: object) -> Body:
+    role = a_role(Pods(runs_s=runs_s), replicas=replicas, restartPolicy="Always", **elastic)
+    container = role["template"]["spec"]["containers"][0]
+    container["resources"] = {"requests": {"cpu": str(cpu), "memory": "1Gi"}}
+    return role
+
+
+def _manifest(name: str, role: Body, **spec: object) -> Body:
+    return a_job(name, {"replicaSpecs": {"trainer": role}, **spec})
+
+
+async def arrive(world: World, n_cpus: int = N_CPUS) -> tuple[User[AITrainingJob], Keeper]:
+    """Somebody with jobs and somebody with bare gangs, and four nodes to share."""
+    world.fleet = Fleet(world, story_of, NODES, n_cpus=n_cpus, binds=False)
+    await world.fleet.start()
+    return User(world, AI_TRAINING_JOBS, _manifest, is_over), Keeper(world)
+
+
+async def crowd(world: World) -> None:
+    """More gangs than there is room for, of several sizes, and pods without any."""
+    user, keeper = await arrive(world)
+    for at, name in enumerate(("ant", "bee", "cat")):
+        size = world.chance.integer(3, 8, "size", name)
+        await user.submit(name, a_trainer(size, runs_s=30))
+        await keeper.submit(Gang(f"herd-{at}", size=5, minimum=4, cpu=1 + at % 2))
+        await user.wait(name, up_to_s=6)
+    await keeper.submit(Gang("solo", size=3, minimum=0))
+    await keeper.submit(Gang("hopeless", size=5, minimum=5, cpu=4))
+
+
+async def grow(world: World) -> None:
+    """Gangs get larger, and their minimum with them: before, while and after they are bound."""
+    user, keeper = await arrive(world)
+    filler = Gang("filler", size=3, minimum=3, cpu=4, runs_s=60)
+    await keeper.submit(filler)
+    for name in ("herd-a", "herd-b"):
+        small = Gang(name, size=2, minimum=2, runs_s=80)
+        await keeper.submit(small)
+        await user.wait(name, up_to_s=4)
+        await keeper.grow(replace(small, size=6, minimum=6))
+    manual: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 6}
+    await user.submit("ant", a_trainer(2, runs_s=80, **manual))
+    await user.wait("ant")
+    await user.edit("ant", sized(6))
+    await user.wait("again", up_to_s=20)
+    await user.edit("ant", sized(1))
+
+
+async def recreate(world: World) -> None:
+    """Gangs are deleted and come again under the same names, at any moment."""
+    user, keeper = await arrive(world)
+    await user.submit("ant", a_trainer(4))
+    gang = Gang("herd", size=5, minimum=5, runs_s=40)
+    await keeper.submit(gang)
+    await user.wait("drop", up_to_s=3)
+    await keeper.drop("herd")
+    await user.delete("ant")
+    await keeper.until_gone("herd", 5)
+    await keeper.submit(replace(gang, size=3, minimum=3, cpu=3))
+    await user.until_gone("ant")
+    await user.submit("ant", a_trainer(3, cpu=2))
+    await user.wait("replace", up_to_s=5)
+    await keeper.replace(replace(gang, size=4, minimum=4, cpu=2))
+
+
+async def preempt(world: World) -> None:
+    """Important gangs arrive on a full cluster; one job there can be shrunk."""
+    user, keeper = await arrive(world)
+    await have_classes(world)
+    auto: Body = {"edlPolicy": "Auto", "minReplicas": 2, "maxReplicas": 8}
+    elastic = a_trainer(6, runs_s=150, **auto)
+    await user.submit("elastic", elastic, priority="low")
+    await keeper.submit(Gang("low", size=5, minimum=4, runs_s=120, priority="low"))
+    await keeper.submit(Gang("middle", size=4, minimum=4, runs_s=60, priority="middle"))
+    await user.until("elastic", in_phase(Phase.RUNNING), within_s=60)
+    await user.wait("high")
+    await keeper.submit(Gang("high", size=6, minimum=6, runs_s=40, priority="high"))
+    await user.wait("urgent", up_to_s=20)
+    await user.submit("urgent", a_trainer(3, runs_s=20, cpu=2), priority="high")
+
+
+async def queues(world: World) -> None:
+    """Queues share the cluster by weight, one within its limit; another is closed for a while."""
+    user, keeper = await arrive(world)
+    await have_queue(world, "red", weight=3, capability={"cpu": "8"})
+    await have_queue(world, "blue", weight=1)
+    await have_queue(world, "shut")
+    for at in range(3):
+        await keeper.submit(Gang(f"red-{at}", size=4, minimum=4, queue="red"))
+        await keeper.submit(Gang(f"blue-{at}", size=5, minimum=5, queue="blue", runs_s=90))
+    await set_queue_state(world, "shut", "Closed")
+    await user.submit("ant", a_trainer(3), queue="shut")
+    await user.submit("bee", a_trainer(4, runs_s=20), queue="red")
+    await user.wait("open", up_to_s=60)
+    await set_queue_state(world, "shut", "Open")
+
+
+async def nodes(world: World) -> None:
+    """Nodes fall silent, die and shrink while gangs are bound and run on them."""
+    user, keeper = await arrive(world)
+    assert world.fleet is not None
+    await user.submit("ant", a_trainer(6, runs_s=90, restartLimit=9))
+    await keeper.submit(Gang("herd-a", size=5, minimum=5, runs_s=60))
+    await user.wait("first", up_to_s=5)
+    world.fleet.lose("node-a", 40, dies=False)
+    await keeper.submit(Gang("herd-b", size=4, minimum=4, cpu=2, runs_s=30))
+    await user.wait("second", up_to_s=20)
+    world.fleet.lose("node-b", 30, dies=True)
+    await world.fleet.set_allocatable("node-c", 1)
+    await user.wait("third", up_to_s=40)
+    await world.fleet.set_allocatable("node-c", N_CPUS)
+
+
+SCENARIOS = tuple(
+    Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=6000, rest_s=60)
+    for play in (crowd, grow, recreate, preempt, queues, nodes)
+)

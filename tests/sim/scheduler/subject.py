@@ -1,0 +1,78 @@
+"""The scheduler as a subject of the simulator, with the operator, both under faults."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from swell.api.meta import Key
+from swell.operator.settings import Settings
+from swell.scheduler.live.running import Scheduler
+from swell.sim.leadership import in_pair, lead
+from swell.sim.process import Main, Ports
+from swell.sim.scenario import Subject
+from tests.sim.operator.subject import run_operator
+from tests.sim.scheduler.disturbances import scheduler_disturbances
+from tests.sim.scheduler.hopes import end_state, liveness
+from tests.sim.scheduler.rules import safety
+from tests.sim.scheduler.scenarios import SCENARIOS
+from tests.sim.scheduler.sight import SCHEDULER
+
+OPERATOR = "operator"
+SETTINGS = Settings(workers=2)
+LEASES = {SCHEDULER: Key("default", "swell-scheduler"), OPERATOR: Key("default", "swell-operator")}
+IN_PAIR = frozenset({"crowd", "recreate", "preempt"})
+
+# Plants a bug in a scheduler that has been put together and does not run yet.
+Flaw = Callable[[Scheduler], None]
+
+
+def scheduler_subject(flaw: Flaw | None = None) -> Subject:
+    async def schedule(ports: Ports) -> None:
+        await run_scheduler(ports, flaw)
+
+    return _subject({OPERATOR: operate, SCHEDULER: schedule})
+
+
+def scheduler_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> Subject:
+    """Two of each, of which one leads."""
+
+    async def operate_leading(ports: Ports) -> None:
+        await lead(ports, LEASES[OPERATOR], operate)
+
+    async def schedule_leading(ports: Ports) -> None:
+        def work(own: Ports) -> Awaitable[None]:
+            return run_scheduler(own, flaw)
+
+        await lead(ports, LEASES[SCHEDULER], work, guarded=guarded)
+
+    subject = _subject({OPERATOR: operate_leading, SCHEDULER: schedule_leading})
+    scenarios = tuple(scenario for scenario in SCENARIOS if scenario.name in IN_PAIR)
+    return in_pair(replace(subject, scenarios=scenarios), LEASES[SCHEDULER])
+
+
+async def operate(ports: Ports) -> None:
+    await run_operator(ports, SETTINGS)
+
+
+async def run_scheduler(ports: Ports, flaw: Flaw | None = None) -> None:
+    scheduler = Scheduler(ports.cluster, clock=ports.clock, random=ports.random)
+    if flaw is not None:
+        flaw(scheduler)
+    ports.exposed[SCHEDULER] = scheduler
+    ports.exposed.update({str(one.resource): one for one in scheduler.informers.every})
+    await asyncio.gather(*(service.run() for service in scheduler.services))
+
+
+def _subject(components: dict[str, Main]) -> Subject:
+    return Subject(
+        name=SCHEDULER,
+        components=components,
+        scenarios=SCENARIOS,
+        safety=safety,
+        liveness=liveness,
+        end_state=end_state,
+        disturbances=scheduler_disturbances,
+        calls_per_min_max=2500,
+    )
