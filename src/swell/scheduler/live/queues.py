@@ -73,6 +73,7 @@ class World:
     parent: Queue | None = None
     groups: tuple[PodGroup, ...] = ()
     allocated: Mapping[str, str] | None = None
+    calm_until: float = 0.0  # before this, numbers alone are not worth a write
 
 
 class QueueController:
@@ -96,9 +97,10 @@ class QueueController:
         self._allocated = allocated
         self._keys: WorkQueue[Key] = WorkQueue(clock=clock, random=random)
         self._seen_shut: dict[Key, bool] = {}
+        self._wrote_at: dict[str, float] = {}
         self.loop = Controller(
             "queue",
-            Work(self._take, decide, _decide_malformed),
+            Work(self._take, self._decide, _decide_malformed),
             owners=queues,
             others=[groups],
             executor=Executor(cluster, informers=[queues], events=events, meter=write_meter),
@@ -138,12 +140,19 @@ class QueueController:
             parent_of(queue, lambda name: self._queues.get(Key("", name))),
             self._groups.by_index(BY_QUEUE.name, key),
             self._allocated(key.name),
+            self._wrote_at.get(key.name, -SETTLE_S) + SETTLE_S,
         )
+
+    def _decide(self, world: World, now: float) -> Plan:
+        """Remembers when a status was written: our own write wakes its queue again at once."""
+        plan = decide(world, now)
+        if any(isinstance(action, PatchStatus) for action in plan.each_action()):
+            self._wrote_at[world.name] = now
+        return plan
 
 
 def decide(world: World, now: float) -> Plan:
     """One write at a time: each is made from the version the one before left behind."""
-    del now
     queue = world.queue
     if queue is None:
         return Plan((_creation(world.name),), rests_on_absence=True)
@@ -151,6 +160,8 @@ def decide(world: World, now: float) -> Plan:
     if standing.is_marked and not is_closed_by_parent(queue):
         return Plan((_mark(queue, "true"),))
     change = status_change(queue.status, standing, world.allocated)
+    if change and "state" not in change and now < world.calm_until:
+        return Plan(wake_at=world.calm_until)
     if change:
         meta = queue.metadata
         write = PatchStatus(QUEUES, meta.key, meta.resource_version, change)

@@ -29,6 +29,8 @@ class Stage:
         self.server = Server(self.clock, Chance(1), ())
         self.user: Cluster = self.server.connect("user")
         self.held: dict[str, dict[str, str]] = {}
+        self.restless = ""  # a queue that holds something else whenever it is looked at
+        self._n_looks = 0
         cluster, random = self.server.connect("scheduler"), Random(1)
         clock = self.clock
         self.queues = Informer(cluster, QUEUES, clock=clock, random=random, indexes=(BY_PARENT,))
@@ -40,9 +42,13 @@ class Stage:
             self.groups,
             clock=clock,
             random=random,
-            allocated=self.held.get,
+            allocated=self._allocated,
             events=self.events,
         )
+
+    def _allocated(self, name: str) -> dict[str, str] | None:
+        self._n_looks += 1
+        return {"cpu": str(self._n_looks)} if name == self.restless else self.held.get(name)
 
     async def work(self) -> None:
         await asyncio.gather(
@@ -183,6 +189,28 @@ def test_state_that_nobody_understands_is_unknown() -> None:
         await stage.say("q", "Open")
 
         assert (unknown, await stage.states("q")) == (["Unknown"], ["Open"])
+
+    play(scene)
+
+
+def test_numbers_that_keep_changing_are_written_once_a_second() -> None:
+    """What is written wakes the queue at once, and newer numbers are there: they wait, while a
+    state does not."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.queue("q")
+        await stage.settle()
+        stage.restless = "q"
+        stage.controller.touch("q")
+        before = stage.server.storage.version
+        await stage.clock.sleep(10.5)
+        n_writes = stage.server.storage.version - before
+        change = merge_patch({"status": {"state": "Closing"}})
+        await stage.user.patch(QUEUES.status, Key("", "q"), change)
+        await stage.clock.sleep(0.1)
+
+        assert n_writes == 10
+        assert await stage.states("q") == ["Closed"]
 
     play(scene)
 
