@@ -8,6 +8,7 @@ computed for those alone. Decides nothing about queues or gangs.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -45,6 +46,22 @@ class _Field:
     base: Vector
     now: Vector
     later: Vector
+    outlook: _Outlook
+
+
+@dataclass(slots=True)
+class _Outlook:
+    """Where the next single tasks of a shape go, as long as nothing but them changes any node."""
+
+    nodes: deque[int]
+    position: int = 0  # in the log of changes, before the last of them was placed
+    last: int = NOWHERE
+
+    def holds(self, changes: Sequence[int]) -> bool:
+        return len(changes) == self.position + 1 and changes[-1] == self.last
+
+    def placed(self, node: int, changes: Sequence[int]) -> None:
+        self.position, self.last = len(changes), node
 
 
 class Placer:
@@ -71,8 +88,11 @@ class Placer:
         """
         task = tasks[0]
         n = min(len(tasks), CHUNK)
-        if n == 1 or any(t.nominated for t in tasks) or self._depends_on_others(task):
+        if any(t.nominated for t in tasks) or self._depends_on_others(task):
             place = self.place(task)
+            return [] if place is None else [place]
+        if n == 1:
+            place = self._place_single(task)
             return [] if place is None else [place]
         field = self._field(task.shape)
         for now in (True, False):
@@ -96,6 +116,23 @@ class Placer:
                 if scores[best] > -np.inf:
                     return Place(best, now)
         return None
+
+    def _place_single(self, task: Task) -> Place | None:
+        """As `place`; singles of one shape that follow each other are foreseen, many at once."""
+        shape, changes = task.shape, self._nodes.changes
+        known = self._fields.get(shape)
+        outlook = known.outlook if known and known.version == self._nodes.version else None
+        if outlook is None or not outlook.holds(changes):
+            place = self.place(task)
+            outlook = self._fields[shape].outlook
+            outlook.nodes.clear()
+        else:
+            if not outlook.nodes:
+                outlook.nodes.extend(self._spread(shape, self._field(shape), CHUNK, now=True))
+            place = Place(outlook.nodes.popleft(), True) if outlook.nodes else self.place(task)
+        if place is not None and place.now:
+            outlook.placed(place.node, changes)
+        return place
 
     def scores(self, task: Task, *, now: bool) -> Vector:
         """Every node's score for a task; -inf where it cannot go."""
@@ -211,7 +248,7 @@ class Placer:
         for score in self._node_scores:
             base = base + score(shape)
         empty = np.empty(len(nodes))
-        return _Field(nodes.version, 0, allowed, base, empty, empty.copy())
+        return _Field(nodes.version, 0, allowed, base, empty, empty.copy(), _Outlook(deque()))
 
     def _update(self, shape: Shape, field: _Field, rows: Places | slice) -> None:
         nodes = self._nodes
