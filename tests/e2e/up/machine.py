@@ -85,9 +85,9 @@ class Machine:
         until(lambda: self.phase(name) == phase, lambda: str(self.job(name).get("status")))
 
     def processes(self) -> list[str]:
-        """Command lines of everything that was started for this folder."""
+        """Command lines of everything that was started for this folder, containers included."""
         found = []
-        mark = f"SWELL_HOME={self.home}\0".encode()
+        marks = (f"SWELL_HOME={self.home}\0".encode(), f"HOME={self.folder}\0".encode())
         for entry in Path("/proc").iterdir():
             if not entry.name.isdecimal() or int(entry.name) == os.getpid():
                 continue
@@ -96,7 +96,8 @@ class Machine:
                 surroundings = (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if words and (str(self.home).encode() in words or mark in surroundings):
+            is_ours = any(mark in surroundings for mark in marks)
+            if words and (str(self.home).encode() in words or is_ours):
                 found.append(words.replace(b"\0", b" ").decode())
         return found
 

@@ -1,0 +1,101 @@
+"""The command line and a whole cluster of one machine, as somebody at it feels them."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.meta import Body
+from swell.cluster.kube import calls
+from swell.cluster.kube.kubeconfig import read_kubeconfig
+from swell.cluster.kube.oneshot import OneShot
+from tests.e2e.up.machine import SWELL, Machine
+
+N_RUNS = 10
+N_PODS = 200
+POLL_S = 0.02
+
+
+def run() -> dict[str, object]:
+    figures: dict[str, object] = {}
+    with tempfile.TemporaryDirectory(prefix="swell-bench-") as folder:
+        machine = Machine(Path(folder))
+        machine.swell("up", "--detach", "--cpu", "64", "--memory", "64Gi", "--name", "here")
+        try:
+            _commands(machine, figures)
+            _starts(machine, figures)
+            _many(machine, figures)
+        finally:
+            machine.swell("down")
+    return figures
+
+
+def _commands(machine: Machine, figures: dict[str, object]) -> None:
+    lines = {
+        "python -c pass": (sys.executable, "-c", "pass"),
+        "swell --help": (*SWELL, "--help"),
+        "swell get": (*SWELL, "get"),
+    }
+    for name, words in lines.items():
+        took = [_timed(machine, words) for _ in range(N_RUNS)]
+        figures[f"{name}, ms (median of {N_RUNS})"] = statistics.median(took) * 1e3
+
+
+def _timed(machine: Machine, words: tuple[str, ...]) -> float:
+    began = time.perf_counter()
+    subprocess.run(words, env=machine.environment, capture_output=True, check=True)
+    return time.perf_counter() - began
+
+
+def _starts(machine: Machine, figures: dict[str, object]) -> None:
+    """From the answer to a job's creation to its process's first act."""
+    access = read_kubeconfig([machine.home / "kubeconfig"])
+    delays = []
+    with OneShot(access, Random(1)) as client:
+        for n in range(N_RUNS):
+            stamp = machine.folder / f"stamp-{n}"
+            client.send(calls.create(AI_TRAINING_JOBS, _job(f"one-{n}", ["touch", str(stamp)])))
+            answered = time.time()
+            _until(stamp.exists)
+            delays.append(stamp.stat().st_mtime - answered)
+    figures[f"submit to process start, ms (median of {N_RUNS})"] = statistics.median(delays) * 1e3
+    figures["submit to process start, ms (worst)"] = max(delays) * 1e3
+
+
+def _job(name: str, command: list[str]) -> Body:
+    container = {"name": "aitj-trainer", "image": "local", "command": command}
+    template = {"spec": {"containers": [container]}}
+    return {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicaSpecs": {"trainer": {"replicas": 1, "template": template}}},
+    }
+
+
+def _many(machine: Machine, figures: dict[str, object]) -> None:
+    began = time.perf_counter()
+    words = ("--min", str(N_PODS), "--", "sleep", "1000")
+    machine.swell("run", "--detach", "--name", "many", *words)
+    _until(lambda: _n_sleeping(machine) == N_PODS)
+    figures[f"a job of {N_PODS} pods runs after, s"] = time.perf_counter() - began
+    began = time.perf_counter()
+    machine.swell("delete", "many")
+    _until(lambda: _n_sleeping(machine) == 0)
+    figures[f"a job of {N_PODS} pods is gone after, s"] = time.perf_counter() - began
+
+
+def _n_sleeping(machine: Machine) -> int:
+    return sum(line.startswith("sleep 1000") for line in machine.processes())
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        time.sleep(POLL_S)
