@@ -116,9 +116,11 @@ class Ledger:
     def snapshot(self) -> Snapshot:
         self._settle()
         states = tuple(self._states[job] for job in sorted(self._states))
-        waiting = {*self._waiting, *(job.view.group for job in states if job.is_pending)}
-        waiting.difference_update(job.view.group for job in states if job.is_hopeless)
-        return Snapshot(self._resource(), states, frozenset(waiting))
+        # A scheduler may tell of a group late or never; that its job runs says it has its room.
+        over = {job.view.group for job in states if job.is_hopeless or job.view.is_running}
+        pending = {job.view.group for job in states if job.is_pending}
+        waiting = frozenset((self._waiting.keys() - over) | pending)
+        return Snapshot(self._resource(), states, waiting)
 
     def is_waiting(self, job: JobId) -> bool:
         """Whether a live job's phase says, or may say, that it waits for room."""

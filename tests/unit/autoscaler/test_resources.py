@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swell.api.codec import convert
-from swell.api.meta import Body
+from swell.api.meta import Body, Key
 from swell.api.node import Node
 from swell.api.pod import Pod, PodSpec
 from swell.autoscaler.hopeless import REFUSED_FOR_QUEUE
@@ -287,6 +287,17 @@ def test_job_refused_for_its_queue_is_hopeless(reason: str, hopeless: bool) -> N
 def test_reasons_of_refusal_are_the_schedulers() -> None:
     """The names are those the scheduler writes."""
     assert {reason.value for reason in SchedulerReason} >= REFUSED_FOR_QUEUE
+
+
+def test_group_of_a_job_that_runs_does_not_wait() -> None:
+    """Whatever its PodGroup says, or does not say yet; of other groups it is all that is known."""
+    node = a_node("n", cpu=8)
+    late = look(node, a_job("a", t=a_role()), a_group("a"), a_group("other", phase=""))
+    restarting = look(node, a_job("a", phase="Restarting", t=a_role()), a_group("a"))
+    pending = look(node, a_job("a", phase="Pending", t=a_role(cpu="1")), a_group("a", phase=""))
+
+    assert late.waiting_groups == {Key("ns", "other")}
+    assert restarting.waiting_groups == pending.waiting_groups == {Key("ns", "a")}
 
 
 def test_bound_pods_of_a_hopeless_job_count() -> None:
