@@ -8,6 +8,7 @@ from swell.sim.campaign import Entry, main
 from tests.sim.autoscaler.entries import ENTRIES as AUTOSCALER
 from tests.sim.operator import hostile, sweep
 from tests.sim.operator.entries import ENTRIES as OPERATOR
+from tests.sim.scheduler.entries import ENTRIES as SCHEDULER
 from tests.sim.toy.flaws import PLANTED, PLANTED_IN_PAIR
 from tests.sim.toy.scenarios import toy_pair, toy_subject
 from tests.sim.trainingjob.entries import ENTRIES as TRAINING_JOB
@@ -20,6 +21,7 @@ ENTRIES = (
         share=0.1,
     ),
     *OPERATOR,
+    *SCHEDULER,
     *AUTOSCALER,
     *TRAINING_JOB,
 )

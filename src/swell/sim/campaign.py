@@ -21,7 +21,7 @@ from typing import TextIO
 
 from swell.sim.figures import Figures, print_report
 from swell.sim.plan import FaultPlan, read_plan, write_plan
-from swell.sim.scenario import Subject
+from swell.sim.scenario import Scenario, Subject
 from swell.sim.search import (
     Kill,
     kills_of,
@@ -47,6 +47,12 @@ class Entry:
     mutants: Mapping[str, Subject] = field(default_factory=dict)
     share: float = 1.0  # of the seeds asked for
     whose_writes: str = ""  # the component whose every write is tried, where not all are
+    core: frozenset[str] = frozenset()  # the scenarios in which they are, where not in all
+
+    def core_scenarios(self) -> Iterator[Scenario]:
+        for scenario in self.subject.scenarios:
+            if not self.core or scenario.name in self.core:
+                yield scenario
 
     def seeds(self, first: int, n_seeds: int) -> range:
         return range(first, first + round(n_seeds * self.share))
@@ -67,6 +73,7 @@ def main(
     """The command line. `module` is what to run with -m for the same entries elsewhere; sweeps
     come before a whole campaign."""
     options = _options(argv)
+    entries = [e for e in entries if options.subject in ("", e.subject.name)]
     if options.digest:
         out.write(digest(entries, options.digest) + "\n")
         return 0
@@ -120,6 +127,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="processes to run seeds in"
     )
+    parser.add_argument("--subject", default="", help="only the one of this name")
     parser.add_argument("--specs", type=int, default=5000, help="of every kind, to sweep")
     parser.add_argument("--seed", type=int, help="run this one and tell its story")
     parser.add_argument("--plan", type=Path, help="replay a written plan and tell its story")
@@ -139,7 +147,7 @@ def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out
         figures.cpu_s += sum(os.times()[:4]) - started_cpu_s  # workers included
         figures.add_time(entry.subject.name, time.perf_counter() - started_s)
     for entry in entries:
-        for scenario in entry.subject.scenarios:
+        for scenario in entry.core_scenarios():
             for result in search_every_write(
                 entry.subject, scenario, options.first, entry.whose_writes
             ):

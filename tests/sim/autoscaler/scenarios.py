@@ -10,7 +10,7 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.sim.actors.user import User
 from swell.sim.world import World
-from tests.sim.autoscaler.ground import WORK, Ground
+from tests.sim.autoscaler.ground import WORK, have_ground
 from tests.sim.operator.jobs import a_job
 from tests.sim.operator.sight import is_over
 
@@ -47,7 +47,7 @@ def elastic_job(
 
 async def arrive(world: World, n_nodes: int = 4, n_cpus: int = 4) -> User[AITrainingJob]:
     """Somebody with elastic jobs, and a cluster of some nodes."""
-    await Ground(world, {f"node-{n}": n_cpus for n in range(n_nodes)}).start()
+    await have_ground(world, n_nodes, n_cpus)
     return User(world, AI_TRAINING_JOBS, elastic_job, is_over)
 
 

@@ -1,4 +1,4 @@
-"""The autoscaler as a subject of the simulator, with the real operator, both under faults."""
+"""The autoscaler as a subject of the simulator, with operator and scheduler, all under faults."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from dataclasses import replace
 
 from swell.autoscaler.loop import Autoscaler, Informers, Meters
 from swell.autoscaler.settings import Settings
-from swell.operator.running import Meters as OperatorMeters
-from swell.operator.running import prepare
-from swell.operator.settings import Settings as OperatorSettings
 from swell.sim.actors.disturbances import RATES_MAX, common_disturbances
 from swell.sim.actors.nemesis import Disturbance
 from swell.sim.meters import BugMeter
@@ -21,6 +18,8 @@ from swell.sim.world import World
 from tests.sim.autoscaler.flaws import Flaw
 from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, end_state, liveness, safety
 from tests.sim.autoscaler.scenarios import SCRIPTS
+from tests.sim.scheduler.sight import SCHEDULER
+from tests.sim.scheduler.subject import operate, run_scheduler
 
 SETTINGS = Settings(scale_period_s=10.0, scale_cooldown_s=30.0)
 # Pods are never lost here: then a resize could not be told from a restart.
@@ -38,8 +37,8 @@ def autoscaler_subject(
     scenarios: tuple[Scenario, ...] = SCENARIOS,
     is_on: bool = True,
 ) -> Subject:
-    """Operator and autoscaler; without the latter if it is off."""
-    components: dict[str, Main] = {OPERATOR: operator_main}
+    """Operator, scheduler and autoscaler; without the last if it is off."""
+    components: dict[str, Main] = {OPERATOR: operate, SCHEDULER: run_scheduler}
     if is_on:
         components[AUTOSCALER] = autoscaler_main(settings, flaw)
     return Subject(
@@ -70,17 +69,6 @@ def autoscaler_main(settings: Settings, flaw: Flaw | None = None) -> Main:
         await asyncio.gather(informers.run(), autoscaler.run())
 
     return main
-
-
-async def operator_main(ports: Ports) -> None:
-    operator = await prepare(
-        ports.cluster,
-        clock=ports.clock,
-        random=ports.random,
-        settings=OperatorSettings(workers=2),
-        meters=OperatorMeters(passes=BugMeter()),
-    )
-    await asyncio.gather(*(service.run() for service in operator.services))
 
 
 def _disturbances(world: World) -> Mapping[str, Disturbance]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from swell.sim.campaign import Entry
 from tests.sim.scheduler.flaws import PLANTED
+from tests.sim.scheduler.scenarios import CORE
 from tests.sim.scheduler.sight import SCHEDULER
 from tests.sim.scheduler.subject import scheduler_pair, scheduler_subject
 
@@ -15,11 +16,13 @@ ENTRIES = (
         {name: scheduler_subject(flaw) for name, flaw in PLANTED.items()},
         share=0.5,
         whose_writes=SCHEDULER,
+        core=CORE,
     ),
     Entry(
         scheduler_pair(),
         {UNGUARDED: scheduler_pair(guarded=False)},
         share=0.05,
         whose_writes=SCHEDULER,
+        core=frozenset({"oust"}),
     ),
 )

@@ -40,7 +40,6 @@ class Gang:
             "metadata": {"name": self.name, "namespace": NAMESPACE},
             "spec": {
                 "minMember": self.minimum,
-                "minResources": {"cpu": str(self.minimum * self.cpu)},
                 "queue": self.queue or "default",
                 "priorityClassName": self.priority,
             },

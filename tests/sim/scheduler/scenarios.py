@@ -134,7 +134,36 @@ async def nodes(world: World) -> None:
     await world.fleet.set_allocatable("node-c", N_CPUS)
 
 
+async def bind(world: World) -> None:
+    """Two gangs that fit together, and one that has to wait for them."""
+    _, keeper = await arrive(world, n_cpus=2)
+    await keeper.submit(Gang("ant", size=4, minimum=4, runs_s=12))
+    await keeper.submit(Gang("bee", size=2, minimum=2, cpu=2, runs_s=12))
+    await keeper.submit(Gang("cat", size=3, minimum=3, runs_s=5))
+
+
+async def oust(world: World) -> None:
+    """A gang has to leave as a whole for one that is more important, and comes again."""
+    user, keeper = await arrive(world, n_cpus=2)
+    await have_classes(world)
+    await keeper.submit(Gang("low", size=3, minimum=3, cpu=2, runs_s=60, priority="low"))
+    await user.wait("high", up_to_s=8)
+    await keeper.submit(Gang("high", size=2, minimum=2, cpu=2, runs_s=6, priority="high"))
+
+
+async def shrink(world: World) -> None:
+    """An elastic job gives up what it does not need to one that is more important."""
+    user, keeper = await arrive(world, n_cpus=2)
+    await have_classes(world)
+    auto: Body = {"edlPolicy": "Auto", "minReplicas": 2, "maxReplicas": 8}
+    await user.submit("ant", a_trainer(7, runs_s=60, **auto), priority="low")
+    await user.until("ant", in_phase(Phase.RUNNING), within_s=40)
+    await keeper.submit(Gang("high", size=4, minimum=4, runs_s=6, priority="high"))
+
+
 SCENARIOS = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=6000, rest_s=60)
-    for play in (crowd, grow, recreate, preempt, queues, nodes)
+    for play in (bind, crowd, oust, grow, shrink, recreate, preempt, queues, nodes)
 )
+# Small ones, in which something goes wrong at every single write.
+CORE = frozenset({"bind", "oust", "shrink"})

@@ -22,7 +22,7 @@ from tests.sim.scheduler.sight import SCHEDULER
 OPERATOR = "operator"
 SETTINGS = Settings(workers=2)
 LEASES = {SCHEDULER: Key("default", "swell-scheduler"), OPERATOR: Key("default", "swell-operator")}
-IN_PAIR = frozenset({"crowd", "recreate", "preempt"})
+IN_PAIR = frozenset({"bind", "oust", "recreate", "preempt"})
 
 # Plants a bug in a scheduler that has been put together and does not run yet.
 Flaw = Callable[[Scheduler], None]
