@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -32,10 +32,11 @@ from swell.scheduler.resources import PODS, TOLERANCE, Vector
 from swell.scheduler.session import Session
 from swell.scheduler.tasks import GROUP_ANNOTATION, Task, TaskStatus
 
-_TRIALS_MAX = 12
-_TRIALS_MAX_LARGE = 4
-_LARGE = 3000  # pods
-_HOLDERS_MAX = 4
+# So many pods are put into snapshots, though a few trials are always made, and never many.
+_PODS_MAX = 60_000
+_TRIALS_MIN, _TRIALS_MAX = 4, 12
+_HOLDERS_MAX = 8
+_ALONE_MAX = 4
 _RIVALS_MAX = 2
 _CLAIMS = frozenset({"preempt", "reclaim", "shuffle"})
 _TRIED_CLASS = "what-if"
@@ -51,7 +52,8 @@ class Trial:
         self._group = group
         self._config = config
         self._names = scheduler_names
-        self._n_left = _TRIALS_MAX if len(objects.pods) < _LARGE else _TRIALS_MAX_LARGE
+        n_affordable = _PODS_MAX // max(len(objects.pods), 1)
+        self._n_left = max(_TRIALS_MIN, min(_TRIALS_MAX, n_affordable))
 
     def starts_without(self, groups: Collection[str]) -> bool:
         """If these groups had ended."""
@@ -119,7 +121,8 @@ def advice_for(
         return tuple(found)
     if refusal is not None:
         found += _raise_limit(session, refusal)
-    found += _if_others_left(session, job, holders, trial)
+    missing = _missing(session, job, left[0], refusal)
+    found += _if_others_left(session, job, holders, missing, trial)
     found += _if_important(job, holders, trial)
     if len(classes) == 1:
         found += _if_smaller(session, job, classes[0])
@@ -169,8 +172,7 @@ def _raise_limit(session: Session, refusal: Refusal) -> Iterator[Advice]:
 
 
 def _needed(limit: Limit) -> float:
-    total = parse(limit.held) + parse(limit.asked)
-    return float(scheduling_amount(limit.resource, total))
+    return _units(limit.resource, limit.held) + _units(limit.resource, limit.asked)
 
 
 def _await_pods(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
@@ -216,25 +218,59 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
 
 
 def _if_others_left(
-    session: Session, job: Job, holders: Sequence[Holder], trial: Trial
+    session: Session,
+    job: Job,
+    holders: Sequence[Holder],
+    missing: Mapping[str, float],
+    trial: Trial,
 ) -> Iterator[Advice]:
     """Those who hold the room, and those who wait for it and have a share in it."""
-    names = [h.name for h in holders if h.priority is not None and h.remedy is not Remedy.LEAVING]
+    movable = [h for h in holders if h.priority is not None and h.remedy is not Remedy.LEAVING]
+    movable = movable[:_HOLDERS_MAX]
+    held = {holder.name for holder in holders}
     rivals = [
         other.key
         for other in session.jobs
-        if other is not job and other.key not in names and other.counts[TaskStatus.PENDING]
-    ]
-    names = [*names[:_HOLDERS_MAX], *rivals[:_RIVALS_MAX]]
-    alone = [name for name in names if trial.starts_without({name})]
+        if other is not job and other.key not in held and other.counts[TaskStatus.PENDING]
+    ][:_RIVALS_MAX]
+    # What cannot be enough is not tried.
+    alone = [h.name for h in movable if _frees([h], missing)][:_ALONE_MAX]
+    alone = [name for name in (*alone, *rivals) if trial.starts_without({name})]
     if alone:
         any_of = "any one of these is gone" if len(alone) > 1 else "this is gone"
         yield Advice(text=f"it starts when {any_of}: {', '.join(alone)}")
         return
+    names = [*(holder.name for holder in movable), *rivals]
     for n in range(2, len(names) + 1):
-        if trial.starts_without(set(names[:n])):
+        if _frees(movable[:n], missing) and trial.starts_without(set(names[:n])):
             yield Advice(text=f"it starts when all of these are gone: {', '.join(names[:n])}")
             return
+
+
+def _missing(session: Session, job: Job, task: Task, refusal: Refusal | None) -> dict[str, float]:
+    """How much more of which resource would have to be free, at the least."""
+    if refusal is not None and refusal.limits and refusal.reason is not Reason.NOT_ENOUGH_RESOURCES:
+        return {
+            limit.resource: _needed(limit) - _units(limit.resource, limit.allowed)
+            for limit in refusal.limits
+        }
+    n_missing = max(job.min_member - job.counts.ready, 1)
+    n_short = max(n_missing - session.placer.n_slots(task.shape), 1)
+    names = session.snapshot.dimensions.names
+    return {names[p]: n_short * float(task.request[p]) for p in task.shape.quota_places}
+
+
+def _frees(holders: Sequence[Holder], missing: Mapping[str, float]) -> bool:
+    """Whether these hold as much as is missing of all that they hold any of."""
+    scarce = {name for holder in holders for name in holder.holds if name in missing}
+    return all(
+        sum(_units(name, holder.holds.get(name, "0")) for holder in holders) >= missing[name]
+        for name in scarce
+    )
+
+
+def _units(resource: str, amount: str) -> float:
+    return float(scheduling_amount(resource, parse(amount)))
 
 
 def _if_important(job: Job, holders: Sequence[Holder], trial: Trial) -> Iterator[Advice]:
