@@ -99,8 +99,7 @@ def load(folder: Path, tar: Path) -> None:
     site = find_site(folder)
     if site is None:
         raise ClusterError(f"no cluster in {folder}")
-    for name in NODES:
-        node.load_images(site, name, tar.absolute())
+    load_images(site, tar.absolute())
 
 
 def check(folder: Path) -> None:
@@ -163,14 +162,14 @@ def _start(site: Site) -> None:
     _make_bridge(site)
     control_plane.write_certificates(site)
     control_plane.write_identities(site)
-    control_plane.start_store_and_server(site)
+    control_plane.start_store(site)
+    control_plane.start_server(site)
     tar = site.folder / "images.tar"
     write_images(tar, images.busybox_images(bin_dir() / "busybox"))
     _say("control plane and containerd are starting")
-    with ThreadPoolExecutor() as threads:
-        for done in [threads.submit(_start_containerd, site, name, tar) for name in NODES]:
-            done.result()
-    _wait(site, "kube-apiserver", _asker(site, "/readyz", _is_ok))
+    _on_every_node(lambda name: node.start_containerd(site, name))
+    load_images(site, tar)
+    wait_for_server(site)
     control_plane.start_controllers(site)
     for name in NODES:
         node.start_kubelet(site, name)
@@ -182,9 +181,18 @@ def _start(site: Site) -> None:
     _wait(site, "coredns", lambda: _dns_answer(site))
 
 
-def _start_containerd(site: Site, name: str, tar: Path) -> None:
-    node.start_containerd(site, name)
-    node.load_images(site, name, tar)
+def wait_for_server(site: Site) -> None:
+    _wait(site, control_plane.API_SERVER, _asker(site, "/readyz", _is_ok))
+
+
+def load_images(site: Site, tar: Path) -> None:
+    _on_every_node(lambda name: node.load_images(site, name, tar))
+
+
+def _on_every_node(act: Callable[[str], None]) -> None:
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(act, name) for name in NODES]:
+            done.result()
 
 
 def _make_bridge(site: Site) -> None:

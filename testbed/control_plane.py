@@ -18,6 +18,7 @@ from testbed.site import NODES, Site
 
 ADMIN = "admin"
 DAYS_VALID = "7"
+API_SERVER = "kube-apiserver"
 API_PORT = 443
 DNS_READY_PORT = 8181
 MANAGER_PORT = 10257
@@ -26,6 +27,10 @@ SCHEDULER_PORT = 10259
 
 def api_url(site: Site) -> str:
     return f"https://{site.api_address}:{API_PORT}"
+
+
+def store_url(site: Site) -> str:
+    return f"http://{site.loopback}:2379"
 
 
 def write_certificates(site: Site) -> None:
@@ -55,9 +60,9 @@ def admin_token(site: Site) -> str:
     return (site.folder / "tokens.csv").read_text(encoding="ascii").partition(",")[0]
 
 
-def start_store_and_server(site: Site) -> None:
-    """Start etcd and the API server, which waits for it by itself."""
-    store = f"http://{site.loopback}:2379"
+def start_store(site: Site) -> None:
+    """Start etcd, for which the API server waits by itself."""
+    store = store_url(site)
     _start(
         site,
         "etcd",
@@ -70,7 +75,15 @@ def start_store_and_server(site: Site) -> None:
             "log-level": "warn",
         },
     )
-    _start(site, "kube-apiserver", _api_server_flags(site, store))
+
+
+def start_server(site: Site) -> None:
+    _start(site, API_SERVER, _api_server_flags(site, store_url(site)))
+
+
+def kill_server(site: Site) -> None:
+    """Kill the API server as a crash would."""
+    daemons.kill([daemons.tracking_cgroup(site) / daemons.DAEMONS / API_SERVER])
 
 
 def start_controllers(site: Site) -> None:

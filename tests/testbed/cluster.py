@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import node
+from testbed import control_plane, node
+from testbed.cluster import load_images, wait_for_server
 from testbed.images import BUSYBOX
 from testbed.site import NODES, Site, find_site
 
@@ -39,8 +40,7 @@ class RealCluster:
 
     def load_images(self, tar: Path) -> None:
         """Give every node the images of a tar file."""
-        for name in NODES:
-            node.load_images(self.site, name, tar)
+        load_images(self.site, tar)
 
     def kill_node(self, name: str) -> None:
         """Kill kubelet and containerd; the node's containers run on, unseen."""
@@ -54,6 +54,12 @@ class RealCluster:
         """Start kubelet and containerd again on what they had."""
         node.start_containerd(self.site, name)
         node.start_kubelet(self.site, name)
+
+    def restart_api_server(self) -> None:
+        """Kill the API server and start it again on what it had."""
+        control_plane.kill_server(self.site)
+        control_plane.start_server(self.site)
+        wait_for_server(self.site)
 
 
 @contextlib.contextmanager

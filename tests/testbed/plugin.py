@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from testbed.cluster import ClusterError, check
+from testbed.site import find_site
 from tests.testbed import binaries
 from tests.testbed.cluster import RealCluster, running_cluster
 from tests.testbed.control_plane import ControlPlane, running_control_plane
@@ -44,7 +46,14 @@ def kubectl(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def real_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    """A whole Kubernetes: two real nodes with containers, pod network and DNS."""
+    """A whole Kubernetes: two real nodes with containers, pod network and DNS.
+
+    SWELL_CLUSTER names the folder of a running one to use, and to leave as it is afterwards.
+    """
+    running = find_site(Path(os.environ.get("SWELL_CLUSTER", "")).absolute())
+    if running is not None:
+        yield RealCluster(running)
+        return
     folder = tmp_path_factory.mktemp("cluster") / "cluster"
     try:
         check(folder)

@@ -48,8 +48,17 @@ class NotSeenError(AssertionError):
 class Sight:
     """Follows one namespace, and remembers every status of every job."""
 
-    def __init__(self, cluster: Cluster, namespace: str, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        clock: Clock,
+        random: Random,
+        *,
+        within_s: float = WITHIN_S,
+    ) -> None:
         self.namespace = namespace
+        self._within_s = within_s
         self.history: dict[str, list[AITrainingJobStatus]] = {}
         self._news = asyncio.Event()
 
@@ -110,14 +119,14 @@ class Sight:
         """Reasons of the events told of a job."""
         return [e.reason for e in self.events.all() if e.involved_object.name == name]
 
-    async def until(self, holds: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    async def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait until something holds, looking again whenever anything changes."""
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(self._within_s):
                 while not holds():
                     await self._news.wait()
         except TimeoutError as error:
-            raise NotSeenError(f"not within {within_s:.0f} s: {what}") from error
+            raise NotSeenError(f"not within {self._within_s:.0f} s: {what}") from error
 
     async def until_phase(self, name: str, *phases: str) -> None:
         """Wait for a phase; an ending that was not asked for is told at once."""

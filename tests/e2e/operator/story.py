@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key, Uid
@@ -19,15 +20,28 @@ from tests.e2e.operator.sight import NotSeenError, Sight
 USUAL, STRICT = "e2e", "e2e-strict"
 
 
+class Machine(Protocol):
+    """What real nodes let one do to what runs on them."""
+
+    async def tell(self, pod: Key, script: str) -> None: ...
+
+    async def log(self, pod: Key) -> str: ...
+
+
 @dataclass
 class Play:
-    """A story while it is played. `uids` are the pods as they were when last looked at."""
+    """A story while it is played. `uids` are the pods as they were when last looked at.
+
+    `machine` is there where nodes are real; `others` are further jobs of the same story.
+    """
 
     name: str
     cluster: Cluster
     sight: Sight
     nodes: tuple[str, ...]
     uids: dict[str, Uid] = field(default_factory=dict)
+    machine: Machine | None = None
+    others: dict[str, Play] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:
@@ -76,8 +90,8 @@ class Story:
     def nodes(self) -> tuple[str, ...]:
         return tuple(f"{self.name}-node-{number}" for number in range(self.n_nodes))
 
-    async def play(self, cluster: Cluster, sight: Sight) -> None:
-        play = Play(self.name, cluster, sight, self.nodes)
+    async def play(self, cluster: Cluster, sight: Sight, machine: Machine | None = None) -> None:
+        play = Play(self.name, cluster, sight, self.nodes, machine=machine)
         await play.submit(self.spec)
         for number, step in enumerate(self.steps, 1):
             try:

@@ -1,0 +1,183 @@
+"""Lives of AITrainingJobs in real containers, all on one cluster at the same time."""
+
+from __future__ import annotations
+
+from swell.api.meta import Body
+from tests.e2e.kubernetes.containers import PORT, WAITS, pods
+from tests.e2e.kubernetes.happenings import (
+    accelerator_breaks,
+    another,
+    ends,
+    log_of,
+    of,
+    runs_on_both_nodes,
+    waits_whole,
+)
+from tests.e2e.operator.happenings import deletes_job, scales, somebody_deletes
+from tests.e2e.operator.jobs import job
+from tests.e2e.operator.sightings import (
+    becomes,
+    ever_showed,
+    group_asks_for,
+    is_told,
+    members_are,
+    nothing_is_left,
+    pods_are,
+    restarts,
+    runs,
+    says,
+    shows,
+    stays,
+    went_through,
+)
+from tests.e2e.operator.story import Story, story
+
+# Each node has two of each, so that every story about room has the room to itself.
+GANG, PRIORITY, QUEUE, GPU = "test/gang", "test/priority", "test/queue", "nvidia.com/gpu"
+RESOURCES = (GANG, PRIORITY, QUEUE, GPU)
+N_OF_EACH = 2
+SCOPES = {"Pod": ("a-0",), "Replica": ("a-0", "a-1"), "All": ("a-0", "a-1", "b-0")}
+RETRYABLE, OTHER = 137, 3
+TIME_LIMIT_S = 5
+
+# The first life asks for more memory than it may have.
+GREEDY = f'[ "$TRAININGJOB_REPLICA_RESTARTCOUNT" = 0 ] && exec tail /dev/zero; {WAITS}'
+SERVES = (
+    f"while :; do nc -l -p {PORT} -e sh -c 'read who; echo \"$who met $TRAININGJOB_SERVICE\"'; done"
+)
+# Succeeds when every server of the other role has answered by the name it was found under.
+ASKS = """for host in $(echo "$PSERVER_HOSTS" | tr , " "); do
+  until said=$(echo "$TRAININGJOB_SERVICE" | nc -w 5 "${host%:*}" "${host#*:}"); do sleep 0.5; done
+  echo "$said" | grep "$TRAININGJOB_SERVICE met ${host%:*}" || exit 1
+done"""
+FOLLOWS = f"""(while :; do
+  now=$(wc -w < /members/a)
+  [ "$now" = "$last" ] || echo "members $now"
+  last=$now; sleep 0.5
+done) & {WAITS}"""
+
+
+def _follower(job_name: str) -> tuple[Body, Body]:
+    volume = {"name": "members", "configMap": {"name": f"{job_name}-members"}}
+    mount = {"name": "members", "mountPath": "/members"}
+    return {"volumes": [volume]}, {"volumeMounts": [mount]}
+
+
+def _two_roles(policy: str, scope: str) -> Body:
+    roles = {"a": pods(2, restartPolicy=policy, restartScope=scope), "b": pods(1)}
+    return job(roles, restartingExitCode=f"{RETRYABLE},128")
+
+
+def _elastic() -> Body:
+    pod, container = _follower("elastic")
+    bounds: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 4}
+    return job({"a": pods(2, script=FOLLOWS, pod=pod, container=container, **bounds)})
+
+
+def _seed() -> Body:
+    """The manifest that users of the older operator know, with a command that is here."""
+    amounts = {"cpu": 1.0, "memory": "1.0Gi"}
+    container = {
+        "name": "aitj-trainer",
+        "image": "localhost/busybox:1",
+        "ports": [{"name": "aitj-24446", "containerPort": 24446}],
+        "command": ["/bin/sh"],
+        "args": ["-c", "echo trained"],
+        "resources": {"limits": amounts, "requests": amounts},
+    }
+    template = {"spec": {"hostNetwork": True, "restartPolicy": "Never", "containers": [container]}}
+    trainer = {
+        "replicas": 1,
+        "completePolicy": "All",
+        "failPolicy": "Rank0",
+        "restartLimit": 1,
+        "restartPolicy": "OnNodeFailWithExitCode",
+        "template": template,
+    }
+    return {
+        "cleanPodPolicy": "All",
+        "restartingExitCode": "137,128",
+        "replicaSpecs": {"trainer": trainer},
+    }
+
+
+# fmt: off
+SIMPLE = [
+    story("paddle-mnist", _seed(), becomes("Succeed"), pods_are(),
+          shows("times", lambda s: s.start_time and s.end_time)),
+    story("discovery",
+          job({"pserver": pods(2, script=SERVES, completePolicy="None"),
+               "trainer": pods(2, script=ASKS)}, cleanPodPolicy="Running"),
+          becomes("Succeed"), pods_are("trainer-0", "trainer-1"),
+          log_of("trainer-1", "discovery-trainer-1.e2e met discovery-pserver-0.e2e",
+                 "discovery-trainer-1.e2e met discovery-pserver-1.e2e")),
+    story("elastic", _elastic(),
+          runs(), log_of("a-0", "members 2"), scales("a", 4),
+          pods_are("a-0", "a-1", "a-2", "a-3"), runs(), members_are({"a": 4}), group_asks_for(1),
+          log_of("a-0", "members 2", "members 4"), log_of("a-3", "members 4"),
+          scales("a", 1), pods_are("a-0"), log_of("a-0", "members 2", "members 4", "members 1"),
+          stays("Running"), ends("a-0"), becomes("Succeed")),
+    story("time-limit", job({"a": pods(2)}, timeLimit=TIME_LIMIT_S),
+          runs(), becomes("Timeout"), says(f"{TIME_LIMIT_S}"), pods_are()),
+    story("deletion", job({"a": pods(3)}), runs(), deletes_job(), nothing_is_left()),
+    story("deletion-early", job({"a": pods(3)}),
+          pods_are("a-0", "a-1", "a-2"), deletes_job(), nothing_is_left()),
+    story("pod-gone", job({"a": pods(2, restartPolicy="OnFailure")}),
+          runs(), somebody_deletes("a-1"), restarts("a-0", "a-1"), is_told("PodGone")),
+]
+
+FAILING = [
+    *[story(f"scope-{scope.lower()}", _two_roles("ExitCode", scope),
+            runs(), ends("a-0", code=RETRYABLE), restarts(*restarted),
+            went_through("Running", "Terminating", "Restarting", "Running"),
+            ends("a-0", "a-1", "b-0"), becomes("Succeed"))
+      for scope, restarted in SCOPES.items()],
+    story("exit-code-is-final", _two_roles("ExitCode", "Pod"),
+          runs(), ends("a-1", code=OTHER), becomes("Failed"), says("a-1", f"{OTHER}"), pods_are()),
+    story("exit-code-over-limit", job({"a": pods(1, restartPolicy="OnFailure", restartLimit=1)}),
+          runs(), ends("a-0", code=OTHER), restarts("a-0"), ends("a-0", code=OTHER),
+          becomes("Failed"), says("restartLimit 1 of a is used up")),
+    story("out-of-memory",
+          job({"a": pods(1, script=GREEDY, limits={"memory": "32Mi"}, restartPolicy="ExitCode"),
+               "b": pods(1)}, restartingExitCode="137"),
+          shows("restarted", lambda s: s.restart_counts == {"a": 1, "b": 1}),
+          ever_showed("says why", lambda s: "OOMKilled" in s.message),
+          runs(), ends("a-0", "b-0"), becomes("Succeed")),
+    story("no-image", job({"a": pods(1), "b": pods(1, image="localhost/absent:1")}),
+          shows("says why", lambda s: "ImagePull" in s.message),
+          becomes("Failed"), shows("reason", lambda s: s.reason == "ContainerCreationFailed"),
+          pods_are()),
+    story("no-command", job({"a": pods(1, container={"command": ["/absent"]})}),
+          becomes("Failed"), says("a-0")),
+    story("gpu-fault",
+          job({"a": pods(2, limits={GPU: "1"}, restartPolicy="OnNodeFail", restartScope="Pod")}),
+          runs(), accelerator_breaks("a-1", "GPUUnhealthy"), is_told("GPUFault"),
+          ends("a-0", "a-1"), becomes("Succeed")),
+]
+
+ROOM = [
+    story("gang", job({"a": pods(3, limits={GANG: "1"})}),
+          runs(), runs_on_both_nodes("a"),
+          another("second", job({"a": pods(2, limits={GANG: "1"})})), of("second", waits_whole()),
+          ends("a-0", "a-1", "a-2"), becomes("Succeed"),
+          of("second", runs(), ends("a-0", "a-1"), becomes("Succeed"))),
+    story("priority",
+          job({"a": pods(4, limits={PRIORITY: "1"}, edlPolicy="Auto", minReplicas=2,
+                         maxReplicas=4)}, priority="low"),
+          runs(), another("high", job({"a": pods(2, limits={PRIORITY: "1"})}, priority="high")),
+          of("high", runs()), pods_are("a-0", "a-1"), members_are({"a": 2}),
+          shows("shrunk, not restarted", lambda s: (s.ready, s.restarts) == ("2/2", 0)),
+          of("high", ends("a-0", "a-1"), becomes("Succeed")),
+          pods_are("a-0", "a-1", "a-2", "a-3"), runs(), ends("a-0", "a-1", "a-2", "a-3"),
+          becomes("Succeed")),
+    story("queue", job({"a": pods(2, limits={QUEUE: "1"})}, queue="narrow"),
+          runs(), another("second", job({"a": pods(1, limits={QUEUE: "1"})}, queue="narrow")),
+          another("wide", job({"a": pods(1, limits={QUEUE: "1"})}, queue="wide")),
+          of("wide", runs()), of("second", waits_whole()), ends("a-0", "a-1"), becomes("Succeed"),
+          of("second", runs())),
+]
+# fmt: on
+
+STORIES: tuple[Story, ...] = (*SIMPLE, *FAILING, *ROOM)
+PRIORITIES = {"low": 10, "high": 1000}
+QUEUES: dict[str, Body] = {"narrow": {"capability": {QUEUE: "2"}}, "wide": {}}
