@@ -151,9 +151,8 @@ class Job:
             return True
         if self.counts[TaskStatus.BOUND] or self.counts[TaskStatus.RUNNING]:
             return True
-        return any(
-            c.type == "Scheduled" and c.status == "True" for c in self.group.status.conditions
-        )
+        # Whatever it says now, it is only said of a gang that was complete.
+        return any(c.type == "Scheduled" for c in self.group.status.conditions)
 
     def reservation(self) -> Vector:
         """What admission holds back for the part of the minimum that is not there yet."""

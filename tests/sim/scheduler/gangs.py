@@ -12,6 +12,7 @@ from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
 from swell.scheduler.tasks import GROUP_ANNOTATION
+from swell.sim.actors.podwork import bound_by
 from swell.sim.scenario import USER
 from swell.sim.sight import NAMESPACE, pod_states
 from swell.sim.world import World
@@ -79,6 +80,8 @@ class Keeper:
         self._keeper = world.connect(KEEPER)
         self.gangs: dict[str, Gang] = {}
         self._done: set[str] = set()  # pods that have succeeded
+        self._to_break: dict[str, float] = {}
+        self._away_s: dict[str, float] = {}  # how long a pod stays away when it is lost
         world.storage.on_commit.append(self._on_commit)
 
     async def submit(self, gang: Gang) -> None:
@@ -135,6 +138,19 @@ class Keeper:
             await self._create(gang, index)
         self.gangs[gang.name] = gang
 
+    def break_when_bound(self, name: str, away_s: float) -> None:
+        """Lose a pod of a gang as soon as another one of it is bound, and for some time."""
+        self._to_break[name] = away_s
+
+    async def _break(self, gang: Gang, away_s: float) -> None:
+        for index in reversed(range(gang.size)):
+            key = Key(NAMESPACE, f"{gang.name}-{index}")
+            stored = self._world.storage.get(str(PODS), key)
+            if stored is not None and not stored.typed(Pod).spec.node_name:
+                self._away_s[key.name] = away_s
+                await self._user.delete(PODS, key)
+                return
+
     def _forget(self, gang: Gang) -> None:
         self._done -= {f"{gang.name}-{index}" for index in range(gang.size)}
 
@@ -152,6 +168,8 @@ class Keeper:
         name = pod.metadata.labels.get(GANG, "") if pod else ""
         if pod is None or name not in self.gangs:
             return
+        if bound_by(commit) and name in self._to_break:
+            self._world.spawn(self._break(self.gangs[name], self._to_break.pop(name)))
         if pod.status.phase is PodPhase.SUCCEEDED:
             self._done.add(pod.metadata.name)
         if all(f"{name}-{index}" in self._done for index in range(self.gangs[name].size)):
@@ -161,7 +179,8 @@ class Keeper:
 
     async def _again(self, lost: Pod) -> None:
         world, meta = self._world, lost.metadata
-        await world.clock.sleep(world.chance.between(0.1, 3, "again", meta.uid))
+        away_s = world.chance.between(0.1, 3, "again", meta.uid)
+        await world.clock.sleep(self._away_s.pop(meta.name, away_s))
         with suppress(NotFoundError, ConflictError):
             await self._keeper.delete(PODS, meta.key, Deletion(uid=meta.uid))
         gang = self.gangs.get(meta.labels[GANG])

@@ -142,6 +142,14 @@ async def bind(world: World) -> None:
     await keeper.submit(Gang("cat", size=3, minimum=3, runs_s=5))
 
 
+async def part(world: World) -> None:
+    """A gang loses a pod while it is being bound, for longer than it may be bound in part."""
+    _, keeper = await arrive(world, n_cpus=2)
+    keeper.break_when_bound("ant", away_s=100)
+    await keeper.submit(Gang("ant", size=4, minimum=4, cpu=2, runs_s=200))
+    await keeper.submit(Gang("bee", size=2, minimum=2, runs_s=5))
+
+
 async def oust(world: World) -> None:
     """A gang has to leave as a whole for one that is more important, and comes again."""
     user, keeper = await arrive(world, n_cpus=2)
@@ -149,6 +157,17 @@ async def oust(world: World) -> None:
     await keeper.submit(Gang("low", size=3, minimum=3, cpu=2, runs_s=60, priority="low"))
     await user.wait("high", up_to_s=8)
     await keeper.submit(Gang("high", size=2, minimum=2, cpu=2, runs_s=6, priority="high"))
+
+
+async def again(world: World) -> None:
+    """A gang that was complete has to leave, comes again, and then loses a pod half-way."""
+    user, keeper = await arrive(world, n_cpus=2)
+    await have_classes(world)
+    await keeper.submit(Gang("low", size=3, minimum=3, cpu=2, runs_s=300, priority="low"))
+    await user.wait("high", up_to_s=8)
+    await keeper.submit(Gang("high", size=2, minimum=2, cpu=2, runs_s=6, priority="high"))
+    await world.clock.sleep(1)
+    keeper.break_when_bound("low", away_s=150)
 
 
 async def shrink(world: World) -> None:
@@ -163,7 +182,7 @@ async def shrink(world: World) -> None:
 
 SCENARIOS = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=6000, rest_s=60)
-    for play in (bind, crowd, oust, grow, shrink, recreate, preempt, queues, nodes)
+    for play in (bind, crowd, part, oust, again, grow, shrink, recreate, preempt, queues, nodes)
 )
 # Small ones, in which something goes wrong at every single write.
 CORE = frozenset({"bind", "oust", "shrink"})

@@ -30,6 +30,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import QueueClosedError, WorkQueue
 from swell.scheduler.jobs import Job
 from swell.scheduler.live.cache import Cache
+from swell.scheduler.live.windows import n_placed
 from swell.scheduler.reasons import Refusal
 from swell.scheduler.status import GroupStatus
 from swell.scheduler.tasks import TaskStatus
@@ -38,6 +39,7 @@ log = get_logger(__name__)
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULED: Final = "Scheduled"
+GONE_REASON: Final = "nothing of the gang is left"
 READY_REASON: Final = "tasks in gang are ready to be scheduled"
 # A change of phase or reason is written this soon, one of numbers only this often.
 SETTLE_S: Final = 0.25
@@ -179,9 +181,12 @@ def next_status(job: Job, found: GroupStatus, session: str, now: str) -> PodGrou
         news = PodGroupCondition(type=UNSCHEDULABLE, status="False", reason=READY_REASON)
         conditions[UNSCHEDULABLE] = _dated(conditions[UNSCHEDULABLE], news, session, now)
     if found.phase in {PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED}:
-        # Stays for good: it says that the gang was complete once.
+        # Stays for as long as something of it is left: it says that the gang was complete.
         news = PodGroupCondition(type=SCHEDULED, status="True", reason=READY_REASON)
         conditions[SCHEDULED] = _dated(conditions.get(SCHEDULED), news, session, now)
+    elif SCHEDULED in conditions and not n_placed(job):
+        news = PodGroupCondition(type=SCHEDULED, status="False", reason=GONE_REASON)
+        conditions[SCHEDULED] = _dated(conditions[SCHEDULED], news, session, now)
     return PodGroupStatus(
         phase=found.phase,
         conditions=tuple(conditions.values()),

@@ -34,6 +34,8 @@ class Windows:
         self._length_s = length_s
         self._open: dict[str, Window] = {}
         self._complete: dict[str, Uid] = {}
+        # Gangs of which nothing was left: whatever they were before, they begin anew.
+        self._empty: dict[str, Uid] = {}
 
     def __contains__(self, job: str) -> bool:
         return job in self._open
@@ -52,20 +54,26 @@ class Windows:
         """Sees whether a gang has become complete, or is found to be bound in part."""
         if job.min_member <= 1:
             return
-        n_scheduled = _n_scheduled(job)
+        n_scheduled = n_placed(job)
+        if not n_scheduled:
+            self._complete.pop(job.key, None)
+            self._empty[job.key] = job.group.metadata.uid
         if n_scheduled >= job.min_member and is_whole(job):
             window = self._open.get(job.key)
             if window is None or not window.is_over:
                 self._open.pop(job.key, None)
                 self._complete[job.key] = job.group.metadata.uid
+                self._empty.pop(job.key, None)
         elif n_scheduled and job.key not in self._open and not self.was_complete(job):
             self.begin(job, job.evictable(), now)
 
     def was_complete(self, job: Job) -> bool:
-        """Whether all of the minimum was there at one time."""
+        """Whether all of the minimum was there at one time, and something ever since."""
         uid, status = job.group.metadata.uid, job.group.status
         if self._complete.get(job.key) == uid:
             return True
+        if self._empty.get(job.key) == uid:
+            return False
         return (
             job.phase in _STARTED
             or status.phase in _STARTED
@@ -74,7 +82,7 @@ class Windows:
 
     def forget_missing(self, jobs: dict[str, Job]) -> None:
         """Drops what concerns groups that are gone, or replaced by others of their name."""
-        for known in (self._open, self._complete):
+        for known in (self._open, self._complete, self._empty):
             for key in [key for key in known if key not in jobs]:
                 del known[key]
         for key, window in list(self._open.items()):
@@ -103,7 +111,8 @@ def is_whole(job: Job) -> bool:
     )
 
 
-def _n_scheduled(job: Job) -> int:
+def n_placed(job: Job) -> int:
+    """How many pods have a node, those that have ended or are about to included."""
     counts = job.counts
     leaving = counts[TaskStatus.RELEASING] and sum(
         task.node != NOWHERE for task in job.in_status(TaskStatus.RELEASING)

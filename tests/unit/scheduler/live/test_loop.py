@@ -189,3 +189,27 @@ def test_gang_raised_above_what_is_there_is_not_begun() -> None:
         assert sorted(await stage.where()) == ["a-0", "a-1"]
 
     on_stage(play)
+
+
+def test_gang_of_which_nothing_is_left_begins_anew() -> None:
+    """That it was complete once protects its survivors; where there are none, nothing."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        scheduler = stage.start()
+        await stage.sleep(2)
+        await stage.gang("g", 2)
+        await stage.sleep(2)
+        job = scheduler.cache.snapshot.jobs["ns/g"]
+        assert scheduler.windows.was_complete(job)
+        await stage.remove("g-0")
+        await stage.sleep(2)
+        assert scheduler.windows.was_complete(job)
+        await stage.remove("g-1")
+        await stage.sleep(2)
+        group = await stage.user.get(POD_GROUPS, Key(NAMESPACE, "g"))
+
+        assert not scheduler.windows.was_complete(job)
+        assert {c.type: c.status for c in group.status.conditions}["Scheduled"] == "False"
+
+    on_stage(play)
