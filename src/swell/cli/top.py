@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
+from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS, TRAINING_JOBS
 from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
 from swell.api.quantity import parse
@@ -24,6 +24,7 @@ from swell.api.requests import (
     scheduling_amounts,
 )
 from swell.api.requests import PODS as POD_SLOTS
+from swell.api.trainingjob import TrainingJob
 from swell.cli import options
 from swell.cli.choice import Flags
 from swell.cli.connection import Connection, connected
@@ -35,6 +36,7 @@ PERIOD_S = 2.0
 CLEAR = "\x1b[H\x1b[2J"
 OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 ROLE_LABEL = "TrainingJobReplicaName"
+TRAINER_LABELS = ("paddle-job", "paddle-job-uid")
 Row = list[str]
 
 
@@ -59,10 +61,11 @@ def top(
 def _drawn(connection: Connection, scope: str) -> str:
     client = connection.client
     jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
+    older = client.send(calls.list_page(TRAINING_JOBS, Selection(scope))).items
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
-    sizes, loads = aligned(size_rows(jobs, pods)), aligned(load_rows(nodes, pods))
-    return f"{sizes}\n\n{loads}\n"
+    sizes = aligned([*size_rows(jobs, pods), *trainer_rows(older, pods)])
+    return f"{sizes}\n\n{aligned(load_rows(nodes, pods))}\n"
 
 
 def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
@@ -80,6 +83,23 @@ def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
             target = status.target_replicas.get(role.lower(), spec.size)
             sizes = (spec.minimum, now, target, spec.maximum)
             rows.append([name, role.lower(), status.phase.value, *map(str, sizes)])
+    return rows
+
+
+def trainer_rows(jobs: Iterable[TrainingJob], pods: Iterable[Pod]) -> list[Row]:
+    """The same of the trainers of TrainingJobs, the one role of theirs that is resized."""
+    running = Counter(
+        pod.metadata.labels.get(TRAINER_LABELS[1], "")
+        for pod in pods
+        if pod.status.phase is PodPhase.RUNNING and TRAINER_LABELS[0] in pod.metadata.labels
+    )
+    rows: list[Row] = []
+    for job in sorted(jobs, key=lambda job: job.metadata.key):
+        spec, status = job.spec, job.status
+        least, most = spec.trainer_minimum, spec.trainer_maximum
+        target = least if status.trainer_target is None else status.trainer_target
+        sizes = map(str, (least, running[job.metadata.uid], target, most))
+        rows.append([f"TrainingJob/{job.metadata.name}", "trainer", status.phase.value, *sizes])
     return rows
 
 
