@@ -132,6 +132,8 @@ class BoundContainer(ApiStruct, frozen=True):
     startup_probe: Probe | None = None
     lifecycle: Lifecycle | None = None
     restart_policy: str = ""
+    message_path: str = msgspec.field(default="/dev/termination-log", name="terminationMessagePath")
+    message_policy: str = msgspec.field(default="File", name="terminationMessagePolicy")
 
     @property
     def is_sidecar(self) -> bool:

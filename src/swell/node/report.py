@@ -21,7 +21,7 @@ from swell.api.pod import (
     StateWaiting,
 )
 from swell.api.times import format_time
-from swell.node.pods import BoundContainer, BoundPod, ReportedContainer, ReportedStatus
+from swell.node.pods import FINAL, BoundContainer, BoundPod, ReportedContainer, ReportedStatus
 from swell.node.progress import backoff_until, restarts
 from swell.node.runs import (
     CRASH_LOOP,
@@ -34,7 +34,7 @@ from swell.node.runs import (
     Waiting,
 )
 
-OURS = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 COMPLETED_REASON = "PodCompleted"
 FAILED_REASON = "PodFailed"
 UNREADY_REASON = "ContainersNotReady"
@@ -71,12 +71,12 @@ def report(
         for container in pod.spec.containers
     )
     phase = verdict.phase or _phase(mains, verdict)
-    started = any(runs)
+    started = bool(runs)
     return ReportedStatus(
         phase=phase,
         reason=verdict.reason,
         message=verdict.message,
-        conditions=_conditions(pod, phase, (*inits, *mains), verdict, now),
+        conditions=_conditions(pod, phase, (*inits, *mains), verdict, now, started=started),
         container_statuses=mains,
         init_container_statuses=inits,
         start_time=pod.status.start_time or format_time(now),
@@ -232,10 +232,14 @@ def _conditions(
     containers: Sequence[ReportedContainer],
     verdict: Verdict,
     now: float,
+    *,
+    started: bool,
 ) -> tuple[Condition, ...]:
     mains = containers[len(pod.spec.init_containers) :]
     ready = _readiness(phase, mains)
+    is_up = started and phase not in FINAL
     wanted = (
+        Condition(type="PodReadyToStartContainers", status="True" if is_up else "False"),
         _initialized(pod, phase, verdict),
         ready,
         msgspec.structs.replace(ready, type="ContainersReady"),

@@ -252,7 +252,14 @@ def test_gpus_are_given_once() -> None:
 def order_of(namespace: str, container: Body) -> dict[str, object]:
     pod = a_pod(container, volumes=[{"name": "v", "emptyDir": {}}])
     host = Host({"PATH": "/bin", "HOME": "/h", "SECRET": "s"}, "/opt/py/bin/python", namespace)
-    places = Places(Path("/w"), Path("/s"), Path("/l"), Path("/hosts"), {"v": Path("/real")})
+    places = Places(
+        work=Path("/w"),
+        message=Path("/m"),
+        stage=Path("/s"),
+        log=Path("/l"),
+        hosts=Path("/hosts"),
+        volumes={"v": Path("/real")},
+    )
     given = Given(NOTHING, AROUND, {}, (), lambda text: text.replace("a.n", "127.9.9.9"))
     return make_order(pod, pod.spec.containers[0], host, places, given)
 

@@ -46,9 +46,8 @@ def test_pod_runs_until_it_is_deleted() -> None:
         assert pod.status.container_statuses[0].started
         assert pod.status.pod_ip.startswith("10.")
         conditions = {c.type: c.status for c in pod.status.conditions}
-        assert conditions == dict.fromkeys(
-            ("PodScheduled", "Initialized", "Ready", "ContainersReady"), "True"
-        )
+        kinds = ("PodScheduled", "Initialized", "Ready", "ContainersReady")
+        assert conditions == dict.fromkeys((*kinds, "PodReadyToStartContainers"), "True")
         assert not await scene.exists("p")
 
     play(act)

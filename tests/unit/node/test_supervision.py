@@ -14,9 +14,10 @@ import pytest
 from swell.api.codec import convert
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, Probe
+from swell.node.process.lastwords import last_words, tail
 from swell.node.process.limits import CgroupRoot, Limits, resident_bytes
 from swell.node.process.probes import Health, Tally, after_answer, first_health
-from swell.node.process.supervised import Identity, tail
+from swell.node.process.supervised import Identity
 from swell.node.supervisor import output, papers, supervising
 
 
@@ -124,6 +125,19 @@ def test_tail_is_the_last_lines(tmp_path: Path) -> None:
 
     assert tail(tmp_path / "l").splitlines() == [str(n) for n in range(80, 100)]
     assert tail(tmp_path / "no") == ""
+
+
+def test_last_words_are_what_was_left_or_the_end_of_the_log(tmp_path: Path) -> None:
+    """A file before a log, a log only after a failure, and as Kubernetes does if asked to."""
+    note, log = tmp_path / "n", tmp_path / "l"
+    log.write_text("".join(f"{n}\n" for n in range(100)))
+
+    assert last_words(note, log, "File", 0) == ""
+    assert last_words(note, log, "File", 1) == tail(log)
+    assert last_words(note, log, "FallbackToLogsOnError", 1).splitlines()[0] == "20"
+    assert last_words(note, log, "FallbackToLogsOnError", 1).endswith("99\n")
+    note.write_text("x" * 5000)
+    assert last_words(note, log, "File", 0) == "x" * 4096
 
 
 def test_health_before_any_answer() -> None:

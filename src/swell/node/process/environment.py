@@ -120,9 +120,9 @@ def _sourced(
     if origin.resource_field_ref is not None:
         return resource_value(pod, origin.resource_field_ref, container.name, around)
     if origin.config_map_key_ref is not None:
-        return _single(origin.config_map_key_ref, referred.config_maps, "configmap")
+        return _single(pod, origin.config_map_key_ref, referred.config_maps, "ConfigMap")
     if origin.secret_key_ref is not None:
-        return _single(origin.secret_key_ref, referred.secrets, "secret")
+        return _single(pod, origin.secret_key_ref, referred.secrets, "Secret")
     raise ConfigError(f"variable {variable.name} comes from something that is not supported here")
 
 
@@ -135,14 +135,17 @@ def _whole(reference: WholeReference, held: Mapping[str, Data | None], kind: str
     return data
 
 
-def _single(reference: KeyReference, held: Mapping[str, Data | None], kind: str) -> str | None:
+def _single(
+    pod: BoundPod, reference: KeyReference, held: Mapping[str, Data | None], kind: str
+) -> str | None:
     data = held.get(reference.name)
     if data is None:
         if reference.optional:
             return None
-        raise ConfigError(f'{kind} "{reference.name}" not found')
+        raise ConfigError(f'{kind.lower()} "{reference.name}" not found')
     if reference.key not in data:
         if reference.optional:
             return None
-        raise ConfigError(f"couldn't find key {reference.key} in {kind} {reference.name}")
+        place = f"{pod.metadata.namespace}/{reference.name}"
+        raise ConfigError(f"couldn't find key {reference.key} in {kind} {place}")
     return data[reference.key]

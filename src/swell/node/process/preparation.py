@@ -15,6 +15,7 @@ from swell.node.pods import BoundContainer, BoundPod, BoundVolume
 from swell.node.process.environment import INHERITED, Referred, command_line, environment
 from swell.node.process.fields import ConfigError, Surroundings
 from swell.node.process.supervised import Order
+from swell.node.process.volumes import is_written
 
 HOSTS = "/etc/hosts"
 _PYTHONS = frozenset({"python", "python3"})
@@ -34,6 +35,7 @@ class Places:
     """The folders and files of one run."""
 
     work: Path
+    message: Path
     stage: Path
     log: Path
     hosts: Path
@@ -60,7 +62,7 @@ def make_order(
     if "PATH" not in own and argv[0] in _PYTHONS:
         argv = (host.python, *argv[1:])
     env = base_environment(host) | {"HOSTNAME": pod.spec.hostname or pod.metadata.name} | own
-    mounts = _mounts(container, places)
+    mounts = _mounts(pod, container, places)
     cwd = container.working_dir or str(places.work)
     if not host.namespace:
         real = {target: source for source, target, _ in mounts}
@@ -71,7 +73,9 @@ def make_order(
         argv = tuple(told(part) for part in argv)
         env = {name: told(value) if name in own else value for name, value in env.items()}
         cwd, mounts = _with_real_paths(cwd, real), []
+        message: tuple[str, ...] = ()
     else:
+        message = (str(places.message), container.message_path)
         mounts.insert(0, (str(places.hosts), HOSTS, True))
     return {
         "argv": argv,
@@ -80,6 +84,7 @@ def make_order(
         "log": str(places.log),
         "namespace": host.namespace,
         "mounts": tuple(mounts),
+        "message": message,
         "cgroups": given.cgroups,
         "stage": str(places.stage),
     }
@@ -100,9 +105,12 @@ def check_volume(volume: BoundVolume) -> None:
         raise ConfigError(f"volume {volume.name} is of a kind that is not supported here")
 
 
-def _mounts(container: BoundContainer, places: Places) -> list[tuple[str, str, bool]]:
+def _mounts(
+    pod: BoundPod, container: BoundContainer, places: Places
+) -> list[tuple[str, str, bool]]:
     """Source, target, read only; outer targets before those inside them."""
     mounts: list[tuple[str, str, bool]] = []
+    written = {volume.name for volume in pod.spec.volumes if is_written(volume)}
     for mount in container.volume_mounts:
         folder = places.volumes.get(mount.name)
         if folder is None:
@@ -111,7 +119,7 @@ def _mounts(container: BoundContainer, places: Places) -> list[tuple[str, str, b
             raise ConfigError(f"{mount.sub_path} is no path within volume {mount.name}")
         source = folder / mount.sub_path if mount.sub_path else folder
         target = "/" + mount.mount_path.strip("/")
-        mounts.append((str(source), target, mount.read_only))
+        mounts.append((str(source), target, mount.read_only or mount.name in written))
     return sorted(mounts, key=lambda entry: entry[1].count("/"))
 
 

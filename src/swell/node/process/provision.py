@@ -6,7 +6,7 @@ And keeps the volumes that show API objects true to these while the containers r
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,12 +18,14 @@ from swell.node.process.files import write_volume
 from swell.node.process.folders import Folders, log_file, log_folder_of
 from swell.node.process.gpus import VISIBLE, GpuBoard
 from swell.node.process.inputs import Inputs
+from swell.node.process.lastwords import MESSAGE
 from swell.node.process.launcher import Launcher
 from swell.node.process.limits import Cgroup, CgroupRoot, Limits
 from swell.node.process.naming import Naming
 from swell.node.process.preparation import Given, Host, Places, check_volume, make_order
 from swell.node.process.supervised import Order
 from swell.node.process.volumes import is_written, volume_files
+from swell.node.runs import CREATING
 from swell.runtime.clock import Clock
 
 GPU = "nvidia.com/gpu"
@@ -64,10 +66,14 @@ class Provisioner:
         """What a run needs; ConfigError when that cannot be had, OSError from the disk."""
         m, uid = self._m, pod.metadata.uid
         referred = await m.inputs.read(pod)
-        self.write_volumes(pod)
+        try:
+            self.write_volumes(pod)
+        except ConfigError as error:
+            raise ConfigError(str(error), CREATING) from error  # as one that is being mounted
         folder, log_folder = m.folders.run(uid, container.name, attempt), self.log_folder(pod)
         places = Places(
             work=folder / "work",
+            message=folder / MESSAGE,
             stage=m.folders.stage,
             log=log_file(log_folder, container.name, attempt),
             hosts=m.naming.hosts(pod.metadata.namespace),
@@ -75,6 +81,9 @@ class Provisioner:
         )
         for made in (places.work, places.stage, log_folder):
             made.mkdir(parents=True, exist_ok=True)
+        places.message.write_bytes(b"")
+        places.message.chmod(0o666)
+        _make_sub_paths(container, places.volumes)
         limits = limits_of(container)
         cgroup = m.cgroups.make(f"{uid}-{container.name}-{attempt}", limits)
         given = Given(
@@ -88,6 +97,11 @@ class Provisioner:
 
     def log_folder(self, pod: BoundPod) -> Path:
         return log_folder_of(self._m.folders.logs, pod.metadata)
+
+    async def renew_volumes(self, pod: BoundPod) -> None:
+        """Make the volumes show what API objects are now, secrets included."""
+        await self._m.inputs.read(pod)
+        self.write_volumes(pod)
 
     def write_volumes(self, pod: BoundPod) -> None:
         """Make the volumes that show API objects show what these are now."""
@@ -129,6 +143,8 @@ class Provisioner:
             if volume.host_path is None:
                 folders[volume.name] = self._m.folders.volume(pod.metadata.uid, volume.name)
                 folders[volume.name].mkdir(parents=True, exist_ok=True)
+                if volume.empty_dir is not None:
+                    folders[volume.name].chmod(0o777)
                 continue
             path = Path(volume.host_path.path)
             if not path.exists():
@@ -146,6 +162,15 @@ class Provisioner:
         if given is None:
             raise ConfigError("the node has too few free GPUs", "CreateContainerError")
         return {VISIBLE: ",".join(str(index) for index in given)}
+
+
+def _make_sub_paths(container: BoundContainer, volumes: Mapping[str, Path]) -> None:
+    """What is to be mounted of a volume, and is not in it, is a new folder."""
+    for mount in container.volume_mounts:
+        if mount.sub_path and mount.name in volumes and ".." not in mount.sub_path.split("/"):
+            place = volumes[mount.name] / mount.sub_path.strip("/")
+            if not place.exists():
+                place.mkdir(parents=True)
 
 
 def limits_of(container: BoundContainer) -> Limits:

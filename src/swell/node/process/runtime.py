@@ -19,6 +19,7 @@ from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
 from swell.node.process.box import Box
 from swell.node.process.fields import ConfigError
 from swell.node.process.folders import BARE, OWNER_FILE, Remembered, log_file
+from swell.node.process.lastwords import MESSAGE, last_words
 from swell.node.process.limits import WATCH_S, resident_bytes
 from swell.node.process.ports import check_ports
 from swell.node.process.probes import Prober
@@ -36,6 +37,7 @@ RETRY_S = 3.0
 REMOVE_S = 10.0
 FOLLOW_S = 0.1
 EXEC_S_MAX = 3600.0
+SECRETS_S = 20.0  # nobody tells of changed secrets: they are read again now and then
 
 
 @dataclass(slots=True)
@@ -176,16 +178,20 @@ class ProcessRuntime:
         changed = asyncio.Event()
         self._m.inputs.jobs.add_handler(lambda _: changed.set())
         changed.set()
+        secrets_at = self._m.clock.monotonic()
         while True:
             pause_s = FOLLOW_S
             try:
                 if self._m.naming.refresh() and not self._m.host.namespace:
                     self._mark_stale(lambda _: True)
-                self._rewrite_stale()
+                await self._rewrite_stale()
                 if changed.is_set() and self._m.inputs.jobs.is_served:
                     self._sweep_logs()
                     changed.clear()
-            except OSError as error:
+                if self._m.clock.monotonic() >= secrets_at:
+                    secrets_at = self._m.clock.monotonic() + SECRETS_S
+                    self._mark_stale(_mounts_secrets)
+            except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
                 log.warning("what containers see is not up to date", why=str(error))
                 pause_s = RETRY_S
             await self._m.clock.sleep(pause_s)
@@ -219,8 +225,10 @@ class ProcessRuntime:
 
     def _meet(self, held: Held, pod: BoundPod) -> None:
         """Note what a pod is now; of one that was recovered, learn what it is at all."""
-        is_new, held.pod = held.pod is None, pod
-        if not is_new:
+        known, held.pod = held.pod, pod
+        if known is not None:
+            if _described(known) != _described(pod):
+                self._stale[held.uid] = None
             return
         for name, box in held.boxes.items():
             box.container = _container(pod, name)
@@ -249,7 +257,10 @@ class ProcessRuntime:
         def changed() -> None:
             self._on_change(held, box)
 
-        return Supervised(folder, path, self._m.clock, changed, box.runs_out_of_memory)
+        def told(code: int) -> str:
+            return last_words(folder / MESSAGE, path, box.container.message_policy, code)
+
+        return Supervised(folder, self._m.clock, changed, box.runs_out_of_memory, told)
 
     def _on_change(self, held: Held, box: Box) -> None:
         if box.is_live and box.run is not None and box.run.started_at is not None:
@@ -310,17 +321,17 @@ class ProcessRuntime:
             if held.pod is not None and not held.pod.is_final and concerns(held.pod):
                 self._stale[held.uid] = None
 
-    def _rewrite_stale(self) -> None:
-        """Bring marked volumes up to date; OSError from the disk, and they stay marked."""
+    async def _rewrite_stale(self) -> None:
+        """Bring marked volumes up to date. What the disk or the cluster refuses stays marked."""
         for uid in list(self._stale):
             held = self._held.get(uid)
             try:
                 if held is not None and held.pod is not None:
-                    self._provisioner.write_volumes(held.pod)
+                    await self._provisioner.renew_volumes(held.pod)
             except ConfigError as error:
                 # A key that was there is there no more: what was written stays, as it would.
                 log.info("volume left as it is", pod=str(uid), why=str(error))
-            del self._stale[uid]
+            self._stale.pop(uid, None)
 
     # -- talking to a running container ------------------------------------------------------
 
@@ -350,9 +361,10 @@ class ProcessRuntime:
             "argv": command,
             "log": str(folder / "log"),
             "dies_with_parent": True,
+            "message": (),
         }
         ended = asyncio.Event()
-        run = Supervised(folder, folder / "log", self._m.clock, ended.set, lambda: False)
+        run = Supervised(folder, self._m.clock, ended.set)
         run.begin(self._m.launcher, order)
         try:
             async with asyncio.timeout(within_s):
@@ -404,6 +416,15 @@ def _former(before: Box | None, shown: Run | None, attempt: int) -> Exited | Non
     if before is not None and before.attempt == attempt:
         return before.former
     return shown.state if shown is not None and isinstance(shown.state, Exited) else None
+
+
+def _described(pod: BoundPod) -> tuple[dict[str, str], dict[str, str]]:
+    """What may change of what a pod can be told about itself."""
+    return pod.metadata.labels, pod.metadata.annotations
+
+
+def _mounts_secrets(pod: BoundPod) -> bool:
+    return any(part.secret is not None for volume in pod.spec.volumes for part in volume.parts())
 
 
 def _mounted_maps(pod: BoundPod) -> set[Key]:

@@ -20,8 +20,6 @@ from swell.node.process.launcher import Launcher
 from swell.node.runs import KILLED_CODE, LOST, Exited
 from swell.runtime.clock import Clock
 
-TAIL_LINES = 20
-TAIL_BYTES = 8192
 POLL_S = 0.25
 CHUNK_BYTES = 65536
 OOM_KILLED = "OOMKilled"
@@ -44,19 +42,19 @@ class Identity:
 class Supervised:
     """See the module's docstring. `on_change` is called when it has started and when it ended.
 
-    `has_run_out` says whether the kernel has killed it for want of memory.
+    `has_run_out` says whether the kernel has killed it for want of memory, `last_words` what it
+    has to say for itself, by its exit code.
     """
 
     def __init__(
         self,
         folder: Path,
-        log: Path,
         clock: Clock,
         on_change: Callable[[], None],
         has_run_out: Callable[[], bool] = lambda: False,
+        last_words: Callable[[int], str] = lambda _: "",
     ) -> None:
         self.folder = folder
-        self.log = log
         self.started_at: float | None = None
         self.ended: Exited | None = None
         self.refusal = ""  # why the supervisor did not begin
@@ -65,6 +63,7 @@ class Supervised:
         self._clock = clock
         self._on_change = on_change
         self._has_run_out = has_run_out
+        self._last_words = last_words
         self._supervisor: Identity | None = None
         self._told = b""
         self._exit_line = ""
@@ -202,7 +201,7 @@ class Supervised:
         reason = words[4] if len(words) > 4 else ""
         if code == KILLED_CODE and (self.is_out_of_memory or self._has_run_out()):
             reason = OOM_KILLED
-        message = tail(self.log) if code else ""
+        message = self._last_words(code)
         return Exited(code, float(words[2]), float(words[3]), reason, message, number)
 
     def _lost(self) -> Exited:
@@ -213,18 +212,6 @@ class Supervised:
         now = self._clock.now()
         message = "the container's supervisor is gone and left no exit code"
         return Exited(KILLED_CODE, self.started_at or now, now, LOST, message)
-
-
-def tail(log: Path) -> str:
-    """The last lines of a log, for a status message."""
-    try:
-        with log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ""
-    return "\n".join(text.splitlines()[-TAIL_LINES:])
 
 
 def _read_identity(path: Path) -> Identity | None:

@@ -33,6 +33,17 @@ def enter_namespace(order: Order) -> None:
         mount(source, target, MS_BIND | MS_REC)
         if read_only:
             mount("none", target, MS_BIND | MS_REMOUNT | MS_RDONLY | _kept_flags(target))
+    if order.message:
+        source, target = order.message
+        _mount_if_possible(source, target, order.stage)
+
+
+def _mount_if_possible(source: str, target: str, stage: str) -> None:
+    try:
+        _make_place(source, target, stage)
+        mount(source, target, MS_BIND)
+    except OSError:
+        return
 
 
 def _kept_flags(target: str) -> int:
@@ -80,7 +91,10 @@ def _cover(folder: str, stage: str) -> None:
             os.mkdir(shown)
         else:
             os.close(os.open(shown, os.O_CREAT | os.O_WRONLY, 0o644))
-        mount(real, shown, MS_BIND | MS_REC)
+        try:
+            mount(real, shown, MS_BIND | MS_REC)
+        except FileNotFoundError:
+            continue  # it has gone meanwhile
     _covered.add(folder)
     if folder != "/":
         mount(stage, folder, MS_MOVE)

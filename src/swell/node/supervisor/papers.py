@@ -24,12 +24,14 @@ class Order:
         log: str,
         namespace: str = "",
         mounts: tuple[tuple[str, str, bool], ...] = (),
+        message: tuple[str, ...] = (),
         cgroups: tuple[str, ...] = (),
         stage: str = "",
         dies_with_parent: bool = False,
     ) -> None:
         self.argv, self.env, self.cwd, self.log = argv, env, cwd, log
         self.namespace, self.mounts, self.cgroups = namespace, mounts, cgroups
+        self.message = message  # (source, target) of one more, if that can be had
         self.stage = stage  # an empty folder that mounts are prepared on
         self.dies_with_parent = dies_with_parent
 
