@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def swell(
     made = Swell(namespace, tmp_path, capsys)
     crds = made("crds")
     assert made("apply", "-f", made.file(crds.out, "crds.yaml")).code == 0
+    _await_kinds(made)
     own = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n"
     assert made("apply", "-f", made.file(own, "namespace.yaml")).code == 0
     return made
+
+
+def _await_kinds(swell: Swell) -> None:
+    """A server that has just got a definition needs a moment to serve it."""
+    for kind in ("aitrainingjobs", "trainingjobs", "podgroups", "queues"):
+        for _ in range(100):
+            if swell("get", kind).code == 0:
+                break
+            time.sleep(0.1)

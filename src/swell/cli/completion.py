@@ -11,7 +11,7 @@ import typer
 from swell.cli.main import COMMANDS
 
 # Commands whose first word is the name of a job.
-OF_JOBS = ("delete", "describe", "fail", "get", "logs", "preempt", "scale")
+OF_JOBS = ("delete", "describe", "explain", "fail", "get", "logs", "preempt", "scale")
 
 BASH = """\
 _swell() {

@@ -32,6 +32,10 @@ class Format(StrEnum):
 def explain(
     words: Words,
     *,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("-f", "--filename", metavar="FILE", help="Objects instead of a cluster's."),
+    ] = None,
     config: Annotated[
         str, typer.Option("--config", metavar="FILE", help="The scheduler's, if not the default.")
     ] = "",
@@ -48,20 +52,26 @@ def explain(
     embedded: options.Embedded = False,
 ) -> None:
     """Tell why a job waits: what it asks, who holds the room, what would free it."""
-    from swell.cli.explain_report import report_on
-    from swell.cli.explain_subject import find_subject, wanted_of
+    from swell.cli.explain_report import Scene, report_on, scene_of
+    from swell.cli.explain_subject import find_subject, subject_in, wanted_of
     from swell.cli.explain_text import render
-    from swell.cli.plan_input import read_config
+    from swell.cli.plan_input import read_config, read_objects
     from swell.cli.printing import print_object
 
     wanted = wanted_of(words)
     settings = read_config(config)
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        scope = connection.namespace(namespace, wanted.namespace)
-        if namespace and wanted.namespace and namespace != wanted.namespace:
-            raise CommandError("two namespaces are given", "leave one of them out", 2)
-        subject = find_subject(wanted, scope, connection.client)
-        report = report_on(subject, connection.client, settings, scheduler_name or ())
+    if namespace and wanted.namespace and namespace != wanted.namespace:
+        raise CommandError("two namespaces are given", "leave one of them out", 2)
+    if files:
+        objects = read_objects(files)
+        subject = subject_in(wanted, namespace or wanted.namespace or "default", objects)
+        scene = Scene(objects, is_live=False)
+    else:
+        with connected(Flags(kubeconfig, context, embedded)) as connection:
+            scope = connection.namespace(namespace, wanted.namespace)
+            subject = find_subject(wanted, scope, connection.client)
+            scene = scene_of(connection.client, subject)
+    report = report_on(subject, scene, settings, scheduler_name or ())
     if output is None:
         sys.stdout.write(render(report, time.time()))
     else:

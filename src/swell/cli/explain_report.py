@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -51,6 +52,7 @@ class Report:
     said: PodGroupCondition | None = None
     notes: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()  # of pods that have a node and do not run
+    is_live: bool = True
 
     @property
     def summary(self) -> str:
@@ -71,12 +73,22 @@ class Report:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a report is made from; without `is_whole` no session can be run over it."""
+
+    objects: Objects
+    notes: tuple[str, ...] = ()
+    is_whole: bool = True
+    is_live: bool = True  # of a cluster, not of files
+
+
 def report_on(
-    subject: Subject, client: OneShot, config: Config, scheduler_names: Collection[str]
+    subject: Subject, scene: Scene, config: Config, scheduler_names: Collection[str]
 ) -> Report:
     if subject.is_final:
         return Report(subject)
-    objects, notes = _gathered(client)
+    objects, notes = scene.objects, list(scene.notes)
     group = next((g for g in objects.groups if g.metadata.key == subject.group), None)
     pods = [pod for pod in objects.pods if _is_of(pod, subject)]
     names = {*SCHEDULER_NAMES, *scheduler_names}
@@ -87,9 +99,8 @@ def report_on(
         notes.append(f"its pods ask for scheduler {', '.join(foreign)}, which places them")
     objects.pods, alone = as_gangs(objects.pods, names, DEFAULT)
     objects.groups += alone
-    can_decide = not any(note.startswith("you may not") for note in notes)
-    explanation = explain(objects, str(subject.group), config, names) if can_decide else None
-    if can_decide and explanation is None:
+    explanation = explain(objects, str(subject.group), config, names) if scene.is_whole else None
+    if scene.is_whole and explanation is None:
         notes.append(f"there is no PodGroup {subject.group}: has its controller seen the job?")
     return Report(
         subject,
@@ -97,12 +108,17 @@ def report_on(
         _said_of_group(group) if group is not None else _said_of_pods(pods),
         tuple(notes),
         tuple(filter(None, map(_trouble, pods))),
+        scene.is_live,
     )
 
 
-def _gathered(client: OneShot) -> tuple[Objects, list[str]]:
+def scene_of(client: OneShot, subject: Subject) -> Scene:
     """All that a session goes by. What cannot be listed is left out, with a word about it."""
-    objects, notes = Objects(), []
+    objects = Objects()
+    if subject.is_final:
+        return Scene(objects)
+    notes: list[str] = []
+    hidden: list[str] = []
 
     def fill(place: list[T], resource: Resource[T], *, needed: bool = False) -> None:
         try:
@@ -112,8 +128,7 @@ def _gathered(client: OneShot) -> tuple[Objects, list[str]]:
                 notes.append(f"the cluster has no {resource.plural}")
         except ForbiddenError:
             if needed:
-                told = "only what the scheduler wrote is known"
-                notes.append(f"you may not list {resource.plural} of the whole cluster: {told}")
+                hidden.append(resource.plural)
 
     fill(objects.nodes, NODES, needed=True)
     fill(objects.pods, PODS, needed=True)
@@ -125,7 +140,13 @@ def _gathered(client: OneShot) -> tuple[Objects, list[str]]:
     fill(objects.training_jobs, AI_TRAINING_JOBS)
     fill(objects.claims, PERSISTENT_VOLUME_CLAIMS)
     fill(objects.storage_classes, STORAGE_CLASSES)
-    return objects, notes
+    if hidden:
+        told = "only what the scheduler wrote is known"
+        notes.append(f"you may not list {', '.join(hidden)} of the whole cluster: {told}")
+    if POD_GROUPS.plural in hidden:
+        with suppress(NotFoundError, ForbiddenError):
+            objects.groups.append(client.send(calls.get(POD_GROUPS, subject.group)))
+    return Scene(objects, tuple(notes), is_whole=not hidden)
 
 
 def _is_of(pod: Pod, subject: Subject) -> bool:

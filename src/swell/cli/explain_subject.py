@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from swell.api.aitrainingjob import FINAL, AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
 from swell.api.resource import Resource
 from swell.api.trainingjob import FINAL as TRAINING_FINAL
 from swell.api.trainingjob import TrainingJob
@@ -16,6 +17,7 @@ from swell.cli.failure import CommandError
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import NotFoundError
+from swell.scheduler.plan import Objects
 from swell.scheduler.solo import solo_name
 from swell.scheduler.tasks import GROUP_ANNOTATION
 
@@ -79,15 +81,33 @@ def find_subject(wanted: Wanted, namespace: str, client: OneShot) -> Subject:
                 return _of_training_job(client.send(calls.get(TRAINING_JOBS, key)))
             if resource.plural == PODS.plural:
                 return _of_pod(client.send(calls.get(PODS, key)))
-            group = client.send(calls.get(POD_GROUPS, key))
-            phase = group.status.phase.value
-            since = group.metadata.creation_timestamp
-            return Subject(POD_GROUPS.kind, key, key, phase, since=since)
+            return _of_group(client.send(calls.get(POD_GROUPS, key)))
         except NotFoundError:
             continue
     what = wanted.kind.kind if wanted.kind else "job, PodGroup or pod"
     hint = "see: swell get, swell get podgroups"
     raise CommandError(f"no {what} {wanted.name} in namespace {namespace}", hint)
+
+
+def subject_in(wanted: Wanted, namespace: str, objects: Objects) -> Subject:
+    """The same among objects that were read from files."""
+    key = Key(namespace, wanted.name)
+    finders: tuple[tuple[Resource[object], Iterable[Subject]], ...] = (
+        (AI_TRAINING_JOBS, (_of_job(j) for j in objects.training_jobs if j.metadata.key == key)),
+        (POD_GROUPS, (_of_group(g) for g in objects.groups if g.metadata.key == key)),
+        (PODS, (_of_pod(p) for p in objects.pods if p.metadata.key == key)),
+    )
+    for resource, found in finders:
+        if wanted.kind is None or wanted.kind.plural == resource.plural:
+            for subject in found:
+                return subject
+    raise CommandError(f"no job, PodGroup or pod {key} in these files")
+
+
+def _of_group(group: PodGroup) -> Subject:
+    meta = group.metadata
+    phase = group.status.phase.value
+    return Subject(group.kind, meta.key, meta.key, phase, since=meta.creation_timestamp)
 
 
 def _of_job(job: AITrainingJob) -> Subject:

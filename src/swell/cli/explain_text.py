@@ -114,7 +114,7 @@ def _said(report: Report, now: float) -> str:
     """Whether the scheduler has come to the same conclusion."""
     said, found = report.said, report.explanation
     if said is None:
-        is_new = found is not None and found.standing is Standing.WAITING
+        is_new = found is not None and found.standing is Standing.WAITING and report.is_live
         return "No scheduler has said anything about it yet: does one run?" if is_new else ""
     when = _ago(said.last_transition_time, now)
     if found is not None and said.reason == found.reason:
