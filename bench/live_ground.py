@@ -41,6 +41,7 @@ STOP_S = 5.0
 READY_S_MAX = 60.0
 ANSWER_S = 5.0
 POLL_S = 0.05
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
@@ -165,16 +166,17 @@ def free_port() -> int:
 
 
 def asked(url: str, plane: ControlPlane) -> tuple[int, str]:
-    """What a server answers; 0 while it does not."""
+    """What a server answers to our administrator; 0 while it does not."""
     place = urlsplit(url)
     host = place.netloc
+    who = {"Authorization": f"Bearer {plane.token}"}
     connection = http.client.HTTPConnection(host, timeout=ANSWER_S)
     if place.scheme == "https":
         trust = ssl.create_default_context(cafile=str(plane.ca_file))
         connection = http.client.HTTPSConnection(host, timeout=ANSWER_S, context=trust)
     try:
         with contextlib.closing(connection):
-            connection.request("GET", place.path)
+            connection.request("GET", place.path, headers=who)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
     except (OSError, http.client.HTTPException) as error:
@@ -202,17 +204,46 @@ async def until_said(process: ChildProcess, text: str) -> None:
         await asyncio.sleep(POLL_S)
 
 
-def metric(url: str, plane: ControlPlane, name: str, without: str = "") -> float:
-    """The sum of a metric over all its labels, those left out that contain a text."""
+def metric(url: str, plane: ControlPlane, name: str) -> float:
+    """The sum of a metric over all its labels."""
+    return sum(value for _, value in _samples(url, plane, name))
+
+
+def n_writes(plane: ControlPlane) -> float:
+    """Writes the API server has been asked for; heartbeats do not count."""
+    found = _samples(plane.server_url, plane, "apiserver_request_total")
+    return sum(
+        value
+        for labels, value in found
+        if any(f'verb="{verb}"' in labels for verb in WRITES) and 'resource="leases"' not in labels
+    )
+
+
+def _samples(url: str, plane: ControlPlane, name: str) -> Iterator[tuple[str, float]]:
     _, text = asked(f"{url}/metrics", plane)
-    rows = (line for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
-    return sum(float(row.split()[-1]) for row in rows if not (without and without in row))
+    for line in text.splitlines():
+        if line.startswith((f"{name}{{", f"{name} ")):
+            labels, _, value = line.rpartition(" ")
+            yield labels, float(value)
 
 
 def cpu_s(process: ChildProcess) -> float:
     """Processor time a process has used, threads included."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def busy_percent(for_s: float = 2.0) -> float:
+    """How much of all processors somebody uses: what is measured on a busy machine says little."""
+
+    def ticks() -> tuple[int, int]:
+        spent = [int(text) for text in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+        return sum(spent[:8]), spent[3] + spent[4]
+
+    before = ticks()
+    time.sleep(for_s)
+    after = ticks()
+    return 100 * (1 - (after[1] - before[1]) / max(1, after[0] - before[0]))
 
 
 def rss_bytes(process: ChildProcess) -> int:

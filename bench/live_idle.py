@@ -59,6 +59,7 @@ async def _measure(plane: ControlPlane) -> dict[str, object]:
                     while "waiting" not in sight.bound_at:  # noqa: ASYNC110
                         await asyncio.sleep(ground.POLL_S)
                 decided_s = sight.bound_at["waiting"] - begun
+                start_cpu_s = ground.cpu_s(process)
                 await asyncio.sleep(SETTLE_S)
                 before = ground.cpu_s(process), ground.metric(url, plane, CYCLES)
                 await asyncio.sleep(IDLE_S)
@@ -67,6 +68,7 @@ async def _measure(plane: ControlPlane) -> dict[str, object]:
                 rss_bytes = ground.rss_bytes(process)
     return {
         "idle: start to first bound pod, s": round(decided_s, 2),
+        "idle: CPU until then, s": round(start_cpu_s, 2),
         "idle: cycles in 20 s": int(n_cycles),
         "idle: CPU, %": round(100 * spent_s / IDLE_S, 2),
         "idle: memory, MiB": round(rss_bytes / 2**20),
@@ -115,6 +117,15 @@ def _nodes() -> Iterator[tuple[str, Body]]:
 
 
 def _groups() -> Iterator[tuple[str, Body]]:
+    """As a scheduler left them that has been there for a while."""
+    reason = "tasks in gang are ready to be scheduled"
+    scheduled = {
+        "type": "Scheduled",
+        "status": "True",
+        "reason": reason,
+        "lastTransitionTime": LONG_AGO,
+        "transitionID": "before",
+    }
     for n in range(N_PODS // GANG):
         name = f"gang-{n}"
         yield (
@@ -124,7 +135,7 @@ def _groups() -> Iterator[tuple[str, Body]]:
                 "kind": POD_GROUPS.kind,
                 "metadata": _meta(name, NAMESPACE, generation=1),
                 "spec": {"minMember": GANG, "queue": "default"},
-                "status": {"phase": "Running", "running": GANG},
+                "status": {"phase": "Running", "running": GANG, "conditions": [scheduled]},
             },
         )
 
