@@ -260,8 +260,9 @@ def _read(connection: Connection, name: str) -> Body:
 
 
 def _say(connection: Connection, seen: _Seen, name: str, state: QueueState) -> None:
-    """Write the state, unless it is that already."""
-    if seen.queues[name].status.state is not state:
+    """Write the state, unless it is that already and nobody else is about to change it."""
+    queue = seen.queues[name]
+    if queue.status.state is not state or is_closed_by_parent(queue):
         change = merge_patch({"status": {"state": state.value}})
         connection.client.send(calls.patch(QUEUES.status, Key("", name), change))
 
