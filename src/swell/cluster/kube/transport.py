@@ -1,5 +1,6 @@
-"""Sends calls over aiohttp: kept connections, bounded concurrency, time-outs, size caps, retries.
+"""Sends calls: kept connections, bounded concurrency, time-outs, size caps, retries.
 
+Single calls go over connections of our own (`wire`), streams over aiohttp.
 What it never does: follow a redirect, decompress, read an answer of any size, or repeat a write
 that may have happened.
 """
@@ -11,6 +12,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -22,6 +24,7 @@ from swell.cluster.kube import retrying
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.calls import Call
 from swell.cluster.kube.identity import client_tls, identity_of
+from swell.cluster.kube.wire import Answer, LostError, NotSentError, TooLargeError, Wire
 from swell.runtime.clock import Clock
 from swell.runtime.errors import (
     ClusterError,
@@ -63,10 +66,15 @@ class Transport:
         self.limits = limits
         self._tls = client_tls(access)
         self._identity = identity_of(access, self._tls, clock)
-        self._timeout = aiohttp.ClientTimeout(
-            total=limits.connect_s + limits.answer_s, connect=limits.connect_s
-        )
         self._slots = asyncio.Semaphore(limits.n_calls)
+        self._wire = Wire(
+            access.server,
+            self._tls,
+            server_name=access.tls_server_name,
+            connect_s=limits.connect_s,
+            keep_alive_s=limits.keep_alive_s,
+            answer_bytes_max=limits.answer_bytes_max,
+        )
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -90,6 +98,7 @@ class Transport:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        await self._wire.close()
         if self._session is not None:
             await self._session.close()
 
@@ -117,19 +126,38 @@ class Transport:
     async def _send_once(self, call: Call[R]) -> bytes:
         await self._acquire()
         try:
-            response = await self._open(call, self._timeout)
-            try:
-                raw = await self._bounded(response, call)
-            finally:
-                response.release()
+            answer = await self._ask(call)
         finally:
             self._slots.release()
-        if 200 <= response.status < 300:
-            return raw
-        error = _refusal(response, raw)
+        if 200 <= answer.status < 300:
+            return answer.body
+        error = _refusal(
+            answer.status, answer.body, answer.headers.get(b"retry-after", b"").decode("latin-1")
+        )
         if call.writes and retrying.is_outcome_unknown(error):
             raise OutcomeUnknownError(str(error)) from error
         raise error
+
+    async def _ask(self, call: Call[R]) -> Answer:
+        """Send; the error's type says whether the request may have had an effect."""
+        if self._session is None:
+            raise RuntimeError("the transport is not open")
+        authorization = await self._identity.authorization()
+        head = _head(call.accept, authorization, call.content_type if call.body else "")
+        try:
+            async with asyncio.timeout(self.limits.connect_s + self.limits.answer_s) as limit:
+                return await self._wire.call(call.method, call.path, head, call.body)
+        except NotSentError as error:
+            raise UnreachableError(f"{call.method} {call.path}: {error}") from error
+        except LostError as error:
+            raise _lost(call, error) from error
+        except TooLargeError as error:
+            text = f"{call.method} {call.path}: {error}"
+            raise (OutcomeUnknownError(text) if call.writes else decoding.nonsense(text)) from error
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise _lost(call, error) from error
 
     @asynccontextmanager
     async def stream(self, call: Call[R], life_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -140,7 +168,9 @@ class Transport:
         response = await self._open(call, patience)
         try:
             if response.status != 200:
-                raise _refusal(response, await self._bounded(response, call))
+                raw = await self._bounded(response, call)
+                retry_after = response.headers.get("Retry-After", "")
+                raise _refusal(response.status, raw, retry_after)
             yield _chunks(response, call)
         finally:
             response.close()
@@ -205,9 +235,18 @@ def _lost(call: Call[R], error: Exception) -> Exception:
     return OutcomeUnknownError(text)
 
 
-def _refusal(response: aiohttp.ClientResponse, raw: bytes) -> ClusterError:
+def _refusal(status: int, raw: bytes, retry_after: str) -> ClusterError:
     """The error that an answer other than success stands for."""
-    if 300 <= response.status < 400:
-        return decoding.nonsense(f"a redirect, which is not followed: HTTP {response.status}")
-    status = decoding.decode_status(raw, response.status, response.headers.get("Retry-After", ""))
-    return error_for(status)
+    if 300 <= status < 400:
+        return decoding.nonsense(f"a redirect, which is not followed: HTTP {status}")
+    return error_for(decoding.decode_status(raw, status, retry_after))
+
+
+@lru_cache(maxsize=64)
+def _head(accept: str, authorization: str, content_type: str) -> bytes:
+    """Header lines that hardly ever change. A token may not bring lines of its own."""
+    lines = {"Accept": accept, "Authorization": authorization, "Content-Type": content_type}
+    text = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
+    if text.count("\n") != sum(map(bool, lines.values())):
+        raise UnreachableError("a header with a line break is not sent")
+    return text.encode("latin-1")
