@@ -26,6 +26,7 @@ from swell.operator.crds import install_crds
 from swell.runtime.clock import SystemClock
 from tests.testbed import binaries
 from tests.testbed.control_plane import ControlPlane, running_control_plane
+from tests.testbed.processes import ChildProcess
 
 N_NODES = 1000
 N_PODS = 3000
@@ -69,7 +70,31 @@ class Result:
     pods_per_s: float
     pods_per_s_from_go: float
     cpu_ms_per_pod: float
+    all_cpu_ms_per_pod: float  # with API server, etcd and nodes: what the machine is busy with
     writes_per_pod: float  # what nodes report included
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the servers and the nodes have done so far."""
+
+    cpu_s: float
+    n_writes: float
+
+    def __sub__(self, before: Spent) -> Spent:
+        return Spent(self.cpu_s - before.cpu_s, self.n_writes - before.n_writes)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where all of them are measured."""
+
+    plane: ControlPlane
+    cluster: KubeCluster
+    processes: tuple[ChildProcess, ...]
+
+    def spent(self) -> Spent:
+        return Spent(ground.cpu_s(*self.processes), ground.n_writes(self.plane))
 
 
 def run(names: Sequence[str] = ()) -> dict[str, object]:
@@ -91,29 +116,31 @@ async def _measure(plane: ControlPlane, chosen: Sequence[Contender]) -> dict[str
         await install_crds(cluster, SystemClock())
         with ground.running(plane, "hollow", ground.hollow_nodes(plane, N_NODES)) as nodes:
             await ground.until_said(nodes, f"{N_NODES} nodes ready")
-            results = {"bare": await _bare(plane, cluster)}
+            site = Site(plane, cluster, (*plane.processes, nodes))
+            results = {"bare": await _bare(site)}
             for one in chosen:
-                results[one.name] = await _contend(plane, cluster, one)
+                results[one.name] = await _contend(site, one)
                 nodes.check_running()
     return results
 
 
-async def _bare(plane: ControlPlane, cluster: KubeCluster) -> Result:
+async def _bare(site: Site) -> Result:
+    plane, cluster = site.plane, site.cluster
     await _create_pods(cluster, "bare", "nobody")
     command = [sys.executable, "-m", "bench.live_bare", str(plane.kubeconfig), "bare", str(N_CALLS)]
     async with ground.seeing(cluster, "bare") as sight:
-        before = ground.n_writes(plane)
+        before = site.spent()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         said, _ = await process.communicate()
         await sight.until(N_PODS, BOUND_S_MAX)
-        n_writes = ground.n_writes(plane) - before
+        spent = site.spent() - before
     await ground.remove_pods(cluster, "bare")
-    rate = N_PODS / sight.span_s
-    return Result(rate, rate, 1000 * float(said) / N_PODS, n_writes / N_PODS)
+    rate, own_cpu_s = N_PODS / sight.span_s, float(said)
+    return _result(rate, rate, own_cpu_s, spent)
 
 
-async def _contend(plane: ControlPlane, cluster: KubeCluster, one: Contender) -> Result:
-    port = ground.free_port()
+async def _contend(site: Site, one: Contender) -> Result:
+    plane, cluster, port = site.plane, site.cluster, ground.free_port()
     with ground.running(plane, one.name, one.command(plane, port)) as process:
         await ground.until_ready(process, one.url(port), plane)
         await asyncio.sleep(SETTLE_S)
@@ -121,18 +148,24 @@ async def _contend(plane: ControlPlane, cluster: KubeCluster, one: Contender) ->
             with ground.halted(process):
                 await _create_for(cluster, one)
                 await asyncio.sleep(SETTLE_S)
-                before = ground.cpu_s(process), ground.n_writes(plane)
+                before, own_before_s = site.spent(), ground.cpu_s(process)
             begun = time.monotonic()
             await sight.until(N_PODS, BOUND_S_MAX)
             await asyncio.sleep(SETTLE_S)
-            spent_s = ground.cpu_s(process) - before[0]
-            n_writes = ground.n_writes(plane) - before[1]
+            own_cpu_s = ground.cpu_s(process) - own_before_s
+            spent = site.spent() - before
         await ground.remove_pods(cluster, one.name)
+    from_go_s = max(sight.bound_at.values()) - begun
+    return _result(N_PODS / sight.span_s, N_PODS / from_go_s, own_cpu_s, spent)
+
+
+def _result(rate: float, rate_from_go: float, own_cpu_s: float, spent: Spent) -> Result:
     return Result(
-        N_PODS / sight.span_s,
-        N_PODS / (max(sight.bound_at.values()) - begun),
-        1000 * spent_s / N_PODS,
-        n_writes / N_PODS,
+        rate,
+        rate_from_go,
+        1000 * own_cpu_s / N_PODS,
+        1000 * (own_cpu_s + spent.cpu_s) / N_PODS,
+        spent.n_writes / N_PODS,
     )
 
 
@@ -195,6 +228,7 @@ def _figures(results: dict[str, Result]) -> dict[str, object]:
         if name != "bare":
             figures[f"{name}: the same, deciding included"] = round(result.pods_per_s_from_go, 1)
         figures[f"{name}: CPU a bound pod, ms"] = round(result.cpu_ms_per_pod, 3)
+        figures[f"{name}: CPU of all, ms"] = round(result.all_cpu_ms_per_pod, 2)
         if name != "bare":  # which has shown what the nodes write
             own = result.writes_per_pod - results["bare"].writes_per_pod + 1
             figures[f"{name}: writes a bound pod"] = round(own, 2)

@@ -227,9 +227,13 @@ def _samples(url: str, plane: ControlPlane, name: str) -> Iterator[tuple[str, fl
             yield labels, float(value)
 
 
-def cpu_s(process: ChildProcess) -> float:
-    """Processor time a process has used, threads included."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+def cpu_s(*processes: ChildProcess) -> float:
+    """Processor time that processes have used, threads included."""
+    return sum(_cpu_s(process.pid) for process in processes)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
