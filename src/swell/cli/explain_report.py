@@ -67,6 +67,7 @@ class Report:
             "phase": self.subject.phase,
             "summary": self.summary,
             **facts,
+            "sizes": msgspec.to_builtins(self.subject.sizes),
             "podTroubles": list(self.troubles),
             "schedulerSaid": said,
             "notes": list(self.notes),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob
+import msgspec
+
+from swell.api.aitrainingjob import FINAL, AITrainingJob, ReplicaSpec
 from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
@@ -44,6 +46,17 @@ class Wanted:
     kind: Resource[Body] | None = None
 
 
+class RoleSize(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How large an elastic role is meant to be, may be, and who saw to it last."""
+
+    role: str
+    target: int
+    minimum: int
+    maximum: int
+    policy: str
+    resized: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The object, as far as it matters, and the name of its group."""
@@ -55,6 +68,7 @@ class Subject:
     message: str = ""
     is_final: bool = False
     since: str | None = None  # when it was created; of what has ended, when it ended
+    sizes: tuple[RoleSize, ...] = ()
 
 
 def wanted_of(words: Sequence[str]) -> Wanted:
@@ -114,7 +128,26 @@ def _of_job(job: AITrainingJob) -> Subject:
     status, key = job.status, job.metadata.key
     is_final = status.phase in FINAL
     since = status.end_time if is_final else job.metadata.creation_timestamp
-    return Subject(job.kind, key, key, status.phase.value, status.message, is_final, since)
+    sizes = tuple(
+        _size_of(job, name.lower(), spec)
+        for name, spec in sorted(job.spec.replica_specs.items())
+        if spec.is_elastic
+    )
+    phase = status.phase.value
+    return Subject(job.kind, key, key, phase, status.message, is_final, since, sizes)
+
+
+def _size_of(job: AITrainingJob, role: str, spec: ReplicaSpec) -> RoleSize:
+    last = next((r for r in reversed(job.status.scale_records) if r.role == role), None)
+    for_ = f" for {last.for_}" if last and last.for_ else ""
+    return RoleSize(
+        role=role,
+        target=job.status.target_replicas.get(role, spec.size),
+        minimum=spec.minimum,
+        maximum=spec.maximum,
+        policy=spec.edl_policy.value,
+        resized=f"from {last.from_} to {last.to} by the {last.by.value}{for_}" if last else "",
+    )
 
 
 def _of_training_job(job: TrainingJob) -> Subject:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from swell.api.times import parse_time
 from swell.cli.explain_report import Report
+from swell.cli.explain_subject import RoleSize
 from swell.cli.tables import aligned
 from swell.scheduler.explanation import Explanation, PodClass, QueueFacts, Standing
 
@@ -18,7 +19,7 @@ def render(report: Report, now: float) -> str:
     found = report.explanation
     parts = [report.summary]
     if found is not None:
-        parts.append("\n".join(_facts(found)))
+        parts.append("\n".join([*_facts(found), *map(_size, report.subject.sizes)]))
         parts += _sections(found)
     if report.troubles:
         parts.append("Pods that do not run\n" + "\n".join(f"  {t}" for t in report.troubles))
@@ -78,6 +79,12 @@ def _sections(found: Explanation) -> Iterator[str]:
 
 def _line(heading: str, text: str) -> str:
     return f"{heading:<{_HEADING_WIDTH}}{text}"
+
+
+def _size(one: RoleSize) -> str:
+    last = f"; last resized {one.resized}" if one.resized else ""
+    bounds = f"{one.minimum} to {one.maximum}, {one.policy}"
+    return _line("Size", f"{one.role}: {one.target} of {bounds}{last}")
 
 
 def _class_asks(one: PodClass) -> str:

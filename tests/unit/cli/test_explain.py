@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.cli.explain_report import Report, Scene, report_on
-from swell.cli.explain_subject import Subject
+from swell.cli.explain_subject import Subject, Wanted, subject_in
 from swell.cli.explain_text import render
 from swell.cli.main import run
 from swell.scheduler.config import DEFAULT
@@ -150,3 +151,23 @@ def test_who_may_not_list_is_told_what_the_scheduler_wrote() -> None:
     assert said.startswith("ns/g is Pending\n")
     assert "you may not list nodes" in said
     assert "The scheduler said once: Unschedulable, R: m" in said
+
+
+def test_elastic_job_is_told_with_its_sizes() -> None:
+    """What it may be, is meant to be, and who saw to it last."""
+    record = {"role": "t", "from": 4, "to": 2, "by": "scheduler", "for": "ns/urgent"}
+    role = {"replicas": 4, "minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"}
+    body = {
+        "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {"replicaSpecs": {"t": role, "fixed": {"replicas": 1}}},
+        "status": {"phase": "Running", "targetReplicas": {"t": 2}, "scaleRecords": [record]},
+    }
+    objects = Objects(
+        groups=[convert(GROUP, PodGroup)], training_jobs=[convert(body, AITrainingJob)]
+    )
+    subject = subject_in(Wanted("g"), "ns", objects)
+    said = report_on(subject, Scene(objects), DEFAULT, ())
+    line = "Size      t: 2 of 1 to 4, Auto; last resized from 4 to 2 by the scheduler for ns/urgent"
+
+    assert line in render(said, NOW).splitlines()
+    assert [one["role"] for one in said.body()["sizes"]] == ["t"]
