@@ -18,8 +18,13 @@ SWITCHES: Final = (
     "enabledOverused", "enabledAllocatable", "enabledHyperNodeOrder", "enabledSubJobReady",
     "enabledSubJobPipelined", "enabledSubJobOrder", "enabledHyperNodeGradient",
 )  # fmt: skip
+# Admission counts what the job could make others give up.
+COUNT_CLAIMABLE: Final = "countClaimable"
 _OFF_UNLESS_ASKED = frozenset({"enableHierarchy"})
-_ACTION_ARGUMENTS = {"preempt": frozenset({"enableTopologyAwarePreemption"})}
+_ACTION_ARGUMENTS = {
+    "enqueue": frozenset({COUNT_CLAIMABLE}),
+    "preempt": frozenset({"enableTopologyAwarePreemption"}),
+}
 
 
 class ConfigError(ValueError):
@@ -93,6 +98,8 @@ DEFAULT: Final = Config(
             PluginOption("binpack"),
         ),
     ),
+    # Or a full queue would admit nobody, and who is not admitted cannot preempt.
+    action_arguments={"enqueue": Arguments({COUNT_CLAIMABLE: True})},
 )
 
 

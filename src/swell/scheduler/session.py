@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from swell.api.podgroup import PodGroupPhase
+from swell.scheduler.claimable import Claimable
 from swell.scheduler.config import Config
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.jobs import Job
@@ -67,6 +68,7 @@ class Session:
         # Jobs others had to leave for: they do not have to leave in the same session.
         self.claimers: set[str] = set()
         self._held: dict[str, Statement] = {}
+        self.claimable = Claimable(self)
         tiers = [
             [(option, plugins[option.name](self, option)) for option in tier]
             for tier in config.tiers

@@ -54,6 +54,7 @@ class _Rules:
     def __init__(self, session: Session, option: PluginOption) -> None:
         queues = session.snapshot.queues
         self._limits = Limits(session.snapshot.dimensions, session.total)
+        self._claimable = session.claimable
         self.is_tree = option.is_on("enableHierarchy")
         self._levels = int(option.arguments.number(ANCESTOR_LEVEL, 0)) if self.is_tree else 0
         self._problem = tree_problem(queues) if self.is_tree else None
@@ -113,6 +114,8 @@ class _Rules:
             return Vote.PERMIT
         for level in self._line(queue):
             held = self._held(level) + self._reserved[level.name] - self._elastic[level.name]
+            if self._exceeded(level, asked, held):
+                held = held - self._claimable.in_queue(job)
             refusal = quota_refusal(
                 "holds or reserves too much", self._exceeded(level, asked, held)
             )

@@ -34,10 +34,14 @@ def open_overcommit(session: Session, option: PluginOption) -> Hooks:
         asked = job.asks_for_admission()
         if asked is None:
             return Vote.PERMIT
-        if less_equal_on(asked + reserved, room, quota_places(asked)):
+        places = quota_places(asked)
+        if less_equal_on(asked + reserved, room, places):
+            return Vote.PERMIT
+        claimable = session.claimable.in_cluster(job)
+        if less_equal_on(asked + reserved, room + claimable, places):
             return Vote.PERMIT
         limits = Limits(session.snapshot.dimensions, session.total).exceeded(
-            "", asked, used + reserved, session.total * factor
+            "", asked, used + reserved - claimable, session.total * factor
         )
         numbers = "; ".join(map(str, limits))
         text = f"the cluster's resources times {factor:g} are used or promised already: {numbers}"

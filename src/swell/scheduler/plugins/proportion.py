@@ -52,6 +52,7 @@ class _Rules:
 
     def __init__(self, session: Session) -> None:
         self._limits = Limits(session.snapshot.dimensions, session.total)
+        self._claimable = session.claimable
         self._nothing = np.zeros_like(session.total)
         queues = [session.snapshot.queues[name] for name in sorted(session.snapshot.queues)]
         guaranteed = sum((queue.guarantee for queue in queues), np.zeros_like(session.total))
@@ -114,6 +115,9 @@ class _Rules:
         reserved = queue.reserved + self._admitted.get(queue.name, self._nothing)
         held = queue.allocated + reserved - queue.elastic
         limits = self._limits.exceeded(queue.name, asked, held, self._real[queue.name])
+        if limits:
+            held = held - self._claimable.in_queue(job)
+            limits = self._limits.exceeded(queue.name, asked, held, self._real[queue.name])
         return quota_refusal("holds or reserves too much", limits) or Vote.PERMIT
 
     def admitted(self, job: Job) -> None:

@@ -1,0 +1,104 @@
+"""Admission to a full queue or cluster, for those who could make room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from swell.api import codec
+from swell.api.meta import Body
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
+from swell.api.priorityclass import PriorityClass
+from swell.api.queue import Queue
+from swell.scheduler.config import DEFAULT, Config, PluginOption
+from swell.scheduler.cycle import Plan
+from swell.scheduler.plan import Objects, plan_schedule
+
+# Both say who is admitted: votes of a later tier are asked only if the first abstains.
+BOTH = replace(DEFAULT, tiers=((PluginOption("overcommit"), *DEFAULT.tiers[0]), DEFAULT.tiers[1]))
+AS_VOLCANO = replace(BOTH, action_arguments={})
+BORN = "2026-01-01T00:00:00Z"
+
+
+def _gang(name: str, queue: str, priority: str, *, node: str = "") -> tuple[PodGroup, list[Pod]]:
+    """Two pods of two processors each, and the group of the operator's making."""
+    spec: Body = {
+        "minMember": 2,
+        "queue": queue,
+        "priorityClassName": priority,
+        "minResources": {"cpu": "4"},
+    }
+    meta = {"name": name, "namespace": "ns", "creationTimestamp": BORN}
+    status = {"phase": "Running" if node else "Pending"}
+    group: Body = {"metadata": meta, "spec": spec, "status": status}
+    pods: list[Body] = [
+        {
+            "metadata": {
+                "name": f"{name}-{index}",
+                "namespace": "ns",
+                "uid": f"{name}-{index}",
+                "annotations": {"scheduling.k8s.io/group-name": name},
+            },
+            "spec": {
+                "schedulerName": "swell",
+                "nodeName": node,
+                "containers": [{"name": "m", "resources": {"requests": {"cpu": "2"}}}],
+            },
+            "status": {"phase": status["phase"]},
+        }
+        for index in range(2)
+    ]
+    return codec.convert(group, PodGroup), [codec.convert(pod, Pod) for pod in pods]
+
+
+def _plan(config: Config, waiting_in: str = "a", priority: str = "high") -> Plan:
+    """One node of four processors, held by a gang of queue `a`; another gang waits."""
+    held, holders = _gang("held", "a", "low", node="n")
+    wanted, claimers = _gang("wanted", waiting_in, priority)
+    allocatable = {"cpu": "4", "memory": "64Gi", "pods": "10"}
+    ready = [{"type": "Ready", "status": "True"}]
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": allocatable, "conditions": ready}}
+    objects = Objects(
+        nodes=[codec.convert(node, Node)],
+        pods=[*holders, *claimers],
+        groups=[held, wanted],
+        queues=[codec.convert({"metadata": {"name": name}}, Queue) for name in ("a", "b")],
+        priority_classes=[
+            codec.convert({"metadata": {"name": name}, "value": value}, PriorityClass)
+            for name, value in (("low", 1), ("high", 1000))
+        ],
+    )
+    return plan_schedule(objects, config)
+
+
+def test_full_queue_admits_who_can_preempt() -> None:
+    """A more important gang is admitted to a full queue, and gets its room."""
+    for config in (DEFAULT, BOTH):
+        plan = _plan(config)
+
+        assert {eviction.task.key for eviction in plan.evictions} == {"ns/held-0", "ns/held-1"}
+
+
+def test_full_queue_admits_no_equals() -> None:
+    """Who cannot make anybody leave waits to be admitted."""
+    plan = _plan(DEFAULT, priority="low")
+
+    assert plan.evictions == ()
+    assert plan.groups["ns/wanted"].phase.value == "Pending"
+
+
+def test_full_cluster_admits_who_can_reclaim() -> None:
+    """A queue that has less than it deserves is admitted to a cluster that others fill."""
+    plan = _plan(BOTH, waiting_in="b", priority="low")
+
+    assert plan.groups["ns/wanted"].phase.value == "Inqueue"
+
+
+def test_without_the_argument_nobody_is_counted() -> None:
+    """A configuration that does not ask for it admits as Volcano does."""
+    for queue in ("a", "b"):
+        plan = _plan(AS_VOLCANO, waiting_in=queue)
+
+        assert plan.evictions == ()
+        assert plan.groups["ns/wanted"].phase.value == "Pending"
