@@ -44,6 +44,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("operator", "swell.cli.operator:operator", "Run the job controllers."),
     ("scheduler", "swell.cli.scheduler:scheduler", "Run the gang scheduler."),
     ("server", "swell.cli.server:server", "Run the embedded API server alone."),
+    ("uninstall", "swell.cli.uninstall:uninstall", "Take Swell out of a cluster."),
     ("completion", "swell.cli.completion:completion", "Print a script for your shell."),
     ("version", "swell.cli.version:version", "Print the versions of client and server."),
 )

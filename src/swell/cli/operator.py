@@ -91,6 +91,13 @@ Config = Annotated[
     ),
 ]
 Namespace = Annotated[str, option("--namespace", "The one to work in; without it, all.")]
+ClusterObjects = Annotated[
+    bool,
+    option(
+        "--cluster-objects/--no-cluster-objects",
+        "Read nodes and priority classes, which takes rights in the whole cluster.",
+    ),
+]
 Workers = Annotated[int, option("--workers,--thread-num", "Jobs looked at at the same time.")]
 Scheduler = Annotated[str, option("--default-scheduler", "For jobs that name none.")]
 GpuConditions = Annotated[
@@ -140,6 +147,7 @@ def operator(
     master: Master = "",
     context: Context = "",
     namespace: Namespace = "",
+    cluster_objects: ClusterObjects = True,
     workers: Workers = _DEFAULTS.workers,
     resync_period: Resync = _DEFAULTS.resync_period_s,
     gc_period: GcPeriod = _DEFAULTS.gc_period_s,
@@ -177,6 +185,7 @@ def operator(
     del config, logtostderr  # the first was read already; logs go to stderr anyway
     settings = Settings(
         namespace=namespace,
+        sees_cluster=cluster_objects,
         workers=workers,
         resync_period_s=resync_period,
         gc_period_s=gc_period,
@@ -311,6 +320,7 @@ def _of_training_jobs(
     """What both kinds of job have in common is said once."""
     return TrainingJobSettings(
         namespace=settings.namespace,
+        sees_cluster=settings.sees_cluster,
         workers=settings.workers,
         resync_period_s=settings.resync_period_s,
         gc_period_s=settings.gc_period_s,

@@ -78,8 +78,15 @@ class Operator:
             pods=self.informers.pods.all,
             node_states=nodes.states,
         )
-        loop = self.controller.loop
-        shell = Shell("aitrainingjob", self.informers, loop, nodes, self.collector, events)
+        shell = Shell(
+            "aitrainingjob",
+            self.informers,
+            self.controller.loop,
+            nodes,
+            self.collector,
+            events,
+            settings.sees_cluster,
+        )
         self.services = shell.services
         self.problem = shell.problem
 

@@ -24,6 +24,7 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 @dataclass(frozen=True, slots=True)
 class Settings:
     namespace: str = ""  # all of them
+    sees_cluster: bool = True  # nodes and priority classes, which belong to no namespace
     workers: int = 32  # jobs at a time; each waits for the API server nearly all the time
     resync_period_s: float = 1800.0
     gc_period_s: float = 600.0

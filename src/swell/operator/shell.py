@@ -111,7 +111,11 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The parts of an operator. `name` tells its services from those of another."""
+    """The parts of an operator. `name` tells its services from those of another.
+
+    Nodes and priority classes belong to the whole cluster: with rights in a namespace alone they
+    cannot be read. Then of nodes nothing is concluded, and pods get no priority.
+    """
 
     name: str
     informers: Followed
@@ -119,6 +123,7 @@ class Shell:
     nodes: NodeWatch
     collector: GarbageCollector
     events: EventRecorder
+    sees_cluster: bool
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -126,7 +131,11 @@ class Shell:
         name = self.name
         return (
             Service(f"{name} events", self.events.run),
-            *(Service(f"{name} {one.resource} cache", one.run) for one in self.informers.every),
+            *(
+                Service(f"{name} {one.resource} cache", one.run)
+                for one in self.informers.every
+                if one.resource.namespaced or self.sees_cluster
+            ),
             Service(f"{name} nodes", self.nodes.run),
             Service(f"{name} garbage", self.collector.run),
             Service(name, self._work, self.loop.stop),
@@ -138,13 +147,17 @@ class Shell:
         return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
 
     async def _work(self) -> None:
+        if self.sees_cluster:
+            await self._wait_for_priorities()
+        await self.loop.run()
+
+    async def _wait_for_priorities(self) -> None:
         """Pods get their priority when they are created, so the classes have to be known."""
         try:
             async with asyncio.timeout(_PRIORITIES_S):
                 await self.informers.priorities.wait_synced()
         except TimeoutError:
             log.warning("priority classes cannot be listed; pods get no priority")
-        await self.loop.run()
 
 
 def _node_of(_: ObjectMeta, pod: Pod | None) -> Sequence[str]:

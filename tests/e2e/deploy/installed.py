@@ -32,6 +32,7 @@ class Installed:
     plane: ControlPlane
     home: Path
     audit_log: Path
+    namespace: str = NAMESPACE
 
     @property
     def kubectl(self) -> Kubectl:
@@ -39,9 +40,11 @@ class Installed:
 
     def kubeconfig_of(self, part: str) -> Path:
         """With a token of the part's ServiceAccount."""
-        path = self.home / f"{part}.kubeconfig"
+        path = self.home / f"{self.namespace}-{part}.kubeconfig"
         if not path.exists():
-            token = self.kubectl.ok("create", "token", f"swell-{part}", "-n", NAMESPACE).strip()
+            token = self.kubectl.ok(
+                "create", "token", f"swell-{part}", "-n", self.namespace
+            ).strip()
             config = json.loads(self.plane.kubeconfig.read_text())
             config["users"][0]["user"] = {"token": token}
             path.write_text(json.dumps(config))
@@ -50,10 +53,16 @@ class Installed:
     @contextmanager
     def running(self, part: str, flags: Sequence[str] = ()) -> Iterator[None]:
         """The process of a Deployment."""
-        [container] = deployment(part)["spec"]["template"]["spec"]["containers"]
-        own = [_here(flag, part) for flag in container["args"] if "-addr" not in flag]
+        with self.run(deployment(part), part, flags):
+            yield
+
+    @contextmanager
+    def run(self, manifest: Body, part: str, flags: Sequence[str] = ()) -> Iterator[None]:
+        [container] = manifest["spec"]["template"]["spec"]["containers"]
+        given = [flag for flag in container["args"] if "-addr" not in flag]
+        own = [_here(flag, part).replace("$(POD_NAMESPACE)", self.namespace) for flag in given]
         command = [sys.executable, "-m", "swell.cli.main", *container["command"][1:], *own, *flags]
-        env = {**os.environ, "POD_NAMESPACE": NAMESPACE}
+        env = {**os.environ, "POD_NAMESPACE": self.namespace}
         kubeconfig = f"--kubeconfig={self.kubeconfig_of(part)}"
         with subprocess.Popen([*command, kubeconfig], env=env) as process:
             try:
@@ -64,7 +73,7 @@ class Installed:
                 process.wait(STOP_S_MAX)
 
     def uses(self, part: str) -> list[Use]:
-        return used(self.audit_log, f"system:serviceaccount:{NAMESPACE}:swell-{part}")
+        return used(self.audit_log, f"system:serviceaccount:{self.namespace}:swell-{part}")
 
     async def until_used(self, part: str, right: Right) -> None:
         async with asyncio.timeout(WITHIN_S):
@@ -78,7 +87,7 @@ def deployment(part: str) -> Body:
 
 
 def rights_of(part: str) -> set[Right]:
-    return granted(DEPLOY / part / "rbac.yaml")
+    return granted((DEPLOY / part / "rbac.yaml").read_text())
 
 
 def _here(flag: str, part: str) -> str:

@@ -14,7 +14,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
   - level: Metadata
-    userGroups: ["system:serviceaccounts:swell-system"]
+    userGroups: ["system:serviceaccounts:swell-system", "system:serviceaccounts:swell-jobs"]
   - level: None
 """
 
@@ -28,11 +28,11 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}{'.' if self.group else ''}{self.group}"
 
 
-def granted(rbac: Path) -> set[Right]:
-    """Every right in the Roles and ClusterRoles of a file."""
+def granted(manifests: str) -> set[Right]:
+    """Every right in the Roles and ClusterRoles among some manifests."""
     return {
         Right(verb, group, resource)
-        for document in yaml.safe_load_all(rbac.read_text())
+        for document in yaml.safe_load_all(manifests)
         for rule in document.get("rules", [])
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -51,8 +51,15 @@ class TrainingJobOperator:
             pods=self.informers.pods.all,
             node_states=nodes.states,
         )
-        loop = self.controller.loop
-        shell = Shell("trainingjob", self.informers, loop, nodes, self.collector, events)
+        shell = Shell(
+            "trainingjob",
+            self.informers,
+            self.controller.loop,
+            nodes,
+            self.collector,
+            events,
+            settings.sees_cluster,
+        )
         self.services = shell.services
         self.problem = shell.problem
 

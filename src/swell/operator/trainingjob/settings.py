@@ -16,6 +16,7 @@ class Settings:
     """
 
     namespace: str = ""  # all of them
+    sees_cluster: bool = True  # nodes and priority classes, which belong to no namespace
     workers: int = 4
     resync_period_s: float = 1800.0
     gc_period_s: float = 600.0

@@ -1,0 +1,207 @@
+"""Lives of jobs in which the operator needs every right it has."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from random import Random
+
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    CONFIG_MAPS,
+    JOBS,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    TRAINING_JOBS,
+)
+from swell.api.meta import Body, Key
+from swell.api.node import Taint
+from swell.api.resource import Resource
+from swell.cluster.kube.client import connect
+from swell.cluster.kube.kubeconfig import read_kubeconfig
+from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent, node_names
+from swell.node.nodes import NodeShape
+from swell.operator.crds import install_crds
+from swell.runtime.clock import SystemClock
+from swell.runtime.cluster import Cluster, Deletion
+from swell.runtime.errors import AlreadyExistsError
+from swell.runtime.manager import Manager
+from swell.scheduler.live.running import Scheduler
+from tests.e2e.deploy.installed import Installed
+from tests.e2e.deploy.rights import Right
+from tests.e2e.operator.happenings import (
+    changes,
+    deletes_job,
+    ends,
+    loses_node,
+    scales,
+    somebody_deletes,
+)
+from tests.e2e.operator.jobs import OWN_NODES, job, manifest, pods
+from tests.e2e.operator.sight import Sight
+from tests.e2e.operator.sightings import (
+    becomes,
+    group_asks_for,
+    is_told,
+    nothing_is_left,
+    pods_are,
+    restarts,
+    runs,
+)
+from tests.e2e.operator.story import Play, Story, story
+
+PART = "operator"
+WITHIN_S = 60.0
+CLOSE_S = 0.25  # for connections cut off in the middle
+FLAGS = ["--gc-period=2s", "--node-lost-after=2s", "--node-fence-after=1s"]
+ELASTIC: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 3}
+
+# fmt: off
+STORIES: tuple[Story, ...] = (
+    story("grows", job({"a": pods(1, **ELASTIC)}),
+          runs(), scales("a", 3), pods_are("a-0", "a-1", "a-2"),
+          changes({"replicaSpecs": {"a": {"minReplicas": 2}}}), group_asks_for(2),
+          scales("a", 2), pods_are("a-0", "a-1"),
+          ends("a-0", "a-1"), becomes("Succeed"), deletes_job(), nothing_is_left()),
+    story("fails", job({"a": pods(2, restartPolicy="Always", restartLimit=1)}),
+          runs(), ends("a-0", code=1), restarts("a-0", "a-1"), somebody_deletes("a-1"),
+          restarts("a-0", "a-1"), ends("a-0", code=1), becomes("Failed"), deletes_job(),
+          nothing_is_left()),
+    story("fails-on", job({"a": pods(1, restartPolicy="Always")}),
+          runs(), ends("a-0", code=1), restarts("a-0"), ends("a-0", code=1), restarts("a-0")),
+)
+# Only for an operator that sees nodes.
+OF_NODES: tuple[Story, ...] = (
+    story("loses-its-node", job({"a": pods(1)}),
+          runs(), loses_node("a-0"), becomes("NodeFail"), is_told("TrainingJobNodeFail"),
+          n_nodes=1),
+)
+# fmt: on
+
+
+# Objects of somebody else, whose names are those that jobs would give to theirs.
+CONTAINER: Body = {"name": "main", "image": "local"}
+SELECTED: Body = {"app": "somebody"}
+TEMPLATE: Body = {"metadata": {"labels": SELECTED}, "spec": {"containers": [CONTAINER]}}
+TAKEN: dict[str, tuple[Resource[object], Body]] = {
+    "pod-a-0": (PODS, {"spec": {"schedulerName": "nobody", "containers": [CONTAINER]}}),
+    "service-a-0": (SERVICES, {"spec": {"clusterIP": "None"}}),
+    "configmap-members": (CONFIG_MAPS, {}),
+    "podgroup": (POD_GROUPS, {"spec": {"minMember": 1}}),
+    "replicaset-pserver": (
+        REPLICA_SETS,
+        {"spec": {"replicas": 0, "selector": {"matchLabels": SELECTED}, "template": TEMPLATE}},
+    ),
+    "job-trainer": (
+        JOBS,
+        {
+            "spec": {
+                "suspend": True,
+                "template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}},
+            }
+        },
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Where jobs live, and what happens to them."""
+
+    installed: Installed
+    namespace: str
+    stories: tuple[Story, ...]
+
+
+@asynccontextmanager
+async def _world(life: Life) -> AsyncIterator[tuple[Cluster, Sight]]:
+    """A cluster with nodes in which pods pretend to run, seen by its administrator."""
+    clock, namespace = SystemClock(), life.namespace
+    access = read_kubeconfig([life.installed.plane.kubeconfig])
+    async with connect(access, clock, Random(1)) as admin:
+        await install_crds(admin, clock)
+        with contextlib.suppress(AlreadyExistsError):
+            body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await admin.create(NAMESPACES.untyped(), body)
+        sight = Sight(admin, namespace, clock, Random(2))
+        manager = Manager(clock=clock)
+        sight.add_to(manager)
+        own = tuple(node for one in OF_NODES for node in one.nodes)
+        common = NodeShape(HOLLOW_CAPACITY, boot_id="rbac")
+        private = replace(common, taints=(Taint(key=OWN_NODES, effect="NoSchedule"),))
+        for names, shape in ((node_names("common", 2), common), (own, private)):
+            add_hollow_agent(manager, admin, names, shape, clock=clock, random=Random(3))
+        manager.add("scheduler", Scheduler(admin, clock=clock, random=Random(4)).run)
+        running = asyncio.create_task(manager.run())
+        try:
+            await sight.wait_synced()
+            yield admin, sight
+        finally:
+            manager.stop()
+            await running
+    await asyncio.sleep(CLOSE_S)
+
+
+async def live(life: Life) -> None:
+    """Jobs of both kinds, from submission to the end, and jobs whose names are taken."""
+    async with _world(life) as (admin, sight):
+        played = [one.play(admin, sight) for one in life.stories]
+        await asyncio.gather(*played, _training_job(admin, life), _taken(admin, life))
+
+
+async def live_on(life: Life) -> None:
+    """What was told in a former life of the operator happens once more."""
+    async with _world(life) as (admin, sight):
+        play = Play("fails-on", admin, sight, ())
+        for step in (runs(), ends("a-0", code=1), restarts("a-0")):
+            await step.act(play)
+        await life.installed.until_used(PART, Right("get", "", "events"))
+
+
+async def _training_job(admin: Cluster, life: Life) -> None:
+    """A TrainingJob that runs and is deleted."""
+    await admin.create(TRAINING_JOBS.untyped(), _paddle("paddle", life.namespace))
+    key = Key(life.namespace, "paddle")
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            held = await admin.get(TRAINING_JOBS.untyped(), key)
+            if held.get("status", {}).get("phase") == "Running":
+                break
+            await asyncio.sleep(0.2)
+    await admin.delete(TRAINING_JOBS, key, Deletion())
+
+
+async def _taken(admin: Cluster, life: Life) -> None:
+    """Jobs that cannot have an object because somebody else has it: the operator looks at it."""
+    for name, (resource, body) in TAKEN.items():
+        owner = name.partition("-")[0]
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        metadata = {"name": name, "namespace": life.namespace}
+        await admin.create(resource.untyped(), {**whole, "metadata": metadata})
+        if resource.plural in {"replicasets", "jobs"}:
+            await admin.create(TRAINING_JOBS.untyped(), _paddle(owner, life.namespace))
+        else:
+            wanted = manifest(owner, life.namespace, job({"a": pods(1)}))
+            await admin.create(AI_TRAINING_JOBS.untyped(), wanted)
+    for resource, _ in TAKEN.values():
+        await life.installed.until_used(PART, Right("get", resource.group, resource.plural))
+
+
+def _paddle(name: str, namespace: str) -> Body:
+    return {
+        "apiVersion": TRAINING_JOBS.api_version,
+        "kind": TRAINING_JOBS.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "image": "local",
+            "fault_tolerant": True,
+            "trainer": {"entrypoint": "train", "min-instance": 1, "max-instance": 2},
+            "pserver": {"min-instance": 1},
+        },
+    }
