@@ -1,0 +1,1 @@
+"""The operator on a real kube-apiserver that a proxy makes unreliable."""
