@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from swell.cluster.kube.access import Access
     from swell.scheduler.live.options import SchedulerOptions
 
+_GC_THRESHOLDS = (50_000, 50, 1000)
+
 SchedulerConf = Annotated[
     Path | None,
     option("--scheduler-conf,--config", "Actions and plugins, as in volcano-scheduler.conf."),
@@ -108,6 +110,7 @@ def _run(
     access: Access, options: SchedulerOptions, process: _Process, log: tuple[str, LogFormat]
 ) -> None:
     import asyncio
+    import gc
 
     from swell.runtime import logs
     from swell.runtime.clock import SystemClock
@@ -115,6 +118,8 @@ def _run(
 
     level, form = log
     logs.configure(level=level_of(level), json=form is LogFormat.JSON, clock=SystemClock())
+    # What is held of a large cluster is looked through at every collection: make them rare.
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         asyncio.run(_serve(access, options, process))
     except ServiceFailedError as error:
@@ -130,14 +135,11 @@ async def _serve(access: Access, options: SchedulerOptions, process: _Process) -
     from swell.runtime.health import Endpoints, Health
     from swell.runtime.manager import Manager
     from swell.runtime.metrics import Metrics
-    from swell.scheduler.live.running import Election, schedule
+    from swell.scheduler.live.running import schedule
 
     clock, rng = SystemClock(), random.Random()  # noqa: S311
     metrics, health = Metrics(), Health()
-    election = None
-    if process.lease is not None:
-        found = candidacy(process.lease, access)
-        election = Election(found.lease, found.identity, found.times)
+    election = None if process.lease is None else candidacy(process.lease, access)
     manager = Manager(clock=clock)
     for address, shown in zip(process.addresses, (metrics, None), strict=True):
         if address:

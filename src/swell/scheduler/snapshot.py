@@ -337,6 +337,11 @@ class Snapshot:
 
     def _settle(self, job: Job, *, leaving: bool = False) -> None:
         queue = job.queue
+        if queue is not None and job.min_resources is None and not leaving:
+            # Reserves nothing and can lend all it holds: most jobs of one pod are so.
+            queue.elastic += job.allocated - job.elastic
+            job.elastic = job.allocated.copy()
+            return
         if queue is not None:
             queue.reserved -= job.reserved
             queue.elastic -= job.elastic

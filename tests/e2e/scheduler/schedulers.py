@@ -17,11 +17,12 @@ from swell.api.kinds import LEASES
 from swell.api.meta import Key
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
+from swell.runtime.election import Election
 from swell.runtime.errors import NotFoundError
 from swell.runtime.guard import GuardedCluster, LeaderGuard
 from swell.runtime.leader import LeaseTimes
 from swell.scheduler.live.options import SchedulerOptions
-from swell.scheduler.live.running import Election, schedule
+from swell.scheduler.live.running import schedule
 from tests.e2e.scheduler.story import Schedulers
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.processes import ChildProcess, ProcessEndedError

@@ -8,17 +8,14 @@ lease lets one work (`schedule`).
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from random import Random
 
-from swell.api.meta import Key
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
+from swell.runtime.election import Election, work_if_elected
 from swell.runtime.events import EventRecorder
-from swell.runtime.guard import GuardedCluster
 from swell.runtime.health import Health
-from swell.runtime.leader import LeaderElector, LeaseTimes
-from swell.runtime.manager import Manager, Service
+from swell.runtime.manager import Service, run_services
 from swell.runtime.metrics import Metrics
 from swell.scheduler.amounts import texts
 from swell.scheduler.live.binder import Binder
@@ -133,19 +130,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Run everything until cancelled; raises ServiceFailedError when a part ends."""
-        manager = Manager(clock=self._clock)
-        for service in self.services:
-            manager.add(service.name, service.run, service.stop)
-        await manager.run()
-
-
-@dataclass(frozen=True, slots=True)
-class Election:
-    """How replicas agree on who works. The identity is one of this life of this process."""
-
-    lease: Key
-    identity: str
-    times: LeaseTimes = field(default_factory=LeaseTimes)
+        await run_services(self.services, self._clock)
 
 
 async def schedule(
@@ -166,21 +151,4 @@ async def schedule(
             health.ready["scheduler caches"] = scheduler.problem
         await scheduler.run()
 
-    if election is None:
-        await work(cluster)
-        return
-    elector = LeaderElector(
-        cluster,
-        election.lease,
-        election.identity,
-        clock=clock,
-        random=random,
-        times=election.times,
-    )
-
-    async def lead() -> None:
-        if metrics is not None:
-            metrics.led(True)
-        await work(GuardedCluster(cluster, elector.guard))
-
-    await elector.run(lead)
+    await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
