@@ -1,4 +1,4 @@
-"""The tutorial, followed word by word."""
+"""The tutorial and the troubleshooting page, followed word by word."""
 
 from __future__ import annotations
 
@@ -69,10 +69,11 @@ def reader(tmp_path: Path) -> Machine:
     return Machine(tmp_path, {"PATH": f"{programs}:{path}"})
 
 
-def test_tutorial_is_true(reader: Machine) -> None:
-    """Every command works, and prints what the tutorial shows."""
+@pytest.mark.parametrize("page", ["tutorial.md", "troubleshooting.md"])
+def test_page_is_true(reader: Machine, page: str) -> None:
+    """Every command works, and prints what the page shows."""
     try:
-        for step in steps((ROOT / "docs" / "tutorial.md").read_text()):
+        for step in steps((ROOT / "docs" / page).read_text()):
             ended = subprocess.run(
                 ["bash", "-c", step.script],
                 env=reader.environment,
