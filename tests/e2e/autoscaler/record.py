@@ -19,7 +19,7 @@ from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.cluster.kube.oneshot import OneShot
 
 PERIOD_S = 0.25
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.e2e.autoscaler.pictures import draw_training
 from tests.e2e.autoscaler.training import JAX, MOST, Training, train
 from tests.e2e.up.machine import Machine
 
@@ -66,3 +68,11 @@ def test_sigterm_makes_a_checkpoint(trained: Training) -> None:
 
     assert whats[at + 1] == "start"
     assert trained.lines[at + 1].seen == trained.lines[at].seen > 0
+
+
+def test_picture_of_it_can_be_drawn(trained: Training) -> None:
+    """The curves of loss and sizes, as they are kept with the documentation."""
+    picture = ET.fromstring(draw_training(trained))
+    names = {text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")}
+
+    assert {"loss", "in a step", "pods", "pods of a guest"} <= names
