@@ -1,0 +1,1 @@
+"""The acting half of the scheduler, on an API server in virtual time."""
