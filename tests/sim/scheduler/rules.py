@@ -106,6 +106,10 @@ class Sends:
         uid, version = task.pod.metadata.uid, self.world.storage.version
         self.sent[site] = Sent(uid, node, cpus_of(known), version)
         self._judge_gang(scheduler, task)
+        unknown = [str(one.resource) for one in scheduler.informers.required if not one.synced]
+        if unknown:
+            what = f"{key} is bound before anything is known of {', '.join(unknown)}"
+            self.world.judge.report("decides when it knows", what)
 
     def _judge_gang(self, scheduler: Scheduler, task: Task) -> None:
         job = task.job

@@ -1,0 +1,32 @@
+"""Every planted bug is found by its stored plan; and plans mean the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swell.sim.campaign import digest, digests_elsewhere
+from swell.sim.plan import read_plan
+from swell.sim.trial import replay
+from tests.sim.campaign import ENTRIES
+
+PLANS = Path(__file__).parents[1] / "data" / "fault_plans"
+
+
+@pytest.mark.parametrize("name", [name for entry in ENTRIES for name in entry.mutants])
+def test_planted_bug_is_found(name: str) -> None:
+    """The stored plan shows the bug it was made for, and the correct subject survives it."""
+    entry = next(entry for entry in ENTRIES if name in entry.mutants)
+    plan = read_plan(PLANS / f"{name.replace(' ', '-')}.json")
+
+    assert (plan.subject, plan.mutant) == (entry.subject.name, name)
+    assert replay(entry.mutants[name], plan).breaks(plan.violates)
+    assert replay(entry.subject, plan).violations == ()
+
+
+def test_runs_are_the_same_in_other_processes() -> None:
+    """Neither addresses nor hash seeds nor anything else from outside reaches a run."""
+    here = digest(ENTRIES, 10)
+
+    assert digests_elsewhere("tests.sim.campaign", 10) == [here, here]
