@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Body
+from swell.api.quantity import parse
 
 NAMESPACE = "e2e"
 SCHEDULER = "swell"
@@ -32,12 +33,19 @@ def pod_spec(amounts: dict[str, str]) -> Body:
     return {"terminationGracePeriodSeconds": GRACE_S, "containers": [container]}
 
 
-def group(name: str, minimum: int, queue: str, priority: str) -> Body:
+def group(name: str, minimum: int, queue: str, priority: str, amounts: dict[str, str]) -> Body:
+    """A group as the operator makes them: it says what its minimum asks for."""
+    total = {each: str(parse(text) * minimum) for each, text in amounts.items()}
     return {
         "apiVersion": POD_GROUPS.api_version,
         "kind": POD_GROUPS.kind,
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"minMember": minimum, "queue": queue, "priorityClassName": priority},
+        "spec": {
+            "minMember": minimum,
+            "queue": queue,
+            "priorityClassName": priority,
+            "minResources": total,
+        },
     }
 
 

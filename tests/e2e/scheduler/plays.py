@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from swell.api.aitrainingjob import ResizeAuthor
 from swell.api.kinds import NODES
 from swell.api.meta import Body, Key
@@ -111,13 +113,22 @@ async def node_loss(play: Play) -> None:
 
 async def killed(play: Play) -> None:
     """A leader killed in the middle of its binds leaves gangs that its successor completes."""
-    names = [await play.gang(f"g{n}", GANG, amounts=SMALL) for n in range(N_GANGS)]
-    await play.sight.until(
-        lambda: sum(play.sight.n_bound(name) for name in names) >= GANG, "binds have begun"
-    )
-    await play.schedulers.kill_leader()
-    for name in names:
-        await play.until_runs(name, GANG)
+    names = [f"g{n}" for n in range(2 * N_GANGS)]
+
+    async def submit() -> None:
+        for name in names:
+            await play.gang(name, GANG, amounts=SMALL)
+
+    async def kill() -> None:
+        groups = play.groups
+        await play.sight.until(
+            lambda: sum(map(play.sight.n_bound, groups)) > GANG, "binds have begun"
+        )
+        await play.schedulers.kill_leader()
+
+    await asyncio.gather(submit(), kill())
+    for group in play.groups:
+        await play.until_runs(group, GANG)
 
 
 async def hand_over(play: Play) -> None:

@@ -48,20 +48,11 @@ N_NODES_REAL = 1000
 READY_S_MAX = 60.0
 RELOAD_S = LOOK_S + 1.0  # until a changed configuration counts
 CLOSE_S = 0.25  # for connections cut off in the middle
-DEFAULT_TIERS = """\
-- plugins: [{name: overcommit}, {name: predicates}, {name: nodeorder}, {name: binpack}]
-"""
-FIRST_TIER = """\
-actions: "enqueue, allocate, backfill, preempt, reclaim"
-tiers:
-- plugins:
-  - name: priority
-  - {name: gang, enablePreemptable: false, enableReclaimable: false}
-  - name: conformance
-  - {name: drf, enablePreemptable: false}
-"""
-PROPORTION = f"{FIRST_TIER}  - name: proportion\n{DEFAULT_TIERS}"
-WITH_HIERARCHY = f"{FIRST_TIER}  - {{name: capacity, enableHierarchy: true}}\n{DEFAULT_TIERS}"
+# As it is shipped; and with queues in a tree.
+PROPORTION = (Path(__file__).parents[3] / "deploy/scheduler/scheduler.conf").read_text()
+WITH_HIERARCHY = PROPORTION.replace(
+    "- name: proportion", "- {name: capacity, enableHierarchy: true}"
+)
 
 
 @dataclass(frozen=True, slots=True)

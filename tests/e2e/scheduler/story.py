@@ -74,9 +74,9 @@ class Play:
         group = f"{self.name}-{name}"
         self.groups.append(group)
         least = n if minimum is None else minimum
-        body = objects.group(group, least, queue, priority)
-        await self.cluster.create(POD_GROUPS.untyped(), body)
         asked = self.own() if amounts is None else amounts
+        body = objects.group(group, least, queue, priority, asked)
+        await self.cluster.create(POD_GROUPS.untyped(), body)
         for index in range(n):
             pod = objects.pod(f"{group}-{index}", group, asked)
             await self.cluster.create(PODS.untyped(), pod)

@@ -95,6 +95,6 @@ def _world() -> list[tuple[Resource[Body], Body]]:
     return [
         (NAMESPACES.untyped(), {"metadata": {"name": NAMESPACE}}),
         (NODES.untyped(), node),
-        (POD_GROUPS.untyped(), objects.group("g", 2, "default", "")),
+        (POD_GROUPS.untyped(), objects.group("g", 2, "default", "", amounts)),
         *((PODS.untyped(), objects.pod(f"g-{n}", "g", amounts)) for n in range(3)),
     ]
