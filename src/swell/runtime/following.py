@@ -186,8 +186,10 @@ class Follower(Generic[T]):
                 self._heard_at = self._clock.monotonic()
 
     def _note(self, error: Exception) -> None:
-        self.last_error = f"{type(error).__name__}: {error}"
-        log.info("watch interrupted", resource=str(self._resource), error=self.last_error)
+        told = f"{type(error).__name__}: {error}"
+        if told != self.last_error:  # what goes on is told once
+            log.info("watch interrupted", resource=str(self._resource), error=told)
+        self.last_error = told
 
     def _jittered(self, span_s: float) -> float:
         return span_s * (1 + self._random.random())

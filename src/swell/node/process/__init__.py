@@ -6,5 +6,5 @@
   its memory; `gpus`: who has which;
 - `inputs`: the API objects that containers refer to; `preparation`: from a pod to an order;
 - `runtime`: all of it behind the agent's `Runtime` port;
-- `logfiles`, `logserver`: reading what containers have written.
+- `logfiles`, `logserver`, `lastwords`: reading what containers have written.
 """
