@@ -75,10 +75,13 @@ def test_queue_is_created_listed_and_deleted(swell: Swell, names: list[str]) -> 
 def test_queue_create_tells_all_problems_at_once(swell: Swell, names: list[str]) -> None:
     """With the flag that is meant and what to do about it; nothing is created."""
     flags = ("--weight", "0", "--guarantee", "cpu=9", "--deserved", "cpu=4", "--capability=cpu=2")
-    refused = swell("queue", "create", names[0], *flags)
+    more = ("--guarantee", "memory=much", "--parent", "nowhere")
+    refused = swell("queue", "create", names[0], *flags, *more)
 
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err.count("error: ") == 3
+    assert refused.err.count("error: ") == 5
+    assert "--guarantee memory" in refused.err
+    assert "--parent: there is no queue nowhere" in refused.err
     assert "--weight" in refused.err
     assert "--guarantee cpu: must not be greater than deserved" in refused.err
     assert "--deserved cpu: must not be greater than capability" in refused.err

@@ -85,12 +85,10 @@ def create(
         "metadata": {"name": name},
         "spec": spec,
     }
-    own = validate(body)
+    problems = validate(body)
     with connected(Flags(kubeconfig, context, embedded)) as connection:
         seen = _Seen(connection)
-        problems = own or list(
-            placing_problems(codec.convert(body, Queue), seen.queues, seen.n_groups)
-        )
+        problems += placing_problems(_sound(body, problems), seen.queues, seen.n_groups)
         _refuse([(_flag(problem), problem.message, problem.hint) for problem in problems])
         connection.announce_change()
         made = connection.client.send(calls.create(QUEUES.untyped(), body))
@@ -232,6 +230,17 @@ def delete(
             if wait:
                 wait_until_gone(QUEUES.untyped(), body, connection)
             print_names([body], suffix=" deleted")
+
+
+def _sound(body: Body, problems: Iterable[FieldProblem]) -> Queue:
+    """The queue without the amounts that are complained of already."""
+    wrong = {problem.steps[-1] for problem in problems if len(problem.steps) > 1}
+    spec = dict(body["spec"])
+    for field in ("capability", "deserved"):
+        spec[field] = {k: v for k, v in spec.get(field, {}).items() if k not in wrong}
+    given = spec.get("guarantee", {}).get("resource", {})
+    spec["guarantee"] = {"resource": {k: v for k, v in given.items() if k not in wrong}}
+    return codec.convert({**body, "spec": spec}, Queue)
 
 
 class _Seen:
