@@ -37,6 +37,7 @@ from tests.e2e.operator.sight import Sight
 from tests.testbed.control_plane import ControlPlane
 
 CLOSE_S = 0.25
+WITHIN_S = 240.0  # all plans are played at once, and some begin a process again and again
 LEASE_FLAGS = ("--lease-duration=3s", "--renew-deadline=2s", "--retry-period=500ms")
 PAUSE_S, AFTER_S = 5.0, 2.0
 N_NODES = 4
@@ -64,7 +65,7 @@ class Ground:
     trust: ssl.SSLContext
 
     async def sight(self, stack: AsyncExitStack, namespace: str) -> Sight:
-        sight = Sight(self.admin, namespace, SystemClock(), Random(3))
+        sight = Sight(self.admin, namespace, SystemClock(), Random(3), within_s=WITHIN_S)
         manager = Manager(clock=SystemClock())
         sight.add_to(manager)
         await stack.enter_async_context(_running(manager))

@@ -21,14 +21,15 @@ LONG_AGO = "2024-01-01T00:00:00Z"
 # -- pods --------------------------------------------------------------------------------------
 
 
-def ends(*names: str, code: int = 0) -> Step:
-    """Running pods end, with this exit code."""
+def ends(*names: str, code: int = 0, also: Mapping[str, int] | None = None) -> Step:
+    """Running pods end, with this exit code; `also` others at the same time, with theirs."""
+    codes = {**dict.fromkeys(names, code), **(also or {})}
 
     async def act(play: Play) -> None:
-        for name in names:
+        for name in codes:
             await _until_running(play, name)
-        for name in names:
-            said = {"duration": "0", "exit-code": str(code)}
+        for name, own in codes.items():
+            said = {"duration": "0", "exit-code": str(own)}
             change = {"metadata": {"annotations": {PREFIX + k: v for k, v in said.items()}}}
             await play.cluster.patch(PODS, play.pod_key(name), merge_patch(change))
 

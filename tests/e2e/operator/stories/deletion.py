@@ -34,6 +34,8 @@ STORIES: tuple[Story, ...] = (
     story("deleted-running", job({"a": pods(2)}), runs(), deletes_job(), nothing_is_left()),
     story("deleted-terminating", job({"a": pods(2, restartPolicy="Always", does=SLOW_STOP)}),
           runs(), ends("a-0", code=1), becomes("Terminating"), deletes_job(), nothing_is_left()),
+    story("deleted-while-it-ends", job({"a": pods(2, does=SLOW_STOP)}),
+          runs(), ends("a-0", code=1), becomes("Terminating"), deletes_job(), nothing_is_left()),
     story("deleted-restarting", job({"a": pods(2, restartPolicy="Always", does=SLOW_RESTART)}),
           runs(), ends("a-0", code=1), becomes("Restarting"), deletes_job(), nothing_is_left()),
     *[

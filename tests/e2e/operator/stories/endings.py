@@ -39,6 +39,13 @@ COMPLETE = [
           runs(), ends("a-0"), stays("Running")),
 ]
 
+# The operator looks a moment after the first news, so it sees both at once.
+BOTH = [
+    story("completes-though-another-fails", job({"a": pods(2, completePolicy="Any")}),
+          runs(), ends("a-0", also={"a-1": 1}), becomes("Succeed"), says("completed: a"),
+          shows("both were seen", lambda s: s.replica_statuses["a"].succeeded == 1)),
+]
+
 FAIL = [
     story("fail-any", job({"a": pods(2, failPolicy="Any")}),
           runs(), ends("a-1", code=3), becomes("Failed"),
@@ -92,4 +99,4 @@ CLEAN = [
 ]
 # fmt: on
 
-STORIES: tuple[Story, ...] = (*COMPLETE, *FAIL, *TIME_LIMIT, *ANNOTATIONS, *CLEAN)
+STORIES: tuple[Story, ...] = (*COMPLETE, *BOTH, *FAIL, *TIME_LIMIT, *ANNOTATIONS, *CLEAN)
