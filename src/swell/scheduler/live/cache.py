@@ -49,6 +49,8 @@ class Cache:
         self._default_queue = options.default_queue
         self._changed = changed
         self.is_filled = False
+        # How many groups have gone so far: whoever keeps notes on groups can tell when to tidy up.
+        self.n_groups_gone = 0
 
     async def fill(self) -> None:
         """Wait until everything is listed, then take it in: nodes and groups before pods."""
@@ -177,6 +179,7 @@ class Cache:
         found, known = self.informers.groups.get(key), self.snapshot.jobs.get(str(key))
         if found is None:
             self.snapshot.remove_group(str(key))
+            self.n_groups_gone += 1
             self._changed()
             return
         found = self._with_queue(found)
@@ -186,6 +189,7 @@ class Cache:
             if found.status.phase is not same.phase:
                 self.touch(same)  # somebody else wrote it, or what we wrote is under way
             return
+        self.n_groups_gone += known is not None and same is None
         self.snapshot.put_group(found)
         job = self.snapshot.jobs[str(key)]
         if same is not None and same.phase is not PodGroupPhase.EMPTY:
@@ -261,6 +265,7 @@ class Cache:
         self.snapshot.remove_pod(task.key)
         if job is not None and _is_solo(job):
             self.snapshot.remove_group(job.key)
+            self.n_groups_gone += 1
         else:
             self.touch(job)
         self._changed()

@@ -88,6 +88,7 @@ class Loop:
         self._admissions = Admissions(self._snapshot, options.inqueue_timeout_s)
         self._told: dict[str, tuple[tuple[Uid, Reason], float]] = {}
         self._has_work = False
+        self._n_gone = 0
         self.n_cycles = 0
 
     async def run(self) -> None:
@@ -128,6 +129,7 @@ class Loop:
         """Look, decide, hand over."""
         self._news.clear()
         now = self._clock.monotonic()
+        self._forget_missing()
         self._keep_times(now)
         touched = self._cache.take_touched()
         for job in touched:
@@ -141,6 +143,18 @@ class Loop:
         self._has_work = bool(self._snapshot.active_jobs())
         if self._meter is not None:
             self._meter.cycled(plan, self._clock.monotonic() - now)
+
+    def _forget_missing(self) -> None:
+        """Drops notes on what is gone; costs what is noted, so only when something has gone."""
+        self._hands.pods.forget_missing()
+        if self._n_gone == self._cache.n_groups_gone:
+            return
+        self._n_gone = self._cache.n_groups_gone
+        jobs = self._snapshot.jobs
+        self._windows.forget_missing(jobs)
+        self._hands.updater.forget_missing()
+        for key in [key for key in self._told if key not in jobs]:
+            del self._told[key]
 
     def _keep_times(self, now: float) -> None:
         """Ends what has lasted long enough."""
@@ -160,7 +174,6 @@ class Loop:
 
     def _release_overdue(self, now: float) -> None:
         """Gives up gangs that could not be completed in time: what was bound has to go."""
-        self._windows.forget_missing(self._snapshot.jobs)
         for key, window in self._windows.overdue(now).items():
             self._hands.binder.cancel(key)
             bound: list[Task] = []
@@ -238,10 +251,6 @@ class Loop:
                 self._hands.updater.update_job_status(job, status, session)
             if self._is_to_be_told(job, status, now, is_fresh=key in fresh):
                 self._hands.pods.refuse(plan.pod_refusals(job))
-        self._hands.updater.forget_missing()
-        self._hands.pods.forget_missing()
-        for key in [key for key in self._told if key not in self._snapshot.jobs]:
-            del self._told[key]
 
     def _is_to_be_told(self, job: Job, status: GroupStatus, now: float, *, is_fresh: bool) -> bool:
         """Whether the job's pods are to say why they wait: at news, and now and then."""

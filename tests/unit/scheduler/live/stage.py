@@ -44,8 +44,12 @@ class Stage:
         line = Line(cluster)
         self.lines.append(line)
         scheduler = Scheduler(line, self.options, clock=self.clock, random=Random(1))
-        self._lives.append(asyncio.create_task(scheduler.run()))
+        self.adopt(scheduler)
         return scheduler
+
+    def adopt(self, scheduler: Scheduler) -> None:
+        """Have a scheduler run that was put together elsewhere."""
+        self._lives.append(asyncio.create_task(scheduler.run()))
 
     async def kill(self) -> None:
         """The scheduler is gone at once."""

@@ -1,0 +1,165 @@
+"""What the cache believes of the cluster, and what it keeps of what was decided."""
+
+from __future__ import annotations
+
+from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from swell.api.meta import Key
+from swell.runtime.cluster import merge_patch
+from swell.scheduler.live.running import Scheduler
+from swell.scheduler.snapshot import Snapshot
+from swell.scheduler.tasks import TaskStatus
+from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
+
+
+def idle_cpu(snapshot: Snapshot, node: int = 0) -> float:
+    return float(snapshot.nodes.idle[0][node])
+
+
+def test_nothing_is_decided_before_everything_is_listed() -> None:
+    """A kind that cannot be listed yet keeps the scheduler waiting."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.gang("a", 2)
+        scheduler = stage.start()
+        stage.lines[-1].refuse = lambda verb, name: verb == "list"
+        await stage.sleep(5)
+        assert scheduler.problem()
+        assert scheduler.loop.n_cycles == 0
+        stage.lines[-1].refuse = lambda *_: False
+        await stage.sleep(40)
+
+        assert not scheduler.problem()
+        assert len(await stage.where()) == 2
+
+    on_stage(play)
+
+
+def test_heartbeat_of_a_node_starts_no_cycle() -> None:
+    """Nor does a condition on a pod."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        scheduler = stage.start()
+        await stage.pod("p")
+        await stage.sleep(10)
+        n_cycles = scheduler.loop.n_cycles
+        beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-02-02T00:00:00Z"}
+        change = merge_patch({"status": {"conditions": [beat]}})
+        await stage.user.patch(NODES.untyped().status, Key("", "node-0"), change)
+        change = merge_patch({"status": {"conditions": [{"type": "X", "status": "True"}]}})
+        await stage.user.patch(PODS.untyped().status, Key(NAMESPACE, "p"), change)
+        await stage.sleep(10)
+
+        assert scheduler.loop.n_cycles == n_cycles
+
+    on_stage(play)
+
+
+def test_pods_of_others_use_room() -> None:
+    """Whoever bound them; when they end or go, the room is free again."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        scheduler = stage.start()
+        await stage.pod("p", schedulerName="other", nodeName="node-0")
+        await stage.pod("q", schedulerName="other", nodeName="node-0")
+        await stage.pod("early", schedulerName="other", nodeName="node-9")
+        await stage.sleep(2)
+        snapshot = scheduler.cache.snapshot
+        assert idle_cpu(snapshot) == 2000
+        change = merge_patch({"status": {"phase": "Succeeded"}})
+        await stage.user.patch(PODS.untyped().status, Key(NAMESPACE, "p"), change)
+        await stage.remove("q")
+        await stage.sleep(1)
+        assert idle_cpu(snapshot) == 4000
+        await stage.node("node-9")
+        await stage.sleep(1)
+
+        assert idle_cpu(snapshot, snapshot.nodes.find("node-9")) == 3000
+
+    on_stage(play)
+
+
+def test_node_that_shrinks_gets_nothing_more() -> None:
+    """It is over-full, and stays as it is."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        stage.start()
+        await stage.gang("a", 3)
+        await stage.sleep(2)
+        change = merge_patch({"status": {"allocatable": {"cpu": "2"}}})
+        await stage.user.patch(NODES.untyped().status, Key("", "node-0"), change)
+        await stage.sleep(1)
+        await stage.pod("p", cpu="100m")
+        await stage.sleep(2)
+
+        assert sorted(await stage.where()) == ["a-0", "a-1", "a-2"]
+
+    on_stage(play)
+
+
+def test_group_of_the_same_name_is_another_group() -> None:
+    """The phase of the old one says nothing about the new one."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(2, cpu="5")
+        scheduler = stage.start()
+        await stage.sleep(2)
+        await stage.gang("a", 3, cpu="3")
+        await stage.sleep(2)
+        await stage.user.delete(POD_GROUPS, Key(NAMESPACE, "a"))
+        await stage.group("a", 2)
+        await stage.sleep(2)
+
+        job = scheduler.cache.snapshot.jobs[f"{NAMESPACE}/a"]
+        assert job.min_member == 2
+        assert len(await stage.where()) == 2
+
+    on_stage(play)
+
+
+def test_queue_that_goes_takes_its_groups_along() -> None:
+    """They say so, and go on when it is back."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(2, cpu="5")
+        stage.start()
+        await stage.queue("q")
+        await stage.gang("a", 3, cpu="3", queue="q")
+        await stage.sleep(3)
+        await stage.user.delete(QUEUES, Key("", "q"))
+        await stage.sleep(3)
+        (said,) = (await stage.read_group("a")).status.conditions
+        assert said.reason == "QueueNotFound"
+        await stage.queue("q")
+        await stage.node("node-9", cpu="5")
+        await stage.sleep(5)
+
+        assert len(await stage.where()) == 3
+
+    on_stage(play)
+
+
+def test_caches_are_what_the_server_says_at_rest() -> None:
+    """Nothing is reserved any more, and every task is in the status of its pod."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(2)
+        scheduler = stage.start()
+        await stage.gang("a", 4)
+        await stage.pod("p")
+        await stage.sleep(3)
+        await stage.run_pods()
+        await stage.sleep(3)
+
+        assert statuses(scheduler) == {TaskStatus.RUNNING}
+        assert sum(idle_cpu(scheduler.cache.snapshot, node) for node in (0, 1)) == 3000
+
+    on_stage(play)
+
+
+def statuses(scheduler: Scheduler) -> set[TaskStatus]:
+    jobs = scheduler.cache.snapshot.jobs.values()
+    return {task.status for job in jobs for task in job.tasks.values()}
