@@ -13,6 +13,11 @@ from swell.cli import options
 app = typer.Typer(help="Decide without a cluster: what would happen.", no_args_is_help=True)
 
 
+More = Annotated[
+    list[str] | None, typer.Argument(metavar="FILE", help="Further files, after -f's own.")
+]
+
+
 class Format(StrEnum):
     JSON = "json"
     TABLE = "table"
@@ -26,6 +31,8 @@ def plan() -> None:
 @app.command()
 def autoscale(
     files: options.Files,
+    more: More = None,
+    *,
     policy: Annotated[
         str, typer.Option("--policy", metavar="NAME", help="How sizes are chosen.")
     ] = "fulfillment",
@@ -47,7 +54,7 @@ def autoscale(
     from swell.autoscaler.plan import answer
     from swell.cli.plan_sizes import plan_sizes, render
 
-    plan = plan_sizes(files, policy, max_load, gpu_resources)
+    plan = plan_sizes([*files, *(more or ())], policy, max_load, gpu_resources)
     if output is Format.JSON:
         from swell.cli.printing import to_json
 
@@ -59,6 +66,8 @@ def autoscale(
 @app.command()
 def schedule(
     files: options.Files,
+    more: More = None,
+    *,
     config: Annotated[
         str, typer.Option("--config", metavar="FILE", help="Scheduler configuration.")
     ] = "",
@@ -73,7 +82,7 @@ def schedule(
     from swell.scheduler.plan import answer, plan_schedule
 
     settings = read_config(config)
-    decided = plan_schedule(read_objects(files), settings, scheduler_name or ())
+    decided = plan_schedule(read_objects([*files, *(more or ())]), settings, scheduler_name or ())
     if output is Format.JSON:
         from swell.cli.printing import to_json
 
