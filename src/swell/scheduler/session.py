@@ -102,7 +102,9 @@ class Session:
 
     def hold(self, job: Job, statement: Statement) -> None:
         """Keeps the nodes of a job that waits for room, without deciding anything."""
-        self._held[job.key] = statement
+        earlier = self._held.setdefault(job.key, statement)
+        if earlier is not statement:  # served twice: for what it was promised, and for the rest
+            earlier.take_over(statement)
 
     def release_hold(self, job: Job) -> Statement | None:
         return self._held.pop(job.key, None)

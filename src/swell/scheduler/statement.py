@@ -81,6 +81,12 @@ class Statement:
         for task in unit.tasks:
             self._move(task, TaskStatus.RELEASING, task.node)
 
+    def take_over(self, other: Statement) -> None:
+        """Adds the steps of a later statement, which is at its end."""
+        self._steps += other._steps
+        self._n_evicted += other._n_evicted
+        other._steps, other._n_evicted = [], 0
+
     def mark(self) -> int:
         return len(self._steps)
 

@@ -192,3 +192,23 @@ def test_kept_promise_is_counted_once() -> None:
     assert (len(promised.pipelined), len(promised.binds)) == (2, 0)
     assert len(kept.binds) == 2
     check_sums(snapshot)
+
+
+def test_promises_of_two_passes_are_both_kept() -> None:
+    """A gang that waits with its minimum, and is then promised one place more, keeps them all."""
+    rows = [*ONE_NODE["pods"], {**ONE_NODE["pods"][0], "name": "g-w-2"}]
+    leaving = {
+        "namespace": "ns",
+        "phase": "Running",
+        "node": "n1",
+        "deleting": True,
+        "requests": {"cpu": "1500m"},
+    }
+    old = [{**leaving, "name": f"old-{n}"} for n in range(2)]
+    snapshot = objects_of({**ONE_NODE, "pods": [*rows[:2], *old]}).snapshot()
+    run_cycle(snapshot, DEFAULT)
+    snapshot.put_pod(pod_of(rows[2]))
+    again = run_cycle(snapshot, DEFAULT)
+
+    assert sorted(task.key for task in again.pipelined) == ["ns/g-w-0", "ns/g-w-1", "ns/g-w-2"]
+    check_sums(snapshot)
