@@ -22,7 +22,7 @@ TRACKING = Path("/sys/fs/cgroup/pids")
 END_S_MAX = 30.0
 POLL_S = 0.05
 LOG_LINES_SHOWN = 15
-# Enters the cgroup, then goes on as the program; exec keeps the process.
+# Enters the cgroup, then goes on as the program: who looks for that finds it there at once.
 ENTER = 'echo 0 > "$1" && shift && exec "$@"'
 
 
@@ -54,10 +54,10 @@ def start(
     home = tracking_cgroup(site) / group / name
     home.mkdir(parents=True, exist_ok=True)
     others = ["nsenter", f"--mount=/proc/{mounts_of_pid}/ns/mnt"] if mounts_of_pid else []
-    entered = ["sh", "-c", ENTER, "sh", str(home / "cgroup.procs"), *others, *command]
+    entered = ["sh", "-c", ENTER, "sh", str(home / "cgroup.procs")]
     with log_file(site, name).open("ab") as log:
         subprocess.run(
-            ["setsid", "--fork", *entered],
+            [*entered, "setsid", "--fork", *others, *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

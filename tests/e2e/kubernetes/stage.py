@@ -25,7 +25,7 @@ from tests.e2e.scheduler.objects import priority_class, queue
 from tests.testbed import cluster as testbed
 
 # Containers of two nodes on one busy machine start one after the other.
-WITHIN_S = 180.0
+WITHIN_S = 120.0
 
 
 def play(machine: RealMachine, played: Sequence[Story]) -> Outcomes:

@@ -1,0 +1,220 @@
+"""What happens to nodes and to Swell itself while jobs run. One upset at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from swell.api.kinds import NODES
+from swell.api.meta import Body, Key, Uid
+from swell.api.node import Node
+from tests.e2e.kubernetes.containers import pods
+from tests.e2e.kubernetes.happenings import ends, is_running
+from tests.e2e.kubernetes.installed import DEPLOYMENTS, NAMESPACE, wait_for
+from tests.e2e.kubernetes.machine import RealMachine
+from tests.e2e.kubernetes.stage import play
+from tests.e2e.operator.jobs import job
+from tests.e2e.operator.sightings import becomes, is_told, pods_are, restarts, runs, stays
+from tests.e2e.operator.story import Play, Step, Story, story
+from tests.testbed.cluster import NODES as NODE_NAMES
+
+ON_NODE: Body = {"restartPolicy": "OnNodeFail", "restartScope": "Pod"}
+N_PODS = 4
+NAMES = tuple(f"a-{index}" for index in range(N_PODS))
+N_JOBS = 4
+POLL_S = 0.5
+
+
+@pytest.fixture(autouse=True)
+def _sound(machine: RealMachine) -> Iterator[None]:
+    """Every test finds and leaves both nodes ready, and Swell complete."""
+    yield
+    machine.kubectl.ok("uncordon", *NODE_NAMES)
+    machine.kubectl.ok("wait", "nodes", "--all", "--for=condition=Ready", "--timeout=60s")
+    for name in DEPLOYMENTS:
+        wait_for(machine, name)
+
+
+def tell(machine: RealMachine, *stories: Story) -> None:
+    for failure in play(machine, stories).values():
+        raise failure
+
+
+@dataclass
+class Left:
+    """A node that pods have to leave, and the pods that ran there."""
+
+    node: str = ""
+    uids: dict[str, Uid] = field(default_factory=dict)
+
+    def note(self, play: Play) -> None:
+        """The node of the first pod is the one."""
+        found = play.pods()
+        self.node = found[NAMES[0]].spec.node_name
+        here = {name: pod for name, pod in found.items() if pod.spec.node_name == self.node}
+        self.uids = {name: pod.metadata.uid for name, pod in here.items()}
+
+
+def moves_from(left: Left) -> Step:
+    """The pods of the node start again on the other; pods that were there stay as they are."""
+
+    async def act(play: Play) -> None:
+        kept = {name: uid for name, uid in play.uids.items() if name not in left.uids}
+
+        def moved() -> bool:
+            found = play.pods()
+            return all(is_running(play, name) for name in NAMES) and all(
+                pod.spec.node_name != left.node
+                and pod.metadata.uid == kept.get(name, pod.metadata.uid)
+                for name, pod in found.items()
+            )
+
+        await play.until(moved, f"all run elsewhere than on {left.node}")
+        await play.sight.until_phase(play.name, "Running")
+
+    return Step("the pods of the node run on the other", act)
+
+
+def node_is_killed(machine: RealMachine, left: Left) -> Step:
+    """Kubelet and containerd of the first pod's node are gone; its containers run on."""
+
+    async def act(play: Play) -> None:
+        left.note(play)
+        await asyncio.to_thread(machine.cluster.kill_node, left.node)
+
+    return Step("the node is killed", act)
+
+
+def node_returns(machine: RealMachine, left: Left) -> Step:
+    """The node comes back, and ends what ran on there of pods that are no more."""
+
+    async def act(play: Play) -> None:
+        uids = left.uids.values()
+        assert all(processes_of(machine, uid) for uid in uids), "containers outlive their kubelet"
+        await asyncio.to_thread(machine.cluster.start_node, left.node)
+        async with asyncio.timeout(60):
+            while any(processes_of(machine, uid) for uid in uids):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_S)
+        await until_ready(play, left.node)
+
+    return Step("the node returns", act)
+
+
+async def until_ready(play: Play, name: str) -> None:
+    def is_ready(node: Node) -> bool:
+        return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+
+    async with asyncio.timeout(60):
+        while not is_ready(await play.cluster.get(NODES, Key("", name))):  # noqa: ASYNC110
+            await asyncio.sleep(POLL_S)
+
+
+def processes_of(machine: RealMachine, uid: Uid) -> list[str]:
+    """What runs of a pod, whoever still knows of it."""
+    site = machine.cluster.site
+    groups = Path("/sys/fs/cgroup/pids", site.cgroup).rglob(f"pod{uid}/**/cgroup.procs")
+    return [line for group in groups for line in group.read_text(encoding="ascii").split()]
+
+
+def test_lost_node(machine: RealMachine) -> None:
+    """Pods of a lost node start again on the other; when it returns, it ends the old ones."""
+    left = Left()
+    tell(
+        machine,
+        story(
+            "lost-node",
+            job({"a": pods(N_PODS, **ON_NODE)}),
+            runs(),
+            node_is_killed(machine, left),
+            moves_from(left),
+            is_told("NodeLost"),
+            node_returns(machine, left),
+            runs(),
+            stays("Running"),
+            ends(*NAMES),
+            becomes("Succeed"),
+            pods_are(),
+        ),
+    )
+
+
+def test_drained_node(machine: RealMachine) -> None:
+    """`kubectl drain` moves a job to the other node, and Swell stays available meanwhile."""
+    left = Left()
+
+    async def drain(play: Play) -> None:
+        left.note(play)
+        await machine.ok("drain", left.node, "--ignore-daemonsets", "--timeout=90s")
+
+    tell(
+        machine,
+        story(
+            "drained-node",
+            job({"a": pods(N_PODS, **ON_NODE)}),
+            runs(),
+            Step("the node is drained", drain),
+            moves_from(left),
+            ends(*NAMES),
+            becomes("Succeed"),
+        ),
+    )
+
+
+def test_killed_leaders(machine: RealMachine) -> None:
+    """Leaders of operator and scheduler are killed mid-work; the others complete every job."""
+
+    async def kill(play: Play) -> None:
+        await play.until(lambda: bool(play.pods()), "work has begun")
+        leaders = [await leader(machine, lease) for lease in DEPLOYMENTS]
+        force = ("--grace-period=0", "--force", "--wait=false")
+        await machine.ok("delete", "pod", "-n", NAMESPACE, *leaders, *force)
+
+    killed = Step("the leaders are killed", kill)
+    stories = [
+        story(
+            f"led-{number}",
+            job({"a": pods(2, restartPolicy="OnFailure"), "b": pods(1)}),
+            *([killed] if number == 0 else []),
+            runs(),
+            ends("b-0", code=1) if number == 1 else ends("b-0"),
+            *([becomes("Failed")] if number == 1 else [ends("a-0", "a-1"), becomes("Succeed")]),
+        )
+        for number in range(N_JOBS)
+    ]
+    tell(machine, *stories)
+
+
+async def leader(machine: RealMachine, lease: str) -> str:
+    """The pod that holds a lease."""
+    holder = "jsonpath={.spec.holderIdentity}"
+    identity = await machine.ok("get", "lease", "-n", NAMESPACE, lease, "-o", holder)
+    names = (await machine.ok("get", "pods", "-n", NAMESPACE, "-o", "name")).split()
+    return next(name for name in names if name.removeprefix("pod/") in identity).removeprefix(
+        "pod/"
+    )
+
+
+def test_restarted_api_server(machine: RealMachine) -> None:
+    """While the API server is away nothing happens to a job; what failed meanwhile is seen."""
+
+    async def restart(_: Play) -> None:
+        await asyncio.to_thread(machine.cluster.restart_api_server)
+
+    tell(
+        machine,
+        story(
+            "api-server-restarts",
+            job({"a": pods(2, restartPolicy="OnFailure", restartScope="Pod")}),
+            runs(),
+            Step("the API server restarts", restart),
+            stays("Running"),
+            ends("a-0", code=1),
+            restarts("a-0"),
+            ends("a-0", "a-1"),
+            becomes("Succeed"),
+        ),
+    )
