@@ -56,7 +56,7 @@ class BindMeter(Protocol):
     def bound(self, result: str, seconds: float) -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Batch:
     """Bindings of one gang, in order; none has been sent before `is_begun`."""
 

@@ -131,12 +131,14 @@ class Loop:
         now = self._clock.monotonic()
         self._forget_missing()
         self._keep_times(now)
+        config = self._config()
+        self._windows.are_kept = keeps_gangs(config)
         touched = self._cache.take_touched()
         for job in touched:
             self._windows.look_at(job, now)
         self._release_overdue(now)
         jobs = {job.key: job for job in (*touched, *self._snapshot.active_jobs())}
-        plan = run_cycle(self._snapshot, self._config(), self._clock.now(), report_on=jobs.values())
+        plan = run_cycle(self._snapshot, config, self._clock.now(), report_on=jobs.values())
         self.n_cycles += 1
         self._tell(plan, touched, now)
         self._carry_out(plan, now)
@@ -281,3 +283,12 @@ class Loop:
                 # All of it or none was decided on: not one pod less than that.
                 marked = list(job.evictable())
             self._evict(marked, Departure(PREEMPTED, "its eviction was decided before a restart"))
+
+
+def keeps_gangs(config: Config) -> bool:
+    """Whether jobs start whole or not at all under a configuration."""
+    return any(
+        option.name == "gang" and option.is_on("enableJobReady")
+        for tier in config.tiers
+        for option in tier
+    )

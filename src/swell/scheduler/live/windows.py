@@ -32,6 +32,8 @@ class Windows:
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
+        # Where no plugin keeps gangs together, a part of one is nothing to be ashamed of.
+        self.are_kept = True
         self._open: dict[str, Window] = {}
         self._complete: dict[str, Uid] = {}
         # Gangs of which nothing was left: whatever they were before, they begin anew.
@@ -42,7 +44,7 @@ class Windows:
 
     def begin(self, job: Job, tasks: Iterable[Task], now: float) -> None:
         """Binding these tasks begins; or they are found bound, and their gang is not complete."""
-        if job.min_member <= 1 or self.was_complete(job):
+        if not self.are_kept or job.min_member <= 1 or self.was_complete(job):
             return
         uid = job.group.metadata.uid
         window = self._open.get(job.key)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from swell.api.kinds import PODS
 from swell.api.meta import Key
 from swell.api.podgroup import PodGroupPhase
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import OutcomeUnknownError
+from swell.scheduler.config import DEFAULT
 from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.tasks import TaskStatus
 from tests.unit.runtime.world import failure
@@ -107,6 +109,23 @@ def test_gang_not_completed_in_time_is_released() -> None:
 
 def refuse_all_but_first(stage: Stage) -> None:
     stage.lines[-1].refuse = lambda verb, name: verb == "create" and name in {"a-1", "a-2"}
+
+
+def test_parts_of_gangs_stay_where_nobody_keeps_gangs() -> None:
+    """Without the gang plugin a job may run in part, for as long as it likes."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        stage.start()
+        await stage.sleep(2)
+        refuse_all_but_first(stage)
+        await stage.gang("a", 3)
+        await stage.sleep(60)
+
+        assert sorted(await stage.where()) == ["a-0"]
+
+    tiers = (tuple(o for o in DEFAULT.tiers[0] if o.name != "gang"), *DEFAULT.tiers[1:])
+    on_stage(play, SchedulerOptions(config=replace(DEFAULT, tiers=tiers)))
 
 
 def test_once_complete_gang_is_never_released() -> None:
