@@ -173,9 +173,17 @@ class Keeper:
         if pod.status.phase is PodPhase.SUCCEEDED:
             self._done.add(pod.metadata.name)
         if all(f"{name}-{index}" in self._done for index in range(self.gangs[name].size)):
-            del self.gangs[name]  # through with its work: nothing of it comes again
+            # Through with its work: nothing of it comes again, and who is at it once more may go.
+            self._world.spawn(self._leave(self.gangs.pop(name)))
         elif after is None or pod.status.phase is PodPhase.FAILED:
             self._world.spawn(self._again(pod))
+
+    async def _leave(self, gang: Gang) -> None:
+        for index in range(gang.size):
+            key = Key(NAMESPACE, f"{gang.name}-{index}")
+            stored = self._world.storage.get(str(PODS), key)
+            if stored is not None and stored.typed(Pod).status.phase is not PodPhase.SUCCEEDED:
+                await self._keeper.delete(PODS, key)
 
     async def _again(self, lost: Pod) -> None:
         world, meta = self._world, lost.metadata
