@@ -49,7 +49,7 @@ def test_everybody_begins_from_the_same_checkpoint(trained: Training) -> None:
 
 
 def test_loss_goes_on_where_it_was(trained: Training) -> None:
-    """No resize and no new trainer 0 loses a sample or a bit of what was learned."""
+    """No resize and no new trainer 0 loses anything that was learned."""
     lines = trained.lines
     for before, after in pairwise(lines):
         if after.what in {"begin", "start", "saved"}:
