@@ -126,7 +126,7 @@ def advice_for(
     found += _if_important(job, holders, trial)
     if len(classes) == 1:
         found += _if_smaller(session, job, classes[0])
-    found += _if_nodes_came(session, job, left, trial)
+    found += _if_nodes_came(session, job, left, missing, trial)
     return tuple(found)
 
 
@@ -248,16 +248,23 @@ def _if_others_left(
 
 
 def _missing(session: Session, job: Job, task: Task, refusal: Refusal | None) -> dict[str, float]:
-    """How much more of which resource would have to be free, at the least."""
+    """How much more of which resource would have to be free, at the least.
+
+    What this session gave to others it might not give them, were somebody gone.
+    """
+    dimensions = session.snapshot.dimensions
     if refusal is not None and refusal.limits and refusal.reason is not Reason.NOT_ENOUGH_RESOURCES:
-        return {
+        short = {
             limit.resource: _needed(limit) - _units(limit.resource, limit.allowed)
             for limit in refusal.limits
         }
-    n_missing = max(job.min_member - job.counts.ready, 1)
-    n_short = max(n_missing - session.placer.n_slots(task.shape), 1)
-    names = session.snapshot.dimensions.names
-    return {names[p]: n_short * float(task.request[p]) for p in task.shape.quota_places}
+    else:
+        n_missing = max(job.min_member - job.counts.ready, 1)
+        n_short = max(n_missing - session.placer.n_slots(task.shape), 1)
+        places = task.shape.quota_places
+        short = {dimensions.names[p]: n_short * float(task.request[p]) for p in places}
+    given = sum((bound.request for bound in session.binds), 0 * session.total)
+    return {name: amount - float(given[dimensions.place(name)]) for name, amount in short.items()}
 
 
 def _frees(holders: Sequence[Holder], missing: Mapping[str, float]) -> bool:
@@ -295,25 +302,29 @@ def _if_smaller(session: Session, job: Job, task: Task) -> Iterator[Advice]:
 
 
 def _if_nodes_came(
-    session: Session, job: Job, left: Sequence[Task], trial: Trial
+    session: Session, job: Job, left: Sequence[Task], missing: Mapping[str, float], trial: Trial
 ) -> Iterator[Advice]:
-    """More of the kind of node that takes most of the pods in need of one."""
+    """The fewest more of the kind of node that takes most of the pods."""
     nodes, first = session.snapshot.nodes, left[0]
     allowed = np.flatnonzero(session.placer.allowed(first.shape))
     asked = [place for place in first.shape.fit_places if first.request[place] > 0]
     room = nodes.allocatable[asked][:, allowed] + TOLERANCE
     per_node = np.floor((room / first.request[asked][:, None]).min(axis=0))
     best = int(per_node.argmax())
-    node = nodes.objects[int(allowed[best])]
-    n_missing = max(job.min_member - job.counts.ready, 1)
-    n_short = max(n_missing - session.placer.n_slots(first.shape), 1)
-    n_nodes = math.ceil(n_short / per_node[best]) if per_node[best] else 0
-    if node is None or not n_nodes or not trial.starts_with(node, n_nodes):
+    node, n_slots = nodes.objects[int(allowed[best])], int(per_node[best])
+    if node is None or not n_slots:
         return
     has = nodes.allocatable[:, allowed[best]].copy()
-    has[PODS] = 0
-    like = f"{node.metadata.name} ({line(session.snapshot.dimensions, has)})"
-    yield Advice(text=f"{n_nodes} more {'node' if n_nodes == 1 else 'nodes'} like {like}")
+    n_missing = max(job.min_member - job.counts.ready, 1)
+    n_short = max(n_missing - session.placer.n_slots(first.shape), 1)
+    names = {session.snapshot.dimensions.names[place]: place for place in asked}
+    least = max((missing[n] / has[p] for n, p in names.items() if n in missing), default=1.0)
+    for n_nodes in sorted({max(math.ceil(least), 1), math.ceil(n_short / n_slots)}):
+        if trial.starts_with(node, n_nodes):
+            has[PODS] = 0
+            like = f"{node.metadata.name} ({line(session.snapshot.dimensions, has)})"
+            yield Advice(text=f"{n_nodes} more {'node' if n_nodes == 1 else 'nodes'} like {like}")
+            return
 
 
 def _group_of(pod: Pod) -> str:

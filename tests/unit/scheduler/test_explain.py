@@ -99,6 +99,24 @@ def test_several_jobs_have_to_end() -> None:
     assert "it starts when all of these are gone: ns/j1, ns/j2" in advice(found)
 
 
+def test_room_that_others_are_given_now_is_not_counted_on() -> None:
+    """With one job gone the important one comes first, and those who start now do not."""
+    found = told(
+        world(
+            nodes=[node("n1", 8), node("n2", 8)],
+            podGroups=[
+                group("new", 3, priorityClassName="high"), group("next", 2),
+                group("old", 2, phase="Running"),
+            ],
+            pods=[
+                *pods("new", 3, cpu="4"), *pods("next", 2, cpu="4"), *pods("old", 2, "n1", cpu="4")
+            ],
+        )
+    )  # fmt: skip
+
+    assert "it starts when this is gone: ns/old" in advice(found)
+
+
 def test_pod_larger_than_every_node_is_told_so() -> None:
     """Nobody's leaving would help, so none is proposed."""
     found = told(
