@@ -28,7 +28,9 @@ class Check:
 
 
 def checks(n_seeds: int) -> tuple[Check, ...]:
-    compare = ("--compare",) if _has_testbed() else ()
+    has_testbed = _has_testbed()
+    compare = ("--compare",) if has_testbed else ()
+    spoilt = Check("spoilt kube-apiserver", ("tests.e2e.faults", "--times", "5"))
     return (
         Check("simulation", ("tests.sim.campaign", "--seeds", str(n_seeds))),
         Check("store killed", ("tests.property.kill_store", "--times", "50")),
@@ -37,6 +39,7 @@ def checks(n_seeds: int) -> tuple[Check, ...]:
         Check("quantities", ("tests.property.quantities", "--samples", "100000")),
         Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "2000")),
         Check("autoscaler equivalence", ("pytest", "tests/property/test_autoscaler.py")),
+        *((spoilt,) if has_testbed else ()),
     )
 
 

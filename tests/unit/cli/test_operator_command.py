@@ -12,6 +12,7 @@ from swell.operator.settings import Settings
 
 FLAGS = (
     "--kubeconfig", "--master", "--context", "--namespace", "--workers", "--thread-num",
+    "--cluster-objects", "--no-cluster-objects",
     "--resync-period", "--gc-period", "--creating-restart-period", "--creating-duration-period",
     "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
     "--gpu-fault-conditions", "--gpu-fault-taints",
