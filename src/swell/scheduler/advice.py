@@ -35,6 +35,7 @@ from swell.scheduler.tasks import GROUP_ANNOTATION, Task, TaskStatus
 # So many pods are put into snapshots, though a few trials are always made, and never many.
 _PODS_MAX = 60_000
 _TRIALS_MIN, _TRIALS_MAX = 4, 12
+_HEAVIER = (2, 8)
 _HOLDERS_MAX = 8
 _ALONE_MAX = 4
 _RIVALS_MAX = 2
@@ -71,6 +72,16 @@ class Trial:
             for i in range(n)
         ]
         return self._starts(replace(self._objects, nodes=[*self._objects.nodes, *more]))
+
+    def starts_at_weight(self, queue: str, weight: int) -> bool:
+        """If a queue had another weight."""
+        queues = [
+            msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, weight=weight))
+            if one.metadata.name == queue
+            else one
+            for one in self._objects.queues
+        ]
+        return self._starts(replace(self._objects, queues=queues))
 
     def claims_at(self, priority: int) -> bool:
         """If the group had this priority: whether it would be given the room of others."""
@@ -121,6 +132,7 @@ def advice_for(
         return tuple(found)
     if refusal is not None:
         found += _raise_limit(session, refusal)
+        found += _if_heavier(session, refusal, trial)
     missing = _missing(session, job, left[0], refusal)
     found += _if_others_left(session, job, holders, missing, trial)
     found += _if_important(job, holders, trial)
@@ -173,6 +185,19 @@ def _raise_limit(session: Session, refusal: Refusal) -> Iterator[Advice]:
 
 def _needed(limit: Limit) -> float:
     return _units(limit.resource, limit.held) + _units(limit.resource, limit.asked)
+
+
+def _if_heavier(session: Session, refusal: Refusal, trial: Trial) -> Iterator[Advice]:
+    """Where only the share of a queue is in the way: the first of some weights that is enough."""
+    limits = [] if refusal.reason is Reason.NOT_ENOUGH_RESOURCES else refusal.limits
+    queue = session.snapshot.queues.get(limits[0].queue) if limits else None
+    if queue is None or any(limit.is_whole for limit in limits):
+        return
+    for factor in _HEAVIER:
+        if trial.starts_at_weight(queue.name, factor * queue.weight):
+            weight = factor * queue.weight
+            yield Advice(text=f"with a weight of {weight} queue {queue.name} would deserve enough")
+            return
 
 
 def _await_pods(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:

@@ -171,6 +171,21 @@ def test_quota_is_told_with_the_limit() -> None:
     ]
 
 
+def test_queue_that_deserves_too_little_is_told_a_weight_that_is_enough() -> None:
+    """There is room, and only the share of the queue is in the way."""
+    found = told(
+        world(
+            nodes=[node("n1", 12)],
+            queues=[{"name": "q", "weight": 1}, {"name": "p", "weight": 1}],
+            podGroups=[group("new", 4), group("rival", 12, queue="p")],
+            pods=[*pods("new", 4, cpu="2"), *pods("rival", 12)],
+        )
+    )
+
+    assert found.reason == "QueueQuotaExceeded"
+    assert advice(found)[0] == "with a weight of 2 queue q would deserve enough"
+
+
 def test_closed_queue_is_told_with_the_one_to_open() -> None:
     """A queue that was closed with the one above it opens with that."""
     marked = {"volcano.sh/closed-by-parent": "true"}
