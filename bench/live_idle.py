@@ -51,7 +51,7 @@ async def _measure(plane: ControlPlane) -> dict[str, object]:
         port = ground.free_port()
         url = f"http://127.0.0.1:{port}"
         async with ground.seeing(cluster, NAMESPACE) as sight:
-            begun = time.monotonic()
+            begun, servers_before_s = time.monotonic(), ground.cpu_s(*plane.processes)
             command = ground.swell_scheduler(plane, port)
             with ground.running(plane, "swell-scheduler", command) as process:
                 await ground.until_ready(process, url, plane)
@@ -60,6 +60,7 @@ async def _measure(plane: ControlPlane) -> dict[str, object]:
                         await asyncio.sleep(ground.POLL_S)
                 decided_s = sight.bound_at["waiting"] - begun
                 start_cpu_s = ground.cpu_s(process)
+                servers_cpu_s = ground.cpu_s(*plane.processes) - servers_before_s
                 await asyncio.sleep(SETTLE_S)
                 before = ground.cpu_s(process), ground.metric(url, plane, CYCLES)
                 await asyncio.sleep(IDLE_S)
@@ -69,6 +70,7 @@ async def _measure(plane: ControlPlane) -> dict[str, object]:
     return {
         "idle: start to first bound pod, s": round(decided_s, 2),
         "idle: CPU until then, s": round(start_cpu_s, 2),
+        "idle: CPU of the servers until then, s": round(servers_cpu_s, 2),
         "idle: cycles in 20 s": int(n_cycles),
         "idle: CPU, %": round(100 * spent_s / IDLE_S, 2),
         "idle: memory, MiB": round(rss_bytes / 2**20),
