@@ -118,7 +118,9 @@ def variables_are_not_expanded(patch: pytest.MonkeyPatch) -> None:
 
 @bug("volumes-map_is_followed")
 def changes_of_maps_are_missed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProcessRuntime, "_rewrite_stale", lambda _: None)
+    async def do_nothing(_: ProcessRuntime) -> None: ...
+
+    patch.setattr(ProcessRuntime, "_rewrite_stale", do_nothing)
 
 
 @bug("volumes-read_only_is_read_only")
@@ -126,9 +128,9 @@ def read_only_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     honest = preparation._mounts
 
     def mounts(
-        container: BoundContainer, places: preparation.Places
+        pod: BoundPod, container: BoundContainer, places: preparation.Places
     ) -> list[tuple[str, str, bool]]:
-        return [(source, target, False) for source, target, _ in honest(container, places)]
+        return [(source, target, False) for source, target, _ in honest(pod, container, places)]
 
     patch.setattr(preparation, "_mounts", mounts)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from swell.cli import operator as command
+from swell.cli.controllerflags import host_port, level_of
 from swell.cli.main import run
 from swell.operator.settings import Settings
 
@@ -82,7 +83,7 @@ def test_leader_election_can_be_left_out(
 @pytest.mark.parametrize(("text", "level"), [("4", "debug"), ("2", "info"), ("warning", "warning")])
 def test_level_by_name_or_number(text: str, level: str) -> None:
     """Numbers are what other operators count verbosity with."""
-    assert command.level_of(text) == level
+    assert level_of(text) == level
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_level_by_name_or_number(text: str, level: str) -> None:
 )
 def test_address_is_host_and_port(address: str, place: tuple[str, int]) -> None:
     """Without a host, all of them: probes come from outside the pod."""
-    assert command.host_port(address) == place
+    assert host_port(address) == place
 
 
 def test_training_jobs_share_what_both_kinds_have(
