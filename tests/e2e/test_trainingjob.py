@@ -9,7 +9,6 @@ import pytest
 
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Body
-from swell.api.resource import Resource
 from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.runtime.clock import SystemClock
 from tests.contract.controller_world import Opened, embedded, index_of, is_active, real
@@ -115,7 +114,7 @@ def test_job_ends_while_scaling(opened: Opened) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.submit("fit", **elastic(2, 4))
         await stage.until_running("fit")
-        stage.starts_pods = False
+        await stage.cordon()
         await stage.set_target("fit", 3)
         await stage.until_phase("fit", "Scaling")
         for index in range(2):
@@ -140,7 +139,7 @@ def test_failed_trainer_fails_the_job(opened: Opened) -> None:
         told = await stage.until_told("TrainingJobFailed")
 
         assert pod["metadata"]["name"] in status["reason"]
-        assert "on node node-0" in status["reason"]
+        assert f"on node {stage.node}" in status["reason"]
         assert "exit code 3" in status["reason"]
         assert told["type"] == "Warning"
 
@@ -211,16 +210,12 @@ def test_restarting_pserver_fails_the_job(opened: Opened) -> None:
         await stage.submit("fit")
         await stage.until_running("fit")
         (pod,) = await stage.world.pods("paddle-job-pserver=fit")
-        container = {
-            **pod["status"]["containerStatuses"][0],
-            "restartCount": 5,
-        }
-        await stage.world.report(pod, {"containerStatuses": [container]})
+        await stage.end_pod(pod, exit_code=1)
         status = await stage.until_phase("fit", "Failed")
 
-        assert "restarted 5 times" in status["reason"]
+        assert "restarted 1 times" in status["reason"]
 
-    stage_play(opened, scenario)
+    stage_play(opened, scenario, restart_limit=1)
 
 
 def test_wall_time_ends_the_job(opened: Opened) -> None:
@@ -307,14 +302,15 @@ def test_deletion_in_every_phase(opened: Opened, phase: str) -> None:
     """A deleted job goes with everything it owns, whatever it was doing."""
 
     async def scenario(stage: Stage) -> None:
-        stage.starts_pods = phase != "Creating"
+        if phase == "Creating":
+            await stage.cordon()
         await stage.submit("fit", **elastic(1, 3))
         if phase == "Creating":
             await stage.world.until_pods(1, "paddle-job=fit")
         elif phase:
             await stage.until_running("fit")
         if phase == "Scaling":
-            stage.starts_pods = False
+            await stage.cordon()
             await stage.set_target("fit", 3)
             await stage.until_phase("fit", "Scaling")
             await stage.world.until_pods(3, "paddle-job=fit")
@@ -328,6 +324,43 @@ def test_deletion_in_every_phase(opened: Opened, phase: str) -> None:
         await stage.until_owned(lambda owned: not owned)
 
     stage_play(opened, scenario, autoclean=phase == "released")
+
+
+def test_deletion_does_not_wait_for_a_dead_node(opened: Opened) -> None:
+    """Pods on a node that is silent for too long are given up when their job goes."""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.submit("fit")
+        await stage.until_running("fit")
+        await stage.lose_node()
+        await stage.world.delete(TRAINING_JOBS, "fit")
+        await stage.world.until_gone(TRAINING_JOBS, "fit")
+        await stage.until_owned(lambda owned: not owned)
+
+    stage_play(opened, scenario, node_fence_after_s=1.0)
+
+
+def test_completion_comes_before_failure(opened: Opened) -> None:
+    """Of a job whose last trainer succeeds just as a pserver gives up, success is told."""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.submit("fit")
+        await stage.until_running("fit")
+        (pod,) = await stage.world.pods("paddle-job-pserver=fit")
+        await stage.stop_operator()
+        for index in range(2):
+            await stage.end_trainer("fit", index)
+        await stage.world.until_status(
+            JOBS, "fit-trainer", lambda status: "Complete" in str(status.get("conditions"))
+        )
+        restarted = {**pod["status"]["containerStatuses"][0], "restartCount": 9}
+        await stage.world.report(pod, {"containerStatuses": [restarted]})
+        await stage.start_operator()
+        status = await stage.until_phase("fit", "Failed", "Succeed")
+
+        assert status["phase"] == "Succeed"
+
+    stage_play(opened, scenario)
 
 
 def test_orphans_are_collected_and_nothing_else(opened: Opened) -> None:
@@ -381,13 +414,7 @@ def test_older_version_is_served_alike(opened: Opened) -> None:
 
     async def scenario(stage: Stage) -> None:
         body = a_training_job("fit", stray={"kept": True})
-        older = Resource(
-            "paddlepaddle.org", "v1alpha1", "TrainingJob", "trainingjobs", dict[str, object]
-        )
-        metadata = {"name": "fit", "namespace": stage.world.namespace}
-        await stage.world.cluster.create(
-            older, {**body, "apiVersion": "paddlepaddle.org/v1alpha1", "metadata": metadata}
-        )
+        await stage.submit_body({**body, "apiVersion": "paddlepaddle.org/v1alpha1"})
         await stage.until_running("fit")
         job = await stage.world.get(TRAINING_JOBS, "fit")
 

@@ -1,4 +1,4 @@
-"""A namespace with the TrainingJob operator at work in it, and a test that plays the nodes.
+"""A namespace with the TrainingJob operator at work in it, and a hollow node of its own.
 
 The workloads are run by the cluster's own controllers: the embedded ones, or those of a real
 controller manager. Pods start and stop by themselves here; how a trainer ends, a test says.
@@ -11,30 +11,39 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from swell.api.crds import DEFINITIONS, crd
 from swell.api.kinds import (
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
     JOBS,
+    NODES,
     POD_GROUPS,
     PODS,
     REPLICA_SETS,
     TRAINING_JOBS,
 )
-from swell.api.meta import Body
+from swell.api.meta import Body, Key
+from swell.api.node import Taint
 from swell.api.resource import Resource
+from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent
+from swell.node.hollow import PREFIX
+from swell.node.nodes import HOSTNAME_LABEL, PLAY_DEAD, NodeShape
 from swell.operator.trainingjob.labels import JOB_UID
 from swell.operator.trainingjob.running import operate
 from swell.operator.trainingjob.settings import Settings
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, Deletion, Selection, merge_patch
-from swell.runtime.errors import AlreadyExistsError, ConflictError, InvalidError, NotFoundError
+from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, Selection, merge_patch
+from swell.runtime.errors import AlreadyExistsError, NotFoundError
+from swell.runtime.manager import Manager
+from swell.scheduler.live.running import Scheduler
 from tests.contract.controller_world import LONG_AGO, Opened, World, index_of, is_active, play
+from tests.e2e.operator.jobs import GRACE_S, OWN_NODES
 
 POLL_S = 0.1
 CLOSE_S = 0.25
+READY_S_MAX = 30.0
 RESOURCES: Body = {"requests": {"cpu": "200m", "memory": "200Mi"}}
 
 
@@ -64,7 +73,6 @@ class Stage:
 
     world: World
     settings: Settings
-    starts_pods: bool = True
     _running: list[asyncio.Task[None]] = field(default_factory=list)
 
     # -- the operator ------------------------------------------------------------------------
@@ -94,9 +102,15 @@ class Stage:
 
     async def submit_body(self, body: Body) -> Body:
         metadata = {**body["metadata"], "namespace": self.world.namespace}
+        spec = _placed(body["spec"], self.node)
         return await self.world.cluster.create(
-            TRAINING_JOBS.untyped(), {**body, "metadata": metadata}
+            self.served(body), {**body, "metadata": metadata, "spec": spec}
         )
+
+    def served(self, body: Body) -> Resource[Body]:
+        """The version that a manifest is of."""
+        version = body["apiVersion"].partition("/")[2]
+        return replace(TRAINING_JOBS.untyped(), version=version)
 
     async def set_target(self, name: str, target: int) -> None:
         """As the autoscaler does."""
@@ -149,25 +163,49 @@ class Stage:
         told: Body = found["items"][0]
         return told
 
-    # -- nodes -------------------------------------------------------------------------------
+    # -- the node ----------------------------------------------------------------------------
 
-    async def play_nodes(self) -> None:
-        while True:
-            for pod in await self.world.pods(JOB_UID):
-                with contextlib.suppress(NotFoundError, ConflictError, InvalidError):
-                    await self._move(pod)
-            await asyncio.sleep(POLL_S)
+    @property
+    def node(self) -> str:
+        return f"{self.world.namespace}-node"
+
+    async def cordon(self) -> None:
+        """No pod gets a node any more."""
+        await self.change_node({"spec": {"unschedulable": True}})
+
+    async def lose_node(self) -> None:
+        """The node falls silent, and what a node lifecycle controller says of it follows."""
+        await self.change_node({"metadata": {"annotations": {PLAY_DEAD: "true"}}})
+        silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": LONG_AGO}
+        patch = Patch(PatchKind.STRATEGIC, {"status": {"conditions": [silent]}})
+        await self.world.cluster.patch(NODES.status, Key("", self.node), patch)
+
+    async def change_node(self, change: Body) -> None:
+        await self.world.cluster.patch(NODES, Key("", self.node), merge_patch(change))
 
     async def end_trainer(
         self, name: str, index: int, exit_code: int = 0, *, disrupted: bool = False
     ) -> None:
         """The running trainer of an index ends so."""
         pod = await self.trainer(name, index)
-        phase = "Failed" if exit_code else "Succeeded"
-        status = _ended(pod, phase, exit_code)
         if disrupted:
-            status["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
-        await self.world.report(pod, status)
+            condition = {"type": "DisruptionTarget", "status": "True"}
+            await self.world.report(pod, {"phase": "Failed", "conditions": [condition]})
+            return
+        own = pod["metadata"]
+        await self.end_pod(pod, exit_code)
+
+        async def read() -> Body:
+            active = [one for one in await self.world.pods(f"paddle-job={name}") if is_active(one)]
+            return {"uids": [one["metadata"]["uid"] for one in active]}
+
+        await self.world.until(read, lambda found: own["uid"] not in found["uids"])
+
+    async def end_pod(self, pod: Body, exit_code: int) -> None:
+        """Its containers end, and do so again if they are started again."""
+        said = {PREFIX + "duration": "0", PREFIX + "exit-code": str(exit_code)}
+        change: Body = {"metadata": {"annotations": said}}
+        await self.world.change(PODS, pod["metadata"]["name"], change)
 
     async def trainer(self, name: str, index: int) -> Body:
         """The trainer that runs with an index."""
@@ -183,29 +221,6 @@ class Stage:
             return found[0] if found else {}
 
         return await self.world.until(read, bool)
-
-    async def _move(self, pod: Body) -> None:
-        """One step of a pod's life."""
-        phase = pod.get("status", {}).get("phase", "Pending")
-        if "deletionTimestamp" in pod["metadata"]:
-            if phase not in {"Succeeded", "Failed"}:
-                await self.world.report(pod, _ended(pod, "Failed", 143))
-            await self.world.cluster.delete(
-                PODS,
-                self.world.key(pod["metadata"]["name"]),
-                Deletion(uid=pod["metadata"]["uid"], grace_s=0),
-            )
-        elif not self.starts_pods:
-            return
-        elif not pod["spec"].get("nodeName"):
-            await self.world.bind(pod, "node-0")
-        elif phase == "Pending":
-            ready = {"type": "Ready", "status": "True", "lastTransitionTime": LONG_AGO}
-            running = {"running": {"startedAt": LONG_AGO}}
-            containers = [_container(one, running, is_ready=True) for one in _containers(pod)]
-            await self.world.report(
-                pod, {"phase": "Running", "conditions": [ready], "containerStatuses": containers}
-            )
 
 
 def stage_play(
@@ -237,15 +252,25 @@ def _lingering(opened: Opened) -> Opened:
 async def _staged(world: World, **settings: object) -> AsyncIterator[Stage]:
     chosen = Settings(namespace=world.namespace, **settings)  # type: ignore[arg-type]
     stage = Stage(world, chosen)
-    nodes = asyncio.create_task(stage.play_nodes())
-    await stage.start_operator()
+    cluster, clock, rng = world.cluster, SystemClock(), random.Random(5)
+    manager = Manager(clock=clock)
+    own = (Taint(key=OWN_NODES, effect="NoSchedule"),)
+    shape = NodeShape(HOLLOW_CAPACITY, boot_id="own", taints=own)
+    agent = add_hollow_agent(manager, cluster, (stage.node,), shape, clock=clock, random=rng)
+    manager.add("scheduler", Scheduler(cluster, clock=clock, random=rng).run)
+    running = asyncio.create_task(manager.run())
     try:
+        async with asyncio.timeout(READY_S_MAX):
+            while not agent.is_ready:  # noqa: ASYNC110
+                await asyncio.sleep(POLL_S)
+        await stage.start_operator()
         yield stage
     finally:
-        nodes.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await nodes
         await stage.stop_operator()
+        manager.stop()
+        await running
+        with contextlib.suppress(NotFoundError):
+            await cluster.delete(NODES, Key("", stage.node), Deletion())
 
 
 async def _install(cluster: Cluster) -> None:
@@ -263,24 +288,12 @@ async def _install(cluster: Cluster) -> None:
                 break
 
 
-def _ended(pod: Body, phase: str, exit_code: int) -> Body:
-    """It ended long ago, so nothing waits for it to cool down."""
-    state = {"terminated": {"exitCode": exit_code, "startedAt": LONG_AGO, "finishedAt": LONG_AGO}}
-    containers = [_container(one, state, is_ready=False) for one in _containers(pod)]
-    return {"phase": phase, "containerStatuses": containers}
-
-
-def _container(container: Body, state: Body, *, is_ready: bool) -> Body:
-    return {
-        "name": container["name"],
-        "image": container["image"],
-        "imageID": "",
-        "ready": is_ready,
-        "restartCount": 0,
-        "state": state,
+def _placed(spec: Body, node: str) -> Body:
+    """The same job, all of it on one node."""
+    place = {
+        "node_selector": {HOSTNAME_LABEL: node},
+        "tolerations": [{"key": OWN_NODES, "operator": "Exists"}],
+        "grace_period_seconds": GRACE_S,
     }
-
-
-def _containers(pod: Body) -> list[Body]:
-    found: list[Body] = pod["spec"]["containers"]
-    return found
+    roles = ("master", "pserver", "trainer")
+    return {**spec, **{role: {**place, **spec.get(role, {})} for role in roles}}
