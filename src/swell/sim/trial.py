@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from swell.api.kinds import LEASES
+from swell.api.kinds import EVENTS, LEASES
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.sim.chance import Chance
 from swell.sim.faults import WRITE_VERBS
@@ -21,6 +21,8 @@ from swell.sim.swarm import draw_rates
 from swell.sim.world import World
 
 _LEASES = str(LEASES)
+# Who crashes may not have told of what it did: events are no effects.
+_PASSING = frozenset({_LEASES, str(EVENTS)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ class _Observed:
     def _on_commit(self, commit: Commit) -> None:
         self._n_commits += 1
         self._n_submitted += commit.actor == USER and commit.before is None
-        if not self.world.is_subject(commit.actor) or commit.collection == _LEASES:
+        if not self.world.is_subject(commit.actor) or commit.collection in _PASSING:
             return
         if commit.before is None:
             self._effects[f"create {commit.collection}"] += 1

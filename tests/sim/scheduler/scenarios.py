@@ -181,7 +181,8 @@ async def shrink(world: World) -> None:
 
 
 SCENARIOS = tuple(
-    Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=6000, rest_s=60)
+    # Groups that were admitted in vain wait for up to ten minutes, and then once more.
+    Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=3000, rest_s=60)
     for play in (bind, crowd, part, oust, again, grow, shrink, recreate, preempt, queues, nodes)
 )
 # Small ones, in which something goes wrong at every single write.
