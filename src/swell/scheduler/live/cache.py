@@ -21,6 +21,7 @@ from swell.api.resource import ApiObject
 from swell.runtime.informer import Informer
 from swell.scheduler.jobs import Job
 from swell.scheduler.live.informers import Informers
+from swell.scheduler.live.news import News
 from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.snapshot import Snapshot
 from swell.scheduler.solo import SOLO, is_alone, solo_group, solo_name
@@ -34,11 +35,9 @@ _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
 class Cache:
-    """The snapshot, fed by informers. `changed` is called when something is to be looked at."""
+    """The snapshot, fed by informers; news tell when something is to be looked at."""
 
-    def __init__(
-        self, informers: Informers, options: SchedulerOptions, changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, informers: Informers, options: SchedulerOptions, news: News) -> None:
         self.informers = informers
         self.snapshot = Snapshot(options.scheduler_names)
         # Jobs of which something may have changed since they were last taken.
@@ -47,7 +46,8 @@ class Cache:
         self._lowered: dict[str, tuple[Uid, dict[str, int]]] = {}
         self._job_facts: dict[str, tuple[object, ...]] = {}
         self._default_queue = options.default_queue
-        self._changed = changed
+        self._news = news
+        self._changed = news.at_once
         self.is_filled = False
         # How many groups have gone so far: whoever keeps notes on groups can tell when to tidy up.
         self.n_groups_gone = 0
@@ -88,13 +88,21 @@ class Cache:
             self._touched[job.key] = None
             self._changed()
 
+    def _arrived(self, task: Task, status: TaskStatus) -> None:
+        """A task has come further on the way it was sent: nothing has to be decided for that."""
+        self.snapshot.move(task, status, task.node)
+        if task.job is not None:
+            self._touched[task.job.key] = None
+            self._news.soon()
+
     # --- what was decided
 
     def bound(self, task: Task) -> None:
         """The server took the binding."""
         if task.status is TaskStatus.BINDING:
-            self.snapshot.move(task, TaskStatus.BOUND, task.node)
-        self.touch(task.job)
+            self._arrived(task, TaskStatus.BOUND)
+        else:
+            self.touch(task.job)
 
     def forget(self, task: Task) -> None:
         """Nothing that was assumed of a task came true: it is what the server says of it."""
@@ -235,8 +243,7 @@ class Cache:
             return
         if old is not None and self._goes_as_decided(old, pod):
             old.pod = pod
-            self.snapshot.move(old, status_of(pod), old.node)
-            self.touch(old.job)
+            self._arrived(old, status_of(pod))
             return
         solo = self._solo_group(pod)
         if old is not None and _is_solo(old.job) and not solo:

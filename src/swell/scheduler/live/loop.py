@@ -21,6 +21,7 @@ from swell.scheduler.jobs import Job
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import Cache, is_solo
 from swell.scheduler.live.evictor import PREEMPTED, RELEASED, Departure, Evictor, is_marked
+from swell.scheduler.live.news import News
 from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.promises import Admissions, Promises
@@ -67,7 +68,7 @@ class Loop:
         *,
         options: SchedulerOptions,
         config: Callable[[], Config],
-        news: asyncio.Event,
+        news: News,
         clock: Clock,
         random: Random,
         touch_queue: Callable[[str], None],
@@ -95,7 +96,7 @@ class Loop:
         """Decide whenever there is reason to, until cancelled."""
         await self._cache.fill()
         self._recover()
-        self._news.set()
+        self._news.at_once()
         while True:
             await self._wait()
             self.cycle()
@@ -127,7 +128,7 @@ class Loop:
 
     def cycle(self) -> None:
         """Look, decide, hand over."""
-        self._news.clear()
+        self._news.take()
         now = self._clock.monotonic()
         self._forget_missing()
         self._keep_times(now)

@@ -7,7 +7,6 @@ lease lets one work (`schedule`).
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 
 from swell.runtime.clock import Clock
@@ -25,6 +24,7 @@ from swell.scheduler.live.evictor import Evictor
 from swell.scheduler.live.informers import Informers
 from swell.scheduler.live.loop import Hands, Loop
 from swell.scheduler.live.metrics import SchedulerMetrics
+from swell.scheduler.live.news import News
 from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.queues import QueueController
@@ -55,10 +55,10 @@ class Scheduler:
         self._clock = clock
         meter = SchedulerMetrics(metrics.registry) if metrics is not None else None
         self.configuration = Configuration(options.config_path, options.config, clock, meter)
-        news = asyncio.Event()
+        news = News()
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
         self.informers = Informers.over(cluster, clock, random)
-        self.cache = Cache(self.informers, options, news.set)
+        self.cache = Cache(self.informers, options, news)
         self.windows = Windows(options.bind_window_s)
         self.binder = Binder(
             cluster,
