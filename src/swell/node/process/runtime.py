@@ -7,16 +7,15 @@ that starts takes up every run it finds there. What belongs to no pod of ours is
 from __future__ import annotations
 
 import asyncio
-import marshal
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swell.api.meta import Key, Uid
-from swell.node import supervisor
 from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
 from swell.node.process.box import Box
+from swell.node.process.errands import Errands
 from swell.node.process.fields import ConfigError
 from swell.node.process.folders import BARE, OWNER_FILE, Remembered, log_file
 from swell.node.process.lastwords import MESSAGE, last_words
@@ -25,6 +24,7 @@ from swell.node.process.ports import check_ports
 from swell.node.process.probes import Prober
 from swell.node.process.provision import HOST_IP, Machinery, Provisioner
 from swell.node.process.supervised import Supervised
+from swell.node.process.volumes import described, mounted_maps, mounts_secrets
 from swell.node.report import Addresses
 from swell.node.runs import Exited, Run, Runs, Waiting, lost, reported_runs
 from swell.runtime.errors import ClusterError, UnreachableError
@@ -60,7 +60,7 @@ class ProcessRuntime:
         self._wake = wake
         self._held: dict[Uid, Held] = {}
         self._stale: dict[Uid, None] = {}  # pods whose volumes show what was
-        self._n_execs = 0
+        self._errands = Errands(machinery.launcher, machinery.clock)
         machinery.inputs.config_maps.add_handler(self._on_config_map)
         machinery.inputs.services.add_handler(lambda _: machinery.naming.mark())
 
@@ -190,7 +190,7 @@ class ProcessRuntime:
                     changed.clear()
                 if self._m.clock.monotonic() >= secrets_at:
                     secrets_at = self._m.clock.monotonic() + SECRETS_S
-                    self._mark_stale(_mounts_secrets)
+                    self._mark_stale(mounts_secrets)
             except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
                 log.warning("what containers see is not up to date", why=str(error))
                 pause_s = RETRY_S
@@ -227,7 +227,7 @@ class ProcessRuntime:
         """Note what a pod is now; of one that was recovered, learn what it is at all."""
         known, held.pod = held.pod, pod
         if known is not None:
-            if _described(known) != _described(pod):
+            if described(known) != described(pod):
                 self._stale[held.uid] = None
             return
         for name, box in held.boxes.items():
@@ -307,7 +307,7 @@ class ProcessRuntime:
         if self._m.inputs.config_maps.get(key) is None:
             return
         now = self._m.clock.now()
-        self._mark_stale(lambda pod: key in _mounted_maps(pod))
+        self._mark_stale(lambda pod: key in mounted_maps(pod))
         for held in self._held.values():
             waiting = [box for box in held.boxes.values() if box.waiting is not None]
             if held.key.namespace == key.namespace and waiting:
@@ -341,41 +341,13 @@ class ProcessRuntime:
             return
 
         async def execute(command: tuple[str, ...], within_s: float) -> bool:
-            return await self._execute(box, command, within_s)
+            return await self._errands.succeeds(box, command, within_s)
 
         address = self._m.naming.address(held.pod)
         box.prober = Prober(
             container, address, execute, lambda: self._wake(held.key, 0.0), clock=self._m.clock
         )
         box.prober.start()
-
-    async def _execute(self, box: Box, command: tuple[str, ...], within_s: float) -> bool:
-        """Whether a command in the container's surroundings ends well, in time."""
-        if box.run is None or not box.is_live:
-            return False
-        self._n_execs += 1
-        folder = box.run.folder / f"exec-{self._n_execs}"
-        folder.mkdir(parents=True)
-        order = marshal.loads((box.run.folder / supervisor.ORDER).read_bytes())  # noqa: S302
-        order |= {
-            "argv": command,
-            "log": str(folder / "log"),
-            "dies_with_parent": True,
-            "message": (),
-        }
-        ended = asyncio.Event()
-        run = Supervised(folder, self._m.clock, ended.set)
-        run.begin(self._m.launcher, order)
-        try:
-            async with asyncio.timeout(within_s):
-                while run.ended is None:
-                    await ended.wait()
-                    ended.clear()
-            return run.ended.exit_code == 0
-        finally:
-            run.kill()
-            if run.ended is not None:
-                shutil.rmtree(folder, ignore_errors=True)
 
     async def _ask_to_end(self, box: Box, grace_s: float) -> None:
         """preStop, then SIGTERM; the kill is on its timer whatever happens here."""
@@ -389,7 +361,7 @@ class ProcessRuntime:
         try:
             async with asyncio.timeout(grace_s):
                 if handler.exec_ is not None:
-                    await self._execute(box, handler.exec_.command, EXEC_S_MAX)
+                    await self._errands.succeeds(box, handler.exec_.command, EXEC_S_MAX)
                 elif handler.http_get is not None and box.prober is not None:
                     await box.prober.get(handler.http_get)
                 elif handler.sleep is not None:
@@ -416,18 +388,3 @@ def _former(before: Box | None, shown: Run | None, attempt: int) -> Exited | Non
     if before is not None and before.attempt == attempt:
         return before.former
     return shown.state if shown is not None and isinstance(shown.state, Exited) else None
-
-
-def _described(pod: BoundPod) -> tuple[dict[str, str], dict[str, str]]:
-    """What may change of what a pod can be told about itself."""
-    return pod.metadata.labels, pod.metadata.annotations
-
-
-def _mounts_secrets(pod: BoundPod) -> bool:
-    return any(part.secret is not None for volume in pod.spec.volumes for part in volume.parts())
-
-
-def _mounted_maps(pod: BoundPod) -> set[Key]:
-    parts = [part for volume in pod.spec.volumes for part in volume.parts()]
-    namespace = pod.metadata.namespace
-    return {Key(namespace, part.config_map.name) for part in parts if part.config_map is not None}

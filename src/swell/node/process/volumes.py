@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from swell.api.meta import Key
 from swell.node.pods import (
     BoundPod,
     BoundVolume,
@@ -29,6 +30,21 @@ Files = Mapping[str, FileContent]  # by path within the volume
 def is_written(volume: BoundVolume) -> bool:
     """Whether the agent writes the volume's files, and follows what they are made from."""
     return any(volume.parts())
+
+
+def described(pod: BoundPod) -> tuple[dict[str, str], dict[str, str]]:
+    """What may change of what a pod can be told about itself."""
+    return pod.metadata.labels, pod.metadata.annotations
+
+
+def mounts_secrets(pod: BoundPod) -> bool:
+    return any(part.secret is not None for volume in pod.spec.volumes for part in volume.parts())
+
+
+def mounted_maps(pod: BoundPod) -> set[Key]:
+    parts = [part for volume in pod.spec.volumes for part in volume.parts()]
+    namespace = pod.metadata.namespace
+    return {Key(namespace, part.config_map.name) for part in parts if part.config_map is not None}
 
 
 def volume_files(
