@@ -74,6 +74,29 @@ def test_restarted_agent_takes_up_running_pods(tmp_path: Path) -> None:
     play(tmp_path, act)
 
 
+def test_probe_of_a_killed_agent_is_no_hindrance(tmp_path: Path) -> None:
+    """What it left behind does not make a healthy container look ill."""
+
+    async def act(site: Site) -> None:
+        probe = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1}
+        await site.pod("p", "sleep", "1000", container={"livenessProbe": probe})
+        await site.running("p")
+        assert site.runtime
+        await site.stop_agent()
+        await site.runtime.close()
+        run = next((tmp_path / "pods").glob("*/containers/main/0"))
+        for number in range(1, 9):
+            (run / f"exec-{number}").mkdir(exist_ok=True)
+        await site.start_agent()
+        await asyncio.sleep(2.5)
+        pod = await site.get("p")
+
+        assert pod.status.phase.value == "Running"
+        assert main_of(pod).ready
+
+    play(tmp_path, act)
+
+
 def test_gpus_stay_with_their_pods(tmp_path: Path) -> None:
     """A pod that comes while no agent runs gets none of those in use."""
 
