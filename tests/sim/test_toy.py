@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from swell.sim.search import scenario_of, search_at_random, search_differences
+from swell.sim.search import (
+    scenario_of,
+    search_at_random,
+    search_differences,
+    search_every_write,
+)
 from swell.sim.trial import try_faults, try_seed
-from swell.sim.workers import search_in_parallel
+from swell.sim.workers import search_in_parallel, search_writes_in_parallel
 from tests.sim.toy.scenarios import toy_subject
 
 
@@ -33,3 +38,13 @@ def test_workers_give_the_same_results() -> None:
     alone = [r.digest for r in search_at_random(toy_subject(), range(40))]
 
     assert [r.digest for r in search_in_parallel(toy_subject(), range(40), 2)] == alone
+
+
+def test_workers_give_the_same_results_at_every_write() -> None:
+    """What goes wrong at writes may be shared out, too."""
+    subject = toy_subject()
+    scenario = subject.scenario("finish")
+    alone = [r.digest for r in search_every_write(subject, scenario, 0)]
+    shared = search_writes_in_parallel(subject, scenario, 0, "", 2)
+
+    assert [r.digest for r in shared] == alone

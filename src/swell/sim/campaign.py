@@ -28,10 +28,9 @@ from swell.sim.search import (
     scenario_of,
     search_at_random,
     search_differences,
-    search_every_write,
 )
 from swell.sim.trial import Result, replay, shrink_faults, try_seed
-from swell.sim.workers import search_in_parallel
+from swell.sim.workers import search_in_parallel, search_writes_in_parallel
 
 DIGEST_SEEDS = 50
 KILLS_SHRUNK = 4
@@ -148,8 +147,8 @@ def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out
         figures.add_time(entry.subject.name, time.perf_counter() - started_s)
     for entry in entries:
         for scenario in entry.core_scenarios():
-            for result in search_every_write(
-                entry.subject, scenario, options.first, entry.whose_writes
+            for result in search_writes_in_parallel(
+                entry.subject, scenario, options.first, entry.whose_writes, options.workers
             ):
                 figures.add_extra("every write", result)
         n_compared = options.seeds // COMPARED_ONE_IN

@@ -39,15 +39,26 @@ def search_every_write(
     """
     reference = try_faults(subject, scenario, seed)
     yield reference
-    if reference.violations:
-        return
-    for write in reference.write_sites:
-        if not write.site.startswith(whose):
-            continue
-        for kind in AT_EVERY_WRITE:
-            fault = Fault(write.site, write.nth, kind, amount=0.2)
-            result = try_faults(subject, scenario, seed, [fault])
-            yield _compared(result, reference, effects=scenario.steady)
+    if not reference.violations:
+        for fault in faults_at_writes(reference, whose):
+            yield try_against(subject, reference, fault)
+
+
+def faults_at_writes(reference: Result, whose: str = "") -> list[Fault]:
+    """Everything that is done to the writes of a run, one thing at a time."""
+    return [
+        Fault(write.site, write.nth, kind, amount=0.2)
+        for write in reference.write_sites
+        if write.site.startswith(whose)
+        for kind in AT_EVERY_WRITE
+    ]
+
+
+def try_against(subject: Subject, reference: Result, fault: Fault) -> Result:
+    """The same run with one fault, compared with the one without."""
+    scenario = subject.scenario(reference.scenario)
+    result = try_faults(subject, scenario, reference.seed, [fault])
+    return _compared(result, reference, effects=scenario.steady)
 
 
 def search_differences(subject: Subject, seeds: range) -> Iterator[Result]:
