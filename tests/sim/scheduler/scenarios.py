@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from swell.api.aitrainingjob import AITrainingJob, Phase
 from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.meta import Body
+from swell.api.kinds import NODES as NODE_KIND
+from swell.api.meta import Body, Key
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import NotFoundError
 from swell.sim.actors.fleet import Fleet
 from swell.sim.actors.user import User
-from swell.sim.scenario import Scenario
+from swell.sim.scenario import USER, Scenario
 from swell.sim.world import World
 from tests.sim.operator.fleets import NODES
 from tests.sim.operator.jobs import Pods, a_job, a_role, story_of
@@ -37,6 +41,12 @@ async def arrive(world: World, n_cpus: int = N_CPUS) -> tuple[User[AITrainingJob
     world.fleet = Fleet(world, story_of, NODES, n_cpus=n_cpus, binds=False)
     await world.fleet.start()
     return User(world, AI_TRAINING_JOBS, _manifest, is_over), Keeper(world)
+
+
+async def set_cordon(world: World, name: str, *, is_on: bool) -> None:
+    with suppress(NotFoundError):  # a node that died comes back without
+        patch = merge_patch({"spec": {"unschedulable": is_on or None}})
+        await world.connect(USER).patch(NODE_KIND, Key("", name), patch)
 
 
 async def crowd(world: World) -> None:
@@ -119,7 +129,7 @@ async def queues(world: World) -> None:
 
 
 async def nodes(world: World) -> None:
-    """Nodes fall silent, die and shrink while gangs are bound and run on them."""
+    """Nodes fall silent, die, shrink and are cordoned while gangs are bound and run on them."""
     user, keeper = await arrive(world)
     assert world.fleet is not None
     await user.submit("ant", a_trainer(6, runs_s=90, restartLimit=9))
@@ -127,11 +137,13 @@ async def nodes(world: World) -> None:
     await user.wait("first", up_to_s=5)
     world.fleet.lose("node-a", 40, dies=False)
     await keeper.submit(Gang("herd-b", size=4, minimum=4, cpu=2, runs_s=30))
+    await set_cordon(world, "node-d", is_on=True)
     await user.wait("second", up_to_s=20)
     world.fleet.lose("node-b", 30, dies=True)
     await world.fleet.set_allocatable("node-c", 1)
     await user.wait("third", up_to_s=40)
     await world.fleet.set_allocatable("node-c", N_CPUS)
+    await set_cordon(world, "node-d", is_on=False)
 
 
 async def bind(world: World) -> None:
