@@ -1,0 +1,84 @@
+"""How long a gang takes to run in real containers, and whose time that is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from swell.api.pod import PodPhase
+from tests.e2e.kubernetes.containers import pods
+from tests.e2e.kubernetes.machine import RealMachine
+from tests.e2e.kubernetes.stage import on_stage
+from tests.e2e.operator.happenings import deletes_job
+from tests.e2e.operator.jobs import job
+from tests.e2e.operator.sightings import nothing_is_left
+from tests.e2e.operator.stage import CLOSE_S
+from tests.e2e.operator.story import Play
+
+GANG = 8
+N_RUNS = 5
+OWN_SHARE_MAX = 0.10
+
+
+@dataclass
+class Moments:
+    """When each pod of a gang was first seen to be there, to have a node, to run."""
+
+    submitted: float
+    created: dict[str, float] = field(default_factory=dict)
+    bound: dict[str, float] = field(default_factory=dict)
+    running: dict[str, float] = field(default_factory=dict)
+
+    def look(self, play: Play) -> bool:
+        """Note what is new; whether all run."""
+        now = time.perf_counter()
+        for name, pod in play.pods().items():
+            self.created.setdefault(name, now)
+            if pod.spec.node_name:
+                self.bound.setdefault(name, now)
+            if pod.status.phase is PodPhase.RUNNING:
+                self.running.setdefault(name, now)
+        return len(self.running) == GANG
+
+    @property
+    def parts(self) -> tuple[float, float, float]:
+        """Seconds until the last pod was created, then had a node, then ran."""
+        ends = [self.submitted, *(max(one.values()) for one in (self.created, self.bound))]
+        ends.append(max(self.running.values()))
+        operator, scheduler, nodes = (b - a for a, b in pairwise(ends))
+        return operator, scheduler, nodes
+
+
+def test_gang_waits_for_its_nodes_alone(
+    machine: RealMachine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the time until eight containers run, ours is less than a tenth in the calmest run."""
+    shares = []
+    for number in range(N_RUNS):
+        operator, scheduler, nodes = asyncio.run(measured(machine, number))
+        whole = operator + scheduler + nodes
+        shares.append((operator + scheduler) / whole)
+        with capsys.disabled():
+            sys.stdout.write(
+                f"\ngang of {GANG}: {whole:.2f} s, of which operator {operator * 1000:.0f} ms, "
+                f"scheduler {scheduler * 1000:.0f} ms, nodes {nodes:.2f} s: {shares[-1]:.1%} ours"
+            )
+
+    assert min(shares) < OWN_SHARE_MAX
+
+
+async def measured(machine: RealMachine, number: int) -> tuple[float, float, float]:
+    async with on_stage(machine) as (cluster, sight):
+        play = Play(f"speed-{number}", cluster, sight, (), machine=machine)
+        moments = Moments(time.perf_counter())
+        await play.submit(job({"a": pods(GANG)}))
+        await play.until(lambda: moments.look(play), "all run")
+        await deletes_job().act(play)
+        await nothing_is_left().act(play)
+    await asyncio.sleep(CLOSE_S)
+    return moments.parts
