@@ -119,6 +119,11 @@ class Binder:
         return uid in self._sent or uid in self._unclear
 
     @property
+    def is_busy(self) -> bool:
+        """Whether bindings wait to be sent."""
+        return bool(self._batches)
+
+    @property
     def n_waiting(self) -> int:
         return sum(len(batch.binds) for batch in self._batches)
 

@@ -72,7 +72,13 @@ class Scheduler:
         self.evictor = Evictor(cluster, self.cache, events, clock=clock, random=random)
         self.shrinker = Shrinker(cluster, self.cache, events, clock=clock, random=random)
         self.updater = StatusUpdater(
-            cluster, self.cache, events, clock=clock, random=random, meter=metrics
+            cluster,
+            self.cache,
+            events,
+            clock=clock,
+            random=random,
+            is_busy=lambda: self.binder.is_busy,
+            meter=metrics,
         )
         self.pods = PodConditions(cluster, self.cache, clock=clock, random=random, meter=metrics)
         self.queues = QueueController(

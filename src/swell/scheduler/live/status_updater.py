@@ -8,6 +8,7 @@ nobody else. Decides nothing: phase and reason are given.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -44,6 +45,8 @@ READY_REASON: Final = "tasks in gang are ready to be scheduled"
 # A change of phase or reason is written this soon, one of numbers only this often.
 SETTLE_S: Final = 0.25
 NUMBERS_S: Final = 5.0
+# While pods wait to be bound, they come first.
+BUSY_S: Final = 2.0
 MESSAGE_MAX: Final = 1024
 _WORKERS = 4
 _READ_FAILURES = (
@@ -76,10 +79,12 @@ class StatusUpdater:
         *,
         clock: Clock,
         random: Random,
+        is_busy: Callable[[], bool] = lambda: False,
         meter: WriteMeter | None = None,
     ) -> None:
         self._cache = cache
         self._events = events
+        self._is_busy = is_busy
         self._clock = clock
         self._executor = Executor(cluster, informers=[cache.informers.groups], meter=meter)
         self._queue = WorkQueue[Key](clock=clock, random=random)
@@ -97,7 +102,7 @@ class StatusUpdater:
         if not _differs(job.group.status, wanted):
             return
         if is_news(job.group.status, wanted):
-            self._queue.add_after(meta.key, SETTLE_S)
+            self._queue.add_after(meta.key, BUSY_S if self._is_busy() else SETTLE_S)
         else:
             due = known.written_at + NUMBERS_S - self._clock.monotonic()
             self._queue.add_after(meta.key, max(due, SETTLE_S))
@@ -137,8 +142,7 @@ class StatusUpdater:
         if job is None or wanted is None or job.group.metadata.uid != wanted.uid:
             return
         if job.counts[TaskStatus.BINDING]:
-            self._queue.add_after(key, SETTLE_S)
-            return
+            return  # looked at again when that is over
         old, refusal = job.group.status, wanted.status.refusal
         new = next_status(job, wanted.status, wanted.session, format_time(self._clock.now()))
         if not _differs(old, new):

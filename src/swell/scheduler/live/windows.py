@@ -14,7 +14,8 @@ from swell.api.podgroup import PodGroupPhase
 from swell.scheduler.jobs import Job
 from swell.scheduler.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
 
-_STARTED = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGroupPhase.COMPLETED})
+# Unknown says nothing: one pod that runs without the others makes a group so.
+_STARTED = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 
 
 @dataclass(slots=True)

@@ -66,6 +66,15 @@ def test_gang_that_ran_before_is_known_by_its_phase() -> None:
     assert not windows.overdue(1000.0)
 
 
+def test_gang_of_which_one_pod_runs_was_not_complete_for_that() -> None:
+    """Unknown is what a half bound gang is called, too: it is given up by whoever comes next."""
+    _, job = a_gang(n_bound=1, phase="Unknown")
+    windows = Windows(30.0)
+    windows.look_at(job, now=0.0)
+
+    assert list(windows.overdue(30.0)) == ["ns/g"]
+
+
 def test_single_pods_and_jobs_that_are_gone_have_no_window() -> None:
     """There is nothing to complete."""
     _, single = a_gang(n_bound=0, minimum=1)
