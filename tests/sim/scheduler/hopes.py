@@ -78,8 +78,8 @@ class NodesAreBack:
 
     def missing(self) -> Iterator[str]:
         fleet, nodes = fleet_of(self.world), nodes_in(self.world)
-        for name in fleet.machines:
-            node = nodes.get(name)
+        for name, machine in fleet.machines.items():
+            node = nodes.get(name) if machine.is_up else None
             if node is None or not is_ready(node) or cpus_of(node) < fleet.n_cpus:
                 yield f"{name} is not back"
 
