@@ -106,7 +106,20 @@ class Scheduler:
         )
         if meter is not None:
             meter.watch(self.cache.snapshot)
-        self.services: tuple[Service, ...] = (
+        self.services = self._services(events)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether decisions are being made: all caches are filled."""
+        return self.cache.is_filled
+
+    def problem(self) -> str:
+        """What keeps it from knowing the cluster; empty when nothing does."""
+        problems = ((one.resource, one.problem()) for one in self.informers.required)
+        return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
+
+    def _services(self, events: EventRecorder) -> tuple[Service, ...]:
+        return (
             Service("configuration", self.configuration.run),
             Service("events", events.run),
             *(Service(f"{one.resource} cache", one.run) for one in self.informers.every),
@@ -118,16 +131,6 @@ class Scheduler:
             Service("binder", self.binder.run, self.binder.stop),
             Service("cycles", self.loop.run),
         )
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether decisions are being made: all caches are filled."""
-        return self.cache.is_filled
-
-    def problem(self) -> str:
-        """What keeps it from knowing the cluster; empty when nothing does."""
-        problems = ((one.resource, one.problem()) for one in self.informers.required)
-        return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
 
     def _allocated(self, queue: str) -> dict[str, str] | None:
         """What the jobs of a queue and of those below it hold, once that is known."""
