@@ -38,9 +38,11 @@ from tests.testbed.control_plane import ControlPlane
 
 CLOSE_S = 0.25
 WITHIN_S = 240.0  # all plans are played at once, and some begin a process again and again
-LEASE_FLAGS = ("--lease-duration=3s", "--renew-deadline=2s", "--retry-period=500ms")
-PAUSE_S, AFTER_S = 5.0, 2.0
+LEASE_FLAGS = ("--lease-duration=6s", "--renew-deadline=4s", "--retry-period=1s")
+LEASE = Asked("PUT", "leases", "swell-operator")
+PAUSE_S, AFTER_S = 8.0, 2.0
 N_NODES = 4
+OK = 200
 
 
 @dataclass
@@ -96,7 +98,7 @@ def play_plans(plane: ControlPlane, folder: Path, plans: Sequence[Plan]) -> dict
 def play_pause(plane: ControlPlane, folder: Path) -> tuple[Result, list[Write]]:
     """Two replicas. The leader is stopped in the middle of a write, for longer than its lease.
 
-    Also returns what it wrote after it went on, its lease aside.
+    Also returns what it wrote after it went on and before it had the lease again, if it ever had.
     """
 
     async def main() -> tuple[Result, list[Write]]:
@@ -219,24 +221,19 @@ async def _play_pause(ground: Ground) -> tuple[Result, list[Write]]:
     @asynccontextmanager
     async def pair() -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            paused: list[asyncio.Task[None]] = []
+            tasks: list[asyncio.Task[None]] = []
             for number, spoiler in enumerate(spoilers):
                 address = await stack.enter_async_context(
                     proxied(ground.plane.server_url, ground.trust, spoiler)
                 )
                 kubeconfig = ground.kubeconfig(f"pair-{number}", address)
-                process = await stack.enter_async_context(
-                    _process(kubeconfig, PAUSED.namespace, *LEASE_FLAGS)
-                )
-
-                def pause(_: Asked, process: Process = process, own: Spoiler = spoiler) -> None:
-                    for one in spoilers:
-                        one.rules = ()  # one of them is paused, once
-                    paused.append(asyncio.create_task(_pause(process, own, late)))
-
-                spoiler.on_held = pause
-            yield
-            await asyncio.gather(*paused)
+                tasks.append(asyncio.create_task(_replica(kubeconfig, spoiler, spoilers, late)))
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     result = await _judged(ground, PAUSED.namespace, pair())
     writes = [write for one in spoilers for write in one.writes]
@@ -246,14 +243,47 @@ async def _play_pause(ground: Ground) -> tuple[Result, list[Write]]:
     return result, late
 
 
+async def _replica(
+    kubeconfig: Path, spoiler: Spoiler, all_of_them: list[Spoiler], late: list[Write]
+) -> None:
+    """A replica, begun anew whenever it ends, as a Deployment does. One is paused, once."""
+    held = asyncio.Event()
+
+    def hold(_: Asked) -> None:
+        for one in all_of_them:
+            one.rules = ()
+        held.set()
+
+    spoiler.on_held = hold
+    while True:
+        async with _process(kubeconfig, PAUSED.namespace, *LEASE_FLAGS) as process:
+            ended = asyncio.create_task(process.wait())
+            pausing = asyncio.create_task(held.wait())
+            await asyncio.wait((ended, pausing), return_when=asyncio.FIRST_COMPLETED)
+            pausing.cancel()
+            if held.is_set():
+                held.clear()
+                await _pause(process, spoiler, late)
+            await ended
+
+
 async def _pause(process: Process, spoiler: Spoiler, late: list[Write]) -> None:
-    """Stop a process for longer than its lease lasts, let it go on, and see what it does."""
-    process.send_signal(signal.SIGSTOP)
+    """Stop a process for longer than its lease lasts, let it go on, and see what it does.
+
+    It may lead again if nobody else does: what counts is that it asks before it writes.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGSTOP)
     await asyncio.sleep(PAUSE_S)
     n_before = len(spoiler.writes)  # with what was under way when it stopped
-    process.send_signal(signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGCONT)
     await asyncio.sleep(AFTER_S)
-    late += [w for w in spoiler.writes[n_before:] if w.asked.what != "leases"]
+    for write in spoiler.writes[n_before:]:
+        if write.asked == LEASE and write.code == OK:
+            return
+        if write.asked.what != LEASE.what:
+            late.append(write)
 
 
 @asynccontextmanager
