@@ -41,7 +41,10 @@ class NodeWatch:
         self._queue = queue
         self._clock = clock
         self._on_known = on_known
+        # Since when, and which change of the node's that was: one that was ready in between, while
+        # nobody looked, names another.
         self._unready_s: dict[str, float] = {}
+        self._changes: dict[str, str] = {}
         # What a consistent read found, a node that exists or not, and when it last did.
         self._found: dict[str, bool] = {}
         self._read_s: dict[str, float] = {}
@@ -87,9 +90,14 @@ class NodeWatch:
     def _note(self, key: Key) -> None:
         node = self._nodes.get(key)
         if node is not None and not is_ready(node):
+            change = _last_change(node)
+            if self._changes.get(key.name) != change:
+                self._unready_s.pop(key.name, None)
+            self._changes[key.name] = change
             self._unready_s.setdefault(key.name, self._clock.monotonic())
             return
         self._unready_s.pop(key.name, None)
+        self._changes.pop(key.name, None)
         if node is not None:
             self._found.pop(key.name, None)
             self._read_s.pop(key.name, None)
@@ -98,3 +106,9 @@ class NodeWatch:
         """In wall time, as decisions have it."""
         since_s = self._unready_s.get(name, self._clock.monotonic())
         return self._clock.now() - (self._clock.monotonic() - since_s)
+
+
+def _last_change(node: Node) -> str:
+    """When the node says it last became ready or not; by its own clock, so only good to compare."""
+    ready = (c.last_transition_time for c in node.status.conditions if c.type == "Ready")
+    return next(ready, None) or ""

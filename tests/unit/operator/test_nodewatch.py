@@ -9,9 +9,12 @@ from swell.api.kinds import NODES
 from swell.api.meta import Key
 from swell.api.node import Node
 from swell.operator.nodewatch import CERTAIN_S, NodeWatch
+from swell.runtime.cluster import merge_patch
 from swell.runtime.informer import Informer
 from swell.runtime.queue import WorkQueue
 from tests.unit.operator.stage import Stage, play, staged
+
+LATER = "2026-01-02T00:00:00Z"
 
 
 class Watched:
@@ -135,5 +138,27 @@ def test_nothing_is_certain_before_nodes_are_listed() -> None:
             seen = Watched(stage)
 
             assert seen.watch.states(["node-a"]) == {}
+
+    play(test())
+
+
+def test_break_that_nobody_saw_counts() -> None:
+    """A node that names another change was ready in between: its silence begins anew."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.add_node(ready="Unknown")
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+            seen.watch.states(["node-a"])
+            await stage.clock.sleep(60)
+            again = {"type": "Ready", "status": "Unknown", "lastTransitionTime": LATER}
+            patch = merge_patch({"status": {"conditions": [again]}})
+            await stage.user.patch(NODES.status, Key("", "node-a"), patch)
+            await stage.clock.sleep(1)
+            since = seen.watch.states(["node-a"])["node-a"].unready_since
+
+            assert since is not None
+            assert stage.clock.now() - since < 2
 
     play(test())
