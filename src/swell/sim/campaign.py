@@ -98,9 +98,9 @@ def digest(entries: Sequence[Entry], n_seeds: int) -> str:
     return total.hexdigest()
 
 
-def digests_elsewhere(module: str, n_seeds: int) -> list[str]:
+def digests_elsewhere(module: str, n_seeds: int, subject: str = "") -> list[str]:
     """The digest as processes with different hash seeds compute it."""
-    command = [sys.executable, "-m", module, "--digest", str(n_seeds)]
+    command = [sys.executable, "-m", module, "--digest", str(n_seeds), "--subject", subject]
     return [
         subprocess.run(
             command,
@@ -157,7 +157,7 @@ def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out
     for name, mutant in _mutants(entries):
         kills = kills_of(mutant, name, range(options.mutant_seeds))
         figures.add_hunt(name, next(kills, None))
-    figures.deterministic = len(set(digests_elsewhere(module, DIGEST_SEEDS))) == 1
+    figures.deterministic = len(set(digests_elsewhere(module, DIGEST_SEEDS, options.subject))) == 1
     print_report(figures, out)
     return 0 if figures.passed else 1
 

@@ -126,6 +126,10 @@ class Keeper:
             lambda: all(self._world.storage.get(str(PODS), key) is None for key in keys), 200
         )
 
+    async def until_done(self, name: str) -> None:
+        """For owners who would otherwise seem content while a pod stays away."""
+        await self._world.until(lambda: name not in self.gangs, within_s=3000)
+
     async def replace(self, gang: Gang) -> None:
         """By force, under the same names, without a moment in between."""
         self._forget(self.gangs.pop(gang.name, gang))

@@ -58,7 +58,8 @@ async def crowd(world: World) -> None:
         await keeper.submit(Gang(f"herd-{at}", size=5, minimum=4, cpu=1 + at % 2))
         await user.wait(name, up_to_s=6)
     await keeper.submit(Gang("solo", size=3, minimum=0))
-    await keeper.submit(Gang("hopeless", size=5, minimum=5, cpu=4))
+    # Not for want of room: that would be admitted and sent back for ever.
+    await keeper.submit(Gang("hopeless", size=2, minimum=2, queue="nowhere"))
 
 
 async def grow(world: World) -> None:
@@ -160,6 +161,7 @@ async def part(world: World) -> None:
     keeper.break_when_bound("ant", away_s=100)
     await keeper.submit(Gang("ant", size=4, minimum=4, cpu=2, runs_s=200))
     await keeper.submit(Gang("bee", size=2, minimum=2, runs_s=5))
+    await keeper.until_done("ant")
 
 
 async def oust(world: World) -> None:
@@ -180,6 +182,7 @@ async def again(world: World) -> None:
     await keeper.submit(Gang("high", size=2, minimum=2, cpu=2, runs_s=6, priority="high"))
     await world.clock.sleep(1)
     keeper.break_when_bound("low", away_s=150)
+    await keeper.until_done("low")
 
 
 async def shrink(world: World) -> None:
