@@ -46,8 +46,9 @@ class Answer:
 class _Connection(asyncio.Protocol):
     """One connection: a request goes out, an answer comes in."""
 
-    def __init__(self, answer_bytes_max: int) -> None:
+    def __init__(self, answer_bytes_max: int, open_ones: dict[_Connection, None]) -> None:
         self._max = answer_bytes_max
+        self._open_ones = open_ones
         self._transport: asyncio.WriteTransport | None = None
         self._waiter: asyncio.Future[Answer] | None = None
         self._reset()
@@ -84,6 +85,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - a stream has one
         self._transport = transport
+        self._open_ones[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_usable = False
@@ -91,6 +93,7 @@ class _Connection(asyncio.Protocol):
             self._finish(bytes(self._data))
         else:
             self._fail(LostError(f"the connection was lost: {exc or 'closed by the server'}"))
+        self._open_ones.pop(self, None)
         self.is_gone.set()
 
     def data_received(self, data: bytes) -> None:
@@ -202,7 +205,7 @@ class Wire:
         self._keep_alive_s = keep_alive_s
         self._answer_bytes_max = answer_bytes_max
         self._idle: deque[_Connection] = deque()
-        self._all: dict[_Connection, None] = {}
+        self._open: dict[_Connection, None] = {}  # until the loop has seen them closed
 
     async def call(self, method: str, path: str, headers: bytes, body: bytes | None) -> Answer:
         """Send one request and wait for its answer; `headers` are whole lines."""
@@ -223,15 +226,12 @@ class Wire:
             if connection.is_usable:
                 connection.idle_since = asyncio.get_running_loop().time()
                 self._idle.append(connection)
-            else:
-                self._drop(connection)
         return answer
 
     async def close(self) -> None:
         """Close all connections, those of calls under way included, and see them closed."""
         self._idle.clear()
-        while self._all:
-            connection, _ = self._all.popitem()
+        for connection in list(self._open):
             connection.close()
             await connection.is_gone.wait()
 
@@ -239,23 +239,18 @@ class Wire:
         """The connection used last, unless the server may be about to close it."""
         oldest = asyncio.get_running_loop().time() - self._keep_alive_s
         while self._idle and (not self._idle[0].is_usable or self._idle[0].idle_since < oldest):
-            self._drop(self._idle.popleft())
+            self._idle.popleft().close()
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable:
                 return connection
-            self._drop(connection)
         return None
-
-    def _drop(self, connection: _Connection) -> None:
-        connection.close()
-        self._all.pop(connection, None)
 
     async def _connect(self) -> _Connection:
         try:
             async with asyncio.timeout(self._connect_s):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: _Connection(self._answer_bytes_max),
+                    lambda: _Connection(self._answer_bytes_max, self._open),
                     self._host,
                     self._port,
                     ssl=self._tls,
@@ -263,7 +258,6 @@ class Wire:
                 )
         except (OSError, TimeoutError) as error:  # what TLS objects to is an OSError as well
             raise NotSentError(f"{type(error).__name__} {error}") from error
-        self._all[connection] = None
         return connection
 
 
