@@ -28,7 +28,7 @@ demo: $(READY) ## see it work
 	@$(BIN)/python -m swell.demo
 
 test: $(READY) ## every test but the long ones; on the real control plane, too, if it is built
-	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e --numprocesses 3 --dist loadfile
 
 check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/ruff format --check --quiet .
