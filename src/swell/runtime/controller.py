@@ -235,17 +235,19 @@ class Controller(Generic[S]):
         return result
 
     def _refuse(self, key: Key, failure: Failure) -> str:
-        """Keep the refusal, and look again at once if it is news: the decision may report it."""
+        """Keep the refusal, and look again at once if it is the first: the decision may report it.
+
+        Any other has to wait: two writes refused in turn would be news to each other for ever.
+        """
         former = self._refusals.get(key)
-        if former and not former.is_about(failure.action):
-            former = None
         count = former.count + 1 if former else 1
         delay_s = self._queue.retry(key, max(failure.retry_after_s, REFUSED.full_s(count)))
         self._refusals[key] = Refusal(
             failure.action, failure.reason, failure.message, count, self._clock.now() + delay_s
         )
-        if former is None or former.message != failure.message:
+        if former is None:
             self._queue.add(key)
+        if former is None or former.message != failure.message:
             log.warning(
                 "write refused", controller=self.name, key=str(key), reason=failure.reason,
                 message=failure.message,

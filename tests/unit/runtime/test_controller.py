@@ -345,6 +345,26 @@ def test_refusal_is_known_to_the_next_decision_and_retried_ever_later() -> None:
     play(story)
 
 
+def test_writes_refused_in_turn_are_no_hot_loop() -> None:
+    """A decision that tries another write after each refusal is slowed down all the same."""
+
+    async def story(stage: Stage) -> None:
+        def in_turn(snapshot: Snapshot, now: float) -> Plan:
+            refused = snapshot.refusal.action.key.name if snapshot.refusal else ""
+            name = "t-1" if refused == "t-0" else "t-0"
+            return Plan((CreateObject(PODS, pod_body(name, snapshot.toy)),))
+
+        stage.decide = in_turn
+        await stage.start()
+        stage.line.fail_before["create"] = [failure(403, "Forbidden")] * 1000
+        await stage.world.add_toy("t")
+        await asyncio.sleep(60)
+
+        assert 2 <= stage.line.calls.count("create pods t-0") <= 10
+
+    play(story)
+
+
 def test_wake_brings_a_key_back_in_time() -> None:
     """A plan's wake-up is kept to, and never lies so far ahead that a set clock could break it."""
 
