@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
@@ -154,6 +154,18 @@ class WorkQueue(Generic[K]):
         if key in self._dirty:
             self._ready.append(key)
             self._wake_one()
+
+    async def serve(self, handle: Callable[[K], Awaitable[None]]) -> None:
+        """Work as one of perhaps several: key after key, until the queue is closed."""
+        while True:
+            try:
+                key = await self.get()
+            except QueueClosedError:
+                return
+            try:
+                await handle(key)
+            finally:
+                self.done(key)
 
     def close(self) -> None:
         """Take no more keys, drop the delayed ones, and let workers finish what is ready."""

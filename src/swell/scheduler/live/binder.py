@@ -23,7 +23,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
 from swell.runtime.logs import get_logger
-from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.live.fitness import still_takes
 from swell.scheduler.live.windows import Windows
@@ -132,7 +132,7 @@ class Binder:
     async def run(self) -> None:
         """Bind until stopped; what has been sent is waited for."""
         workers = (self._work() for _ in range(self._n_workers))
-        readers = (self._look_up_all() for _ in range(_READERS))
+        readers = (self._lookups.serve(self._look_up) for _ in range(_READERS))
         await asyncio.gather(*workers, *readers)
 
     def stop(self) -> None:
@@ -239,17 +239,6 @@ class Binder:
         if len(self._failures) > _FAILURES_KEPT:
             self._failures.popitem(last=False)
         self._lookups.add(bind)
-
-    async def _look_up_all(self) -> None:
-        while True:
-            try:
-                bind = await self._lookups.get()
-            except QueueClosedError:
-                return
-            try:
-                await self._look_up(bind)
-            finally:
-                self._lookups.done(bind)
 
     async def _look_up(self, bind: Bind) -> None:
         """Read what became of a binding; and when that is known, let the pod be decided anew."""

@@ -30,7 +30,7 @@ from swell.runtime.errors import (
 from swell.runtime.executor import EventSink
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
-from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.tasks import Task, TaskStatus
 
@@ -105,21 +105,10 @@ class Evictor:
         return uid in self._parties
 
     async def run(self) -> None:
-        await asyncio.gather(*(self._work() for _ in range(_WORKERS)))
+        await asyncio.gather(*(self._queue.serve(self._advance) for _ in range(_WORKERS)))
 
     def stop(self) -> None:
         self._queue.close()
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                uid = await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                await self._advance(uid)
-            finally:
-                self._queue.done(uid)
 
     async def _advance(self, uid: Uid) -> None:
         """One step for one pod: mark it, or delete it."""

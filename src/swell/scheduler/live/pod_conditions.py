@@ -21,7 +21,7 @@ from swell.runtime.cluster import Cluster, Patch, PatchKind
 from swell.runtime.executor import Executor, Verdict, WriteMeter
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import PatchObject, Plan
-from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.tasks import Task, TaskStatus
@@ -82,7 +82,7 @@ class PodConditions:
             self._queue.add(task.pod.metadata.uid)
 
     async def run(self) -> None:
-        await asyncio.gather(*(self._work() for _ in range(_WORKERS)))
+        await asyncio.gather(*(self._queue.serve(self._write) for _ in range(_WORKERS)))
 
     def stop(self) -> None:
         self._queue.close()
@@ -100,17 +100,6 @@ class PodConditions:
         if note is None:
             note = self._notes[uid] = _Note(task.pod.metadata.key)
         return note
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                uid = await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                await self._write(uid)
-            finally:
-                self._queue.done(uid)
 
     async def _write(self, uid: Uid) -> None:
         note = self._notes.get(uid)

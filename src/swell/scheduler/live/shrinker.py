@@ -24,7 +24,7 @@ from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableE
 from swell.runtime.executor import EventSink, Executor, Verdict
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
-from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.live.promises import grace_s
 from swell.scheduler.tasks import Task, TaskStatus
@@ -114,15 +114,7 @@ class Shrinker:
         return min((until for _, until, _ in self._leaving.values()), default=None)
 
     async def run(self) -> None:
-        while True:
-            try:
-                key = await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                await self._write(key)
-            finally:
-                self._queue.done(key)
+        await self._queue.serve(self._write)
 
     def stop(self) -> None:
         self._queue.close()

@@ -28,7 +28,7 @@ from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableE
 from swell.runtime.executor import EventSink, Executor, Failure, Verdict, WriteMeter
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
-from swell.runtime.queue import QueueClosedError, WorkQueue
+from swell.runtime.queue import WorkQueue
 from swell.scheduler.jobs import Job
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.live.windows import n_placed
@@ -121,21 +121,10 @@ class StatusUpdater:
             del self._wanted[key]
 
     async def run(self) -> None:
-        await asyncio.gather(*(self._work() for _ in range(_WORKERS)))
+        await asyncio.gather(*(self._queue.serve(self._write) for _ in range(_WORKERS)))
 
     def stop(self) -> None:
         self._queue.close()
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                key = await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                await self._write(key)
-            finally:
-                self._queue.done(key)
 
     async def _write(self, key: Key) -> None:
         job, wanted = self._cache.snapshot.jobs.get(str(key)), self._wanted.get(key)
