@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.cli.choice import Flags
 from swell.cli.durations import seconds_of
 from swell.cli.failure import CommandError
 
@@ -67,8 +68,24 @@ class Lease:
     retry_s: float
 
 
-def candidacy(lease: Lease, access: Access, suffix: str = "") -> Election:
-    """Which lease this life of this process tries to hold, as whom."""
+@dataclass(frozen=True, slots=True)
+class Process:
+    """How the process of a controller runs, beside what it does."""
+
+    name: str
+    where: Flags
+    master: str
+    metrics_addr: str
+    health_addr: str
+    log_level: str
+    log_format: LogFormat
+    lease: Lease | None  # without one it works at once
+
+
+def candidacy(lease: Lease | None, access: Access, suffix: str = "") -> Election | None:
+    """Which lease this life of this process tries to hold, as whom; None without a lease."""
+    if lease is None:
+        return None
     from swell.api.meta import Key
     from swell.runtime.election import Election
     from swell.runtime.leader import LeaseTimes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,6 @@ from swell.cli.autoscalerflags import (
     settings_of,
 )
 from swell.cli.choice import Flags
-from swell.cli.connection import chosen_access
 from swell.cli.controllerflags import (
     Context,
     Elect,
@@ -36,11 +35,10 @@ from swell.cli.controllerflags import (
     LogLevel,
     Master,
     MetricsAddress,
+    Process,
     RenewDeadline,
     RetryPeriod,
     candidacy,
-    host_port,
-    level_of,
     option,
 )
 from swell.cli.failure import CommandError
@@ -48,8 +46,8 @@ from swell.operator.settings import Settings
 from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 
 if TYPE_CHECKING:
-    from swell.cluster.kube.access import Access
-    from swell.runtime.election import Election
+    from swell.cli.controllerprocess import Ground
+    from swell.runtime.manager import Manager
 
 _DEFAULTS = Settings()
 _CONDITIONS = ",".join(_DEFAULTS.gpu_fault_conditions)
@@ -203,21 +201,18 @@ def operator(
     sizes = settings_of(scale_period, scale_cooldown, policy, max_load_desired, gpu_resources)
     lease = Lease(lease_name, lease_duration, renew_deadline, retry_period)
     training_jobs = _of_training_jobs(settings, autoclean, restartlimit, etcd_image)
-    process = _Process(master, install_crds, (metrics_addr, health_addr), log_level, log_format)
-    kept = lease if leader_elect else None
-    options = _Options(training_jobs, sizes if autoscale else None, process, kept)
-    _run(Flags(kubeconfig, context), settings, options)
-
-
-@dataclass(frozen=True, slots=True)
-class _Process:
-    """How the process runs, beside what it does."""
-
-    master: str
-    install_crds: bool
-    addresses: tuple[str, str]  # for metrics, for health
-    log_level: str
-    log_format: LogFormat
+    options = _Options(training_jobs, sizes if autoscale else None, install_crds)
+    process = Process(
+        "operator",
+        Flags(kubeconfig, context),
+        master,
+        metrics_addr,
+        health_addr,
+        log_level,
+        log_format,
+        lease if leader_elect else None,
+    )
+    _run(process, settings, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,92 +221,64 @@ class _Options:
 
     training_jobs: TrainingJobSettings
     sizes: AutoscalerSettings | None
-    process: _Process
-    lease: Lease | None = None
+    install_crds: bool
 
 
-def _run(flags: Flags, settings: Settings, options: _Options) -> None:
-    import asyncio
+def _run(process: Process, settings: Settings, options: _Options) -> None:
+    from swell.cli.controllerprocess import run_controller
 
-    from swell.runtime import logs
-    from swell.runtime.clock import SystemClock
-    from swell.runtime.manager import ServiceFailedError
+    async def start(manager: Manager, ground: Ground) -> None:
+        from swell.operator.crds import install_crds
 
-    access = chosen_access(flags)
-    if options.process.master:
-        access = replace(access, server=options.process.master)
-    clock = SystemClock()
-    as_json = options.process.log_format is LogFormat.JSON
-    logs.configure(level=level_of(options.process.log_level), json=as_json, clock=clock)
-    try:
-        asyncio.run(_serve(access, settings, options))
-    except ServiceFailedError as error:
-        raise CommandError(f"the operator ended: {error.name}", "the log says why") from error
+        if options.install_crds:
+            await install_crds(ground.cluster, ground.clock)
+        _add_services(manager, ground, process.lease, settings, options)
+
+    run_controller(process, start)
 
 
-async def _serve(access: Access, settings: Settings, options: _Options) -> None:
-    import random
-
+def _add_services(
+    manager: Manager, ground: Ground, lease: Lease | None, settings: Settings, options: _Options
+) -> None:
     from swell.autoscaler.running import autoscale
-    from swell.cluster.kube.client import connect
-    from swell.operator.crds import install_crds
     from swell.operator.running import operate
     from swell.operator.trainingjob.running import operate as operate_training_jobs
-    from swell.runtime.clock import SystemClock
-    from swell.runtime.health import Endpoints, Health
-    from swell.runtime.manager import Manager
-    from swell.runtime.metrics import Metrics
 
-    clock, rng = SystemClock(), random.Random()  # noqa: S311
-    metrics, health = Metrics(), Health()
-    manager = Manager(clock=clock)
-    for address, shown in zip(options.process.addresses, (metrics, None), strict=True):
-        if address:
-            host, port = host_port(address)
-            endpoints = Endpoints(health, shown, host=host, port=port)
-            manager.add(f"http {address}", endpoints.run)
-    async with connect(access, clock, rng) as cluster:
-        if options.process.install_crds:
-            await install_crds(cluster, clock)
-
-        async def work() -> None:
-            await operate(
-                lambda _: cluster,
-                clock=clock,
-                random=rng,
-                settings=settings,
-                election=_election(options.lease, access),
-                metrics=metrics,
-                health=health,
-            )
-
-        async def work_on_training_jobs() -> None:
-            await operate_training_jobs(
-                cluster,
-                clock=clock,
-                random=rng,
-                settings=options.training_jobs,
-                election=_election(options.lease, access, suffix="-trainingjob"),
-                metrics=metrics,
-                health=health,
-            )
-
-        async def choose_sizes(sizes: AutoscalerSettings) -> None:
-            await autoscale(
-                cluster,
-                clock=clock,
-                random=rng,
-                settings=sizes,
-                namespace=settings.namespace,
-                election=_election(options.lease, access, suffix="-autoscaler"),
-                metrics=metrics,
-            )
-
-        if options.sizes is not None:
-            manager.add("autoscaler", partial(choose_sizes, options.sizes))
-        manager.add("TrainingJob operator", work_on_training_jobs)
-        manager.add("operator", work)
-        await manager.run(handle_signals=True)
+    cluster, clock, rng = ground.cluster, ground.clock, ground.random
+    if options.sizes is not None:
+        choose_sizes = partial(
+            autoscale,
+            cluster,
+            clock=clock,
+            random=rng,
+            settings=options.sizes,
+            namespace=settings.namespace,
+            election=candidacy(lease, ground.access, "-autoscaler"),
+            metrics=ground.metrics,
+        )
+        manager.add("autoscaler", choose_sizes)
+    work_on_training_jobs = partial(
+        operate_training_jobs,
+        cluster,
+        clock=clock,
+        random=rng,
+        settings=options.training_jobs,
+        election=candidacy(lease, ground.access, "-trainingjob"),
+        metrics=ground.metrics,
+        health=ground.health,
+    )
+    manager.add("TrainingJob operator", work_on_training_jobs)
+    work = partial(
+        operate,
+        lambda _: cluster,
+        clock=clock,
+        random=rng,
+        settings=settings,
+        election=candidacy(lease, ground.access),
+        metrics=ground.metrics,
+        health=ground.health,
+    )
+    manager.add("operator", work)
 
 
 def _of_training_jobs(
@@ -332,7 +299,3 @@ def _of_training_jobs(
         etcd_image=etcd_image,
         gpu_resources=settings.gpu_resources,
     )
-
-
-def _election(lease: Lease | None, access: Access, suffix: str = "") -> Election | None:
-    return None if lease is None else candidacy(lease, access, suffix)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swell.cli.choice import Flags
-from swell.cli.connection import chosen_access
 from swell.cli.controllerflags import (
     Context,
     Elect,
@@ -23,17 +23,17 @@ from swell.cli.controllerflags import (
     LogLevel,
     Master,
     MetricsAddress,
+    Process,
     RenewDeadline,
     RetryPeriod,
     candidacy,
-    host_port,
-    level_of,
     option,
 )
 from swell.cli.failure import CommandError
 
 if TYPE_CHECKING:
-    from swell.cluster.kube.access import Access
+    from swell.cli.controllerprocess import Ground
+    from swell.runtime.manager import Manager
     from swell.scheduler.live.options import SchedulerOptions
 
 _GC_THRESHOLDS = (50_000, 50, 1000)
@@ -93,73 +93,41 @@ def scheduler(
         config_path=scheduler_conf,
     )
     lease = Lease(lease_name, lease_duration, renew_deadline, retry_period)
-    process = _Process((metrics_addr, health_addr), lease if leader_elect else None)
-    access = chosen_access(Flags(kubeconfig, context))
-    if master:
-        access = replace(access, server=master)
-    _run(access, options, process, (log_level, log_format))
+    process = Process(
+        "scheduler",
+        Flags(kubeconfig, context),
+        master,
+        metrics_addr,
+        health_addr,
+        log_level,
+        log_format,
+        lease if leader_elect else None,
+    )
+    _run(process, options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    addresses: tuple[str, str]  # for metrics, for health
-    lease: Lease | None
-
-
-def _run(
-    access: Access, options: SchedulerOptions, process: _Process, log: tuple[str, LogFormat]
-) -> None:
-    import asyncio
+def _run(process: Process, options: SchedulerOptions) -> None:
     import gc
 
-    from swell.runtime import logs
-    from swell.runtime.clock import SystemClock
-    from swell.runtime.manager import ServiceFailedError
-
-    level, form = log
-    logs.configure(level=level_of(level), json=form is LogFormat.JSON, clock=SystemClock())
-    # What is held of a large cluster is looked through at every collection: make them rare.
-    gc.set_threshold(*_GC_THRESHOLDS)
-    try:
-        asyncio.run(_serve(access, options, process))
-    except ServiceFailedError as error:
-        raise CommandError(f"the scheduler ended: {error.name}", "the log says why") from error
-
-
-async def _serve(access: Access, options: SchedulerOptions, process: _Process) -> None:
-    import random
-
-    from swell.cluster.kube.client import connect
+    from swell.cli.controllerprocess import run_controller
     from swell.cluster.kube.transport import LIMITS
-    from swell.runtime.clock import SystemClock
-    from swell.runtime.health import Endpoints, Health
-    from swell.runtime.manager import Manager
-    from swell.runtime.metrics import Metrics
     from swell.scheduler.live.running import schedule
 
-    clock, rng = SystemClock(), random.Random()  # noqa: S311
-    metrics, health = Metrics(), Health()
-    election = None if process.lease is None else candidacy(process.lease, access)
-    manager = Manager(clock=clock)
-    for address, shown in zip(process.addresses, (metrics, None), strict=True):
-        if address:
-            host, port = host_port(address)
-            endpoints = Endpoints(health, shown, host=host, port=port)
-            manager.add(f"http {address}", endpoints.run)
+    async def start(manager: Manager, ground: Ground) -> None:
+        work = partial(
+            schedule,
+            ground.cluster,
+            clock=ground.clock,
+            random=ground.random,
+            options=options,
+            election=candidacy(process.lease, ground.access),
+            metrics=ground.metrics,
+            health=ground.health,
+        )
+        manager.add("scheduler", work)
+
+    # What is held of a large cluster is looked through at every collection: make them rare.
+    gc.set_threshold(*_GC_THRESHOLDS)
     # Bindings leave some calls to everything else.
     limits = replace(LIMITS, n_calls=max(LIMITS.n_calls, options.bind_workers + 8))
-    async with connect(access, clock, rng, limits) as cluster:
-
-        async def work() -> None:
-            await schedule(
-                cluster,
-                clock=clock,
-                random=rng,
-                options=options,
-                election=election,
-                metrics=metrics,
-                health=health,
-            )
-
-        manager.add("scheduler", work)
-        await manager.run(handle_signals=True)
+    run_controller(process, start, limits)
