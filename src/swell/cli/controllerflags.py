@@ -7,7 +7,7 @@ import secrets
 import socket
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -68,17 +68,29 @@ class Lease:
     retry_s: float
 
 
+class Where(NamedTuple):
+    """Flags that say which cluster."""
+
+    flags: Flags
+    master: str
+
+
+class Shown(NamedTuple):
+    """Flags of what others see of a process."""
+
+    metrics_addr: str
+    health_addr: str
+    log_level: str
+    log_format: LogFormat
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """How the process of a controller runs, beside what it does."""
 
     name: str
-    where: Flags
-    master: str
-    metrics_addr: str
-    health_addr: str
-    log_level: str
-    log_format: LogFormat
+    where: Where
+    shown: Shown
     lease: Lease | None  # without one it works at once
 
 

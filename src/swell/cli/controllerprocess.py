@@ -42,11 +42,12 @@ Start = Callable[[Manager, Ground], Awaitable[None]]
 
 def run_controller(process: Process, start: Start, limits: Limits = LIMITS) -> None:
     """Run until told to stop; CommandError if a part ends before that."""
-    access = chosen_access(process.where)
-    if process.master:
-        access = replace(access, server=process.master)
-    as_json = process.log_format is LogFormat.JSON
-    logs.configure(level=level_of(process.log_level), json=as_json, clock=SystemClock())
+    where, shown = process.where, process.shown
+    access = chosen_access(where.flags)
+    if where.master:
+        access = replace(access, server=where.master)
+    as_json = shown.log_format is LogFormat.JSON
+    logs.configure(level=level_of(shown.log_level), json=as_json, clock=SystemClock())
     try:
         asyncio.run(_serve(process, access, start, limits))
     except ServiceFailedError as error:
@@ -58,10 +59,11 @@ async def _serve(process: Process, access: Access, start: Start, limits: Limits)
     clock, rng = SystemClock(), random.Random()  # noqa: S311
     metrics, health = Metrics(), Health()
     manager = Manager(clock=clock)
-    for address, shown in ((process.metrics_addr, metrics), (process.health_addr, None)):
+    shown = process.shown
+    for address, told in ((shown.metrics_addr, metrics), (shown.health_addr, None)):
         if address:
             host, port = host_port(address)
-            endpoints = Endpoints(health, shown, host=host, port=port)
+            endpoints = Endpoints(health, told, host=host, port=port)
             manager.add(f"http {address}", endpoints.run)
     async with connect(access, clock, rng, limits) as cluster:
         await start(manager, Ground(access, cluster, clock, rng, metrics, health))

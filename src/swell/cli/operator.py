@@ -38,6 +38,8 @@ from swell.cli.controllerflags import (
     Process,
     RenewDeadline,
     RetryPeriod,
+    Shown,
+    Where,
     candidacy,
     option,
 )
@@ -202,16 +204,9 @@ def operator(
     lease = Lease(lease_name, lease_duration, renew_deadline, retry_period)
     training_jobs = _of_training_jobs(settings, autoclean, restartlimit, etcd_image)
     options = _Options(training_jobs, sizes if autoscale else None, install_crds)
-    process = Process(
-        "operator",
-        Flags(kubeconfig, context),
-        master,
-        metrics_addr,
-        health_addr,
-        log_level,
-        log_format,
-        lease if leader_elect else None,
-    )
+    where = Where(Flags(kubeconfig, context), master)
+    shown = Shown(metrics_addr, health_addr, log_level, log_format)
+    process = Process("operator", where, shown, lease if leader_elect else None)
     _run(process, settings, options)
 
 

@@ -26,6 +26,8 @@ from swell.cli.controllerflags import (
     Process,
     RenewDeadline,
     RetryPeriod,
+    Shown,
+    Where,
     candidacy,
     option,
 )
@@ -93,16 +95,9 @@ def scheduler(
         config_path=scheduler_conf,
     )
     lease = Lease(lease_name, lease_duration, renew_deadline, retry_period)
-    process = Process(
-        "scheduler",
-        Flags(kubeconfig, context),
-        master,
-        metrics_addr,
-        health_addr,
-        log_level,
-        log_format,
-        lease if leader_elect else None,
-    )
+    where = Where(Flags(kubeconfig, context), master)
+    shown = Shown(metrics_addr, health_addr, log_level, log_format)
+    process = Process("scheduler", where, shown, lease if leader_elect else None)
     _run(process, options)
 
 
