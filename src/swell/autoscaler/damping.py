@@ -71,6 +71,10 @@ def is_taken_back(resize: Resize) -> bool:
     return resize.by == AUTOSCALER and not resize.is_raise and resize.reason.startswith(TAKEN_BACK)
 
 
+def _kept(target: Target, reason: Reason, message: str) -> Target:
+    return replace(target, target=target.current, reason=reason, message=message, for_group="")
+
+
 @dataclass(frozen=True, slots=True)
 class _Case:
     """One role, seen with its history."""
@@ -85,15 +89,33 @@ class _Case:
         if last is not None and last.after != target.current:
             last = None  # a record of another size tells nothing about this one
         back = self._taken_back(last) if last is not None else None
-        if back is not None and target.target >= back.target:
+        is_urgent = target.reason is Reason.PENDING_JOB
+        if back is not None and not (is_urgent and target.target < back.target):
             return back
-        if not target.delta or target.reason is Reason.PENDING_JOB:
+        if not target.delta:
             return target
-        held = self._held(last, is_raise=target.delta > 0)
-        if held is None:
+        held = None if is_urgent else self._held(last, is_raise=target.delta > 0)
+        if held is not None:
+            return _kept(target, *held)
+        return self._spared(target) if target.delta < 0 else target
+
+    def _spared(self, target: Target) -> Target:
+        """A shrink that leaves the minimum at work. The highest indexes go, so where lower ones
+        are missing it cannot go as far: those have to be bound first."""
+        role, at_work = self.state.view, self._at_work()
+        n_kept = max(role.minimum, 1)
+        if self.calm.now is None or len(at_work) < n_kept:
             return target
-        reason, message = held
-        return replace(target, target=target.current, reason=reason, message=message, for_group="")
+        size = max(target.target, min(at_work[n_kept - 1] + 1, role.maximum))
+        if size < target.current:
+            return replace(target, target=size)
+        return _kept(
+            target, Reason.PODS_MISSING, "with pods missing it would fall below its minimum"
+        )
+
+    def _at_work(self) -> list[int]:
+        """The indexes that have their room, the lowest first."""
+        return sorted(index for index in self.state.bound() if index < self.state.view.target)
 
     def _held(self, last: Resize | None, *, is_raise: bool) -> tuple[Reason, str] | None:
         if last is not None and not self._is_over(last):
@@ -129,8 +151,8 @@ class _Case:
         if self._was_resized_of_late(is_raise=True):
             return None
         role = self.state.view
-        n_bound = sum(index < role.target for index in self.state.bound())
-        size = max(n_bound, last.before, role.minimum)
+        highest = max(self._at_work(), default=-1)
+        size = max(highest + 1, last.before, role.minimum)
         if size >= role.target:
             return None
         return Target(role.target, size, Reason.NOT_BOUND, TAKEN_BACK)

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from swell.api import codec
+from swell.api.meta import ObjectMeta
 from swell.api.pod import Container, Pod, PodPhase, PodSpec
 from swell.api.requests import pod_requests, scheduling_amounts
 from swell.scheduler.resources import (
@@ -31,6 +32,7 @@ GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 ROLE_KEY: Final = "volcano.sh/task-spec"
 PREEMPTABLE_KEY: Final = "volcano.sh/preemptable"
 PRIORITY_KEY: Final = "volcano.sh/task-priority"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 NOWHERE: Final = -1
 _NAME_PARTS_WITH_INDEX = 3
@@ -170,7 +172,7 @@ class Task:
         self.is_gated = any(gate.name != OWN_GATE for gate in spec.scheduling_gates)
         self.nominated = pod.status.nominated_node_name
         self.created = meta.creation_timestamp or ""
-        self.order = (_index_in(meta.name), self.created, meta.uid or self.key)
+        self.order = (_index_of(meta), self.created, meta.uid or self.key)
         self.status = S.PENDING
         self.node = NOWHERE
         self.is_doomed = False  # its eviction is decided, whatever the server still says of it
@@ -214,9 +216,12 @@ def _flag(pod: Pod, key: str, *, default: bool) -> bool:
     return default if not text else text.lower() in {"true", "1", "t"}
 
 
-def _index_in(name: str) -> int:
-    """The number a generated name ends with: job-role-7."""
-    parts = name.split("-")
+def _index_of(meta: ObjectMeta) -> int:
+    """An Indexed Job's label, or the number a generated name ends with: job-role-7."""
+    index = meta.labels.get(COMPLETION_INDEX, "")
+    if index.isdecimal():
+        return int(index)
+    parts = meta.name.split("-")
     if len(parts) >= _NAME_PARTS_WITH_INDEX and parts[-1].isdecimal():
         return int(parts[-1])
     return 0

@@ -11,7 +11,16 @@ from swell.autoscaler.memory import Memory
 from swell.autoscaler.policies.interface import Reason, RoleId, Target
 from swell.autoscaler.resource import Snapshot
 from swell.autoscaler.views import JobId
-from tests.autoscaler_cases import a_group, a_job, a_node, a_pod, a_role, look
+from tests.autoscaler_cases import (
+    a_group,
+    a_job,
+    a_node,
+    a_pod,
+    a_role,
+    a_trainer,
+    a_training_job,
+    look,
+)
 
 NOW = 1_800_000_000.0
 COOLDOWN_S = 60.0
@@ -30,12 +39,19 @@ def record(ago_s: float, before: int, after: int, **more: object) -> Body:
     }
 
 
-def job(target: int, *records: Body, phase: str = "Running") -> AITrainingJob:
-    return a_job("a", phase=phase, targets={"t": target}, records=list(records), t=a_role(1, 9))
+def job(
+    target: int, *records: Body, phase: str = "Running", minimum: int = 1, maximum: int = 9
+) -> AITrainingJob:
+    role = a_role(minimum, maximum)
+    return a_job("a", phase=phase, targets={"t": target}, records=list(records), t=role)
 
 
 def bound(n: int) -> list[Pod]:
-    return [a_pod("a", "t", index, "n") for index in range(n)]
+    return at(*range(n))
+
+
+def at(*indexes: int) -> list[Pod]:
+    return [a_pod("a", "t", index, "n") for index in indexes]
 
 
 def unbound(index: int, created: float = 0.0) -> Pod:
@@ -48,10 +64,11 @@ def damp(
     reason: Reason = Reason.ROOM,
     calm: Calm | None = None,
 ) -> tuple[int, Reason]:
-    current = snapshot.jobs[0].roles[0].view.target
-    wanted = {ID: Target(current, to, reason, "")}
+    job, role = snapshot.jobs[0].view, snapshot.jobs[0].roles[0].view
+    id_ = RoleId(job.id, role.name)
+    wanted = {id_: Target(role.target, to, reason, "")}
     given = calm or Calm(now=NOW, cooldown_s=COOLDOWN_S, waiting=snapshot.waiting_groups)
-    done = calmed(wanted, snapshot.jobs, given)[ID]
+    done = calmed(wanted, snapshot.jobs, given)[id_]
     return done.target, done.reason
 
 
@@ -119,6 +136,46 @@ def test_raise_without_room_is_taken_back_to_the_bound_size() -> None:
     assert damp(late, 3, Reason.PENDING_JOB) == (3, Reason.PENDING_JOB)
 
 
+def test_raise_is_taken_back_to_its_highest_bound_pod() -> None:
+    """Shrinking removes the highest indexes: what is bound stays, whatever is missing below it."""
+    holes = look(NODE, job(8, record(60, 2, 8)), *at(0, 1, 4), unbound(2), unbound(3))
+    at_the_end = look(NODE, job(6, record(60, 2, 6)), *at(0, 1, 5), unbound(2))
+
+    assert damp(holes, 8, Reason.AT_MAXIMUM) == (5, Reason.NOT_BOUND)
+    assert damp(at_the_end, 6, Reason.AT_MAXIMUM) == (6, Reason.AT_MAXIMUM)
+
+
+def test_raise_is_taken_back_though_a_policy_wants_even_less() -> None:
+    """What never came true is no resize in progress: the rest follows in the same direction."""
+    late = look(NODE, job(6, record(60, 2, 6)), *bound(4), unbound(4))
+
+    assert damp(late, 3, Reason.OVER_COMMITTED) == (4, Reason.NOT_BOUND)
+
+
+def test_shrink_leaves_the_minimum_at_work() -> None:
+    """Who is missing below the new size does not stand in for those who would go above it."""
+    pods = (a_trainer("a", index, "n" if index >= 4 else "") for index in range(6))
+    evicted = look(NODE, a_training_job("a", 2, 9, target=6), *pods)
+    one_left = look(NODE, job(6, minimum=2), *at(0, 4, 5))
+    whole = look(NODE, job(6, minimum=2), *bound(6))
+
+    assert damp(evicted, 2, Reason.PENDING_JOB) == (6, Reason.PODS_MISSING)
+    assert damp(evicted, 2, Reason.OVER_COMMITTED) == (6, Reason.PODS_MISSING)
+    assert damp(one_left, 2, Reason.PENDING_JOB) == (5, Reason.PENDING_JOB)
+    assert damp(whole, 2, Reason.PENDING_JOB) == (2, Reason.PENDING_JOB)
+
+
+def test_shrink_spares_nobody_where_the_minimum_is_not_at_work() -> None:
+    """A job that is not whole has nothing to lose; nor is a maximum exceeded, nor a plan bent."""
+    torn = look(NODE, job(6, minimum=3), *at(4, 5))
+    lowered = look(NODE, job(9, minimum=2, maximum=5), *at(6, 7, 8))
+    missing = look(NODE, job(6, minimum=2), *at(4, 5))
+
+    assert damp(torn, 3, Reason.PENDING_JOB) == (3, Reason.PENDING_JOB)
+    assert damp(lowered, 5, Reason.ABOVE_MAXIMUM) == (5, Reason.ABOVE_MAXIMUM)
+    assert damp(missing, 2, Reason.PENDING_JOB, calm=Calm()) == (2, Reason.PENDING_JOB)
+
+
 def test_raise_is_not_taken_back_near_any_other_raise() -> None:
     """Where the clock was set back, an earlier raise may be nearer than the last one."""
     jumped = look(NODE, job(6, record(-10, 2, 4), record(70, 4, 6)), *bound(4), unbound(4))
@@ -142,8 +199,8 @@ def test_lost_pod_is_no_failed_raise() -> None:
 
 def failures(n: int, last_ago_s: float) -> Snapshot:
     records: list[Body] = []
-    for at in range(n):
-        ago_s = last_ago_s + (n - 1 - at) * 1000
+    for nth in range(n):
+        ago_s = last_ago_s + (n - 1 - nth) * 1000
         records.append(record(ago_s + 60, 2, 4))
         records.append(record(ago_s, 4, 2, reason=TAKEN_BACK))
     return look(NODE, job(2, *records), *bound(2))

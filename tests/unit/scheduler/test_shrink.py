@@ -82,6 +82,26 @@ def test_shrink_takes_the_highest_index() -> None:
     assert decided["pipelined"] == {"ns/claim-worker-0": "n1"}
 
 
+def test_trainers_of_a_job_leave_the_highest_index_first() -> None:
+    """The names an Indexed Job makes up sort in no useful way; its label tells the index."""
+    objects = cluster()
+    objects.training_jobs.clear()
+    objects.pods[:4] = [
+        pod_of(
+            {
+                **pod("elastic", index, "n1"),
+                "name": f"elastic-trainer-{index}-xyz",
+                "labels": {"batch.kubernetes.io/job-completion-index": str(index)},
+            }
+        )
+        for index in (8, 9, 10, 11)
+    ]
+
+    decided = decide(objects)
+
+    assert [e["pod"] for e in decided["evictions"]] == ["ns/elastic-trainer-11-xyz"]
+
+
 @pytest.mark.parametrize("policy", ["Manual", "Never"])
 def test_shrink_never_touches_other_policies(policy: str) -> None:
     """What a person sizes is evicted like any other surplus."""

@@ -55,6 +55,7 @@ class Reason(StrEnum):
     COOLING_DOWN = "CoolingDown"
     HELD_FOR_GROUP = "RoomHeldForGroup"
     RAISE_FAILED = "RaiseFailedBefore"
+    PODS_MISSING = "PodsMissing"
 
 
 class RoleId(NamedTuple):
