@@ -8,7 +8,6 @@ No I/O, no clock: `informer` feeds it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -18,7 +17,8 @@ import msgspec
 from swell.api.codec import convert, to_body
 from swell.api.meta import Key, ObjectMeta, Status, Uid
 from swell.api.resource import ApiObject
-from swell.runtime.cluster import Malformed
+from swell.runtime.absence import Absences
+from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.errors import ServerError
 from swell.runtime.manager import Bug, contain_call
 
@@ -71,9 +71,8 @@ class Cache(Generic[T]):
         self._indexes = tuple(indexes)
         self._entries: dict[Key, Entry[T]] = {}
         self._members: dict[tuple[str, Hashable], dict[Key, None]] = {}
-        # Absent at a version (by a list) or for ever (a UID whose deletion was answered).
-        self._absent: dict[Key, int] = {}
-        self._absent_order: deque[tuple[int, Key]] = deque()
+        # Absent at a version (by a read) or for ever (a UID whose deletion was answered).
+        self._absences = Absences()
         self._gone: dict[Key, Uid] = {}
         self.version = 0
 
@@ -91,29 +90,34 @@ class Cache(Generic[T]):
         members = self._members.get((index, value), {})
         return tuple(self._entries[key] for key in sorted(members))
 
-    def put(self, held: T | Malformed) -> Change[T] | None:
-        """Take a state of an object, unless it is older than what is known of it."""
+    def put(self, held: T | Malformed, as_of: int = 0) -> Change[T] | None:
+        """Take a state of an object, unless it is older than what is known of it.
+
+        `as_of` is the version at which it was so, if that is not the object's own.
+        """
         key, uid, version = _identity(held)
         before = self._entries.get(key)
         if before is not None and before.version >= version:
             return None
-        if self._absent.get(key, 0) >= version or (uid and self._gone.get(key) == uid):
+        if uid and self._gone.get(key) == uid:
             return None
         after = self._entry_of(held, version)
+        if before is None and self._absences.cover(after.metadata, max(as_of, version)):
+            return None
         self._gone.pop(key, None)
         return self._swap(key, before, after)
 
     def put_read(self, held: T | Malformed, as_of: int = 0) -> Change[T] | None:
         """Take what a consistent read or a write answered. It outweighs an earlier `put_gone`.
 
-        `as_of` is the version of the answer, if it is not the object's own. Once the watch has
-        passed that, an object not held is one that was deleted while the answer was on its way.
+        Once the watch has passed the answer's version, an object not held is one that was deleted
+        while the answer was on its way.
         """
         key, _, version = _identity(held)
         if key not in self._entries and (as_of or version) <= self.version:
             return None
         self._gone.pop(key, None)
-        return self.put(held)
+        return self.put(held, as_of)
 
     def put_gone(self, key: Key, uid: Uid) -> Change[T] | None:
         """The server said that this very object is gone, though not since which version."""
@@ -128,10 +132,13 @@ class Cache(Generic[T]):
         before = self._entries.get(key)
         if before is not None and before.version > version:
             return None
-        if version > max(self.version, self._absent.get(key, 0)):
-            self._absent[key] = version
-            self._absent_order.append((version, key))
+        self.note_read(Selection(key.namespace, fields=f"metadata.name={key.name}"), version)
         return self._swap(key, before, None) if before else None
+
+    def note_read(self, selection: Selection, version: int) -> None:
+        """A consistent read at `version` has been taken: what is not held by now was not in it."""
+        if version > self.version:
+            self._absences.note(selection, version)
 
     def remove(self, key: Key, version: int) -> Change[T] | None:
         """The watch reports a deletion."""
@@ -149,7 +156,7 @@ class Cache(Generic[T]):
         present: dict[Key, None] = {}
         for held in listed:
             present[_identity(held).key] = None
-            changes.append(self.put(held))
+            changes.append(self.put(held, version))
         missing = [key for key in self._entries if key not in present]
         changes += [self.remove(key, version) for key in missing]
         for key in [key for key in self._gone if key not in present]:
@@ -160,11 +167,7 @@ class Cache(Generic[T]):
     def reach(self, version: int) -> None:
         """The watch has passed this version: everything up to it has been told."""
         self.version = max(self.version, version)
-        order = self._absent_order
-        while order and order[0][0] <= self.version:
-            at, key = order.popleft()
-            if self._absent.get(key) == at:
-                del self._absent[key]
+        self._absences.reach(self.version)
 
     def _entry_of(self, held: T | Malformed, version: int) -> Entry[T]:
         """Works out everything that may fail before anything is changed."""

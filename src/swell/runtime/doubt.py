@@ -25,15 +25,13 @@ class Informed(Protocol):
 
     def add_handler(self, handler: Callable[[Key], None], index: str = "") -> None: ...
 
-    def keys_by_index(self, index: str, value: Key) -> tuple[Key, ...]: ...
-
     def malformed(self, key: Key) -> Malformed | None: ...
 
     async def wait_synced(self) -> None: ...
 
     async def refresh(self, key: Key) -> None: ...
 
-    async def refresh_selected(self, selection: Selection, held: Iterable[Key]) -> None: ...
+    async def refresh_selected(self, selection: Selection, index: str, value: Key) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +96,8 @@ class Doubts:
             if self._owners is not None:
                 await self._owners.refresh(owner)
             for child in self._children:
-                held = child.informer.keys_by_index(child.index, owner)
-                await child.informer.refresh_selected(child.selection(owner), held)
+                selection = child.selection(owner)
+                await child.informer.refresh_selected(selection, child.index, owner)
         for resource, key in doubt.targets:
             if resource in self._informers:
                 await self._informers[resource].refresh(key)

@@ -218,16 +218,19 @@ class Informer(Generic[T]):
         if not listed:
             self._notify(self._cache.put_absent(key, version))
 
-    async def refresh_selected(self, selection: Selection, held: Iterable[Key]) -> None:
-        """Read a part of the collection consistently; `held` are keys that should be in it.
+    async def refresh_selected(self, selection: Selection, index: str, value: Hashable) -> None:
+        """Read a part of the collection consistently: that which an index has under a value.
 
-        What is not listed is read by its key: it may have left the selection without being gone.
+        What is held there and not listed is read by its key: it may have left the selection
+        without being gone.
         """
         listed, version = await self._read(selection)
         for item in listed:
             self._notify(self._cache.put_read(item, version))
+        self._cache.note_read(selection, version)
         present = {_key_of(item) for item in listed}
-        missing = [key for key in held if key not in present]
+        held = self._cache.select(index, value)
+        missing = [e.key for e in held if e.version <= version and e.key not in present]
         if len(missing) > self._single_reads_max:
             await self._refresh_all()
             return

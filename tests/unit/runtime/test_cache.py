@@ -118,7 +118,7 @@ def test_absent_at_a_version_refuses_older_states_until_the_watch_is_past() -> N
 
     assert cache.put(pod(9)) is None
     cache.reach(10)
-    assert cache._absent == {}
+    assert len(cache._absences) == 0
     assert cache.put(pod(11)) is not None
 
 

@@ -328,11 +328,37 @@ def test_refresh_selected_reads_what_left_the_selection(single_reads_max: int) -
         patch = merge_patch({"metadata": {"labels": {"toy": None}}})
         await world.user.patch(PODS, key("relabelled"), patch)
         await world.user.delete(PODS, key("gone"))
-        held = pods.keys_by_index("controller Toy", key("t"))
-        await pods.refresh_selected(Selection("default", labels="toy=t"), held)
+        selection = Selection("default", labels="toy=t")
+        await pods.refresh_selected(selection, "controller Toy", key("t"))
 
         assert [p.metadata.name for p in pods.by_owner(owner.metadata.uid)] == ["new", "relabelled"]
         assert [p.metadata.name for p in pods.by_label("toy", "t")] == ["new"]
+
+    play(story)
+
+
+def test_refresh_selected_is_not_undone_by_a_lagging_watch() -> None:
+    """A child that came and went before a read of its owner's does not come with old events."""
+
+    async def story(world: World) -> None:
+        owner = await world.add_toy("t")
+        line = world.line()
+        pods = world.pods(line)
+        await started(pods)
+        line.holds_events = True
+        for name in ("brief", "lasting"):
+            await world.user.create(PODS, pod_body(name, owner))
+        await world.user.delete(PODS, key("brief"), Deletion(grace_s=0))
+        selection = Selection("default", labels="toy=t")
+        await pods.refresh_selected(selection, "controller Toy", key("t"))
+        heard: list[Key] = []
+        pods.add_handler(heard.append)
+        line.release()
+        await world.user.create(PODS, pod_body("later", owner))
+        await asyncio.sleep(1)
+
+        assert [p.metadata.name for p in pods.all()] == ["lasting", "later"]
+        assert heard == [key("lasting"), key("later")]
 
     play(story)
 
@@ -466,10 +492,10 @@ def test_many_missing_children_are_settled_by_one_list_while_the_watch_is_busy()
         line = world.line()
         pods = world.pods(line, single_reads_max=2)
         await started(pods)
-        held = pods.keys()
         line.answer_delay_s = 5
+        nobody = Selection("default", labels="toy=nobody")
         reading = asyncio.create_task(
-            pods.refresh_selected(Selection("default", labels="toy=nobody"), held)
+            pods.refresh_selected(nobody, "controller Toy", key("t")),
         )
         await asyncio.sleep(7)
         await world.user.delete(PODS, key("p0"), Deletion(grace_s=0))

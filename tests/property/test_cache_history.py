@@ -1,0 +1,148 @@
+"""A cache between a watch that lags, reads ahead of it and answers that come late."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.pod import Pod
+from swell.runtime.cache import Cache
+from swell.runtime.cluster import Selection
+from swell.runtime.informer import by_label
+
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "300"))
+NAMES = "abc"
+OWNERS = "xy"
+
+WRITES = st.tuples(st.just("write"), st.sampled_from(NAMES), st.sampled_from(["", *OWNERS]))
+DELETES = st.tuples(st.just("delete"), st.sampled_from(NAMES), st.just(""))
+READS = st.tuples(st.just("read"), st.just(""), st.sampled_from(OWNERS))
+SINGLE_READS = st.tuples(st.just("read one"), st.sampled_from(NAMES), st.just(""))
+ANSWERS = st.tuples(st.just("answer"), st.just(""), st.just(""))
+EVENTS = st.tuples(st.just("event"), st.just(""), st.just(""))
+LISTS = st.tuples(st.just("list"), st.just(""), st.just(""))
+STEPS = st.lists(
+    st.one_of(WRITES, WRITES, DELETES, READS, SINGLE_READS, ANSWERS, EVENTS, EVENTS, LISTS),
+    max_size=60,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a read answers: the objects it covers, as they were at its version."""
+
+    version: int
+    covers: Callable[[Pod], bool]
+    listed: dict[Key, Pod]
+    selection: Selection
+    name: str = ""
+
+
+@dataclass(slots=True)
+class History:
+    """A server with its log, and a cache that is told of it bit by bit."""
+
+    version: int = 0
+    state: dict[Key, Pod] = field(default_factory=dict)
+    log: list[tuple[int, Key, Pod | None]] = field(default_factory=list)
+    asked: list[Read] = field(default_factory=list)
+    answered: list[Read] = field(default_factory=list)
+    cache: Cache[Pod] = field(default_factory=lambda: Cache[Pod]([by_label("owner")]))
+
+    def step(self, kind: str, name: str, owner: str) -> None:
+        match kind:
+            case "write":
+                self.write(Key("ns", name), {"owner": owner} if owner else {})
+            case "delete" if self.state.pop(Key("ns", name), None):
+                self.version += 1
+                self.log.append((self.version, Key("ns", name), None))
+            case "read":
+                selection = Selection("ns", labels=f"owner={owner}")
+                self.ask(selection, lambda pod: pod.metadata.labels.get("owner") == owner)
+            case "read one":
+                selection = Selection("ns", fields=f"metadata.name={name}")
+                self.ask(selection, lambda pod: pod.metadata.name == name, name)
+            case "answer" if self.asked:
+                self.answer(self.asked.pop(len(self.asked) // 2))
+            case "event" if self.log:
+                self.tell()
+            case "list":
+                self.cache.replace(list(self.state.values()), self.version)
+                self.log.clear()
+
+    def write(self, key: Key, labels: dict[str, str]) -> None:
+        self.version += 1
+        before = self.state.get(key)
+        uid = before.metadata.uid if before else Uid(f"u{self.version}")
+        self.state[key] = Pod(
+            metadata=ObjectMeta(
+                name=key.name,
+                namespace=key.namespace,
+                uid=uid,
+                resource_version=str(self.version),
+                labels=labels,
+            )
+        )
+        self.log.append((self.version, key, self.state[key]))
+
+    def ask(self, selection: Selection, covers: Callable[[Pod], bool], name: str = "") -> None:
+        listed = {key: pod for key, pod in self.state.items() if covers(pod)}
+        self.asked.append(Read(self.version, covers, listed, selection, name))
+
+    def answer(self, read: Read) -> None:
+        for pod in read.listed.values():
+            self.cache.put_read(pod, read.version)
+        self.cache.note_read(read.selection, read.version)
+        if read.name and not read.listed:
+            self.cache.put_absent(Key("ns", read.name), read.version)
+        self.answered.append(read)
+
+    def tell(self) -> None:
+        version, key, pod = self.log.pop(0)
+        if version <= self.cache.version:
+            return
+        if pod is None:
+            self.cache.remove(key, version)
+        else:
+            self.cache.put(pod)
+        self.cache.reach(version)
+
+    def shown(self) -> dict[Key, int]:
+        return {entry.key: entry.version for entry in self.cache}
+
+    def proves_absent(self, pod: Pod) -> bool:
+        """Whether an answered read should have had this state, and had not."""
+        version = int(pod.metadata.resource_version)
+        return any(
+            read.version >= version and read.covers(pod) and pod.metadata.key not in read.listed
+            for read in self.answered
+        )
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(STEPS)
+def test_cache_never_shows_again_what_a_read_did_not_contain(
+    steps: list[tuple[str, str, str]],
+) -> None:
+    """Nothing comes into the cache that a read of its version or a later one lacked, versions of
+    what is shown only grow, and when the watch has told everything the cache is the truth."""
+    history = History()
+    for step in steps:
+        before = history.shown()
+        history.step(*step)
+        for entry in history.cache:
+            assert entry.object is not None
+            if entry.key not in before:
+                assert not history.proves_absent(entry.object)
+            assert entry.version >= before.get(entry.key, 0)
+    while history.log:
+        history.tell()
+
+    assert {entry.key: entry.object for entry in history.cache} == history.state
+    history.cache.reach(history.version)
+    assert len(history.cache._absences) == 0
