@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
@@ -16,19 +16,32 @@ from swell.runtime.cluster import Selection
 from swell.runtime.informer import by_label
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "300"))
-NAMES = "abc"
+NAMES = "ab"
 OWNERS = "xy"
 
-WRITES = st.tuples(st.just("write"), st.sampled_from(NAMES), st.sampled_from(["", *OWNERS]))
-DELETES = st.tuples(st.just("delete"), st.sampled_from(NAMES), st.just(""))
-READS = st.tuples(st.just("read"), st.just(""), st.sampled_from(OWNERS))
-SINGLE_READS = st.tuples(st.just("read one"), st.sampled_from(NAMES), st.just(""))
-ANSWERS = st.tuples(st.just("answer"), st.just(""), st.just(""))
-EVENTS = st.tuples(st.just("event"), st.just(""), st.just(""))
-LISTS = st.tuples(st.just("list"), st.just(""), st.just(""))
+
+def a_step(
+    kind: str, names: str = " ", owners: str = " "
+) -> st.SearchStrategy[tuple[str, str, str]]:
+    chosen = st.tuples(st.just(kind), st.sampled_from(names), st.sampled_from(owners))
+    return chosen.map(lambda step: (step[0], step[1].strip(), step[2].strip()))
+
+
+ANSWER = ("answer", "", "")
 STEPS = st.lists(
-    st.one_of(WRITES, WRITES, DELETES, READS, SINGLE_READS, ANSWERS, EVENTS, EVENTS, LISTS),
-    max_size=60,
+    st.one_of(
+        a_step("write", NAMES, OWNERS),
+        a_step("write", NAMES, OWNERS + " "),
+        a_step("delete", NAMES),
+        a_step("ask", owners=OWNERS),
+        a_step("read", owners=OWNERS),
+        a_step("read", NAMES),
+        a_step("answer"),
+        a_step("event"),
+        a_step("list"),
+    ),
+    min_size=5,
+    max_size=30,
 )
 
 
@@ -61,12 +74,10 @@ class History:
             case "delete" if self.state.pop(Key("ns", name), None):
                 self.version += 1
                 self.log.append((self.version, Key("ns", name), None))
+            case "ask":
+                self.asked.append(self.read(name, owner))
             case "read":
-                selection = Selection("ns", labels=f"owner={owner}")
-                self.ask(selection, lambda pod: pod.metadata.labels.get("owner") == owner)
-            case "read one":
-                selection = Selection("ns", fields=f"metadata.name={name}")
-                self.ask(selection, lambda pod: pod.metadata.name == name, name)
+                self.answer(self.read(name, owner))
             case "answer" if self.asked:
                 self.answer(self.asked.pop(len(self.asked) // 2))
             case "event" if self.log:
@@ -90,9 +101,19 @@ class History:
         )
         self.log.append((self.version, key, self.state[key]))
 
-    def ask(self, selection: Selection, covers: Callable[[Pod], bool], name: str = "") -> None:
+    def read(self, name: str, owner: str) -> Read:
+        """Of one object, or of all of an owner."""
+        if name:
+            fields, labels = f"metadata.name={name}", ""
+        else:
+            fields, labels = "", f"owner={owner}"
+
+        def covers(pod: Pod) -> bool:
+            meta = pod.metadata
+            return meta.name == name if name else meta.labels.get("owner") == owner
+
         listed = {key: pod for key, pod in self.state.items() if covers(pod)}
-        self.asked.append(Read(self.version, covers, listed, selection, name))
+        return Read(self.version, covers, listed, Selection("ns", labels, fields), name)
 
     def answer(self, read: Read) -> None:
         for pod in read.listed.values():
@@ -126,6 +147,8 @@ class History:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(STEPS)
+@example([("write", "a", "x"), ("delete", "a", ""), ("read", "", "x"), ("event", "", "")])
+@example([("write", "a", "x"), ("ask", "", "x"), ("delete", "a", ""), ("read", "", "x"), ANSWER])
 def test_cache_never_shows_again_what_a_read_did_not_contain(
     steps: list[tuple[str, str, str]],
 ) -> None:
