@@ -145,6 +145,7 @@ def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out
             figures.add(result)
         figures.cpu_s += sum(os.times()[:4]) - started_cpu_s  # workers included
         figures.add_time(entry.subject.name, time.perf_counter() - started_s)
+        _tell_progress(f"{entry.subject.name}: {len(seeds)} seeds", figures, out)
     for entry in entries:
         for scenario in entry.core_scenarios():
             for result in search_writes_in_parallel(
@@ -154,12 +155,18 @@ def _run(entries: Sequence[Entry], module: str, options: argparse.Namespace, out
         n_compared = options.seeds // COMPARED_ONE_IN
         for result in search_differences(entry.subject, entry.seeds(options.first, n_compared)):
             figures.add_extra("compared", result)
+        _tell_progress(f"{entry.subject.name}: a fault at every write", figures, out)
     for name, mutant in _mutants(entries):
         kills = kills_of(mutant, name, range(options.mutant_seeds))
         figures.add_hunt(name, next(kills, None))
     figures.deterministic = len(set(digests_elsewhere(module, DIGEST_SEEDS, options.subject))) == 1
     print_report(figures, out)
     return 0 if figures.passed else 1
+
+
+def _tell_progress(done: str, figures: Figures, out: TextIO) -> None:
+    out.write(f"{done}; so far {len(figures.failures)} failed runs\n")
+    out.flush()
 
 
 def _mutants(entries: Sequence[Entry]) -> Iterator[tuple[str, Subject]]:
