@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from swell.api.meta import Body, Key
 from swell.api.resource import ApiObject
+from swell.runtime.absence import Absences
 from swell.runtime.cache import Cache, Change
 from swell.runtime.cluster import Malformed, merge_patch
 from swell.runtime.doubt import Doubts
@@ -60,7 +61,7 @@ class CredulousCache(Cache[T]):
         keys = {item.metadata.key for item in found}
         changes = [self._swap(e.key, e, None) for e in list(self) if e.key not in keys]
         self.version = 0
-        self._absent.clear()
+        self._absences = Absences()
         self._gone.clear()
         for item in found:
             after = self._entry_of(item, int(item.metadata.resource_version))

@@ -1,7 +1,8 @@
 """What runs below the operator: the cluster's own workload controllers, and nodes with pods.
 
-Both are faultless: it is the operator that is tried. A pod is bound, starts, runs for its time,
-and ends as the job's variable FAILS says: by index, how many attempts of a trainer fail.
+Both are faultless: it is the operator that is tried. A pod is bound, starts, runs for its time
+(or for RUNS_S, a variable of the job), and ends as the job's variable FAILS says: by index, how
+many attempts of a trainer fail.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from swell.sim.world import World
 
 NODE, KUBELET, SCHEDULER = "node-0", "kubelet", "scheduler"
-FAILS = "FAILS"
+FAILS, RUNS_S = "FAILS", "RUNS_S"
 EVICTED = "F23 pod evicted"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 
@@ -46,11 +47,11 @@ ROUGH_RATES: Mapping[str, float] = {**RATES, FaultKind.POD_DELETED: 0.05}
 def disturbances(world: World) -> Mapping[str, Disturbance]:
     nodes = Nodes(world)
     world.storage.on_commit.append(nodes.on_commit)
-    world.spawn(_run_controllers(world))
+    world.spawn(run_controllers(world))
     return {**common_disturbances(world), EVICTED: nodes.evict}
 
 
-async def _run_controllers(world: World) -> None:
+async def run_controllers(world: World) -> None:
     manager = Manager(clock=world.clock)
     add_controllers(
         manager,
@@ -108,7 +109,8 @@ class Nodes:
             return
         if ROLE_LABELS[Role.TRAINER] not in pod.metadata.labels:
             return  # masters and pservers run until they are stopped
-        await clock.sleep(self._between(2, 40, "run", *key, index))
+        told = _variable(body, RUNS_S)
+        await clock.sleep(float(told) if told else self._between(2, 40, "run", *key, index))
         code = 1 if _fails(pod, body, index or 0) else 0
         ended = {"terminated": {"exitCode": code, "reason": "Ended"}}
         await self._report(pod, "Failed" if code else "Succeeded", ended)
@@ -151,8 +153,11 @@ def _shown(pod: Pod, state: Body) -> Body:
 
 
 def _fails(pod: Pod, body: Body, index: int) -> bool:
-    variables = body["spec"]["containers"][0].get("env") or ()
-    texts = [str(v.get("value", "")) for v in variables if v["name"] == FAILS]
-    counts = texts[0].split(",") if texts else []
+    counts = _variable(body, FAILS).split(",")
     attempt = int(pod.metadata.annotations.get(FAILURE_COUNT, "0"))
-    return index < len(counts) and attempt < int(counts[index])
+    return index < len(counts) and attempt < int(counts[index] or 0)
+
+
+def _variable(body: Body, name: str) -> str:
+    variables = body["spec"]["containers"][0].get("env") or ()
+    return next((str(v.get("value", "")) for v in variables if v["name"] == name), "")

@@ -11,7 +11,14 @@ from swell.sim.actors.user import User
 from swell.sim.scenario import Scenario, Subject
 from swell.sim.sight import NAMESPACE
 from swell.sim.world import World
-from tests.sim.trainingjob.nodes import FAILS, JUMPY_RATES, RATES, ROUGH_RATES, disturbances
+from tests.sim.trainingjob.nodes import (
+    FAILS,
+    JUMPY_RATES,
+    RATES,
+    ROUGH_RATES,
+    RUNS_S,
+    disturbances,
+)
 from tests.sim.trainingjob.rules import end_state, liveness, safety
 from tests.sim.trainingjob.subject import Flaw, operator_main
 
@@ -20,11 +27,12 @@ MULTI: Body = {"frame_work": {"type": "multi"}}
 
 
 def training_job(
-    name: str, size: tuple[int, int] = (2, 2), fails: str = "", **spec: object
+    name: str, size: tuple[int, int] = (2, 2), fails: str = "", runs_s: int = 0, **spec: object
 ) -> Body:
     trainer: Body = {"min-instance": size[0], "max-instance": size[1]}
-    if fails:
-        trainer["envs"] = {FAILS: fails}
+    told = {FAILS: fails, RUNS_S: str(runs_s or "")}
+    if any(told.values()):
+        trainer["envs"] = {name: text for name, text in told.items() if text}
     return {
         "apiVersion": TRAINING_JOBS.api_version,
         "kind": TRAINING_JOBS.kind,
