@@ -177,7 +177,8 @@ class JobController:
 
 
 def _children_of(job: Key) -> Selection:
-    return Selection(job.namespace, labels=f"{labels.TRAINING_JOB_NAME}={job.name}")
+    # Nothing but what the informers follow: of anything else no watch tells that it has gone.
+    return Selection(job.namespace, labels=f"{OURS},{labels.TRAINING_JOB_NAME}={job.name}")
 
 
 def _refused(refusal: Refusal | None) -> Refused | None:
