@@ -1,17 +1,21 @@
 """`make image`: writes dist/swell-image.tar, an image that any container runtime imports.
 
-The same sources give the same bytes. `--root FOLDER` writes the file system alone, which is how
-the Dockerfile comes to the same content.
+The same sources give the same bytes. There are two layers: Swell, and what it stands on, which is
+kept in dist/ until what it is made of changes; remove it there to get Debian's newest packages.
+`--root FOLDER` writes the file system alone, which is how the Dockerfile comes to the same content.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
+import platform
 import sys
 import tarfile
 import tempfile
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 
 from image import root
@@ -31,7 +35,8 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="swell-image-") as scratch:
             if only_root is not None:
-                root.make(only_root.resolve(), SOURCE, Path(scratch), _say)
+                root.make_base(only_root.resolve(), SOURCE, Path(scratch), _say)
+                root.add_swell(only_root.resolve(), SOURCE, Path(scratch))
             else:
                 _build(Path(scratch))
     except PackagesError as error:
@@ -50,15 +55,18 @@ def reference() -> str:
 
 
 def _build(scratch: Path) -> None:
+    FILE.parent.mkdir(exist_ok=True)
+    base = _base(scratch)
     tree = scratch / "root"
-    tree.mkdir()
-    root.make(tree, SOURCE, scratch, _say)
+    with tarfile.open(base) as tar:
+        tar.extractall(tree, filter="fully_trusted")
+    below = set(tree.rglob("*"))
+    root.add_swell(tree, SOURCE, scratch)
     version = root.run_inside(tree, ["-c", VERSION], SOURCE)
     _say(f"its own Python imports swell {version.strip()}")
-    FILE.parent.mkdir(exist_ok=True)
     image = Image(
         reference(),
-        layer(tree),
+        [base.read_bytes(), layer(tree, below)],
         entrypoint=("swell",),
         environment=("PATH=/usr/bin", f"PYTHONPATH=/{root.LIBRARY}", "HOME=/tmp"),
         user=f"{root.USER}:{root.USER}",
@@ -67,11 +75,30 @@ def _build(scratch: Path) -> None:
     _show(tree)
 
 
-def layer(tree: Path) -> bytes:
-    """The folder as a tar: everything root's, no times, in order of names."""
+def _base(scratch: Path) -> Path:
+    """The layer that Swell stands on, made unless there is one of the same."""
+    made_by = [SOURCE / "image" / name for name in ("root.py", "debian.py", "build.py")]
+    parts = [file.read_text() for file in (*made_by, SOURCE / "constraints.txt")]
+    parts += [*root.dependencies(SOURCE), platform.machine()]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    kept = FILE.parent / f"base-{digest[:12]}.tar"
+    if not kept.exists():
+        tree = scratch / "base"
+        tree.mkdir()
+        root.make_base(tree, SOURCE, scratch, _say)
+        unfinished = kept.with_suffix(".part")
+        unfinished.write_bytes(layer(tree))
+        for older in FILE.parent.glob("base-*.tar"):
+            older.unlink()
+        unfinished.rename(kept)
+    return kept
+
+
+def layer(tree: Path, below: Collection[Path] = ()) -> bytes:
+    """The folder, but for what is below already, as a tar: root's, no times, in order of names."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
-        for path in sorted(tree.rglob("*")):
+        for path in sorted(set(tree.rglob("*")).difference(below)):
             tar.add(path, str(path.relative_to(tree)), recursive=False, filter=_plain)
     return content.getvalue()
 

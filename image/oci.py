@@ -1,4 +1,4 @@
-"""Writes container images as tar files, without any engine: one layer, one manifest, one index.
+"""Writes container images as tar files, without any engine: layers, a manifest and an index.
 
 Decides the bytes of an image from its files and configuration alone: the same input gives the same
 digest. Never talks to a registry.
@@ -24,10 +24,10 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What an image is called, what it runs, and the tar file that is its only layer."""
+    """What an image is called, what it runs, and its layers as tar files, the lowest first."""
 
     reference: str
-    layer: bytes
+    layers: Sequence[bytes]
     entrypoint: Sequence[str] = ()
     environment: Sequence[str] = (
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -48,7 +48,7 @@ def write_images(file: Path, images: Sequence[Image]) -> None:
 
 
 def _add_image(blobs: dict[str, bytes], image: Image) -> Mapping[str, object]:
-    layer = _add_blob(blobs, LAYER, image.layer)
+    layers = [_add_blob(blobs, LAYER, layer) for layer in image.layers]
     config = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
@@ -57,13 +57,13 @@ def _add_image(blobs: dict[str, bytes], image: Image) -> Mapping[str, object]:
             "Env": list(image.environment),
             "User": image.user,
         },
-        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
     }
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
         "config": _add_blob(blobs, CONFIG, _json(config)),
-        "layers": [layer],
+        "layers": layers,
     }
     described = _add_blob(blobs, MANIFEST, _json(manifest))
     return {**described, "annotations": {"io.containerd.image.name": image.reference}}

@@ -11,6 +11,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ PACKAGES = (
 )
 LIBRARY = "opt/swell"
 USER = 65532
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 COMMAND = f"#!/usr/bin/python{PYTHON}\nfrom swell.cli.main import main\n\nmain()\n"
 FILES = {
     "etc/passwd": f"root:x:0:0::/:/sbin/nologin\nswell:x:{USER}:{USER}::/tmp:/sbin/nologin\n",
@@ -45,8 +47,8 @@ class RootError(Exception):
     """The file system cannot be made; the text says why."""
 
 
-def make(root: Path, source: Path, scratch: Path, say: Callable[[str], None]) -> None:
-    """Write the whole file system into an empty folder."""
+def make_base(root: Path, source: Path, scratch: Path, say: Callable[[str], None]) -> None:
+    """Write what Swell stands on into an empty folder: Debian's Python, and what Swell imports."""
     for name in MERGED:
         (root / "usr" / name).mkdir(parents=True, exist_ok=True)
         (root / name).symlink_to(f"usr/{name}")
@@ -54,12 +56,31 @@ def make(root: Path, source: Path, scratch: Path, say: Callable[[str], None]) ->
     unpacked = scratch / "unpacked"
     unpack(PACKAGES, scratch / "debian", unpacked)
     _merge(unpacked, root)
-    say("installing Swell and what it imports")
-    _install(root, source, scratch)
+    say("installing what Swell imports")
+    constraint = ["--constraint", str(source / "constraints.txt")]
+    _install(root, [*constraint, *dependencies(source)], scratch)
     _add_files(root)
     _remove_needless(root)
     say("compiling modules")
-    run_inside(root, ["-m", "compileall", "-q", "-j", "2", *_compiled(root)], source)
+    _compile(root, root / LIBRARY, root / f"usr/lib/python{PYTHON}")
+
+
+def add_swell(root: Path, source: Path, scratch: Path) -> None:
+    """Add Swell to what it stands on."""
+    wheels = scratch / "wheels"
+    _run([*PIP, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(source)], scratch)
+    _install(root, ["--no-deps", str(next(wheels.glob("swell-*.whl")))], scratch)
+    command = root / "usr/bin/swell"
+    command.write_text(COMMAND)
+    command.chmod(0o755)
+    shutil.rmtree(root / LIBRARY / "bin")
+    _compile(root, root / LIBRARY / "swell")
+
+
+def dependencies(source: Path) -> list[str]:
+    """What Swell says it needs."""
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    return list(project["dependencies"])
 
 
 def run_inside(root: Path, arguments: Sequence[str], folder: Path) -> str:
@@ -79,17 +100,12 @@ def _merge(unpacked: Path, root: Path) -> None:
         shutil.copytree(top, target, symlinks=True, dirs_exist_ok=True)
 
 
-def _install(root: Path, source: Path, scratch: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheels = scratch / "wheels"
-    _run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(source)], scratch)
-    wheel = str(next(wheels.glob("swell-*.whl")))
+def _install(root: Path, wanted: Sequence[str], scratch: Path) -> None:
     tags = [f"--platform=manylinux_2_{minor}_{platform.machine()}" for minor in GLIBC]
     tags += [f"--platform=manylinux2014_{platform.machine()}"]
     target = [f"--python-version={PYTHON}", "--implementation=cp", "--only-binary=:all:", *tags]
-    constraint = ["--constraint", str(source / "constraints.txt")]
     where = ["--target", str(root / LIBRARY), "--no-compile"]
-    _run([*pip, "install", *target, *constraint, *where, wheel], scratch)
+    _run([*PIP, "install", *target, *where, *wanted], scratch)
 
 
 def _add_files(root: Path) -> None:
@@ -97,9 +113,6 @@ def _add_files(root: Path) -> None:
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    command = root / "usr/bin/swell"
-    command.write_text(COMMAND)
-    command.chmod(0o755)
     (root / "tmp").mkdir()
     (root / "tmp").chmod(0o1777)
 
@@ -108,17 +121,16 @@ def _remove_needless(root: Path) -> None:
     for name in NEEDLESS:
         shutil.rmtree(root / name, ignore_errors=True)
     library = root / LIBRARY
-    shutil.rmtree(library / "bin", ignore_errors=True)
-    for folder in [*library.rglob("tests"), *library.rglob("__pycache__")]:
+    for folder in [library / "bin", *library.rglob("tests"), *library.rglob("__pycache__")]:
         shutil.rmtree(folder, ignore_errors=True)
     for file in (root / "usr/share/doc").rglob("*"):
         if file.is_file() and file.name != "copyright":
             file.unlink()
 
 
-def _compiled(root: Path) -> list[str]:
+def _compile(root: Path, *folders: Path) -> None:
     strip = ["-s", str(root), "--invalidation-mode", "unchecked-hash"]
-    return [*strip, str(root / LIBRARY), str(root / f"usr/lib/python{PYTHON}")]
+    run_inside(root, ["-m", "compileall", "-q", "-j", "2", *strip, *map(str, folders)], root)
 
 
 def _run(command: Sequence[str], folder: Path, variables: dict[str, str] | None = None) -> str:

@@ -16,7 +16,7 @@ NEVER_ENDS = ("/bin/sleep", "2147483647")
 def busybox_images(busybox: Path) -> list[Image]:
     """The image that every pod's sandbox runs, and the one that tests run."""
     layer = _busybox_layer(busybox.read_bytes())
-    return [Image(PAUSE, layer, entrypoint=NEVER_ENDS), Image(BUSYBOX, layer)]
+    return [Image(PAUSE, [layer], entrypoint=NEVER_ENDS), Image(BUSYBOX, [layer])]
 
 
 def _busybox_layer(program: bytes) -> bytes:

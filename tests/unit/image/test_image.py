@@ -42,3 +42,14 @@ def test_reference_is_the_one_that_deploy_names() -> None:
     text = "".join(file.read_text() for file in DEPLOY.rglob("kustomization.yaml"))
     assert f"newName: {name}" in text
     assert f"newTag: {tag}" in text
+
+
+def test_layer_leaves_out_what_is_below(tmp_path: Path) -> None:
+    """A layer on another holds only what was added since."""
+    tree = _tree(tmp_path / "tree")
+    below = set(tree.rglob("*"))
+    (tree / "usr/lib").mkdir()
+    (tree / "usr/lib/more.py").write_text("")
+
+    with tarfile.open(fileobj=io.BytesIO(layer(tree, below))) as tar:
+        assert tar.getnames() == ["usr/lib", "usr/lib/more.py"]
