@@ -22,7 +22,8 @@ N_SEEDS = {
     "operator pair": 12,
     "scheduler": 20,
     "scheduler pair": 4,
-    "autoscaler": 14,
+    "autoscaler": 11,
+    "autoscaler trainers": 3,
     "trainingjob": 44,
     "trainingjob kept": 6,
 }

@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from swell.api.meta import Key
 from swell.autoscaler.loop import Autoscaler
-from swell.autoscaler.policies.interface import Parameters, Targets
+from swell.autoscaler.policies.fulfillment import fulfillment
+from swell.autoscaler.policies.interface import Parameters, Reason, Targets
 from swell.autoscaler.tally import Count, tally
 from swell.autoscaler.views import JobId
 from swell.autoscaler.writing import Change, decide_write
@@ -77,6 +78,22 @@ def hopes_in_vain(autoscaler: Autoscaler) -> None:
     ledger._job_counts = count_hopeless  # type: ignore[method-assign]
 
 
+def forgets_the_missing(autoscaler: Autoscaler) -> None:
+    """Shrinks a role as far as is wanted, whichever of its pods are missing."""
+    propose = autoscaler._propose
+
+    def propose_wanted(targets: Targets, now: float) -> None:
+        snapshot, settings = autoscaler._ledger.snapshot(), autoscaler._settings
+        wanted = fulfillment(snapshot.jobs, snapshot.cluster, settings.parameters)
+        is_spared = Reason.PODS_MISSING
+        propose({i: wanted[i] if t.reason is is_spared else t for i, t in targets.items()}, now)
+
+    autoscaler._propose = propose_wanted  # type: ignore[method-assign]
+
+
+PLANTED_AMONG_TRAINERS: Mapping[str, Flaw] = MappingProxyType(
+    {"autoscaler forgets the missing": forgets_the_missing}
+)
 PLANTED: Mapping[str, Flaw] = MappingProxyType(
     {
         "autoscaler forgets bounds": forgets_bounds,

@@ -7,7 +7,7 @@ read from the store, so the ground never lags and never errs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
@@ -18,30 +18,39 @@ from swell.sim.sight import owner_of, pods_in
 from swell.sim.world import World
 
 WORK = "sim/work-s"  # trainer-seconds until a job is done
+TRAINER = "paddle-job"  # the label of a trainer of a TrainingJob, which has no such annotation
 LOOK_S = 1.0
+NO_WORK: Mapping[str, float] = {}
 # Whoever has work ends when that is done, and nobody by himself.
 STORY = PodStory(start_s=2.0, run_s=1e9, exit_code=0, stop_s=3.0)
 
 
-async def have_ground(world: World, n_nodes: int, n_cpus: int) -> None:
-    """Nodes of that size, and work being done on them."""
+async def have_ground(
+    world: World, n_nodes: int, n_cpus: int, works_s: Mapping[str, float] = NO_WORK
+) -> None:
+    """Nodes of that size, and work being done on them: of TrainingJobs, so much by name."""
     names = [f"node-{n}" for n in range(n_nodes)]
     world.fleet = Fleet(world, lambda *_: STORY, names, n_cpus=n_cpus, binds=False)
     await world.fleet.start()
-    world.spawn(_work_on(world))
+    world.spawn(_work_on(world, works_s))
 
 
-async def _work_on(world: World) -> None:
+async def _work_on(world: World, works_s: Mapping[str, float]) -> None:
     kubelet = world.connect(KUBELET)
     done_s: dict[Uid, float] = {}
     while True:
         await world.clock.sleep(LOOK_S)
         for owner, pods in _at_work(world):
             done_s[owner] = done_s.get(owner, 0.0) + len(pods) * LOOK_S
-            if done_s[owner] >= float(pods[0].metadata.annotations.get(WORK, "inf")):
+            if done_s[owner] >= _work_s(pods[0], works_s):
                 ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
                 for pod in pods:
                     await podwork.report(kubelet, pod, podwork.phase(pod, "Succeeded", ended))
+
+
+def _work_s(pod: Pod, works_s: Mapping[str, float]) -> float:
+    of_trainers = works_s.get(pod.metadata.labels.get(TRAINER, ""), float("inf"))
+    return float(pod.metadata.annotations.get(WORK, of_trainers))
 
 
 def _at_work(world: World) -> Iterator[tuple[Uid, list[Pod]]]:

@@ -79,22 +79,35 @@ class OnlyElastic:
 
 
 @dataclass
+class Sight:
+    """Whether faults are over for a while: before, the autoscaler may see a past cluster."""
+
+    world: World
+    _faulty_at: float | None = None
+
+    def is_clear(self) -> bool:
+        now = self.world.clock.monotonic()
+        if self.world.book.on:
+            self._faulty_at = now
+        return self._faulty_at is None or now - self._faulty_at > SIGHT_S
+
+
+@dataclass
 class OnlyIntoRoom:
     """A3: a raise only if a replica fits a node, and the load it makes is not above the limit.
 
-    Judged once faults are over for a while: before, the autoscaler may see a past cluster.
+    Judged while sight is clear.
     """
 
     world: World
     settings: Settings
     name: str = "only into room"
-    _calm_since: float | None = None
+
+    def __post_init__(self) -> None:
+        self._sight = Sight(self.world)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        now = self.world.clock.monotonic()
-        if self.world.book.on:
-            self._calm_since = now
-        is_calm = self._calm_since is None or now - self._calm_since > SIGHT_S
+        is_calm = self._sight.is_clear()
         for job, role, held, target in resizes(self.world, commit):
             if not is_calm or target < held or held < job.spec.replica_specs[role].minimum:
                 continue

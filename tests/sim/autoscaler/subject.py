@@ -48,7 +48,7 @@ def autoscaler_subject(
         safety=lambda world: safety(world, settings),
         liveness=liveness,
         end_state=end_state,
-        disturbances=_disturbances,
+        disturbances=disturbances,
         calls_per_min_max=1500,
     )
 
@@ -71,7 +71,7 @@ def autoscaler_main(settings: Settings, flaw: Flaw | None = None) -> Main:
     return main
 
 
-def _disturbances(world: World) -> Mapping[str, Disturbance]:
+def disturbances(world: World) -> Mapping[str, Disturbance]:
     every = common_disturbances(world)
     return {kind: act for kind, act in every.items() if kind in DISTURBANCES}
 

@@ -1,0 +1,217 @@
+"""The autoscaler among TrainingJobs, whose trainers are pods of an Indexed Job.
+
+A scheduler can but evict them, at whatever index; a smaller size takes the highest ones. Elastic
+jobs grow, gangs that matter more take their room, and people drain nodes meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from swell.api.kinds import PODS, TRAINING_JOBS
+from swell.api.meta import Body
+from swell.api.pod import Pod, PodPhase
+from swell.api.trainingjob import FINAL, TrainingJob
+from swell.cluster.embedded.storage import Commit
+from swell.operator.trainingjob.running import TrainingJobOperator
+from swell.operator.trainingjob.updater.world import completion_index
+from swell.sim.actors import podwork
+from swell.sim.actors.fleet import KUBELET
+from swell.sim.actors.nemesis import Disturbance
+from swell.sim.actors.user import User
+from swell.sim.invariants import SafetyCheck
+from swell.sim.meters import BugMeter
+from swell.sim.process import Ports
+from swell.sim.rules import JobsEnd, SeenJob
+from swell.sim.scenario import Scenario, Subject
+from swell.sim.sight import ENDED, pod_states, pods_in, states
+from swell.sim.world import World
+from tests.sim.autoscaler.flaws import Flaw
+from tests.sim.autoscaler.ground import TRAINER, have_ground
+from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, Sight
+from tests.sim.autoscaler.subject import DISTURBANCES, SETTINGS, autoscaler_main, disturbances
+from tests.sim.scheduler.gangs import have_classes
+from tests.sim.scheduler.sight import SCHEDULER
+from tests.sim.scheduler.subject import run_scheduler
+from tests.sim.trainingjob.nodes import FAILURE_COUNT, run_controllers
+from tests.sim.trainingjob.rules import end_state, jobs_in
+from tests.sim.trainingjob.scenarios import training_job
+from tests.sim.trainingjob.subject import SETTINGS as OPERATOR_SETTINGS
+
+N_TURNS = 4
+ELASTIC = ("ant", "bee")
+# Trainer-seconds.
+WORKS_S = {"ant": 2500.0, "bee": 1500.0, **{f"gang-{turn}": 240.0 for turn in range(N_TURNS)}}
+STOPPED: Body = {"terminated": {"exitCode": 143, "reason": "Stopped"}}
+
+
+def _manifest(name: str, size: tuple[int, int], priority: str) -> Body:
+    body = training_job(
+        name,
+        size,
+        fault_tolerant=size[0] < size[1],
+        is_nccl=True,
+        annotations={"priority": priority},
+    )
+    body["spec"]["trainer"]["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    return body
+
+
+async def evict(world: World) -> None:
+    """Again and again some of them are drained, and a gang takes the room of others."""
+    await have_ground(world, n_nodes=3, n_cpus=4, works_s=WORKS_S)
+    await have_classes(world)
+    user = User(world, TRAINING_JOBS, _manifest, lambda job: job.status.phase in FINAL)
+    await user.submit("ant", (2, 8), "low")
+    await user.submit("bee", (1, 6), "low")
+    await user.until("ant", lambda job: (job.status.trainer_target or 0) > 4, within_s=200)
+    for turn in range(N_TURNS):
+        await user.wait("turn", turn, up_to_s=60)
+        await drain(world, turn)
+        gang = f"gang-{turn}"
+        await user.submit(gang, (8, 8), "high")
+        await user.until_ended(gang)
+
+
+async def drain(world: World, turn: int) -> None:
+    """Some trainers of the elastic jobs, of any index."""
+    for nth in range(world.chance.integer(1, 4, "drained", turn)):
+        at_work = [pod for pod in pods_in(world) if is_at_work(pod, ELASTIC)]
+        if at_work and world.fleet is not None:
+            await world.fleet.evict(world.chance.pick(at_work, "drain", turn, nth))
+
+
+def is_at_work(pod: Pod, jobs: Container[str]) -> bool:
+    """Whether a trainer of one of these jobs has its room and keeps it."""
+    is_going = pod.metadata.deletion_timestamp or pod.status.phase in ENDED
+    is_theirs = pod.metadata.labels.get(TRAINER, "") in jobs
+    return is_theirs and bool(pod.spec.node_name) and not is_going
+
+
+def trainers_subject(flaw: Flaw | None = None) -> Subject:
+    return Subject(
+        name="autoscaler trainers",
+        components={
+            OPERATOR: _operate,
+            SCHEDULER: run_scheduler,
+            AUTOSCALER: autoscaler_main(SETTINGS, flaw),
+        },
+        scenarios=(
+            Scenario("evict", evict, faulty_s=200.0, settle_s=4000.0, disturbances=DISTURBANCES),
+        ),
+        safety=safety,
+        liveness=lambda world: [JobsEnd(lambda: _seen(world))],
+        end_state=end_state,
+        disturbances=_disturbances,
+        calls_per_min_max=1500,
+    )
+
+
+def _seen(world: World) -> list[SeenJob]:
+    return [
+        SeenJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
+        for job in jobs_in(world)
+    ]
+
+
+async def _operate(ports: Ports) -> None:
+    operator = TrainingJobOperator(
+        ports.cluster,
+        clock=ports.clock,
+        random=ports.random,
+        settings=replace(OPERATOR_SETTINGS, default_scheduler="swell"),
+        meter=BugMeter(),
+    )
+    await asyncio.gather(*(service.run() for service in operator.services))
+
+
+def _disturbances(world: World) -> Mapping[str, Disturbance]:
+    _report_more(world)
+    world.spawn(run_controllers(world))
+    return disturbances(world)
+
+
+def _report_more(world: World) -> None:
+    """What workloads want to know of their pods: that one is ready, and how a stopped one ended."""
+    kubelet = world.connect(KUBELET)
+
+    async def report(pod: Pod, status: Body, *, is_stopping: bool) -> None:
+        await podwork.report(kubelet, pod, status, is_stopping=is_stopping)
+
+    def on_commit(commit: Commit) -> None:
+        _, pod = pod_states(commit)
+        if pod is None or pod.status.phase in ENDED:
+            return
+        if podwork.stopped_by(commit):
+            ended = podwork.phase(pod, "Failed", STOPPED)
+            world.spawn(report(pod, ended, is_stopping=True))
+        elif pod.status.phase is PodPhase.RUNNING and not pod.status.conditions:
+            ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+            world.spawn(report(pod, ready, is_stopping=False))
+
+    world.storage.on_commit.append(on_commit)
+
+
+def safety(world: World) -> list[SafetyCheck]:
+    return [TargetsFit(world), MinimumStays(world), NobodyCharged(world)]
+
+
+def resizes(commit: Commit) -> Iterator[tuple[TrainingJob, int, int]]:
+    """Targets that the autoscaler changed: the job before, old and new size."""
+    before, after = states(commit, TRAINING_JOBS)
+    if before is None or after is None or not commit.actor.startswith(AUTOSCALER):
+        return
+    held, target = before.status.trainer_target, after.status.trainer_target
+    if held is not None and target is not None and held != target:
+        yield before, held, target
+
+
+@dataclass
+class TargetsFit:
+    """A1, A2: within the bounds of an elastic job that has not ended."""
+
+    world: World
+    name: str = "trainer targets fit"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        for job, held, target in resizes(commit):
+            spec = job.spec
+            if not spec.trainer_minimum <= target <= spec.trainer_maximum or not spec.is_elastic:
+                yield f"{commit.key} from {held} to {target}"
+            if job.status.phase in FINAL or job.metadata.deletion_timestamp:
+                yield f"{commit.key} resized though the job is over"
+
+
+@dataclass
+class MinimumStays:
+    """A5: a shrink leaves the minimum at work, where it was. Judged while sight is clear."""
+
+    world: World
+    name: str = "minimum stays"
+
+    def __post_init__(self) -> None:
+        self._sight = Sight(self.world)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        is_clear = self._sight.is_clear()
+        for job, held, target in resizes(commit):
+            own = [pod for pod in pods_in(self.world) if is_at_work(pod, (job.metadata.name,))]
+            indexes = [completion_index(pod) or 0 for pod in own]
+            n_before, n_after = (sum(i < size for i in indexes) for size in (held, target))
+            if is_clear and n_after < job.spec.trainer_minimum <= n_before:
+                yield f"{commit.key} from {held} to {target} leaves {n_after} of {sorted(indexes)}"
+
+
+@dataclass
+class NobodyCharged:
+    """A6: trainers are stopped by resizes and evictions only, and none of that is a failure."""
+
+    world: World
+    name: str = "nobody charged"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, pod = states(commit, PODS)
+        if pod is not None and int(pod.metadata.annotations.get(FAILURE_COUNT, "0")):
+            yield f"{commit.key} is charged a failure"
