@@ -5,6 +5,11 @@ own with the same number of pods. A scheduler is started, and halted while its p
 so that all of them wait when it goes on: neither start-up nor creates are in the figures. Pods a
 second count from the first pod that gets a node to the last; processor time and writes count
 from where the scheduler goes on until every pod runs, deciding and following the pods included.
+
+A node needs time to start a container, seconds at the least, and its work is done by a machine of
+its own. Here all nodes share two processors with the server. So they notice a pod `NOTICE_S` after
+it was bound, for every contender alike: the answers to 3,000 pods come when the slowest contender
+has bound its last, and what is measured is binding, not who shares the machine with the nodes.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.cluster.kube.client import KubeCluster
+from swell.node.hollow import PREFIX
 from swell.operator.crds import install_crds
 from swell.runtime.clock import SystemClock
 from tests.testbed import binaries
@@ -32,6 +38,8 @@ N_NODES = 1000
 N_PODS = 3000
 GANG = 8
 BOUND_S_MAX = 300.0
+NOTICE_S = 25
+NOTICE = {f"{PREFIX}notice-delay": f"{NOTICE_S}s"}
 SETTLE_S = 1.0
 KUBE_GROUPS: Resource[Body] = Resource(
     "scheduling.k8s.io", "v1alpha2", "PodGroup", "podgroups", dict
@@ -70,7 +78,8 @@ class Result:
     pods_per_s: float
     pods_per_s_from_go: float
     cpu_ms_per_pod: float
-    all_cpu_ms_per_pod: float  # with API server, etcd and nodes: what the machine is busy with
+    servers_cpu_ms_per_pod: float  # of API server and etcd
+    nodes_cpu_ms_per_pod: float
     writes_per_pod: float  # what nodes report included
 
 
@@ -78,11 +87,16 @@ class Result:
 class Spent:
     """What the servers and the nodes have done so far."""
 
-    cpu_s: float
+    servers_cpu_s: float
+    nodes_cpu_s: float
     n_writes: float
 
     def __sub__(self, before: Spent) -> Spent:
-        return Spent(self.cpu_s - before.cpu_s, self.n_writes - before.n_writes)
+        return Spent(
+            self.servers_cpu_s - before.servers_cpu_s,
+            self.nodes_cpu_s - before.nodes_cpu_s,
+            self.n_writes - before.n_writes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +105,14 @@ class Site:
 
     plane: ControlPlane
     cluster: KubeCluster
-    processes: tuple[ChildProcess, ...]
+    nodes: ChildProcess
 
     def spent(self) -> Spent:
-        return Spent(ground.cpu_s(*self.processes), ground.n_writes(self.plane))
+        return Spent(
+            ground.cpu_s(*self.plane.processes),
+            ground.cpu_s(self.nodes),
+            ground.n_writes(self.plane),
+        )
 
 
 def run(names: Sequence[str] = ()) -> dict[str, object]:
@@ -116,7 +134,7 @@ async def _measure(plane: ControlPlane, chosen: Sequence[Contender]) -> dict[str
         await install_crds(cluster, SystemClock())
         with ground.running(plane, "hollow", ground.hollow_nodes(plane, N_NODES)) as nodes:
             await ground.until_said(nodes, f"{N_NODES} nodes ready")
-            site = Site(plane, cluster, (*plane.processes, nodes))
+            site = Site(plane, cluster, nodes)
             results = {"bare": await _bare(site)}
             for one in chosen:
                 results[one.name] = await _contend(site, one)
@@ -164,7 +182,8 @@ def _result(rate: float, rate_from_go: float, own_cpu_s: float, spent: Spent) ->
         rate,
         rate_from_go,
         1000 * own_cpu_s / N_PODS,
-        1000 * (own_cpu_s + spent.cpu_s) / N_PODS,
+        1000 * spent.servers_cpu_s / N_PODS,
+        1000 * spent.nodes_cpu_s / N_PODS,
         spent.n_writes / N_PODS,
     )
 
@@ -194,10 +213,10 @@ async def _create_pods(
 def _pod(namespace: str, name: str, scheduler: str, group: str) -> Body:
     request = {"cpu": "1", "memory": "1Gi"}
     container = {"name": "main", "image": "local", "resources": {"requests": request}}
-    metadata: Body = {"name": name, "namespace": namespace}
+    metadata: Body = {"name": name, "namespace": namespace, "annotations": dict(NOTICE)}
     spec: Body = {"schedulerName": scheduler, "containers": [container]}
     if group and scheduler == "swell":
-        metadata["annotations"] = {"scheduling.k8s.io/group-name": group}
+        metadata["annotations"]["scheduling.k8s.io/group-name"] = group
     elif group:
         spec["schedulingGroup"] = {"podGroupName": group}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -228,7 +247,8 @@ def _figures(results: dict[str, Result]) -> dict[str, object]:
         if name != "bare":
             figures[f"{name}: the same, deciding included"] = round(result.pods_per_s_from_go, 1)
         figures[f"{name}: CPU a bound pod, ms"] = round(result.cpu_ms_per_pod, 3)
-        figures[f"{name}: CPU of all, ms"] = round(result.all_cpu_ms_per_pod, 2)
+        figures[f"{name}: CPU of the servers, ms"] = round(result.servers_cpu_ms_per_pod, 2)
+        figures[f"{name}: CPU of the nodes, ms"] = round(result.nodes_cpu_ms_per_pod, 2)
         if name != "bare":  # which has shown what the nodes write
             own = result.writes_per_pod - results["bare"].writes_per_pod + 1
             figures[f"{name}: writes a bound pod"] = round(own, 2)

@@ -68,6 +68,7 @@ class NodeSet:
 
     names: tuple[str, ...]
     is_silent: Callable[[str], bool] = lambda _: False
+    notice_delay_s: Callable[[BoundPod], float] = lambda _: 0.0  # after which a pod is looked at
 
     @property
     def selection(self) -> Selection:
@@ -165,9 +166,12 @@ class PodAgent:
         return pod.metadata.controller is not None or is_active(runs) or has_ended(pod, runs)
 
     def _on_change(self, key: Key) -> None:
-        pod = self.informer.get(key)
-        if key in self._known or (pod is not None and pod.spec.node_name in self._ours):
+        if key in self._known:
             self._queue.add(key)
+            return
+        pod = self.informer.get(key)
+        if pod is not None and pod.spec.node_name in self._ours:
+            self._queue.add_after(key, self._nodes.notice_delay_s(pod))
 
     async def _worker(self) -> None:
         while True:

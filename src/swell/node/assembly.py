@@ -13,7 +13,7 @@ from random import Random
 from swell.api.meta import Key
 from swell.node.agent import NodeSet, PodAgent, Runtime
 from swell.node.heartbeat import Heartbeat
-from swell.node.hollow import HollowRuntime
+from swell.node.hollow import HollowRuntime, notice_delay_s
 from swell.node.nodes import NodeShape
 from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders
@@ -68,6 +68,7 @@ def add_node_agent(
     *,
     clock: Clock,
     random: Random,
+    notice_delay_s: Callable[[BoundPod], float] = lambda _: 0.0,
     workers: int = 32,
 ) -> NodeAgent:
     """Have a manager run an agent."""
@@ -76,7 +77,7 @@ def add_node_agent(
     heartbeat = Heartbeat(cluster, registration, clock=clock, random=random)
     pods = PodAgent(
         cluster,
-        NodeSet(own, registration.is_silent),
+        NodeSet(own, registration.is_silent, notice_delay_s),
         make_runtime,
         clock=clock,
         random=random,
@@ -194,4 +195,13 @@ def add_hollow_agent(
     def make(wake: Callable[[Key, float], None]) -> Runtime:
         return HollowRuntime(clock, wake)
 
-    return add_node_agent(manager, cluster, names, shape, make, clock=clock, random=random)
+    return add_node_agent(
+        manager,
+        cluster,
+        names,
+        shape,
+        make,
+        clock=clock,
+        random=random,
+        notice_delay_s=notice_delay_s,
+    )

@@ -5,6 +5,7 @@ of a pod that runs. Durations are numbers of seconds, or written as 500ms, 2s, 5
 separated by commas has one value for each restart (the pod's RestartCount label plus the
 container's own restarts); the last one goes on counting.
 
+    elasticdeeplearning.ai/hollow-notice-delay     until its node does or says anything (0)
     elasticdeeplearning.ai/hollow-start-delay      until its containers run (0)
     elasticdeeplearning.ai/hollow-duration         how long they run (until deleted)
     elasticdeeplearning.ai/hollow-exit-code        what they end with (0)
@@ -81,6 +82,13 @@ def story_of(pod: BoundPod, attempt: int) -> Story:
         stop_delay_s=_seconds(said("stop-delay")) or 0.0,
         waiting_reason=said("waiting-reason"),
     )
+
+
+def notice_delay_s(pod: BoundPod) -> float:
+    """After which time the node looks at a pod of which it has not reported anything."""
+    if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None:
+        return 0.0
+    return _seconds(pod.metadata.annotations.get(f"{PREFIX}notice-delay", "")) or 0.0
 
 
 def state_at(story: Story, run: Pretence, now: float) -> tuple[Pretence, float | None]:

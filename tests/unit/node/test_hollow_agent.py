@@ -53,6 +53,26 @@ def test_pod_runs_until_it_is_deleted() -> None:
     play(act)
 
 
+def test_pod_is_left_alone_until_its_node_notices_it() -> None:
+    """A node may be late: nothing is written of a pod before, unless it is to go."""
+
+    async def act(scene: Scene) -> None:
+        await scene.pod("p", notice_delay="10s")
+        await scene.pod("q", notice_delay="10s")
+        await asyncio.sleep(9)
+        before = [commit for commit in scene.writes() if commit.collection == "pods"]
+        await scene.user.delete(PODS, Key(NAMESPACE, "q"))
+        await asyncio.sleep(0.5)
+        is_gone = not await scene.exists("q")
+        await asyncio.sleep(1)
+
+        assert before == []
+        assert is_gone
+        assert await scene.phase("p") == "Running"
+
+    play(act)
+
+
 def test_pod_is_over_after_its_duration() -> None:
     """Start delay, duration and exit code are what the annotations say."""
 
