@@ -51,14 +51,20 @@ def is_disrupted(name: str) -> Step:
 
     async def act(play: Play) -> None:
         await _until_running(play, name)
-        conditions = [
-            {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": LONG_AGO}
-        ]
-        status = {"phase": "Failed", "reason": "Evicted", "conditions": conditions}
-        patch = Patch(PatchKind.STRATEGIC, {"status": status})
-        await play.cluster.patch(PODS.status, play.pod_key(name), patch)
+        await _disrupt(play, name, {"phase": "Failed", "reason": "Evicted"})
 
     return Step(f"{name} is disrupted", act)
+
+
+def is_evicted(name: str) -> Step:
+    """A pod is marked and then deleted, as by whoever needs its place."""
+
+    async def act(play: Play) -> None:
+        await _until_running(play, name)
+        await _disrupt(play, name, {})
+        await play.cluster.delete(PODS, play.pod_key(name), Deletion())
+
+    return Step(f"{name} is evicted", act)
 
 
 # -- nodes -------------------------------------------------------------------------------------
@@ -117,6 +123,13 @@ def annotates(key: str, value: str) -> Step:
         await change_job(play, {"metadata": {"annotations": {key: value}}})
 
     return Step(f"somebody annotates the job {key}={value}", act)
+
+
+def labels_job(labels: Mapping[str, str]) -> Step:
+    async def act(play: Play) -> None:
+        await change_job(play, {"metadata": {"labels": dict(labels)}})
+
+    return Step(f"somebody labels the job {labels}", act)
 
 
 def changes(spec: Mapping[str, object]) -> Step:
@@ -211,6 +224,12 @@ async def _until_running(play: Play, name: str) -> None:
         )
 
     await play.until(holds, f"{name} runs")
+
+
+async def _disrupt(play: Play, name: str, status: Body) -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": LONG_AGO}
+    patch = Patch(PatchKind.STRATEGIC, {"status": {**status, "conditions": [condition]}})
+    await play.cluster.patch(PODS.status, play.pod_key(name), patch)
 
 
 async def _node_of(play: Play, name: str) -> Key:

@@ -12,6 +12,7 @@ from swell.node.nodes import HOSTNAME_LABEL
 # Nodes that belong to one story alone carry this taint, so that no other pod comes near them.
 OWN_NODES = "e2e/own"
 GRACE_S = 1
+PRIORITY_CLASS, PRIORITY = "e2e-high", 1000
 
 
 def pods(

@@ -11,6 +11,7 @@ from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body
 from swell.api.pod import PodPhase
+from swell.api.resource import Resource
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ForbiddenError, InvalidError
 from tests.e2e.operator.story import Play, Step
@@ -194,6 +195,16 @@ def refused(change: Body, *hints: str) -> Step:
         assert all(hint in str(refusal.value) for hint in hints), str(refusal.value)
 
     return Step(f"refused: {change}", act)
+
+
+def has(resource: Resource[object], suffix: str, holds: Callable[[Body, Play], None]) -> Step:
+    """An object of the job, named by what follows the job's name, is as it should be."""
+
+    async def act(play: Play) -> None:
+        key = play.key._replace(name=f"{play.name}{suffix}")
+        holds(await play.cluster.get(resource.untyped(), key), play)
+
+    return Step(f"{resource.kind} <job>{suffix} is as it should be", act)
 
 
 def avoids_node_of(name: str) -> Step:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from swell.api.kinds import NAMESPACES
+from swell.api.kinds import NAMESPACES, PRIORITY_CLASSES
 from swell.api.node import Taint
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster
@@ -30,7 +30,7 @@ from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.running import Scheduler
 from swell.sim.loop import VirtualClock, run
-from tests.e2e.operator.jobs import OWN_NODES
+from tests.e2e.operator.jobs import OWN_NODES, PRIORITY, PRIORITY_CLASS
 from tests.e2e.operator.sight import Sight
 from tests.e2e.operator.story import STRICT, USUAL, Story
 
@@ -103,6 +103,9 @@ async def _play(ground: Ground, stories: Sequence[Story]) -> Outcomes:
         with contextlib.suppress(AlreadyExistsError):
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await user.create(NAMESPACES.untyped(), body)
+    with contextlib.suppress(AlreadyExistsError):
+        known = {"metadata": {"name": PRIORITY_CLASS}, "value": PRIORITY}
+        await user.create(PRIORITY_CLASSES.untyped(), known)
     sights = {name: Sight(user, name, ground.clock, Random(3)) for name in (USUAL, STRICT)}
     manager = Manager(clock=ground.clock)
     for sight in sights.values():

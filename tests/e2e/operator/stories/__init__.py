@@ -4,6 +4,7 @@ from tests.e2e.operator.stories import (
     deletion,
     endings,
     faults,
+    fields,
     objects,
     resizing,
     restarting,
@@ -13,6 +14,7 @@ from tests.e2e.operator.story import Story
 
 STORIES: tuple[Story, ...] = (
     *objects.STORIES,
+    *fields.STORIES,
     *endings.STORIES,
     *restarting.STORIES,
     *faults.STORIES,

@@ -55,6 +55,7 @@ STORIES: tuple[Story, ...] = (
           n_nodes=1),
     story("deleted-with-a-lost-node", job({"a": pods(2)}, failPolicy="None"),
           runs(), loses_node("a-0"), deletes_job(), nothing_is_left(), n_nodes=2),
+    story("torn-away", job({"a": pods(2)}), runs(), tears_job_away(), nothing_is_left()),
     story("again-after-running", job({"a": pods(2, does=SLOW_STOP)}),
           runs(), deletes_job(), nothing_is_left(), submits(job({"a": pods(2)})), runs(anew=True),
           ends("a-0", "a-1"), becomes("Succeed")),

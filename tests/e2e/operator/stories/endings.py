@@ -72,6 +72,8 @@ FAIL = [
 TIME_LIMIT = [
     story("time-limit", job({"a": pods(2)}, timeLimit=2, cleanPodPolicy="None"),
           runs(), becomes("Timeout"), says("longer than 2 s"), pods_are()),
+    story("time-limit-waits-for-running", job({"a": pods(1)}, timeLimit=1, schedulerName="nobody"),
+          becomes("Pending"), pods_are("a-0"), stays("Pending")),
 ]
 
 # An ending by annotation deletes every pod, whatever the clean policy says.
@@ -87,6 +89,12 @@ ANNOTATIONS = [
     ])
 ]
 
+FINAL = [
+    story("final-is-final", job({"a": pods(1)}),
+          runs(), ends("a-0"), becomes("Succeed"), pods_are(), annotates("Failed", "too late"),
+          stays("Succeed")),
+]
+
 # One of three pods has ended: which are left when the job is over.
 LEFT = {"All": (), "Running": ("a-0",), "None": ("a-0", "a-1", "b-0")}
 CLEAN = [
@@ -99,4 +107,4 @@ CLEAN = [
 ]
 # fmt: on
 
-STORIES: tuple[Story, ...] = (*COMPLETE, *BOTH, *FAIL, *TIME_LIMIT, *ANNOTATIONS, *CLEAN)
+STORIES: tuple[Story, ...] = (*COMPLETE, *BOTH, *FAIL, *TIME_LIMIT, *ANNOTATIONS, *FINAL, *CLEAN)

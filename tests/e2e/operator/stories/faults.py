@@ -6,6 +6,7 @@ from swell.api.meta import Body
 from swell.operator.fencing import OUT_OF_SERVICE
 from tests.e2e.operator.happenings import (
     is_disrupted,
+    is_evicted,
     loses_node,
     node_is_deleted,
     node_is_tainted,
@@ -29,6 +30,7 @@ from tests.e2e.operator.story import STRICT, Story, story
 ON_NODE: Body = {"restartPolicy": "OnNodeFail", "restartScope": "Pod"}
 # The first life of a pod does not get its image, the next one does.
 PULLS_LATE = {"waiting_reason": "ImagePullBackOff,"}
+SLOW_STOP = {"stop_delay": "800ms"}
 NEVER_PULLS = {"waiting_reason": "ErrImageNeverPull"}
 
 
@@ -89,6 +91,9 @@ GONE = [
           job({"a": pods(2, restartPolicy="Always", edlPolicy="Auto", minReplicas=1,
                          maxReplicas=3)}),
           runs(), somebody_deletes("a-0"), restarts("a-0")),
+    story("pod-evicted", job({"a": pods(2, restartPolicy="Never", does=SLOW_STOP)}),
+          runs(), is_evicted("a-1"), restarts("a-1"),
+          shows("uncharged", lambda s: s.uncharged == {"a": 1})),
     story("all-pods-gone", job({"a": pods(2, restartPolicy="Always")}),
           runs(), somebody_deletes("a-0", "a-1"), restarts("a-0", "a-1")),
 ]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
-from swell.api.meta import Body, Key
-from swell.api.resource import Resource
+from swell.api.meta import Body
 from tests.e2e.operator.happenings import deletes_job, ends
 from tests.e2e.operator.jobs import job, pods
 from tests.e2e.operator.sightings import (
     becomes,
-    is_told,
+    has,
     nothing_is_left,
     pods_are,
     restarts,
@@ -19,7 +16,7 @@ from tests.e2e.operator.sightings import (
     says,
     shows,
 )
-from tests.e2e.operator.story import STRICT, Play, Step, Story, story
+from tests.e2e.operator.story import STRICT, Play, Story, story
 
 # The example that the first users of AITrainingJobs know, with its command left out.
 MNIST: Body = {
@@ -58,16 +55,6 @@ REFUSED_BY_THE_SERVER = pods(1)
 REFUSED_BY_THE_SERVER["template"]["spec"]["priorityClassName"] = "nowhere"
 
 
-def has(resource: Resource[object], suffix: str, holds: Callable[[Body, Play], None]) -> Step:
-    """An object of the job is as it should be."""
-
-    async def act(play: Play) -> None:
-        key = Key(play.key.namespace, f"{play.name}{suffix}")
-        holds(await play.cluster.get(resource.untyped(), key), play)
-
-    return Step(f"{resource.kind} <job>{suffix} is as it should be", act)
-
-
 def _group(group: Body, _: Play) -> None:
     assert group["spec"]["minMember"] == 3
     assert group["spec"]["minTaskMember"] == {"a": 2, "b": 1}
@@ -99,11 +86,16 @@ def _pod(pod: Body, play: Play) -> None:
     assert annotations["scheduling.k8s.io/group-name"] == name
     assert annotations["volcano.sh/task-spec"] == "a"
     assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["schedulerName"] == "swell"
     assert env["TRAININGJOB_NAME"] == name
     assert env["TRAININGJOB_REPLICA_INDEX"] == "1"
     assert env["TRAININGJOB_SERVICE"] == f"{name}-a-1.{namespace}"
     assert env["A_INSTANCES"] == f"{name}-a-0.{namespace},{name}-a-1.{namespace}"
     assert env["B_HOSTS"] == f"{name}-b-0.{namespace}:2222"
+
+
+def _host_network(pod: Body, _: Play) -> None:
+    assert pod["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
 
 
 def _no_group(pod: Body, _: Play) -> None:
@@ -116,8 +108,8 @@ STORIES: tuple[Story, ...] = (
           runs(), has(POD_GROUPS, "", _group), has(CONFIG_MAPS, "-members", _members),
           has(SERVICES, "-a-1", _service), has(PODS, "-a-1", _pod)),
     story("paddle-mnist", MNIST,
-          runs(), ends("trainer-0", code=137), restarts("trainer-0"), ends("trainer-0"),
-          becomes("Succeed"), pods_are()),
+          runs(), has(PODS, "-trainer-0", _host_network), ends("trainer-0", code=137),
+          restarts("trainer-0"), ends("trainer-0"), becomes("Succeed"), pods_are()),
     story("role-in-capitals",
           job({"Trainer": pods(1, restartPolicy="ExitCode")}, restartingExitCode=137),
           runs(), ends("trainer-0", code=137), restarts("trainer-0"), ends("trainer-0"),
@@ -125,8 +117,6 @@ STORIES: tuple[Story, ...] = (
     story("without-gangs", job({"a": pods(1)}),
           runs(), has(PODS, "-a-0", _no_group), ends("a-0"), becomes("Succeed"),
           namespace=STRICT),
-    story("priority-class-missing", job({"a": pods(1)}, priority="nowhere"),
-          is_told("PriorityClassMissing"), runs(), ends("a-0"), becomes("Succeed")),
     story("pod-refused", job({"a": REFUSED_BY_THE_SERVER}),
           shows("the reason", lambda s: s.reason == "ObjectRefused"), says("nowhere"),
           deletes_job(), nothing_is_left()),

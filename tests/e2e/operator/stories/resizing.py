@@ -14,6 +14,7 @@ from tests.e2e.operator.sightings import (
     members_are,
     pods_are,
     refused,
+    restarts,
     runs,
     shows,
     stays,
@@ -57,6 +58,11 @@ TARGET = [
           runs(), ends("a-1"), shows("one succeeded", lambda s: s.replica_statuses["a"].succeeded),
           sets_target("a", 4), shows("set back", lambda s: s.target_replicas == {"a": 2}),
           stays("Running"), ends("a-0"), becomes("Succeed")),
+    story("auto-thaws-by-restart",
+          job({"a": pods(2, restartPolicy="Always", restartScope="Replica", **AUTO)}),
+          runs(), ends("a-1"), ends("a-0", code=1), restarts("a-0", "a-1"),
+          sets_target("a", 3), pods_are("a-0", "a-1", "a-2"),
+          shows("3/3, by the autoscaler", _sized("a", "3/3", "autoscaler"))),
 ]
 
 USER = [
