@@ -21,8 +21,15 @@ DAYS_VALID = "7"
 API_SERVER = "kube-apiserver"
 API_PORT = 443
 DNS_READY_PORT = 8181
-MANAGER_PORT = 10257
-SCHEDULER_PORT = 10259
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: None, userGroups: ["system:serviceaccounts:kube-system"]}
+  - {level: Metadata, userGroups: ["system:serviceaccounts"]}
+  - {level: None}
+"""
 
 
 def api_url(site: Site) -> str:
@@ -78,6 +85,8 @@ def start_store(site: Site) -> None:
 
 
 def start_server(site: Site) -> None:
+    """Start the API server; it notes what programs in pods ask of it."""
+    (site.folder / "audit.yaml").write_text(AUDIT_POLICY, encoding="ascii")
     _start(site, API_SERVER, _api_server_flags(site, store_url(site)))
 
 
@@ -137,6 +146,8 @@ def _api_server_flags(site: Site, store: str) -> Mapping[str, object]:
         "service-account-key-file": folder / "service-account.crt",
         "service-account-signing-key-file": folder / "service-account.key",
         "service-cluster-ip-range": site.services,
+        "audit-policy-file": folder / "audit.yaml",
+        "audit-log-path": site.audit_log,
     }
 
 

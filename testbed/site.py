@@ -76,6 +76,10 @@ class Site:
     def kubeconfig(self) -> Path:
         return self.folder / "kubeconfig"
 
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
     def _address(self, third: int, fourth: int) -> str:
         return f"198.18.{self.number * 16 + third}.{fourth}"
 
