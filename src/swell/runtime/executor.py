@@ -179,7 +179,7 @@ class Executor:
             failure = _failure(action, Verdict.UNKNOWN, error)
         if self._meter:
             result = failure.verdict.value if failure else "done"
-            self._meter.wrote(str(action.resource), type(action).__name__, result)
+            self._meter.wrote(str(action.resource), _verb(action), result)
         return failure
 
     async def _write(self, action: Write) -> Failure | None:
@@ -268,6 +268,13 @@ class Executor:
         if resource.subresource not in {"", "status"}:
             return ()  # a binding or an eviction is answered with something else than the object
         return (i for i in self._informers if str(i.resource) == str(resource))
+
+
+def _verb(action: Write) -> str:
+    """What a write is counted as."""
+    if isinstance(action, CreateObject) and action.dry_run:
+        return "DryRun"
+    return type(action).__name__
 
 
 def _verdict(error: ClusterError) -> Verdict:

@@ -39,7 +39,10 @@ def build(
     doomed = [
         one for one in world.replicas if is_restarting(one, status) or is_surplus(one, status)
     ]
-    steps: list[Step] = [*_first_opinion(world, status, now)]
+    waits = restarts.must_wait(world, status, now)
+    wanted = [] if waits else list(islice(missing(world, status), CREATES_MAX))
+    pods = pod_bodies(world, status, wanted, now)
+    steps: list[Step] = [*_first_opinion(world, pods)]
     shared = _members_steps(world, status, owner)
     if world.group is None or is_told:
         shared += _group_steps(world, status, final, owner)
@@ -50,21 +53,17 @@ def build(
             *cleanup.delete_services(world, _surplus_services(world, status)),
         ]
     )
-    if not restarts.must_wait(world, status, now):
-        wanted = list(islice(missing(world, status), CREATES_MAX))
-        pods = [CreateObject(PODS, body) for body in pod_bodies(world, status, wanted, now)]
-        steps += cleanup.together([*_service_steps(world, status)[:CREATES_MAX], *pods])
+    if not waits:
+        services = _service_steps(world, status)[:CREATES_MAX]
+        steps += cleanup.together([*services, *(CreateObject(PODS, body) for body in pods)])
     return steps
 
 
-def _first_opinion(world: World, status: AITrainingJobStatus, now: float) -> list[Step]:
+def _first_opinion(world: World, pods: list[Body]) -> list[Step]:
     """Before anything is created, ask the API server what it thinks of the first pod."""
     if world.job.status.phase is not Phase.EMPTY or world.pods:
         return []
-    first = [(role, 0) for role in world.roles][:1]
-    return [
-        CreateObject(PODS, body, dry_run=True) for body in pod_bodies(world, status, first, now)
-    ]
+    return [CreateObject(PODS, body, dry_run=True) for body in pods[:1]]
 
 
 def _group_steps(

@@ -56,7 +56,7 @@ class Replica:
 
     @property
     def is_finished(self) -> bool:
-        return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+        return self.phase is PodPhase.SUCCEEDED or self.phase is PodPhase.FAILED
 
 
 @dataclass(frozen=True)
