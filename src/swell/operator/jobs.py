@@ -6,7 +6,7 @@ Decides nothing itself: see `lifecycle.decide`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from swell.api.aitrainingjob import AITrainingJob, Phase
@@ -51,7 +51,7 @@ OWNED = by_controller_key(AI_TRAINING_JOBS.kind)
 
 @dataclass(frozen=True, slots=True)
 class Informers:
-    """What the controller follows. `groups` is missing where the cluster has no such kind."""
+    """What the controller follows. `groups` is missing where gangs are not wanted."""
 
     jobs: Informer[AITrainingJob]
     pods: Informer[Pod]
@@ -62,9 +62,11 @@ class Informers:
     groups: Informer[PodGroup] | None
 
     @classmethod
-    def over(cls, means: Means, settings: Settings, *, gang_served: bool) -> Informers:
+    def over(cls, means: Means, settings: Settings) -> Informers:
         options = InformerOptions(resync_s=settings.resync_period_s)
         informer = partial(means.informer, options=options)
+        # Where there are no PodGroups, jobs do without; when there are, the next ones have them.
+        optional = partial(means.informer, options=replace(options, is_optional=True))
         namespace = settings.namespace
         ours = Selection(namespace, labels=OURS)
         return cls(
@@ -74,7 +76,7 @@ class Informers:
             members=informer(CONFIG_MAPS, ours, OWNED),
             nodes=informer(NODES),
             priorities=informer(PRIORITY_CLASSES),
-            groups=informer(POD_GROUPS, ours, OWNED) if gang_served else None,
+            groups=optional(POD_GROUPS, ours, OWNED) if settings.gang else None,
         )
 
     @property
@@ -129,7 +131,7 @@ class Snapshots:
             nodes=self._node_states(names),
             problems=tuple(map(str, validate(to_body(job)))) if fresh else (),
             priority_class_found=seen.priorities.get(Key("", job.spec.priority)) is not None,
-            gang_served=seen.groups is not None,
+            gang_served=seen.groups is not None and seen.groups.is_served,
             refused=_refused(self._refusal(key)),
             settings=self._settings,
         )

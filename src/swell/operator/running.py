@@ -10,29 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from swell.api.kinds import POD_GROUPS
 from swell.operator.garbage import GarbageCollector, Rounds
 from swell.operator.jobs import Informers, JobController
 from swell.operator.lifecycle.garbage import LITTER
 from swell.operator.metrics import JobMetrics
 from swell.operator.settings import Settings
 from swell.operator.shell import ACTOR, Means, Shell
-from swell.runtime.backoff import Backoff
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Selection
+from swell.runtime.cluster import Cluster
 from swell.runtime.controller import ControllerMeter
 from swell.runtime.election import Election, work_if_elected
-from swell.runtime.errors import ClusterError, NotFoundError, UnreachableError
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, WriteMeter
 from swell.runtime.health import Health
-from swell.runtime.logs import get_logger
 from swell.runtime.manager import run_services
 from swell.runtime.metrics import Metrics
-
-log = get_logger(__name__)
-
-_ASK_AGAIN = Backoff(base_s=0.5, cap_s=30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +50,10 @@ class Operator:
         clock: Clock,
         random: Random,
         settings: Settings,
-        gang_served: bool,
         meters: Meters = Meters(),  # noqa: B008
     ) -> None:
         means = Means(cluster, clock, random, meters.passes, meters.writes)
-        self.informers = Informers.over(means, settings, gang_served=gang_served)
+        self.informers = Informers.over(means, settings)
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
         sink: EventSink = events
         if meters.jobs is not None:
@@ -91,28 +82,6 @@ class Operator:
         self.problem = shell.problem
 
 
-async def prepare(
-    cluster: Cluster,
-    *,
-    clock: Clock,
-    random: Random,
-    settings: Settings,
-    meters: Meters = Meters(),  # noqa: B008
-) -> Operator:
-    """An operator for what this cluster serves."""
-    gang_served = settings.gang and await _is_gang_served(cluster, clock, random, settings)
-    if settings.gang and not gang_served:
-        log.warning("the cluster has no PodGroup kind; pods are scheduled one by one")
-    return Operator(
-        cluster,
-        clock=clock,
-        random=random,
-        settings=settings,
-        gang_served=gang_served,
-        meters=meters,
-    )
-
-
 async def operate(
     connect: Callable[[str], Cluster],
     *,
@@ -127,30 +96,10 @@ async def operate(
     meters = Meters.on(metrics) if metrics else Meters()
 
     async def work(cluster: Cluster) -> None:
-        operator = await prepare(
-            cluster, clock=clock, random=random, settings=settings, meters=meters
-        )
+        operator = Operator(cluster, clock=clock, random=random, settings=settings, meters=meters)
         if health is not None:
             health.ready["caches"] = operator.problem
         await run_services(operator.services, clock)
 
     cluster = connect(ACTOR)
     await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
-
-
-async def _is_gang_served(
-    cluster: Cluster, clock: Clock, random: Random, settings: Settings
-) -> bool:
-    """Whether there are PodGroups; asked until there is an answer."""
-    failures = 0
-    while True:
-        try:
-            await cluster.list(POD_GROUPS.untyped(), Selection(settings.namespace), limit=1)
-        except NotFoundError:
-            return False
-        except (ClusterError, UnreachableError, TimeoutError) as error:
-            failures += 1
-            log.info("PodGroups not listed", why=str(error))
-            await clock.sleep(_ASK_AGAIN.delay_s(failures, random))
-        else:
-            return True

@@ -18,7 +18,13 @@ from swell.runtime.backoff import Backoff
 from swell.runtime.cache import StaleListError, parse_version
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Malformed, Selection, WatchEvent
-from swell.runtime.errors import ClusterError, GoneError, NotFoundError, UnreachableError
+from swell.runtime.errors import (
+    ClusterError,
+    ForbiddenError,
+    GoneError,
+    NotFoundError,
+    UnreachableError,
+)
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain
 
@@ -26,6 +32,9 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 RECONNECT = Backoff(base_s=0.2, cap_s=30.0)
+# A kind that is not there yet is waited for more eagerly than a server that has trouble.
+UNSERVED_S_MAX = 5.0
+NOT_SERVED = "the cluster does not have this kind; waiting until its definition is installed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,8 @@ class Follower(Generic[T]):
                 self._failures = 0
             # A watch that ends at once, however politely, must not be renewed in a hot loop.
             if self._failures:
-                asked_s = max(asked_s, backoff.delay_s(self._failures, self._random))
+                wait_s = backoff.delay_s(self._failures, self._random)
+                asked_s = max(asked_s, wait_s if self.is_served else min(wait_s, UNSERVED_S_MAX))
             await self._clock.sleep(asked_s)
             self._failures += 1
 
@@ -186,9 +196,11 @@ class Follower(Generic[T]):
                 self._heard_at = self._clock.monotonic()
 
     def _note(self, error: Exception) -> None:
-        told = f"{type(error).__name__}: {error}"
+        told = f"{type(error).__name__}: {error}" if self.is_served else NOT_SERVED
         if told != self.last_error:  # what goes on is told once
-            log.info("watch interrupted", resource=str(self._resource), error=told)
+            needs_help = not self.is_served or isinstance(error, ForbiddenError)
+            say = log.warning if needs_help and not self._options.is_optional else log.info
+            say("watch interrupted", resource=str(self._resource), error=told)
         self.last_error = told
 
     def _jittered(self, span_s: float) -> float:

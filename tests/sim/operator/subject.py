@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from swell.api.meta import Key
-from swell.operator.running import Meters, Operator, prepare
+from swell.operator.running import Meters, Operator
 from swell.operator.settings import Settings
 from swell.sim.leadership import in_pair, lead
 from swell.sim.meters import BugMeter
@@ -67,7 +67,7 @@ async def _run(ports: Ports, flaw: Flaw | None) -> None:
 
 
 async def run_operator(ports: Ports, settings: Settings, flaw: Flaw | None = None) -> None:
-    operator = await prepare(
+    operator = Operator(
         ports.cluster,
         clock=ports.clock,
         random=ports.random,
