@@ -9,6 +9,7 @@ import pytest
 
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Body
+from swell.api.resource import Resource
 from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.runtime.clock import SystemClock
 from tests.contract.controller_world import Opened, embedded, index_of, is_active, real
@@ -275,55 +276,68 @@ def test_operator_restarts_in_every_phase(opened: Opened) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.stop_operator()
         await stage.submit("fit", **elastic(1, 3))
+        await stage.cordon()
         await stage.start_operator()
-        await stage.until_phase("fit", "Creating", "Running")
+        await stage.until_phase("fit", "Creating")
+        await stage.world.until_pods(1, "paddle-job=fit")
         await stage.restart_operator()
+        await stage.uncordon()
         running = await stage.until_running("fit")
-        await stage.stop_operator()
-        await stage.set_target("fit", 2)
-        await stage.start_operator()
-        await stage.until_phase("fit", "Scaling", "Running")
         await stage.restart_operator()
-        await stage.world.until_pods(2, "paddle-job=fit")
+        await stage.cordon()
+        await stage.set_target("fit", 2)
+        await stage.until_phase("fit", "Scaling")
+        await stage.restart_operator()
+        await stage.uncordon()
+        await _until_scaled(stage, 2)
         for index in range(2):
             await stage.end_trainer("fit", index)
         await stage.until_phase("fit", "Succeed")
         await stage.restart_operator()
-        status = await stage.until_status("fit", lambda status: status.get("released"))
+        await stage.until_status("fit", lambda status: status.get("released"))
+        await stage.restart_operator()
+        await stage.world.stays(stage.owned, for_s=1.0)
+        status = await stage.status("fit")
 
+        assert status["phase"] == "Succeed"
         assert status["startTime"] == running["startTime"]
         assert [record["to"] for record in status["scale_records"]] == [2]
 
     stage_play(opened, scenario, autoclean=True)
 
 
-@pytest.mark.parametrize("phase", ["", "Creating", "Running", "Scaling", "Succeed", "released"])
+PHASES = ["", "Creating", "Running", "Scaling", "Succeed", "Failed", "Timeout", "released"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
 def test_deletion_in_every_phase(opened: Opened, phase: str) -> None:
     """A deleted job goes with everything it owns, whatever it was doing."""
 
     async def scenario(stage: Stage) -> None:
         if phase == "Creating":
             await stage.cordon()
-        await stage.submit("fit", **elastic(1, 3))
+        limit = {"annotations": {"walltime": 1}} if phase == "Timeout" else {}
+        await stage.submit("fit", **elastic(1, 3), **limit)
         if phase == "Creating":
             await stage.world.until_pods(1, "paddle-job=fit")
-        elif phase:
+        elif phase and phase != "Timeout":
             await stage.until_running("fit")
         if phase == "Scaling":
             await stage.cordon()
             await stage.set_target("fit", 3)
             await stage.until_phase("fit", "Scaling")
             await stage.world.until_pods(3, "paddle-job=fit")
-        if phase in {"Succeed", "released"}:
-            await stage.end_trainer("fit", 0)
-            await stage.until_phase("fit", "Succeed")
+        if phase in {"Succeed", "Failed", "released"}:
+            await stage.end_trainer("fit", 0, exit_code=int(phase == "Failed"))
+        if phase in {"Succeed", "Failed", "Timeout"}:
+            await stage.until_phase("fit", phase)
         if phase == "released":
             await stage.until_status("fit", lambda status: status.get("released"))
         await stage.world.delete(TRAINING_JOBS, "fit")
         await stage.world.until_gone(TRAINING_JOBS, "fit")
         await stage.until_owned(lambda owned: not owned)
 
-    stage_play(opened, scenario, autoclean=phase == "released")
+    stage_play(opened, scenario, autoclean=phase == "released", restart_limit=0)
 
 
 def test_deletion_does_not_wait_for_a_dead_node(opened: Opened) -> None:
@@ -370,8 +384,8 @@ def test_orphans_are_collected_and_nothing_else(opened: Opened) -> None:
         job = await stage.submit("fit")
         await stage.until_running("fit")
         await stage.stop_operator()
-        late = await stage.world.get(JOBS, "fit-trainer")
-        await _create_late(stage, late, job["metadata"]["uid"])
+        await _create_late(stage, JOBS, "fit-trainer", job["metadata"]["uid"])
+        await _create_late(stage, REPLICA_SETS, "fit-pserver", job["metadata"]["uid"])
         swept = TrainingJobOperator(
             stage.world.cluster,
             clock=SystemClock(),
@@ -380,6 +394,7 @@ def test_orphans_are_collected_and_nothing_else(opened: Opened) -> None:
         )
         await swept.collector.sweep()
         await stage.world.until_gone(JOBS, "late-trainer")
+        await stage.world.until_gone(REPLICA_SETS, "late-pserver")
         await stage.until_owned(lambda owned: "late-" not in str(owned))
         await stage.world.stays(stage.owned, for_s=1.0)
         owned = await stage.owned()
@@ -439,9 +454,10 @@ async def _until_indexes(stage: Stage, role: str, label: str, wanted: list[str])
     await stage.world.until(read, lambda found: found["indexes"] == wanted)
 
 
-async def _create_late(stage: Stage, like: Body, job_uid: str) -> None:
+async def _create_late(stage: Stage, kind: Resource[object], name: str, job_uid: str) -> None:
     """A create that arrives when its job is gone: the same, for a UID that exists no more."""
-    body: Body = json.loads(json.dumps(like).replace(job_uid, "gone-uid").replace("fit", "late"))
+    like = json.dumps(await stage.world.get(kind, name))
+    body: Body = json.loads(like.replace(job_uid, "gone-uid").replace("fit", "late"))
     metadata = body["metadata"]
     kept = {name: metadata[name] for name in ("name", "namespace", "labels", "ownerReferences")}
-    await stage.world.cluster.create(JOBS.untyped(), {**body, "metadata": kept, "status": {}})
+    await stage.world.cluster.create(kind.untyped(), {**body, "metadata": kept, "status": {}})

@@ -173,6 +173,9 @@ class Stage:
         """No pod gets a node any more."""
         await self.change_node({"spec": {"unschedulable": True}})
 
+    async def uncordon(self) -> None:
+        await self.change_node({"spec": {"unschedulable": None}})
+
     async def lose_node(self) -> None:
         """The node falls silent, and what a node lifecycle controller says of it follows."""
         await self.change_node({"metadata": {"annotations": {PLAY_DEAD: "true"}}})
