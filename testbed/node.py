@@ -1,7 +1,8 @@
 """One node of a test cluster: containerd and kubelet in a file-system view of their own.
 
 A node sees the machine's files, but /run, /var/lib and /var/log are its own: both nodes use the
-paths that the programs use anywhere, and what they mount is gone with their last process.
+paths that the programs use anywhere, and what they mount is gone with their last process. /var/lib,
+with all images and containers, is in memory: nobody waits for a disk to write and to remove it.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ SOCKET_S_MAX = 30.0
 POLL_S = 0.05
 SOCKET = "/run/containerd/containerd.sock"
 # Keeps the view alive while the node's programs are killed and started again.
-ANCHOR = """for own in run var/lib var/log; do mount --bind "$1/$own" "/$own" || exit 1; done
+ANCHOR = """for own in run var/log; do mount --bind "$1/$own" "/$own" || exit 1; done
+mount -t tmpfs -o mode=755 node /var/lib &&
 mount --make-rshared / && exec sleep 2147483647"""
 # Layers are stacked where the file system takes it, and copied where it does not.
-STACK = """mkdir "$1/low" "$1/high" "$1/work" "$1/all" &&
+STACK = """mount -t tmpfs layers "$1" && mkdir "$1/low" "$1/high" "$1/work" "$1/all" &&
 mount -t overlay none -o "lowerdir=$1/low,upperdir=$1/high,workdir=$1/work" "$1/all" """
 
 
