@@ -101,10 +101,12 @@ class _Case:
 
     def _spared(self, target: Target) -> Target:
         """A shrink that leaves the minimum at work. The highest indexes go, so where lower ones
-        are missing it cannot go as far: those have to be bound first."""
-        role, at_work = self.state.view, self._at_work()
+        are missing it cannot go as far: those have to be there first."""
+        role = self.state.view
         n_kept = max(role.minimum, 1)
-        if self.calm.now is None or len(at_work) < n_kept:
+        whole = (some for some in (self._running(), self._bound()) if len(some) >= n_kept)
+        at_work = next(whole, None)
+        if self.calm.now is None or at_work is None:
             return target
         size = max(target.target, min(at_work[n_kept - 1] + 1, role.maximum))
         if size < target.current:
@@ -113,9 +115,15 @@ class _Case:
             target, Reason.PODS_MISSING, "with pods missing it would fall below its minimum"
         )
 
-    def _at_work(self) -> list[int]:
-        """The indexes that have their room, the lowest first."""
-        return sorted(index for index in self.state.bound() if index < self.state.view.target)
+    def _running(self) -> list[int]:
+        return self._indexes(self.state.running())
+
+    def _bound(self) -> list[int]:
+        return self._indexes(self.state.bound())
+
+    def _indexes(self, some: Iterable[int]) -> list[int]:
+        """Those below the target, the lowest first."""
+        return sorted(index for index in some if index < self.state.view.target)
 
     def _held(self, last: Resize | None, *, is_raise: bool) -> tuple[Reason, str] | None:
         if last is not None and not self._is_over(last):
@@ -151,7 +159,7 @@ class _Case:
         if self._was_resized_of_late(is_raise=True):
             return None
         role = self.state.view
-        highest = max(self._at_work(), default=-1)
+        highest = max(self._bound(), default=-1)
         size = max(highest + 1, last.before, role.minimum)
         if size >= role.target:
             return None

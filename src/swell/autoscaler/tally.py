@@ -39,12 +39,17 @@ class RoleState:
 
     def bound(self) -> frozenset[int]:
         """The indexes that have their room, or need it no more."""
+        return self._indexes(lambda pod: pod.is_bound or pod.phase is PodPhase.SUCCEEDED)
+
+    def running(self) -> frozenset[int]:
+        """The indexes that are at work, and are to stay there."""
+        return self._indexes(lambda pod: pod.is_bound and pod.phase is PodPhase.RUNNING)
+
+    def _indexes(self, is_meant: Callable[[PodView], bool]) -> frozenset[int]:
         return frozenset(
             pod.claim.index
             for pod in self.pods
-            if pod.claim is not None
-            and pod.claim.index is not None
-            and (pod.is_bound or pod.phase is PodPhase.SUCCEEDED)
+            if pod.claim is not None and pod.claim.index is not None and is_meant(pod)
         )
 
 

@@ -1,7 +1,8 @@
-"""Roles of AITrainingJobs that may be shrunk instead of having their pods evicted.
+"""Roles whose pods leave by themselves when the job's target is lowered.
 
 Holds what the job says about a role. Shrinking removes the highest indexes, so only a suffix of a
-role's indexes can leave, and never what is below its minimum.
+role's indexes can leave, and never what is below its minimum. Roles of AITrainingJobs may be shrunk
+instead of having their pods evicted; of TrainingJobs' trainers only the target is known.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy
-from swell.scheduler.tasks import Task, TaskStatus
+from swell.api.trainingjob import TrainingJob
+from swell.scheduler.tasks import COMPLETION_INDEX, Task, TaskStatus
 
 JOB_LABEL: Final = "TrainingJobName"
 ROLE_LABEL: Final = "TrainingJobReplicaName"
 INDEX_LABEL: Final = "TrainingJobReplicaIndex"
+TRAINERS_LABEL: Final = "paddle-job"
+TRAINER: Final = "trainer"
 
 
 @dataclass(eq=False, slots=True)
 class ElasticRole:
     """One role: how many pods it should have, and how few it may have."""
 
-    job: str  # namespace/name of the AITrainingJob
+    job: str  # namespace/name, for TrainingJobs after the kind
     role: str
     minimum: int
     target: int
@@ -57,10 +61,26 @@ def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
     }
 
 
+def trainers_of(job: TrainingJob) -> dict[str, ElasticRole]:
+    """The role of the trainers, which may be evicted but not shrunk."""
+    spec, asked = job.spec, job.status.trainer_target or 0
+    target = min(max(asked, spec.trainer_minimum), spec.trainer_maximum)
+    key = trainers_key(str(job.metadata.key))
+    return {TRAINER: ElasticRole(key, TRAINER, max(spec.trainer_minimum, 1), target, False)}
+
+
+def trainers_key(job: str) -> str:
+    """A TrainingJob may have the name of an AITrainingJob."""
+    return f"TrainingJob/{job}"
+
+
 def place_in_job(task: Task) -> tuple[str, str, int] | None:
     """Training job, role and index of a pod, as its labels have them."""
-    labels = task.pod.metadata.labels
+    labels, namespace = task.pod.metadata.labels, task.pod.metadata.namespace
+    trainers, index = labels.get(TRAINERS_LABEL), labels.get(COMPLETION_INDEX, "")
+    if trainers and index.isdecimal():
+        return trainers_key(f"{namespace}/{trainers}"), TRAINER, int(index)
     job, role, index = labels.get(JOB_LABEL), labels.get(ROLE_LABEL), labels.get(INDEX_LABEL, "")
     if not job or not role or not index.isdecimal():
         return None
-    return f"{task.pod.metadata.namespace}/{job}", role.lower(), int(index)
+    return f"{namespace}/{job}", role.lower(), int(index)

@@ -17,8 +17,15 @@ from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
+from swell.api.trainingjob import TrainingJob
 from swell.api.volume import PersistentVolumeClaim, StorageClass
-from swell.scheduler.elastic import ElasticRole, place_in_job, roles_of
+from swell.scheduler.elastic import (
+    ElasticRole,
+    place_in_job,
+    roles_of,
+    trainers_key,
+    trainers_of,
+)
 from swell.scheduler.jobs import Job, QueueEntry, link_queues
 from swell.scheduler.neighbours import Neighbours
 from swell.scheduler.nodes import NodeTable
@@ -197,6 +204,12 @@ class Snapshot:
         """Learns the targets: a pod at or above its role's is leaving, whoever lowered it."""
         self._roles[str(job.metadata.key)] = roles_of(job)
         self._rejoin_roles(str(job.metadata.key))
+
+    def put_trainers(self, job: TrainingJob) -> None:
+        """The same of a TrainingJob's trainers."""
+        key = trainers_key(str(job.metadata.key))
+        self._roles[key] = trainers_of(job)
+        self._rejoin_roles(key)
 
     def remove_training_job(self, key: str) -> None:
         self._roles.pop(key, None)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swell.api.meta import Body
 from swell.autoscaler.settings import EMBEDDED
-from tests.e2e.autoscaler.kinds import NEW, Bounds, a_job, elastic_job
+from tests.e2e.autoscaler.kinds import Bounds, a_job, elastic_job
 from tests.e2e.autoscaler.stage import N_TRAINERS_MAX, NAMESPACE, URGENT, Stage
 
 JOBS = ("ant", "bee", "cat")
@@ -48,8 +47,7 @@ async def live(stage: Stage, kind: str) -> Facts:
     await stage.until("all are accepted", lambda: all(map(stage.target, JOBS)))
     await stage.set_open(True)
     facts.shared = await _all_room_used(stage, N_TRAINERS_MAX)
-    # From jobs of the older kind an urgent gang would take room pod by pod, by eviction.
-    await _gang_comes_and_goes(stage, facts, {"priority": URGENT} if kind == NEW else {})
+    await _gang_comes_and_goes(stage, facts)
     await _hopeless_job_waits(stage, facts)
     await _time_passes(stage, facts)
     facts.fewest = {name: stage.lows[name] for name in JOBS}
@@ -57,11 +55,11 @@ async def live(stage: Stage, kind: str) -> Facts:
     return facts
 
 
-async def _gang_comes_and_goes(stage: Stage, facts: Facts, urgency: Body) -> None:
+async def _gang_comes_and_goes(stage: Stage, facts: Facts) -> None:
     await stage.go_on(EMBEDDED.scale_period_s)
     does = {"duration": str(GANG_S)}
     size = Bounds(GANG_SIZE, GANG_SIZE)
-    await stage.submit(a_job(GANG, NAMESPACE, size, does, **urgency))
+    await stage.submit(a_job(GANG, NAMESPACE, size, does, priority=URGENT))
     await stage.until_phase(GANG, "Running")
     facts.n_gang = len(stage.trainers(GANG))
     facts.squeezed = await _all_room_used(stage, N_TRAINERS_MAX - GANG_SIZE)

@@ -157,11 +157,14 @@ def test_shrink_leaves_the_minimum_at_work() -> None:
     pods = (a_trainer("a", index, "n" if index >= 4 else "") for index in range(6))
     evicted = look(NODE, a_training_job("a", 2, 9, target=6), *pods)
     one_left = look(NODE, job(6, minimum=2), *at(0, 4, 5))
+    starting = a_pod("a", "t", 0, "n", phase="Pending")
+    one_starts = look(NODE, job(6, minimum=2), starting, *at(1, 4))
     whole = look(NODE, job(6, minimum=2), *bound(6))
 
     assert damp(evicted, 2, Reason.PENDING_JOB) == (6, Reason.PODS_MISSING)
     assert damp(evicted, 2, Reason.OVER_COMMITTED) == (6, Reason.PODS_MISSING)
     assert damp(one_left, 2, Reason.PENDING_JOB) == (5, Reason.PENDING_JOB)
+    assert damp(one_starts, 2, Reason.PENDING_JOB) == (5, Reason.PENDING_JOB)
     assert damp(whole, 2, Reason.PENDING_JOB) == (2, Reason.PENDING_JOB)
 
 

@@ -19,6 +19,7 @@ from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.queue import Queue
 from swell.api.resource import ApiObject
 from swell.runtime.informer import Informer
+from swell.scheduler.elastic import trainers_key
 from swell.scheduler.jobs import Job
 from swell.scheduler.live.informers import Informers
 from swell.scheduler.live.news import News
@@ -68,6 +69,7 @@ class Cache:
         seen.queues.add_handler(self._take_queue)
         seen.groups.add_handler(self._take_group)
         seen.jobs.add_handler(self._take_training_job)
+        seen.trainer_jobs.add_handler(self._take_trainers)
         seen.pods.add_handler(self._take_pod)
         self.is_filled = True
 
@@ -101,7 +103,7 @@ class Cache:
         """The server took the binding."""
         if task.status is TaskStatus.BINDING:
             self._arrived(task, TaskStatus.BOUND)
-        else:
+        elif task.status not in _ARRIVED:  # else the watch was faster
             self.touch(task.job)
 
     def forget(self, task: Task) -> None:
@@ -217,6 +219,19 @@ class Cache:
                 return
             self._job_facts[text] = facts
             self.snapshot.put_training_job(self._with_targets(found))
+        self._changed()
+
+    def _take_trainers(self, key: Key) -> None:
+        found, text = self.informers.trainer_jobs.get(key), trainers_key(str(key))
+        if found is None:
+            self.snapshot.remove_training_job(text)
+            self._job_facts.pop(text, None)
+        else:
+            facts = (found.spec.trainer, found.status.trainer_target)
+            if self._job_facts.get(text) == facts:
+                return
+            self._job_facts[text] = facts
+            self.snapshot.put_trainers(found)
         self._changed()
 
     def _with_targets(self, job: AITrainingJob) -> AITrainingJob:

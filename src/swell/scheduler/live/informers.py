@@ -26,6 +26,7 @@ from swell.api.kinds import (
     QUEUES,
     RESOURCE_QUOTAS,
     STORAGE_CLASSES,
+    TRAINING_JOBS,
 )
 from swell.api.namespace import Namespace
 from swell.api.node import Node
@@ -35,6 +36,7 @@ from swell.api.priorityclass import PriorityClass
 from swell.api.queue import Queue
 from swell.api.resource import ApiObject, Resource
 from swell.api.resourcequota import ResourceQuota
+from swell.api.trainingjob import TrainingJob
 from swell.api.volume import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from swell.runtime.cache import Index
 from swell.runtime.clock import Clock
@@ -74,6 +76,7 @@ class Informers:
     budgets: Informer[PodDisruptionBudget]
     namespaces: Informer[Namespace]
     jobs: Informer[AITrainingJob]
+    trainer_jobs: Informer[TrainingJob]
     claims: Informer[PersistentVolumeClaim]
     storage_classes: Informer[StorageClass]
     # Told to people, never decided by: whoever enforces them does it without us.
@@ -101,6 +104,7 @@ class Informers:
             budgets=informer(POD_DISRUPTION_BUDGETS, _OPTIONAL),
             namespaces=informer(NAMESPACES),
             jobs=informer(AI_TRAINING_JOBS, _OPTIONAL),
+            trainer_jobs=informer(TRAINING_JOBS, _OPTIONAL),
             claims=informer(PERSISTENT_VOLUME_CLAIMS, _OPTIONAL),
             storage_classes=informer(STORAGE_CLASSES, _OPTIONAL),
             volumes=informer(PERSISTENT_VOLUMES, _OPTIONAL),
@@ -118,6 +122,7 @@ class Informers:
             self.nodes,
             self.groups,
             self.jobs,
+            self.trainer_jobs,
             self.budgets,
             self.claims,
             self.storage_classes,

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
-from swell.api.meta import Key
+from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES, TRAINING_JOBS
+from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.scheduler.live.running import Scheduler
 from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import TaskStatus
+from swell.scheduler.tasks import COMPLETION_INDEX, TaskStatus
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
+
+TRAINERS: Body = {
+    "apiVersion": TRAINING_JOBS.api_version,
+    "kind": TRAINING_JOBS.kind,
+    "metadata": {"name": "old", "namespace": NAMESPACE},
+    "spec": {
+        "image": "i",
+        "fault_tolerant": True,
+        "trainer": {"min-instance": 1, "max-instance": 4},
+    },
+    "status": {"trainer_target": 4},
+}
 
 
 def idle_cpu(snapshot: Snapshot, node: int = 0) -> float:
@@ -77,6 +89,36 @@ def test_pods_of_others_use_room() -> None:
         await stage.sleep(1)
 
         assert idle_cpu(snapshot, snapshot.nodes.find("node-9")) == 3000
+
+    on_stage(play)
+
+
+def test_trainers_above_their_target_are_leaving() -> None:
+    """Who has lowered a TrainingJob's target has made that room already: no other pod goes."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.priority("high", 9)
+        await stage.user.create(TRAINING_JOBS.untyped(), TRAINERS)
+        key = Key(NAMESPACE, "old")
+        await stage.gang("old", 4, 1)
+        scheduler = stage.start()
+        await stage.sleep(2)
+        for index in range(4):
+            marks = {"paddle-job": "old", COMPLETION_INDEX: str(index)}
+            change = merge_patch({"metadata": {"labels": marks}})
+            await stage.user.patch(PODS.untyped(), Key(NAMESPACE, f"old-{index}"), change)
+        await stage.run_pods()
+        lowered = merge_patch({"status": {"trainer_target": 3}})
+        await stage.user.patch(TRAINING_JOBS.untyped().status, key, lowered)
+        await stage.gang("claim", 1, priorityClassName="high")
+        await stage.sleep(20)
+        tasks = scheduler.cache.snapshot.jobs[f"{NAMESPACE}/old"].tasks
+        leaving = [key for key, task in tasks.items() if task.status is TaskStatus.RELEASING]
+        stopped = [p.metadata.name for p in await stage.pods() if p.metadata.deletion_timestamp]
+
+        assert leaving == [f"{NAMESPACE}/old-3"]
+        assert stopped == []
 
     on_stage(play)
 
