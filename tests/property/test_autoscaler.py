@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from random import Random
 
 import pytest
@@ -11,15 +12,27 @@ from msgspec.structs import replace
 from swell.autoscaler.inquiry import Objects, inquiry_resource
 from swell.autoscaler.jobviews import id_of
 from swell.autoscaler.ledger import Ledger
-from swell.autoscaler.needs import NeedsReader
+from swell.autoscaler.needs import Needs, NeedsReader
 from swell.autoscaler.resource import ClusterResource, Snapshot
 from tests.autoscaler_cases import a_pod, a_trainer, decide, random_objects
 from tests.property import autoscaler_reference as reference
 
-# All of them with AUTOSCALER_CLUSTERS=2000; a sample in every run of the tests.
+N_COMPARED = 2000
+# The laws on as many with AUTOSCALER_CLUSTERS=2000; on a sample in every run of the tests.
 N_CLUSTERS = int(os.environ.get("AUTOSCALER_CLUSTERS", "300"))
 N_STORIES = max(N_CLUSTERS // 10, 20)
+GPU = "gpu"
 MAX_LOADS = ("0.97", "0.8", "1", "0.333")
+
+
+@cache
+def cluster_of(seed: int) -> Objects:
+    return random_objects(seed)
+
+
+@cache
+def snapshot_of(seed: int) -> Snapshot:
+    return inquiry_resource(cluster_of(seed))
 
 
 def shown(cluster: ClusterResource) -> object:
@@ -38,9 +51,8 @@ def states(snapshot: Snapshot) -> object:
 def test_resources_equal_the_reference() -> None:
     """Totals, requests, limits and idle amounts are what the rules say, index by index."""
     for seed in range(N_CLUSTERS):
-        objects = random_objects(seed)
-        found = inquiry_resource(objects)
-        expected, jobs = reference.resources_of(objects)
+        found = snapshot_of(seed)
+        expected, jobs = reference.resources_of(cluster_of(seed))
         cluster = found.cluster
 
         assert [node.name for node in cluster.nodes] == sorted(expected.nodes), seed
@@ -61,23 +73,28 @@ def test_resources_equal_the_reference() -> None:
 def test_plan_equals_the_reference() -> None:
     """The fast plan and the obvious one give every role the same target."""
     n_changed = 0
-    for seed in range(N_CLUSTERS):
-        objects = random_objects(seed)
+    for seed in range(N_COMPARED):
         max_load = MAX_LOADS[seed % len(MAX_LOADS)]
-        targets = decide(inquiry_resource(objects), max_load)
+        targets = decide(snapshot_of(seed), max_load)
         found = {(str(id_.job), id_.role): one.target for id_, one in targets.items()}
         n_changed += any(one.delta for one in targets.values())
 
-        assert found == reference.plan(*reference.resources_of(objects), max_load), seed
-    assert n_changed > N_CLUSTERS // 3
+        assert found == reference.plan(*reference.resources_of(cluster_of(seed)), max_load), seed
+    assert n_changed > N_COMPARED // 3
 
 
 def test_plan_does_not_depend_on_the_order_of_objects() -> None:
     """The same objects in any order give the same targets."""
     for seed in range(N_STORIES):
-        objects = random_objects(seed)
+        objects = cluster_of(seed)
         shuffled = random_objects(seed)
-        for kind in (shuffled.nodes, shuffled.pods, shuffled.training_jobs):
+        for kind in (
+            shuffled.nodes,
+            shuffled.pods,
+            shuffled.groups,
+            shuffled.training_jobs,
+            shuffled.trainer_jobs,
+        ):
             Random(seed).shuffle(kind)
 
         assert decide(inquiry_resource(objects)) == decide(inquiry_resource(shuffled))
@@ -86,7 +103,7 @@ def test_plan_does_not_depend_on_the_order_of_objects() -> None:
 def test_targets_of_candidates_are_within_bounds() -> None:
     """Whoever is a candidate ends within its minimum and maximum; others keep what they had."""
     for seed in range(N_CLUSTERS):
-        snapshot = inquiry_resource(random_objects(seed))
+        snapshot = snapshot_of(seed)
         somebody_waits = any(job.is_pending for job in snapshot.jobs)
         roles = {
             (job.view.id, state.view.name): (job, state.view)
@@ -102,32 +119,36 @@ def test_targets_of_candidates_are_within_bounds() -> None:
 
 
 def test_growing_stays_below_the_thresholds() -> None:
-    """Who starts below the thresholds, with every role within its bounds, ends below them."""
+    """Who starts below the thresholds, with every role within its bounds, ends below them: a share
+    of cpu and memory, and all GPUs."""
     n_tried = 0
     for seed in range(N_CLUSTERS):
-        snapshot = inquiry_resource(random_objects(seed))
+        snapshot = snapshot_of(seed)
         targets = decide(snapshot, "0.8")
         views = {(j.view.id, r.view.name): r.view for j in snapshot.jobs for r in j.roles}
-        used = {
-            "cpu": snapshot.cluster.of("cpu").requested,
-            "memory": snapshot.cluster.of("memory").requested,
-        }
-        most = {name: snapshot.cluster.of(name).total * 8 // 10 for name in used}
+        cluster = snapshot.cluster
+        used = {name: cluster.of(name).requested for name in ("cpu", "memory")}
+        most = {name: cluster.of(name).total * 8 // 10 for name in used}
+        used[GPU], most[GPU] = cluster.gpu.limited, cluster.gpu.total
         inside = all(views[i].minimum <= views[i].target for i in targets)
         if any(used[name] > most[name] for name in used) or not inside:
             continue
         n_tried += 1
         for name, before in used.items():
-            more = sum(views[i].needs.requests.get(name, 0) * t.delta for i, t in targets.items())
+            more = sum(_amount(views[i].needs, name) * t.delta for i, t in targets.items())
             assert before + more <= most[name], (seed, name)
     assert n_tried > N_CLUSTERS // 20
+
+
+def _amount(needs: Needs, name: str) -> int:
+    return needs.gpus if name == GPU else needs.requests.get(name, 0)
 
 
 def test_growing_is_done_once_pods_land_where_it_was_assumed() -> None:
     """A plan that only grows asks for no more when its pods are where it put them."""
     n_grown = 0
     for seed in range(N_CLUSTERS):
-        objects = random_objects(seed)
+        objects = cluster_of(seed)
         cluster, jobs = reference.resources_of(objects)
         before = {(r.job, r.role): r.target for j in jobs for r in j.roles}
         sizes = reference.plan(cluster, jobs, "0.97")
@@ -198,7 +219,8 @@ def test_ledger_equals_resources_from_scratch(seed: int) -> None:
 
 def _change(chance: Random, ledger: Ledger, held: Objects, other: Objects) -> None:
     """One object appears, changes into another state, or goes."""
-    kind = chance.choice(["nodes", "pods", "pods", "pods", "groups", "training_jobs"])
+    kinds = ["nodes", "pods", "pods", "pods", "groups", "training_jobs", "trainer_jobs"]
+    kind = chance.choice(kinds)
     things = getattr(held, kind)
     if things and chance.random() < 0.3:
         gone = things.pop(chance.randrange(len(things)))
@@ -219,6 +241,7 @@ def _put(ledger: Ledger, kind: str, thing: object) -> None:
         "pods": ledger.put_pod,
         "groups": ledger.put_group,
         "training_jobs": ledger.put_job,
+        "trainer_jobs": ledger.put_job,
     }[kind]
     put(thing)  # type: ignore[operator]
 
