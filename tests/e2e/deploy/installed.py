@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import yaml
 
@@ -57,14 +58,23 @@ class Installed:
             yield
 
     @contextmanager
-    def run(self, manifest: Body, part: str, flags: Sequence[str] = ()) -> Iterator[None]:
+    def logging(self, part: str) -> Iterator[Path]:
+        """The process of a Deployment, and the file that holds its log."""
+        log = self.home / f"{part}.log"
+        with log.open("w") as file, self.run(deployment(part), part, said=file):
+            yield log
+
+    @contextmanager
+    def run(
+        self, manifest: Body, part: str, flags: Sequence[str] = (), said: IO[str] | None = None
+    ) -> Iterator[None]:
         [container] = manifest["spec"]["template"]["spec"]["containers"]
         given = [flag for flag in container["args"] if "-addr" not in flag]
         own = [_here(flag, part).replace("$(POD_NAMESPACE)", self.namespace) for flag in given]
         command = [sys.executable, "-m", "swell.cli.main", *container["command"][1:], *own, *flags]
         env = {**os.environ, "POD_NAMESPACE": self.namespace}
         kubeconfig = f"--kubeconfig={self.kubeconfig_of(part)}"
-        with subprocess.Popen([*command, kubeconfig], env=env) as process:
+        with subprocess.Popen([*command, kubeconfig], env=env, stdout=said, stderr=said) as process:
             try:
                 yield
                 assert process.poll() is None, f"the {part} ended by itself"

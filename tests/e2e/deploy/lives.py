@@ -109,6 +109,8 @@ TAKEN: dict[str, tuple[Resource[object], Body]] = {
     ),
 }
 
+LOOKS = [Right("get", resource.group, resource.plural) for resource, _ in TAKEN.values()]
+
 
 @dataclass(frozen=True, slots=True)
 class Life:
@@ -178,19 +180,23 @@ async def _training_job(admin: Cluster, life: Life) -> None:
 
 
 async def _taken(admin: Cluster, life: Life) -> None:
+    await take_names(admin, life.namespace)
+    for right in LOOKS:
+        await life.installed.until_used(PART, right)
+
+
+async def take_names(admin: Cluster, namespace: str) -> None:
     """Jobs that cannot have an object because somebody else has it: the operator looks at it."""
     for name, (resource, body) in TAKEN.items():
         owner = name.partition("-")[0]
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        metadata = {"name": name, "namespace": life.namespace}
+        metadata = {"name": name, "namespace": namespace}
         await admin.create(resource.untyped(), {**whole, "metadata": metadata})
         if resource.plural in {"replicasets", "jobs"}:
-            await admin.create(TRAINING_JOBS.untyped(), _paddle(owner, life.namespace))
+            await admin.create(TRAINING_JOBS.untyped(), _paddle(owner, namespace))
         else:
-            wanted = manifest(owner, life.namespace, job({"a": pods(1)}))
+            wanted = manifest(owner, namespace, job({"a": pods(1)}))
             await admin.create(AI_TRAINING_JOBS.untyped(), wanted)
-    for resource, _ in TAKEN.values():
-        await life.installed.until_used(PART, Right("get", resource.group, resource.plural))
 
 
 def _paddle(name: str, namespace: str) -> Body:

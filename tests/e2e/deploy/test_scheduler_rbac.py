@@ -26,10 +26,11 @@ from swell.node.nodes import NodeShape
 from swell.operator.running import operate
 from swell.operator.settings import Settings
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, Selection, merge_patch
+from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 from swell.runtime.manager import Manager
 from tests.e2e.deploy.installed import WITHIN_S, Installed, rights_of
+from tests.e2e.deploy.queues import close_and_open
 from tests.e2e.deploy.rights import Right
 
 PART = "scheduler"
@@ -69,14 +70,14 @@ async def _live(installed: Installed) -> None:
         await _gang(user, "evicts", 2, "2", "high")
         await _until_running(user, "evicts-", 2)
         await _gang(user, "waits", 1, "100", "low")
-        await _close_and_open(user)
-        await _close_and_open(user)
+        await close_and_open(user)
+        await close_and_open(user)
 
 
 async def _live_on(installed: Installed) -> None:
     """What was told in a former life of the scheduler happens once more."""
     async with _world(installed) as user:
-        await _close_and_open(user)
+        await close_and_open(user)
         await installed.until_used(PART, Right("get", "", "events"))
 
 
@@ -136,23 +137,6 @@ async def _gang(user: Cluster, name: str, n: int, cpu: str, priority: str) -> No
         body = _object(PODS, f"{name}-{index}", spec=pod_spec)
         body["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
         await user.create(PODS, body)
-
-
-async def _close_and_open(user: Cluster) -> None:
-    """A queue with one below it, which closes and opens with it."""
-    for name, parent in (("team", "root"), ("team-a", "team")):
-        with contextlib.suppress(AlreadyExistsError):
-            await user.create(QUEUES, _object(QUEUES, name, spec={"parent": parent}))
-    for state in ("Closed", "Open"):
-        change = merge_patch({"status": {"state": state}})
-        await user.patch(QUEUES.status, Key("", "team"), change)
-        async with asyncio.timeout(WITHIN_S):
-            while (await _state(user, "team-a")) != state:  # noqa: ASYNC110
-                await asyncio.sleep(0.2)
-
-
-async def _state(user: Cluster, queue: str) -> str:
-    return (await user.get(QUEUES, Key("", queue))).status.state.value
 
 
 async def _until_running(user: Cluster, prefix: str, n: int) -> None:
