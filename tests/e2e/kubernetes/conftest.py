@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests.e2e.operator.stage import Outcomes
 from tests.e2e.operator.story import Story
 from tests.testbed.cluster import RealCluster
 from tests.testbed.kubectl import Kubectl
+
+HERE, LAST = Path(__file__).parent, "test_rights.py"
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +42,8 @@ def _chosen(request: pytest.FixtureRequest) -> Sequence[Story]:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
     }
     return [story for story in STORIES if story.name in wanted]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What was done with rights is looked at when all is done."""
+    items.sort(key=lambda item: item.path.name == LAST and item.path.parent == HERE)

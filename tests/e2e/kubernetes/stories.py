@@ -33,8 +33,9 @@ from tests.e2e.operator.sightings import (
 from tests.e2e.operator.story import Story, story
 
 # Each node has two of each, so that every story about room has the room to itself.
-GANG, PRIORITY, QUEUE, GPU = "test/gang", "test/priority", "test/queue", "nvidia.com/gpu"
-RESOURCES = (GANG, PRIORITY, QUEUE, GPU)
+GANG, PRIORITY, RIGID, QUEUE = "test/gang", "test/priority", "test/rigid", "test/queue"
+GPU = "nvidia.com/gpu"
+RESOURCES = (GANG, PRIORITY, RIGID, QUEUE, GPU)
 N_OF_EACH = 2
 SCOPES = {"Pod": ("a-0",), "Replica": ("a-0", "a-1"), "All": ("a-0", "a-1", "b-0")}
 RETRYABLE, OTHER = 137, 3
@@ -169,6 +170,12 @@ ROOM = [
           shows("shrunk, not restarted", lambda s: (s.ready, s.restarts) == ("2/2", 0)),
           of("high", ends("a-0", "a-1"), becomes("Succeed")),
           pods_are("a-0", "a-1", "a-2", "a-3"), runs(), ends("a-0", "a-1", "a-2", "a-3"),
+          becomes("Succeed")),
+    story("priority-of-rigid",
+          job({"a": pods(3, limits={RIGID: "1"}, restartPolicy="OnFailure")}, priority="low"),
+          runs(), another("high", job({"a": pods(3, limits={RIGID: "1"})}, priority="high")),
+          of("high", runs()), waits_whole(), of("high", ends("a-0", "a-1", "a-2")),
+          of("high", becomes("Succeed")), runs(anew=True), ends("a-0", "a-1", "a-2"),
           becomes("Succeed")),
     story("queue", job({"a": pods(2, limits={QUEUE: "1"})}, queue="narrow"),
           runs(), another("second", job({"a": pods(1, limits={QUEUE: "1"})}, queue="narrow")),

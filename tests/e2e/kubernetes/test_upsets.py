@@ -14,7 +14,8 @@ from swell.api.meta import Body, Key, Uid
 from swell.api.node import Node
 from tests.e2e.kubernetes.containers import pods
 from tests.e2e.kubernetes.happenings import ends, is_running
-from tests.e2e.kubernetes.installed import DEPLOYMENTS, NAMESPACE, wait_for
+from tests.e2e.kubernetes.installed import DEPLOYMENTS, NAMESPACE, OVERLAY, wait_for
+from tests.e2e.kubernetes.leaders import leaders_are_killed
 from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.stage import play
 from tests.e2e.operator.jobs import job
@@ -167,13 +168,7 @@ def test_drained_node(machine: RealMachine) -> None:
 def test_killed_leaders(machine: RealMachine) -> None:
     """Leaders of operator and scheduler are killed mid-work; the others complete every job."""
 
-    async def kill(play: Play) -> None:
-        await play.until(lambda: bool(play.pods()), "work has begun")
-        leaders = [await leader(machine, lease) for lease in DEPLOYMENTS]
-        force = ("--grace-period=0", "--force", "--wait=false")
-        await machine.ok("delete", "pod", "-n", NAMESPACE, *leaders, *force)
-
-    killed = Step("the leaders are killed", kill)
+    killed = leaders_are_killed(machine)
     stories = [
         story(
             f"led-{number}",
@@ -186,16 +181,6 @@ def test_killed_leaders(machine: RealMachine) -> None:
         for number in range(N_JOBS)
     ]
     tell(machine, *stories)
-
-
-async def leader(machine: RealMachine, lease: str) -> str:
-    """The pod that holds a lease."""
-    holder = "jsonpath={.spec.holderIdentity}"
-    identity = await machine.ok("get", "lease", "-n", NAMESPACE, lease, "-o", holder)
-    names = (await machine.ok("get", "pods", "-n", NAMESPACE, "-o", "name")).split()
-    return next(name for name in names if name.removeprefix("pod/") in identity).removeprefix(
-        "pod/"
-    )
 
 
 def test_restarted_api_server(machine: RealMachine) -> None:
@@ -216,5 +201,22 @@ def test_restarted_api_server(machine: RealMachine) -> None:
             restarts("a-0"),
             ends("a-0", "a-1"),
             becomes("Succeed"),
+        ),
+    )
+
+
+def test_api_server_restarts_during_installation(machine: RealMachine) -> None:
+    """Swell's pods that start while nobody answers get ready by themselves, and jobs run."""
+    names = [f"deployment/{name}" for name in DEPLOYMENTS]
+    machine.kubectl.ok("delete", "-n", NAMESPACE, *names, "--cascade=foreground")
+    machine.kubectl.ok("apply", "--server-side", "-k", str(OVERLAY))
+    machine.cluster.restart_api_server()
+    for name in DEPLOYMENTS:
+        wait_for(machine, name)
+
+    tell(
+        machine,
+        story(
+            "installed-late", job({"a": pods(2)}), runs(), ends("a-0", "a-1"), becomes("Succeed")
         ),
     )

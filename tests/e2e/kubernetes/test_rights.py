@@ -1,0 +1,27 @@
+"""Everything that was played on the cluster, looked at for what Swell may do and what it did.
+
+Runs after all other tests of this folder, and tells of all of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.deploy.installed import rights_of
+from tests.e2e.kubernetes.installed import DEPLOYMENTS
+from tests.e2e.kubernetes.machine import RealMachine
+from tests.e2e.kubernetes.recorder import uses
+
+
+@pytest.mark.parametrize("account", DEPLOYMENTS)
+def test_no_request_was_refused(machine: RealMachine, account: str) -> None:
+    """The roles of the deploy files are enough."""
+    assert sorted({str(use.right) for use in uses(machine, account) if not use.is_allowed}) == []
+
+
+@pytest.mark.parametrize("account", DEPLOYMENTS)
+def test_every_right_was_used(machine: RealMachine, account: str) -> None:
+    """And they are no more than enough, if all of this folder was run."""
+    used = {use.right for use in uses(machine, account)}
+
+    assert sorted(map(str, rights_of(account.removeprefix("swell-")) - used)) == []

@@ -1,0 +1,77 @@
+"""What Swell seldom does, and has rights for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from swell.api.kinds import NAMESPACES
+from swell.api.meta import Body, Key
+from tests.e2e.deploy.lives import LOOKS, take_names
+from tests.e2e.deploy.queues import close_and_open
+from tests.e2e.deploy.rights import Right
+from tests.e2e.kubernetes.containers import pods
+from tests.e2e.kubernetes.happenings import another, ends, of
+from tests.e2e.kubernetes.installed import DEPLOYMENTS
+from tests.e2e.kubernetes.leaders import leaders_are_killed
+from tests.e2e.kubernetes.machine import RealMachine
+from tests.e2e.kubernetes.recorder import uses
+from tests.e2e.kubernetes.stage import WITHIN_S, play
+from tests.e2e.operator.jobs import job
+from tests.e2e.operator.sightings import becomes, restarts, runs
+from tests.e2e.operator.story import Play, Step, story
+
+OPERATOR, SCHEDULER = DEPLOYMENTS
+TAKEN = "e2e-taken"
+EVENTS = (Right("get", "", "events"),)
+POLL_S = 0.5
+
+
+def asks(machine: RealMachine, account: str, rights: Sequence[Right]) -> Step:
+    """The API server comes to see requests of all these kinds."""
+
+    async def act(_: Play) -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while not {*rights} <= {use.right for use in uses(machine, account)}:  # noqa: ASYNC110
+                await asyncio.sleep(POLL_S)
+
+    return Step(f"{account} asks for {', '.join(map(str, rights))}", act)
+
+
+async def _names_are_taken(play: Play) -> None:
+    body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TAKEN}}
+    await play.cluster.create(NAMESPACES.untyped(), body)
+    await take_names(play.cluster, TAKEN)
+
+
+async def _namespace_goes(play: Play) -> None:
+    await play.cluster.delete(NAMESPACES, Key("", TAKEN))
+
+
+async def _queue_closes_and_opens(play: Play) -> None:
+    await close_and_open(play.cluster)
+
+
+def test_second_lives_and_taken_names(machine: RealMachine) -> None:
+    """What happened before the leaders were killed happens again, and is told as the same."""
+    told = story(
+        "again",
+        job({"a": pods(1, restartPolicy="Always")}),
+        Step("names are taken", _names_are_taken),
+        runs(),
+        ends("a-0", code=1),
+        restarts("a-0"),
+        Step("a queue closes and opens", _queue_closes_and_opens),
+        asks(machine, OPERATOR, LOOKS),
+        Step("the namespace goes", _namespace_goes),
+        another("begun", job({"a": pods(2)})),
+        leaders_are_killed(machine),
+        of("begun", runs(), ends("a-0", "a-1"), becomes("Succeed")),
+        ends("a-0", code=1),
+        restarts("a-0"),
+        Step("a queue closes and opens", _queue_closes_and_opens),
+        asks(machine, OPERATOR, EVENTS),
+        asks(machine, SCHEDULER, EVENTS),
+    )
+    for failure in play(machine, [told]).values():
+        raise failure
