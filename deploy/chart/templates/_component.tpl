@@ -1,6 +1,6 @@
 {{- /*
-The manifests of one component are those beside the chart, as `kubectl apply -k` takes them; here
-only what the values say is changed in them. Takes: root, name, values.
+The manifests of one component are those under files/, as `kubectl apply -k` takes them; here only
+what the values say is changed in them. Takes: root, name, values.
 */}}
 {{- define "swell.component" -}}
 {{- $root := .root }}
