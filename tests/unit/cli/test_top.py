@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from swell.cli.top import load_rows, size_rows, trainer_rows
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+
+from swell.cli import top as command
+from swell.cli.top import CLEAR, load_rows, size_rows, trainer_rows
 from tests.autoscaler_cases import a_job, a_node, a_pod, a_role, a_trainer, a_training_job
 
 JOB = a_job("a", targets={"t": 3}, t=a_role(1, 5, cpu="1"))
@@ -39,3 +47,49 @@ def test_trainers_of_the_older_kind_are_shown() -> None:
         ["TrainingJob/new", "trainer", "", "2", "0", "2", "2"],
         ["TrainingJob/old", "trainer", "Running", "1", "1", "3", "5"],
     ]
+
+
+class Stage:
+    """A cluster that looks different each time, and a user who has seen enough after three."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> None:
+        looks = count(1)
+        self.slept: list[float] = []
+        monkeypatch.setattr(command, "connected", self._connected)
+        monkeypatch.setattr(command, "_drawn", lambda _, scope: f"look {next(looks)} at {scope}\n")
+        monkeypatch.setattr("time.sleep", self._sleep)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+
+    def namespace(self, given: str) -> str:
+        return given or "default"
+
+    @contextmanager
+    def _connected(self, _: object) -> Iterator[Stage]:
+        yield self
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if len(self.slept) == 3:
+            raise KeyboardInterrupt
+
+
+def test_terminal_is_drawn_anew_until_it_is_enough(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every two seconds, over what was there before."""
+    stage = Stage(monkeypatch, is_terminal=True)
+    with pytest.raises(KeyboardInterrupt):
+        command.top()
+
+    assert capsys.readouterr().out == "".join(f"{CLEAR}look {n} at default\n" for n in (1, 2, 3))
+    assert stage.slept == [2, 2, 2]
+
+
+def test_pipe_gets_it_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that reads it wants no end of it."""
+    Stage(monkeypatch, is_terminal=False)
+    command.top(everywhere=True)
+
+    assert capsys.readouterr().out == "look 1 at \n"
