@@ -43,8 +43,8 @@ bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
 e2e: $(EXAMPLES) ## the long tests: whole clusters, real processes, whole lives of jobs
-	@$(BIN)/python -m pytest tests/e2e
-	@$(BIN)/python -m pytest -m long tests/sim tests/contract
+	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract \
+		--numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 testbed: ## build the real Kubernetes for tests (Go; minutes the first time)
 	@$(PYTHON) -m testbed.build
