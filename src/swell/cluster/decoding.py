@@ -18,6 +18,7 @@ from swell.runtime.cluster import EventType, Malformed, ObjectList, WatchEvent
 from swell.runtime.errors import MalformedError, ServerError, error_for
 
 T = TypeVar("T")
+_CHANGES = {one.value: one for one in EventType if one is not EventType.BOOKMARK}
 
 
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,9 +32,9 @@ class _Page(msgspec.Struct, Generic[T], frozen=True):
     items: tuple[T, ...] | None = ()
 
 
-class _Event(msgspec.Struct, frozen=True):
+class _Event(msgspec.Struct, Generic[T], frozen=True):
     type: str
-    object: msgspec.Raw
+    object: T
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -72,8 +73,11 @@ def decode_list(raw: bytes, resource: Resource[T]) -> ObjectList[T]:
 
 def decode_event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
     """One line of a watch; an ERROR event is raised as the error it carries."""
+    change = _decode_change(line, resource)
+    if change is not None:
+        return change
     try:
-        event = codec.decode(line, _Event)
+        event = codec.decode(line, _Event[msgspec.Raw])
         if event.type == "ERROR":
             raise error_for(codec.decode(event.object, Status))
         if event.type == "BOOKMARK":
@@ -83,6 +87,19 @@ def decode_event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
         return WatchEvent(EventType(event.type), found, version_of(found))
     except (msgspec.DecodeError, ValueError) as error:
         raise nonsense(f"an event that makes no sense: {error}") from error
+
+
+def _decode_change(line: bytes, resource: Resource[T]) -> WatchEvent[T] | None:
+    """What an event says if it is one of the usual kind, in one pass; None if it is not."""
+    try:
+        event = codec.decode(line, _Event[resource.struct])  # type: ignore[name-defined]
+    except msgspec.DecodeError:
+        return None
+    type_ = _CHANGES.get(event.type)
+    if type_ is None:
+        return None
+    found = _complete(event.object, resource)
+    return WatchEvent(type_, found, version_of(found))
 
 
 def decode_status(raw: bytes, code: int, retry_after: str = "") -> Status:
