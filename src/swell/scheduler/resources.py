@@ -104,9 +104,11 @@ def quota_places(request: Vector) -> Places:
 
 def less_equal(a: Vector, b: Vector) -> bool:
     """Every dimension of a is below b, or within the tolerance; scalars a lacks are ignored."""
-    over = a >= b + TOLERANCE
-    over[PODS:] &= a[PODS:] > 0
-    return not over.any()
+    # Number by number: for a handful of them that takes a fifth of what array operations take.
+    for place, (mine, theirs) in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
+        if mine >= theirs + TOLERANCE and (place < PODS or mine > 0):
+            return False
+    return True
 
 
 def less_equal_on(a: Vector, b: Vector, places: Places) -> bool:
@@ -142,9 +144,10 @@ class Shares:
     def dominant(self, amount: Vector) -> float:
         """The largest share over all dimensions; something of nothing is 1, nothing of it 0."""
         shares = amount / self._parts
-        if shares.max() >= 1:  # amounts are whole: only now can there be something of nothing
-            shares = np.where(self._is_nothing, amount > 0, shares)
-        return float(shares.max())
+        largest: float = max(shares.tolist())
+        if largest >= 1:  # amounts are whole: only now can there be something of nothing
+            largest = float(np.where(self._is_nothing, amount > 0, shares).max())
+        return largest
 
 
 def dominant_share(amount: Vector, whole: Vector) -> float:

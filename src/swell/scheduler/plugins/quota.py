@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from swell.scheduler.amounts import text
 from swell.scheduler.reasons import Limit, Reason, Refusal
@@ -15,11 +15,14 @@ def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
     places = shape.quota_places
     if not len(places):
         return n
-    have, each, bound = held[places], shape.request[places], limit[places]
+    amounts = (held[places], shape.request[places], limit[places])
+    rows: list[tuple[float, float, float]] = list(
+        zip(*(amount.tolist() for amount in amounts), strict=True)
+    )
     # One too many is tried first: a division may be off by a hair, the comparison is not.
-    fitting = np.minimum((bound - have) / each, n).min()
-    count = int(max(min(np.floor(fitting) + 1, n), 0))
-    while count > 0 and (have + count * each > bound).any():
+    fitting = min(n, *((bound - have) / each for have, each, bound in rows))
+    count = max(min(math.floor(fitting) + 1, n), 0)
+    while count > 0 and any(have + count * each > bound for have, each, bound in rows):
         count -= 1
     return count
 
