@@ -1,7 +1,7 @@
 """The life of three elastic jobs on one cluster, and what was seen of it.
 
-They come while the cluster is closed, and share it when it opens; an urgent gang comes and goes; a
-job comes that can never start; time passes; and one of them finishes.
+They run at their minimum, and share the cluster as soon as they may; an urgent gang comes and goes;
+a job comes that can never start; time passes; and one of them finishes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Facts:
 
 async def live(stage: Stage, kind: str) -> Facts:
     facts = Facts()
-    await stage.set_open(False)
     for name in JOBS:
         await stage.submit(elastic_job(kind, name, NAMESPACE, Bounds(LEAST, MOST)))
-    await stage.until("all are accepted", lambda: all(map(stage.target, JOBS)))
-    await stage.set_open(True)
+    for name in JOBS:
+        await stage.until_phase(name, "Running")
+    stage.may_resize.set()
     facts.shared = await _all_room_used(stage, N_TRAINERS_MAX)
     await _gang_comes_and_goes(stage, facts)
     await _hopeless_job_waits(stage, facts)

@@ -17,7 +17,6 @@ from typing import TypeVar
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     NAMESPACES,
-    NODES,
     PODS,
     PRIORITY_CLASSES,
     TRAINING_JOBS,
@@ -70,6 +69,7 @@ class Stage:
         self.is_virtual = is_virtual
         self.told: dict[str, list[tuple[float, int]]] = {}
         self.lows: dict[str, int] = {}  # the fewest trainers since a job was first whole
+        self.may_resize = asyncio.Event()  # until then there is no autoscaler
         self._news = asyncio.Event()
         selection = Selection(NAMESPACE)
         self.pods = Informer(cluster, PODS, clock=clock, random=Random(1), selection=selection)
@@ -125,12 +125,6 @@ class Stage:
         """Have a trainer find that its work is done."""
         body = {"metadata": {"annotations": {f"{PREFIX}duration": "0"}}}
         await self.cluster.patch(PODS, pod.metadata.key, merge_patch(body))
-
-    async def set_open(self, is_open: bool) -> None:
-        """Take pods on all nodes, or on none."""
-        for name in node_names(NODE, N_NODES):
-            body = {"spec": {"unschedulable": not is_open}}
-            await self.cluster.patch(NODES, Key("", name), merge_patch(body))
 
     # -- what can be seen --------------------------------------------------------------------
 
@@ -244,7 +238,7 @@ async def _play(cluster_of: Callable[[str], Cluster], stage: Stage, story: Story
     )
     scheduler = Scheduler(cluster_of("scheduler"), clock=clock, random=Random(5))
     manager.add("scheduler", scheduler.run)
-    for name, part in _parts(cluster_of, clock).items():
+    for name, part in _parts(cluster_of, stage).items():
         manager.add(name, part)
     async with _running(manager):
         await stage.prepare()
@@ -257,8 +251,10 @@ async def _play(cluster_of: Callable[[str], Cluster], stage: Stage, story: Story
 
 
 def _parts(
-    cluster_of: Callable[[str], Cluster], clock: Clock
+    cluster_of: Callable[[str], Cluster], stage: Stage
 ) -> dict[str, Callable[[], Awaitable[None]]]:
+    clock = stage.clock
+
     async def jobs() -> None:
         settings = Settings(namespace=NAMESPACE)
         await operate(cluster_of, clock=clock, random=Random(6), settings=settings)
@@ -272,6 +268,7 @@ def _parts(
         )
 
     async def sizes() -> None:
+        await stage.may_resize.wait()
         await run_autoscaler(
             cluster_of("autoscaler"), settings=EMBEDDED, clock=clock, random=Random(8)
         )
