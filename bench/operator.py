@@ -22,6 +22,7 @@ from bench.http import embedded_server
 from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES, PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod
+from swell.cli.controllerprocess import collect_seldom
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.cluster.kube.transport import LIMITS
@@ -74,6 +75,7 @@ class Stopwatch:
 
 def run() -> dict[str, object]:
     """Figures of the embedded server, and of the real one where it is built."""
+    collect_seldom()  # as the operator's process does
     with embedded_server() as kubeconfig:
         found = _labelled("embedded", asyncio.run(_measure(kubeconfig, n_rounds=1)))
     try:

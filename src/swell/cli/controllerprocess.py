@@ -6,6 +6,7 @@ What the controller does is not known here.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -40,6 +41,11 @@ class Ground:
 Start = Callable[[Manager, Ground], Awaitable[None]]
 
 
+def collect_seldom() -> None:
+    """What is held of a large cluster is looked through at every collection: make them rare."""
+    gc.set_threshold(50_000, 50, 1000)
+
+
 def run_controller(process: Process, start: Start, limits: Limits = LIMITS) -> None:
     """Run until told to stop; CommandError if a part ends before that."""
     where, shown = process.where, process.shown
@@ -48,6 +54,7 @@ def run_controller(process: Process, start: Start, limits: Limits = LIMITS) -> N
         access = replace(access, server=where.master)
     as_json = shown.log_format is LogFormat.JSON
     logs.configure(level=level_of(shown.log_level), json=as_json, clock=SystemClock())
+    collect_seldom()
     try:
         asyncio.run(_serve(process, access, start, limits))
     except ServiceFailedError as error:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from swell.runtime.manager import Manager
     from swell.scheduler.live.options import SchedulerOptions
 
-_GC_THRESHOLDS = (50_000, 50, 1000)
-
 SchedulerConf = Annotated[
     Path | None,
     option("--scheduler-conf,--config", "Actions and plugins, as in volcano-scheduler.conf."),
@@ -102,8 +100,6 @@ def scheduler(
 
 
 def _run(process: Process, options: SchedulerOptions) -> None:
-    import gc
-
     from swell.cli.controllerprocess import run_controller
     from swell.cluster.kube.transport import LIMITS
     from swell.scheduler.live.running import schedule
@@ -121,8 +117,6 @@ def _run(process: Process, options: SchedulerOptions) -> None:
         )
         manager.add("scheduler", work)
 
-    # What is held of a large cluster is looked through at every collection: make them rare.
-    gc.set_threshold(*_GC_THRESHOLDS)
     # Bindings leave some calls to everything else.
     limits = replace(LIMITS, n_calls=max(LIMITS.n_calls, options.bind_workers + 8))
     run_controller(process, start, limits)
