@@ -18,7 +18,7 @@ from swell.scheduler.resources import TOLERANCE, Mask
 from swell.scheduler.session import Session
 from swell.scheduler.statement import Statement
 from swell.scheduler.tasks import Shape, Task, TaskStatus
-from swell.scheduler.units import Unit
+from swell.scheduler.units import Unit, can_shrink
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class _Pool:
     jobs: dict[str, Job]
     gain: Matrix
     position: int
+    is_elastic: bool  # whether any of the jobs can shrink
 
 
 class Claims:
@@ -68,13 +69,18 @@ class Claims:
         )
 
     def claim(self, statement: Statement, claimer: Task) -> bool:
-        """Promises the claimer a node, evicting for it if there is no other way."""
-        for node in self._nodes_in_order(statement, claimer):
-            mark = statement.mark()
-            if self._make_room(statement, claimer, node):
-                statement.pipeline(claimer, node)
-                return True
-            statement.rollback(mark)
+        """Promises the claimer a node, evicting for it if there is no other way.
+
+        Where jobs can shrink, a node on which that is enough is better than any other.
+        """
+        nodes = self._nodes_in_order(statement, claimer)
+        for gently in (True, False) if self._pool(claimer).is_elastic else (False,):
+            for node in nodes:
+                mark = statement.mark()
+                if self._make_room(statement, claimer, node, gently=gently):
+                    statement.pipeline(claimer, node)
+                    return True
+                statement.rollback(mark)
         return False
 
     def _nodes_in_order(self, statement: Statement, claimer: Task) -> list[int]:
@@ -100,7 +106,11 @@ class Claims:
         position = len(nodes.changes)
         if pool is None:
             jobs = {job.key: job for job in rules.targets(claimer) if self._is_fair(claimer, job)}
-            pool = self._pools[key] = _Pool(jobs, np.zeros_like(nodes.future), position)
+            is_elastic = any(
+                can_shrink(task) for job in jobs.values() for task in job.tasks.values()
+            )
+            gain = np.zeros_like(nodes.future)
+            pool = self._pools[key] = _Pool(jobs, gain, position, is_elastic)
             for job in jobs.values():
                 for task in job.tasks.values():
                     if task.status in rules.statuses and rules.may_take(claimer, task):
@@ -130,11 +140,12 @@ class Claims:
             and rules.may_take(claimer, task)
         ]
 
-    def _make_room(self, statement: Statement, claimer: Task, node: int) -> bool:
+    def _make_room(self, statement: Statement, claimer: Task, node: int, *, gently: bool) -> bool:
         votes, rules = self._session.votes, self._rules
         candidates = self._candidates(claimer, self._pool(claimer), node)
         ordered = votes.victims_in_order(claimer, candidates)
-        units = rules.vote(claimer, rules.units(ordered))
+        found = rules.units(ordered)
+        units = rules.vote(claimer, [unit for unit in found if unit.is_gentle or not gently])
         if not units and not statement.has_evictions:
             return False
         room = self._nodes.future[:, node].copy()

@@ -39,12 +39,23 @@ class Unit:
     target: int = 0
 
     @property
+    def is_gentle(self) -> bool:
+        """Whether its job goes on without it: no gang is gone, no pod has to be started again."""
+        is_missed = self.role is None and any(map(can_shrink, self.tasks))
+        return self.cost is Cost.SURPLUS and not is_missed
+
+    @property
     def request(self) -> Vector:
         return _sum(self.tasks, self.job.allocated)
 
     def request_on(self, node: int) -> Vector:
         there = [task for task in self.tasks if task.node == node]
         return _sum(there, self.job.allocated)
+
+
+def can_shrink(task: Task) -> bool:
+    """Whether the task is of a role that can be made smaller."""
+    return task.elastic is not None and task.elastic.may_shrink
 
 
 def _sum(tasks: Sequence[Task], like: Vector) -> Vector:

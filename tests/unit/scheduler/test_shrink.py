@@ -202,3 +202,26 @@ def test_surplus_goes_before_whole_gangs() -> None:
     decided = decide(objects)
 
     assert [e["pod"] for e in decided["evictions"]] == ["ns/elastic-worker-2"]
+
+
+def test_shrink_goes_before_gaps_on_a_better_node() -> None:
+    """Indexes 0 and 3 are on one node: the second of the gang goes to the other, for index 2."""
+    objects = cluster(minimum=2)
+    nodes = [
+        {"name": name, "allocatable": {"cpu": "2", "memory": "64Gi", "pods": "9"}}
+        for name in ("n1", "n2")
+    ]
+    at = {0: "n1", 1: "n2", 2: "n2", 3: "n1"}
+    case: Case = {
+        "nodes": nodes,
+        "podGroups": [group("elastic", 2, "Running", "low"), group("claim", 2, "Inqueue")],
+    }
+    objects.nodes, objects.groups = objects_of(case).nodes, objects_of(case).groups
+    members = [pod_of(member("elastic", index, node=node)) for index, node in at.items()]
+    objects.pods = [*members, *(pod_of(pod("claim", index)) for index in range(2))]
+
+    decided = decide(objects)
+
+    assert decided["shrinks"] == {"ns/elastic": {"worker": 2}}
+    assert decided["evictions"] == []
+    assert set(decided["pipelined"].values()) == {"n1", "n2"}
