@@ -126,6 +126,19 @@ def waits_whole() -> Step:
     return Step("the job waits, and no pod of it has a node", act)
 
 
+def leaves_its_nodes() -> Step:
+    """Every pod of the job makes room, and new ones wait for theirs."""
+
+    async def act(play: Play) -> None:
+        def holds() -> bool:
+            pods = play.pods()
+            return len(pods) == len(play.uids) and not any(p.spec.node_name for p in pods.values())
+
+        await play.until(holds, "every pod waits for a node")
+
+    return Step("the job leaves its nodes", act)
+
+
 CALM_S = 2.0
 
 
