@@ -82,7 +82,7 @@ def draw_training(trained: Training) -> str:
     return draw(
         "Loss of a model and the number of its trainers over time",
         [
-            Panel("loss on points that are not trained on", [loss], 1.6),
+            Panel("loss on points that are not trained on", [loss], 1.8),
             Panel("trainers", [trainers, pods, guest], MOST),
         ],
     )

@@ -39,6 +39,12 @@ def test_training_ends_well_at_every_size(trained: Training) -> None:
     assert status.restart_counts.get("trainer", 0) == status.uncharged.get("trainer", 0)
 
 
+def test_top_shows_sizes_and_load(trained: Training) -> None:
+    """Least, now, target and most of the role; and four trainers of 0.8 cpus on four."""
+    assert [JAX, "trainer", "Running", "1", "4", "4", "4"] in trained.top
+    assert ["cpu", "3.2", "4", "80%"] in trained.top
+
+
 def test_everybody_begins_from_the_same_checkpoint(trained: Training) -> None:
     """Whenever somebody comes or goes, all who train on have the loss that trainer 0 has saved."""
     begun = [line for line in trained.lines if line.what == "begin"]

@@ -37,6 +37,7 @@ class Line:
 class Training:
     record: Record
     lines: list[Line]
+    top: list[list[str]]  # what `swell top` showed when it had grown, word by word
 
 
 def train(machine: Machine, job: str, *, is_leader_lost: bool = False) -> Training:
@@ -45,6 +46,7 @@ def train(machine: Machine, job: str, *, is_leader_lost: bool = False) -> Traini
     record = Record(machine.home / "kubeconfig")
     machine.swell("run", "--detach", str(_manifest(machine.folder, job)))
     record.until("it has grown", lambda now: now.size(job) == MOST)
+    top = [line.split() for line in machine.swell("top").stdout.splitlines()]
     record.until("all train together", lambda _: _last_size(machine, job) == MOST)
     guest = ("--name", GUEST, "--cpu", "1500m", "--memory", "64Mi")
     machine.swell("run", "--detach", *guest, "--", "sleep", str(GUEST_S))
@@ -56,7 +58,7 @@ def train(machine: Machine, job: str, *, is_leader_lost: bool = False) -> Traini
     if is_leader_lost:
         machine.swell("delete", "pod", f"{job}-trainer-0")
     record.until("it has ended", lambda now: now.phase(job) in {"Succeed", "Failed"})
-    return Training(record, read_lines(machine, job))
+    return Training(record, read_lines(machine, job), top)
 
 
 def read_lines(machine: Machine, job: str) -> list[Line]:
