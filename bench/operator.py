@@ -211,7 +211,8 @@ def _kinds(metrics: Metrics, n_writes: int) -> dict[str, float]:
     counts: dict[str, float] = {}
     for sample in samples:
         if sample.name == "swell_writes_total":
-            kind = f"{sample.labels['action']} {sample.labels['resource']}"
+            resource = sample.labels["resource"].partition(".")[0]
+            kind = f"{sample.labels['action']} {resource}"
             counts[kind] = counts.get(kind, 0) + sample.value
     return {
         **dict(sorted(counts.items())),
