@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from swell.api.kinds import PODS, TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
+from swell.api.times import parse_time
 from swell.api.trainingjob import FINAL, TrainingJob
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.running import TrainingJobOperator
@@ -155,7 +156,7 @@ def _report_more(world: World) -> None:
 
 
 def safety(world: World) -> list[SafetyCheck]:
-    return [TargetsFit(world), MinimumStays(world), NobodyCharged(world)]
+    return [TargetsFit(world), CalmTrainers(world), MinimumStays(world), NobodyCharged(world)]
 
 
 def resizes(commit: Commit) -> Iterator[tuple[TrainingJob, int, int]]:
@@ -182,6 +183,24 @@ class TargetsFit:
                 yield f"{commit.key} from {held} to {target}"
             if job.status.phase in FINAL or job.metadata.deletion_timestamp:
                 yield f"{commit.key} resized though the job is over"
+
+
+@dataclass
+class CalmTrainers:
+    """A4: no change of direction within the cool-down, except to let a pending job start."""
+
+    world: World
+    name: str = "calm trainers"
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        for _, held, target in resizes(commit):
+            _, after = states(commit, TRAINING_JOBS)
+            *earlier, last = after.status.scale_records if after else ()
+            for one in earlier if "waits for room" not in last.reason else ():
+                apart_s = abs(parse_time(last.time) - parse_time(one.time))
+                is_turn = (one.to > one.from_) != (target > held)
+                if is_turn and apart_s < SETTINGS.scale_cooldown_s:
+                    yield f"{commit.key} to {target}, {apart_s:.0f} s after {one.from_} to {one.to}"
 
 
 @dataclass
