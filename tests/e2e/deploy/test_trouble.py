@@ -70,6 +70,18 @@ def test_definitions_may_come_later(bare: Installed) -> None:
                 until(lambda name=name: is_there(bare, name), name)  # type: ignore[misc]
 
 
+def test_rights_may_come_later(bare: Installed) -> None:
+    """An operator that was there before its roles is told no, says so, and works when they come."""
+    bare.kubectl.ok("apply", "-k", str(DEPLOY / "crds"))
+    for kind in ("clusterrolebinding", "rolebinding"):
+        bare.kubectl.ok("delete", "-n", NAMESPACE, kind, "swell-operator")
+    with bare.logging("operator") as log:
+        until_said(log, "forbidden", "leases")
+        bare.kubectl.ok("apply", "-k", str(DEPLOY / "operator"))
+        submit(bare, "late")
+        until(lambda: is_there(bare, "pod/late-a-0"), "the operator works")
+
+
 def test_rights_may_be_gone_for_a_while(bare: Installed) -> None:
     """Without its role the operator says what it may not do, and goes on when it may again."""
     bare.kubectl.ok("apply", "-k", str(DEPLOY / "crds"))
