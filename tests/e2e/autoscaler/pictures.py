@@ -82,7 +82,7 @@ def draw_training(trained: Training) -> str:
     return draw(
         "Loss of a model and the number of its trainers over time",
         [
-            Panel("loss on points that are not trained on", [loss], 1.8),
+            Panel("loss on points that are not trained on", [loss], 2),
             Panel("trainers", [trainers, pods, guest], MOST),
         ],
     )
