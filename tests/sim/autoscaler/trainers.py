@@ -45,6 +45,7 @@ N_TURNS = 4
 ELASTIC = ("ant", "bee")
 # Trainer-seconds.
 WORKS_S = {"ant": 2500.0, "bee": 1500.0, **{f"gang-{turn}": 240.0 for turn in range(N_TURNS)}}
+LAG_S = 0.2  # from an eviction until everybody has heard of it
 STOPPED: Body = {"terminated": {"exitCode": 143, "reason": "Stopped"}}
 
 
@@ -205,16 +206,22 @@ class CalmTrainers:
 
 @dataclass
 class MinimumStays:
-    """A5: a shrink leaves the minimum at work, where it was. Judged while sight is clear."""
+    """A5: a shrink leaves the minimum at work, where it was. Judged while sight is clear, and not
+    of what happened so short a time ago that nobody can know."""
 
     world: World
     name: str = "minimum stays"
+    _lost_at: float = -LAG_S
 
     def __post_init__(self) -> None:
         self._sight = Sight(self.world)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        is_clear = self._sight.is_clear()
+        now = self.world.clock.monotonic()
+        before, after = pod_states(commit)
+        if before and is_at_work(before, ELASTIC) and not (after and is_at_work(after, ELASTIC)):
+            self._lost_at = now
+        is_clear = self._sight.is_clear() and now - self._lost_at > LAG_S
         for job, held, target in resizes(commit):
             own = [pod for pod in pods_in(self.world) if is_at_work(pod, (job.metadata.name,))]
             indexes = [completion_index(pod) or 0 for pod in own]
