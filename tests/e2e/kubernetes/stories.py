@@ -49,7 +49,10 @@ SERVES = (
 )
 # Succeeds when every server of the other role has answered by the name it was found under.
 ASKS = """for host in $(echo "$PSERVER_HOSTS" | tr , " "); do
-  until said=$(echo "$TRAININGJOB_SERVICE" | nc -w 5 "${host%:*}" "${host#*:}"); do sleep 0.5; done
+  said=
+  until [ -n "$said" ]; do
+    sleep 0.5; said=$(echo "$TRAININGJOB_SERVICE" | nc -w 5 "${host%:*}" "${host#*:}")
+  done
   echo "$said" | grep "$TRAININGJOB_SERVICE met ${host%:*}" || exit 1
 done"""
 FOLLOWS = f"""(while :; do

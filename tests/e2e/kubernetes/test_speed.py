@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import median
 
 import pytest
 
@@ -57,7 +58,7 @@ class Moments:
 def test_gang_waits_for_its_nodes_alone(
     machine: RealMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the time until eight containers run, ours is less than a tenth in the calmest run."""
+    """Of the time until eight containers run, ours is mostly less than a tenth."""
     shares = []
     for number in range(N_RUNS):
         operator, scheduler, nodes = asyncio.run(measured(machine, number))
@@ -69,7 +70,7 @@ def test_gang_waits_for_its_nodes_alone(
                 f"scheduler {scheduler * 1000:.0f} ms, nodes {nodes:.2f} s: {shares[-1]:.1%} ours"
             )
 
-    assert min(shares) < OWN_SHARE_MAX
+    assert median(shares) < OWN_SHARE_MAX
 
 
 async def measured(machine: RealMachine, number: int) -> tuple[float, float, float]:
