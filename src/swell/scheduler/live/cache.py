@@ -22,7 +22,7 @@ from swell.runtime.informer import Informer
 from swell.scheduler.elastic import trainers_key
 from swell.scheduler.jobs import Job
 from swell.scheduler.live.informers import Informers
-from swell.scheduler.live.news import News
+from swell.scheduler.live.news import GATHERING_S, News
 from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.snapshot import Snapshot
 from swell.scheduler.solo import SOLO, is_alone, solo_group, solo_name
@@ -89,6 +89,14 @@ class Cache:
         if job is not None:
             self._touched[job.key] = None
             self._changed()
+
+    def _came(self, job: Job) -> None:
+        """Something new of a job: a reason to decide once its gang is there."""
+        if len(job.tasks) >= job.min_member:
+            self.touch(job)
+        else:
+            self._touched[job.key] = None
+            self._news.soon(GATHERING_S)
 
     def _arrived(self, task: Task, status: TaskStatus) -> None:
         """A task has come further on the way it was sent: nothing has to be decided for that."""
@@ -205,7 +213,7 @@ class Cache:
         if same is not None and same.phase is not PodGroupPhase.EMPTY:
             # The phase is ours to say, and what we say may not have arrived yet.
             self.snapshot.set_phase(job, same.phase)
-        self.touch(job)
+        self._came(job)
 
     def _take_training_job(self, key: Key) -> None:
         found, text = self.informers.jobs.get(key), str(key)
@@ -219,7 +227,7 @@ class Cache:
                 return
             self._job_facts[text] = facts
             self.snapshot.put_training_job(self._with_targets(found))
-        self._changed()
+        self._targets_changed(text)
 
     def _take_trainers(self, key: Key) -> None:
         found, text = self.informers.trainer_jobs.get(key), trainers_key(str(key))
@@ -232,7 +240,11 @@ class Cache:
                 return
             self._job_facts[text] = facts
             self.snapshot.put_trainers(found)
-        self._changed()
+        self._targets_changed(text)
+
+    def _targets_changed(self, training_job: str) -> None:
+        if any(self.snapshot.members(training_job)):  # else there is nobody to be placed or to go
+            self._changed()
 
     def _with_targets(self, job: AITrainingJob) -> AITrainingJob:
         """A role that is being shrunk has the smaller of its targets."""
@@ -266,6 +278,9 @@ class Cache:
         task = self.snapshot.put_pod(pod, solo)
         if old is not None:
             self._keep(old, task)
+        if old is None and task.job is not None and task.status is TaskStatus.PENDING:
+            self._came(task.job)
+            return
         self.touch(task.job)
         self._changed()
 

@@ -7,6 +7,8 @@ from typing import Final
 
 # What has gone as decided changes nothing but what people are told: that can wait a little.
 SOON_S: Final = 0.5
+# A gang that is still being created: looked at now, its last pod would have to wait a period.
+GATHERING_S: Final = 0.1
 
 
 class News:
@@ -14,15 +16,22 @@ class News:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # that of the earliest
 
     def at_once(self) -> None:
         self._event.set()
 
-    def soon(self) -> None:
-        """Be news in a moment, unless there is some already."""
-        if self._timer is None and not self._event.is_set():
-            self._timer = asyncio.get_running_loop().call_later(SOON_S, self.at_once)
+    def soon(self, within_s: float = SOON_S) -> None:
+        """Be news in a moment, unless there is some already, or will be before."""
+        if self._event.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        at = loop.time() + within_s
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self.at_once)
 
     async def wait(self) -> None:
         await self._event.wait()

@@ -68,6 +68,35 @@ def test_heartbeat_of_a_node_starts_no_cycle() -> None:
     on_stage(play)
 
 
+def test_gang_is_decided_on_when_its_last_pod_comes() -> None:
+    """Not before, or the last would have to wait a period; one that stays incomplete is seen."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        scheduler = stage.start()
+        await stage.sleep(10)
+        n_cycles = scheduler.loop.n_cycles
+        await stage.group("g", 3)
+        await stage.pod("g-0", "g")
+        await stage.pod("g-1", "g")
+        await stage.sleep(0.02)
+        assert scheduler.loop.n_cycles == n_cycles
+        await stage.pod("g-2", "g")
+        await stage.sleep(0.02)
+        assert scheduler.loop.n_cycles == n_cycles + 1
+        assert len(await stage.where()) == 3
+        await stage.sleep(10)
+        n_cycles = scheduler.loop.n_cycles
+        await stage.group("h", 2)
+        await stage.pod("h-0", "h")
+        await stage.sleep(0.2)
+
+        assert scheduler.loop.n_cycles > n_cycles
+        assert scheduler.cache.snapshot.jobs[f"{NAMESPACE}/h"].tasks
+
+    on_stage(play)
+
+
 def test_pods_of_others_use_room() -> None:
     """Whoever bound them; when they end or go, the room is free again."""
 
