@@ -28,7 +28,7 @@ demo: $(READY) ## see it work
 	@$(BIN)/python -m swell.demo
 
 test: $(READY) ## every test but the long ones; on the real control plane, too, if it is built
-	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e --numprocesses 3 --dist loadfile
+	@$(BIN)/python -m pytest -m 'not long' --ignore=tests/e2e --numprocesses 3
 
 check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/ruff format --check --quiet .
@@ -44,7 +44,7 @@ bench: $(READY) ## figures of speed and memory
 
 e2e: $(EXAMPLES) ## the long tests: whole clusters, real processes, whole lives of jobs
 	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract \
-		--numprocesses 2 --dist loadgroup --no-loadscope-reorder
+		--numprocesses 2 --no-loadscope-reorder
 
 testbed: ## build the real Kubernetes for tests (Go; minutes the first time)
 	@$(PYTHON) -m testbed.build

@@ -1,4 +1,4 @@
-"""Which tests are long, and which of them run in one process when there are several processes.
+"""Which tests are long, and which run in one process when there are several processes.
 
 Those of a file stay together, since they share what was set up for them; and all that need real
 nodes, since a machine has room for one such cluster. The lanes that take longest begin first.
@@ -6,30 +6,37 @@ nodes, since a machine has room for one such cluster. The lanes that take longes
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-TESTS = Path(__file__).parent
-END_TO_END = TESTS / "e2e"
-REAL_NODES = (TESTS / "e2e/kubernetes", TESTS / "contract/node/test_node_contract.py")
-LONGEST = ("real nodes", "e2e/autoscaler/test_training.py", "e2e/scheduler/test_scheduler.py")
+END_TO_END = "tests/e2e/"
+REAL_NODES = ("tests/e2e/kubernetes/", "tests/contract/node/test_node_contract.py")
+LONGEST = (
+    "real nodes",
+    "tests/e2e/autoscaler/test_training.py",
+    "tests/e2e/scheduler/test_scheduler.py",
+)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Every process gets one lane after the other."""
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = lane_of  # noqa: SLF001 - made to be replaced, by a subclass
+    return scheduling
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.nodeid.startswith(END_TO_END):
+        item.add_marker(pytest.mark.long)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    lanes = {item: _lane(item.path) for item in items}
-    for item, lane in lanes.items():
-        item.add_marker(pytest.mark.xdist_group(lane))
-        if item.path.is_relative_to(END_TO_END):
-            item.add_marker(pytest.mark.long)
-    items.sort(key=lambda item: _rank(lanes[item]))
+    items.sort(key=lambda item: _rank(lane_of(item.nodeid)))
 
 
-def _lane(path: Path) -> str:
-    if any(path.is_relative_to(place) for place in REAL_NODES):
-        return LONGEST[0]
-    return path.relative_to(TESTS).as_posix()
+def lane_of(nodeid: str) -> str:
+    return LONGEST[0] if nodeid.startswith(REAL_NODES) else nodeid.partition("::")[0]
 
 
 def _rank(lane: str) -> int:
