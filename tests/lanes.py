@@ -22,7 +22,7 @@ LONGEST = (
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Every process gets one lane after the other."""
     scheduling = LoadScopeScheduling(config, log)
-    scheduling._split_scope = lane_of  # noqa: SLF001 - made to be replaced, by a subclass
+    scheduling._split_scope = lane_of  # made to be replaced, by a subclass
     return scheduling
 
 
