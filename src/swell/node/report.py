@@ -79,10 +79,17 @@ def report(
         conditions=_conditions(pod, phase, (*inits, *mains), verdict, now, started=started),
         container_statuses=mains,
         init_container_statuses=inits,
-        start_time=pod.status.start_time or format_time(now),
+        start_time=pod.status.start_time or format_time(_begun_at(runs, now)),
         host_ip=addresses.host_ip or pod.status.host_ip,
         pod_ip=(addresses.pod_ip if started else "") or pod.status.pod_ip,
     )
+
+
+def _begun_at(runs: Runs, now: float) -> float:
+    """When the node began with a pod: its containers may be quicker than the first report."""
+    ends = (end for run in runs.values() for end in (run.state, run.former))
+    times = (end.started_at for end in ends if isinstance(end, Running | Exited))
+    return min([now, *(time for time in times if time)])
 
 
 def status_patch(pod: BoundPod, status: ReportedStatus) -> Body:

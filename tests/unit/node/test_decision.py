@@ -52,6 +52,16 @@ def test_phase_follows_the_containers() -> None:
     assert phases == ["Pending", "Pending", "Running", "Running", "Succeeded", "Failed"]
 
 
+def test_pod_starts_before_its_containers() -> None:
+    """Also if they were started, and ended, before anything was reported."""
+    ended = exited(0, ran_s=1.0)
+    late = reported(pod(), {"main": ended}, NOW + 50)
+
+    assert late.status.start_time == format_time(NOW - 1)
+    assert reported(late, {"main": ended}, NOW + 90).status.start_time == late.status.start_time
+    assert reported(pod(), {"main": waiting()}).status.start_time == format_time(NOW)
+
+
 def test_unchanged_pod_gives_an_equal_status() -> None:
     """So that nothing is written for it, however often it is looked at."""
     spec = pod("a", inits=("i",))
@@ -143,9 +153,9 @@ def test_pod_deleted_without_grace_is_not_deleted_again() -> None:
 
 def test_deadline_ends_the_pod() -> None:
     """Stopped when its time is over, then failed with the reason."""
-    spec = reported(pod(activeDeadlineSeconds=60), {"main": running()})
-    in_time = decide(spec, {"main": running()}, PLACE, NOW + 10)
-    late = decide(spec, {"main": running()}, PLACE, NOW + 61)
+    spec = reported(pod(activeDeadlineSeconds=60), {"main": running(since=NOW)})
+    in_time = decide(spec, {"main": running(since=NOW)}, PLACE, NOW + 10)
+    late = decide(spec, {"main": running(since=NOW)}, PLACE, NOW + 61)
     over = decide(spec, {"main": exited(143)}, PLACE, NOW + 62)
 
     assert (in_time.actions, in_time.wake_at) == ((), NOW + 60)
