@@ -168,16 +168,19 @@ ROOM = [
           of("second", runs(), ends("a-0", "a-1"), becomes("Succeed"))),
     story("priority",
           job({"a": pods(4, limits={PRIORITY: "1"}, edlPolicy="Auto", minReplicas=2,
-                         maxReplicas=4)}, priority="low"),
-          runs(), another("high", job({"a": pods(2, limits={PRIORITY: "1"})}, priority="high")),
+                         maxReplicas=4)}, priority="low", queue="ranked"),
+          runs(), another("high", job({"a": pods(2, limits={PRIORITY: "1"})}, priority="high",
+                                      queue="ranked")),
           of("high", runs()), pods_are("a-0", "a-1"), members_are({"a": 2}),
           shows("shrunk, not restarted", lambda s: (s.ready, s.restarts) == ("2/2", 0)),
           of("high", ends("a-0", "a-1"), becomes("Succeed")),
           pods_are("a-0", "a-1", "a-2", "a-3"), runs(), ends("a-0", "a-1", "a-2", "a-3"),
           becomes("Succeed")),
     story("priority-of-rigid",
-          job({"a": pods(3, limits={RIGID: "1"}, restartPolicy="OnFailure")}, priority="low"),
-          runs(), another("high", job({"a": pods(3, limits={RIGID: "1"})}, priority="high")),
+          job({"a": pods(3, limits={RIGID: "1"}, restartPolicy="OnFailure")}, priority="low",
+              queue="ranked"),
+          runs(), another("high", job({"a": pods(3, limits={RIGID: "1"})}, priority="high",
+                                      queue="ranked")),
           of("high", runs()), leaves_its_nodes(), of("high", stays("Running")),
           of("high", ends("a-0", "a-1", "a-2"), becomes("Succeed")),
           runs(anew=True), ends("a-0", "a-1", "a-2"), becomes("Succeed")),
@@ -191,4 +194,5 @@ ROOM = [
 
 STORIES: tuple[Story, ...] = (*SIMPLE, *FAILING, *ROOM)
 PRIORITIES = {"low": 10, "high": 1000}
-QUEUES: dict[str, Body] = {"narrow": {"capability": {QUEUE: "2"}}, "wide": {}}
+# Who preempts looks for victims in its own queue: the stories about nothing else are in another.
+QUEUES: dict[str, Body] = {"narrow": {"capability": {QUEUE: "2"}}, "wide": {}, "ranked": {}}
