@@ -141,8 +141,41 @@ class Claims:
         ]
 
     def _make_room(self, statement: Statement, claimer: Task, node: int, *, gently: bool) -> bool:
-        votes, rules = self._session.votes, self._rules
+        """Takes from those who have what is lacking; from others only if it is not for that."""
         candidates = self._candidates(claimer, self._pool(claimer), node)
+        holders = self._holders(claimer, node, candidates)
+        mark = statement.mark()
+        if self._take_from(statement, claimer, node, holders, gently=gently):
+            return True
+        statement.rollback(mark)
+        if len(holders) == len(candidates):
+            return False
+        return self._take_from(statement, claimer, node, candidates, gently=gently)
+
+    def _holders(self, claimer: Task, node: int, candidates: Sequence[Task]) -> Sequence[Task]:
+        """The candidates of jobs that hold here what the claimer lacks: evicting the others would
+        free nothing. All of them, if it lacks nothing but another rule keeps it out."""
+        request, future = claimer.shape.request, self._nodes.future
+        lacking = [
+            place
+            for place in claimer.shape.fit_places
+            if future[place, node] <= request[place] - TOLERANCE
+        ]
+        if not lacking:
+            return candidates
+        jobs = {task.job for task in candidates if task.request[lacking].any()}
+        return [task for task in candidates if task.job in jobs]
+
+    def _take_from(
+        self,
+        statement: Statement,
+        claimer: Task,
+        node: int,
+        candidates: Sequence[Task],
+        *,
+        gently: bool,
+    ) -> bool:
+        votes, rules = self._session.votes, self._rules
         ordered = votes.victims_in_order(claimer, candidates)
         found = rules.units(ordered)
         units = rules.vote(claimer, [unit for unit in found if unit.is_gentle or not gently])
