@@ -45,6 +45,7 @@ class Use(NamedTuple):
 
     right: Right
     is_allowed: bool
+    namespace: str = ""
 
 
 def used(audit_log: Path, user: str) -> list[Use]:
@@ -59,5 +60,5 @@ def used(audit_log: Path, user: str) -> list[Use]:
         parts = [what["resource"], what.get("subresource", "")]
         right = Right(event["verb"], what.get("apiGroup", ""), "/".join(filter(None, parts)))
         decision = event["annotations"]["authorization.k8s.io/decision"]
-        found.append(Use(right, decision == "allow"))
+        found.append(Use(right, decision == "allow", what.get("namespace", "")))
     return found
