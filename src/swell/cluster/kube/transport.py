@@ -232,8 +232,10 @@ async def _gulps(response: aiohttp.ClientResponse, call: Call[R]) -> AsyncIterat
         is_busy = last - before < 2 * _GULP_S and len(chunk) < _GULP_BYTES
         if is_busy and transport is not None:
             transport.pause_reading()
-            await asyncio.sleep(_GULP_S)
-            transport.resume_reading()
+            try:
+                await asyncio.sleep(_GULP_S)
+            finally:
+                transport.resume_reading()  # or the end of the connection is never seen
 
 
 async def _chunks(response: aiohttp.ClientResponse, call: Call[R]) -> AsyncIterator[bytes]:
