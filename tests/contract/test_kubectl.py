@@ -12,7 +12,7 @@ import yaml
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.kubectl import Kubectl, KubectlResult
 
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+CRDS = Path(__file__).parents[2] / "deploy" / "chart" / "crds"
 MANIFEST = """
 apiVersion: v1
 kind: ConfigMap
