@@ -35,8 +35,6 @@ from swell.runtime.errors import (
 )
 
 R = TypeVar("R")
-_GULP_S = 0.01
-_GULP_BYTES = 32 << 10
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
@@ -173,7 +171,7 @@ class Transport:
                 raw = await self._bounded(response, call)
                 retry_after = response.headers.get("Retry-After", "")
                 raise _refusal(response.status, raw, retry_after)
-            yield _gulps(response, call)
+            yield _chunks(response, call)
         finally:
             response.close()
 
@@ -219,23 +217,6 @@ class Transport:
                 await self._slots.acquire()
         except TimeoutError as error:
             raise UnreachableError("too many calls are waiting for the server") from error
-
-
-async def _gulps(response: aiohttp.ClientResponse, call: Call[R]) -> AsyncIterator[bytes]:
-    """A stream's chunks: of a busy one, what has come in a while, for waking up costs the most."""
-    clock, connection = asyncio.get_running_loop(), response.connection
-    transport = connection.transport if connection is not None else None
-    last = 0.0
-    async for chunk in _chunks(response, call):
-        yield chunk
-        before, last = last, clock.time()
-        is_busy = last - before < 2 * _GULP_S and len(chunk) < _GULP_BYTES
-        if is_busy and transport is not None:
-            transport.pause_reading()
-            try:
-                await asyncio.sleep(_GULP_S)
-            finally:
-                transport.resume_reading()  # or the end of the connection is never seen
 
 
 async def _chunks(response: aiohttp.ClientResponse, call: Call[R]) -> AsyncIterator[bytes]:

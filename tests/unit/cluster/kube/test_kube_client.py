@@ -278,29 +278,6 @@ def test_watch_decodes_lines_however_they_are_cut() -> None:
     assert "allowWatchBookmarks=true" in server.asked[0].line
 
 
-def test_watch_brings_all_of_a_busy_stream() -> None:
-    """Where events follow each other quickly, none is lost or overtaken by reading in gulps."""
-    n_events = 50
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        for n in range(n_events):
-            line = b'{"type":"MODIFIED","object":' + POD.replace(b'"7"', b'"%d"' % n) + b"}\n"
-            writer.write(b"%x\r\n%s\r\n" % (len(line), line))
-            await asyncio.sleep(0.001)
-        writer.write(b"0\r\n\r\n")
-        writer.close()
-
-    async def main() -> list[str]:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        access = Access(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", User())
-        async with server, connect(access, Clock(), random.Random(1)) as cluster:
-            return [version for _, _, version in await watch_all(cluster)]
-
-    assert asyncio.run(main()) == [str(n) for n in range(n_events)]
-
-
 def test_watch_raises_an_error_event() -> None:
     """A compacted version is told inside the stream, and raised as what it is."""
     line = b'{"type":"ERROR","object":' + status(410, "Expired") + b"}\n"
