@@ -63,7 +63,7 @@ class Informers:
 
     @classmethod
     def over(cls, means: Means, settings: Settings) -> Informers:
-        options = InformerOptions(resync_s=settings.resync_period_s)
+        options = InformerOptions(resync_s=settings.resync_period_s, hears_echoes=True)
         informer = partial(means.informer, options=options)
         # Where there are no PodGroups, jobs do without; when there are, the next ones have them.
         optional = partial(means.informer, options=replace(options, is_optional=True))

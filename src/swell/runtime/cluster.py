@@ -7,7 +7,7 @@ decoded never hides the others: it is handed over as `Malformed`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import Enum
@@ -62,7 +62,7 @@ class EventType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One change. A bookmark has no object, only the version reached."""
+    """One change. A bookmark has no object, and what is known already need not have one."""
 
     type: EventType
     object: T | Malformed | None
@@ -107,6 +107,10 @@ PLAIN = WriteOptions()
 PLAIN_DELETION = Deletion()
 
 
+# Whether this version of an object, or a later one, is held already.
+IsKnown = Callable[[Key, str], bool]
+
+
 class Cluster(Protocol):
     """A Kubernetes API, real or embedded. Every call may raise what `runtime.errors` lists."""
 
@@ -133,9 +137,12 @@ class Cluster(Protocol):
         *,
         resource_version: str,
         timeout_s: float | None = None,
+        is_known: IsKnown | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
         """Changes after a version, with bookmarks, until the server or the caller ends it.
 
+        States of objects that `is_known` may come as their version alone: most of what a writer
+        is told are echoes of its own writes, and to decode them is the dearest part.
         Raises GoneError, on entering or while iterating, when the version is compacted.
         """
         ...

@@ -17,7 +17,7 @@ from swell.api.resource import Resource
 from swell.runtime.backoff import Backoff
 from swell.runtime.cache import StaleListError, parse_version
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Malformed, Selection, WatchEvent
+from swell.runtime.cluster import Cluster, IsKnown, Malformed, Selection, WatchEvent
 from swell.runtime.errors import (
     ClusterError,
     ForbiddenError,
@@ -51,6 +51,8 @@ class InformerOptions:
     # When more objects than this are to be read one by one, one list of all is cheaper.
     single_reads_max: int = 32
     backoff: Backoff = RECONNECT
+    # Whether what is watched is mostly what this process itself has written.
+    hears_echoes: bool = False
     # A kind the cluster may not serve: then there are no objects, and it is asked for now and then.
     is_optional: bool = False
 
@@ -65,6 +67,7 @@ class Receiver(Generic[T]):
     version: Callable[[], int]
     replace: Callable[[Sequence[T | Malformed], int], None]
     take: Callable[[WatchEvent[T]], None]
+    is_known: IsKnown
     resync: Callable[[], None]
 
 
@@ -188,6 +191,7 @@ class Follower(Generic[T]):
                 self._selection,
                 resource_version=str(self._receiver.version()),
                 timeout_s=watch_s,
+                is_known=self._receiver.is_known if self._options.hears_echoes else None,
             ) as events,
         ):
             async for event in events:

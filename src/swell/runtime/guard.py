@@ -20,6 +20,7 @@ from swell.runtime.cluster import (
     PLAIN_DELETION,
     Cluster,
     Deletion,
+    IsKnown,
     ObjectList,
     Patch,
     Selection,
@@ -106,9 +107,14 @@ class GuardedCluster:
         *,
         resource_version: str,
         timeout_s: float | None = None,
+        is_known: IsKnown | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
         return self._cluster.watch(
-            resource, selection, resource_version=resource_version, timeout_s=timeout_s
+            resource,
+            selection,
+            resource_version=resource_version,
+            timeout_s=timeout_s,
+            is_known=is_known,
         )
 
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:

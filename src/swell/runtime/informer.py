@@ -86,7 +86,7 @@ class Informer(Generic[T]):
         self._follower = Follower(
             cluster,
             resource,
-            Receiver(lambda: self.version, self._replace, self._take, self._resync),
+            Receiver(lambda: self.version, self._replace, self._take, self._is_known, self._resync),
             selection=selection,
             clock=clock,
             random=random,
@@ -273,6 +273,10 @@ class Informer(Generic[T]):
             self._notify(self._cache.put(held))
         self._cache.reach(version)
         self._wake_waiters()
+
+    def _is_known(self, key: Key, version: str) -> bool:
+        entry = self._cache.entry(key)
+        return entry is not None and entry.version >= parse_version(version)
 
     def _notify(self, change: Change[T] | None) -> None:
         if change is None:

@@ -18,6 +18,7 @@ from swell.runtime.cluster import (
     PLAIN_DELETION,
     Cluster,
     Deletion,
+    IsKnown,
     ObjectList,
     Patch,
     Selection,
@@ -113,9 +114,14 @@ class FaultyCluster:
         *,
         resource_version: str,
         timeout_s: float | None = None,
+        is_known: IsKnown | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
         stream = self._inner.watch(
-            resource, selection, resource_version=resource_version, timeout_s=timeout_s
+            resource,
+            selection,
+            resource_version=resource_version,
+            timeout_s=timeout_s,
+            is_known=is_known,
         )
         return disturbed_watch(stream, self._network, self._life, str(resource), resource_version)
 

@@ -63,7 +63,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=_hear_interrupts,  # noqa: PLW1509
+            preexec_fn=hear_interrupts,  # noqa: PLW1509
         )
 
     def start(self) -> None:
@@ -104,7 +104,7 @@ class Machine:
         return found
 
 
-def _hear_interrupts() -> None:
+def hear_interrupts() -> None:
     """A shell lets what it starts in the background ignore SIGINT, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

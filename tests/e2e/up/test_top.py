@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from tests.e2e.up.machine import SWELL, WITHIN_S, Machine
+from tests.e2e.up.machine import SWELL, WITHIN_S, Machine, hear_interrupts
 
 CLEAR = "\x1b[H\x1b[2J"
 
@@ -21,7 +21,12 @@ def test_top_draws_itself_again(running: Machine) -> None:
     running.until_phase("wide", "Running")
     ours, theirs = pty.openpty()
     top = subprocess.Popen(
-        [*SWELL, "top"], env=running.environment, stdin=theirs, stdout=theirs, stderr=theirs
+        [*SWELL, "top"],
+        env=running.environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=hear_interrupts,  # noqa: PLW1509
     )
     os.close(theirs)
     try:
@@ -29,6 +34,8 @@ def test_top_draws_itself_again(running: Machine) -> None:
         top.send_signal(signal.SIGINT)
         code = top.wait(WITHIN_S)
     finally:
+        top.kill()
+        top.wait()
         os.close(ours)
 
     rows = [line.split() for line in drawn.split(CLEAR)[1].splitlines()]

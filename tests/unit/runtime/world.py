@@ -28,6 +28,7 @@ from swell.runtime.cluster import (
     PLAIN,
     PLAIN_DELETION,
     Deletion,
+    IsKnown,
     ObjectList,
     Patch,
     Selection,
@@ -144,10 +145,15 @@ class Line:
         *,
         resource_version: str,
         timeout_s: float | None = None,
+        is_known: IsKnown | None = None,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         await self._begin("watch", resource, resource_version)
         async with self.inner.watch(
-            resource, selection, resource_version=resource_version, timeout_s=timeout_s
+            resource,
+            selection,
+            resource_version=resource_version,
+            timeout_s=timeout_s,
+            is_known=is_known,
         ) as events:
             yield self._passed_on(events)
 

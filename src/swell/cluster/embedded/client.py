@@ -28,6 +28,7 @@ from swell.runtime.cluster import (
     PLAIN_DELETION,
     Deletion,
     EventType,
+    IsKnown,
     Malformed,
     ObjectList,
     Patch,
@@ -95,6 +96,7 @@ class InProcessCluster:
         *,
         resource_version: str,
         timeout_s: float | None = None,
+        is_known: IsKnown | None = None,  # noqa: ARG002 - what is stored has been decoded before
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
         options = WatchOptions(
             namespace=selection.namespace,

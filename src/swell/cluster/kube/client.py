@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import TypeVar
 
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
-from swell.cluster import decoding
+from swell.cluster.decoding import decode_event
 from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
-from swell.cluster.kube.lines import lines_of
-from swell.cluster.kube.transport import LIMITS, Limits, Transport
+from swell.cluster.kube.calls import Call
+from swell.cluster.kube.lines import Lines
+from swell.cluster.kube.transport import LIMITS, Limits, Read, Transport
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
     Deletion,
+    IsKnown,
     ObjectList,
     Patch,
     Selection,
@@ -67,27 +69,30 @@ class KubeCluster:
         *,
         resource_version: str,
         timeout_s: float | None = None,
+        is_known: IsKnown | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
         life_s = self._rng.uniform(*WATCH_S) if timeout_s is None else timeout_s
-        return self._watch(resource, selection, resource_version, life_s)
+        # A time-out of 0 means the server's own choice, which may be an hour.
+        call = calls.watch(resource, selection, resource_version, max(1, round(life_s)))
+        return self._watch(call, life_s, lambda line: decode_event(line, resource, is_known))
 
     @asynccontextmanager
     async def _watch(
-        self, resource: Resource[T], selection: Selection, version: str, life_s: float
+        self, call: Call[None], life_s: float, decode: Callable[[bytes], WatchEvent[T]]
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        # A time-out of 0 means the server's own choice, which may be an hour.
-        call = calls.watch(resource, selection, version, max(1, round(life_s)))
         async with (
-            self._transport.stream(call, life_s) as chunks,
-            aclosing(self._events(resource, chunks)) as events,
+            self._transport.stream(call, life_s) as read,
+            aclosing(self._events(read, decode)) as events,
         ):
             yield events
 
     async def _events(
-        self, resource: Resource[T], chunks: AsyncIterator[bytes]
+        self, read: Read, decode: Callable[[bytes], WatchEvent[T]]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        async for line in lines_of(chunks, self._transport.limits.line_bytes_max):
-            yield decoding.decode_event(line, resource)
+        lines = Lines(self._transport.limits.line_bytes_max)
+        while piece := await read():
+            for line in lines.cut(piece):
+                yield decode(line)
 
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
         return await self._transport.send(calls.create(resource, body, options))

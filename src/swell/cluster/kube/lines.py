@@ -1,27 +1,28 @@
-"""Cuts a stream of chunks into lines. A line without end is an error, not a full memory."""
+"""Cuts a stream of pieces into lines. A line without end is an error, not a full memory."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 from swell.cluster.decoding import nonsense
 
 
-async def lines_of(chunks: AsyncIterator[bytes], line_bytes_max: int) -> AsyncIterator[bytes]:
-    """Every complete line without its end; what follows the last newline is lost with its rest."""
-    kept: list[bytes] = []  # the beginning of a line whose end has not come yet
-    n_kept = 0
-    async for chunk in chunks:
-        first, *rest = chunk.split(b"\n")
-        kept.append(first)
-        n_kept += len(first)
-        if n_kept > line_bytes_max:
-            raise nonsense(f"a line longer than {line_bytes_max} bytes")
+class Lines:
+    """What has come of the line that is not complete yet."""
+
+    def __init__(self, line_bytes_max: int) -> None:
+        self._max = line_bytes_max
+        self._kept: list[bytes] = []
+        self._n_kept = 0
+
+    def cut(self, piece: bytes) -> list[bytes]:
+        """Lines completed by a piece, without their ends; empty ones are none."""
+        first, *rest = piece.split(b"\n")
+        self._kept.append(first)
+        self._n_kept += len(first)
+        if self._n_kept > self._max:
+            raise nonsense(f"a line longer than {self._max} bytes")
         if not rest:
-            continue
-        whole = b"".join(kept)
+            return []
+        whole = b"".join(self._kept)
         *complete, last = rest
-        kept, n_kept = [last], len(last)
-        for line in (whole, *complete):
-            if line:
-                yield line
+        self._kept, self._n_kept = [last], len(last)
+        return [line for line in (whole, *complete) if line]

@@ -1,6 +1,5 @@
 """Sends calls: kept connections, bounded concurrency, time-outs, size caps, retries.
 
-Single calls go over connections of our own (`wire`), streams over aiohttp.
 What it never does: follow a redirect, decompress, read an answer of any size, or repeat a write
 that may have happened.
 """
@@ -9,22 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Self, TypeVar
 
-import aiohttp
-from yarl import URL
-
 from swell.cluster import decoding
 from swell.cluster.kube import retrying
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.calls import Call
+from swell.cluster.kube.connection import LostError, NotSentError, Server, TooLargeError
 from swell.cluster.kube.identity import client_tls, identity_of
-from swell.cluster.kube.wire import Answer, LostError, NotSentError, TooLargeError, Wire
+from swell.cluster.kube.stream import Stream
+from swell.cluster.kube.wire import Answer, Wire
 from swell.runtime.clock import Clock
 from swell.runtime.errors import (
     ClusterError,
@@ -35,7 +33,8 @@ from swell.runtime.errors import (
 )
 
 R = TypeVar("R")
-_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+# What has come of a stream since the last time; nothing when it is over.
+Read = Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +66,19 @@ class Transport:
         self._tls = client_tls(access)
         self._identity = identity_of(access, self._tls, clock)
         self._slots = asyncio.Semaphore(limits.n_calls)
-        self._wire = Wire(
+        self._server = Server(
             access.server,
             self._tls,
             server_name=access.tls_server_name,
             connect_s=limits.connect_s,
+        )
+        self._wire = Wire(
+            self._server,
             keep_alive_s=limits.keep_alive_s,
             answer_bytes_max=limits.answer_bytes_max,
         )
-        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            ssl=self._tls, limit=0, keepalive_timeout=self.limits.keep_alive_s
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": "swell"},
-            skip_auto_headers=("Accept-Encoding",),
-        )
-        # aiohttp resends PUT and DELETE when a kept connection breaks; only we know what may be.
-        self._session._retry_connection = False  # noqa: SLF001
         return self
 
     async def __aexit__(
@@ -98,9 +87,7 @@ class Transport:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._wire.close()
-        if self._session is not None:
-            await self._session.close()
+        await self._server.close()
 
     async def send(self, call: Call[R]) -> R:
         """The call's answer, after as many attempts as are safe."""
@@ -140,8 +127,6 @@ class Transport:
 
     async def _ask(self, call: Call[R]) -> Answer:
         """Send; the error's type says whether the request may have had an effect."""
-        if self._session is None:
-            raise RuntimeError("the transport is not open")
         authorization = await self._identity.authorization()
         head = _head(call.accept, authorization, call.content_type if call.body else "")
         try:
@@ -160,52 +145,36 @@ class Transport:
             raise _lost(call, error) from error
 
     @asynccontextmanager
-    async def stream(self, call: Call[R], life_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The answer's chunks as they come, for at most that long."""
-        limits = self.limits
-        total_s = life_s + limits.watch_slack_s
-        patience = aiohttp.ClientTimeout(total=total_s, connect=limits.connect_s)
-        response = await self._open(call, patience)
+    async def stream(self, call: Call[R], life_s: float) -> AsyncIterator[Read]:
+        """Reads the answer as it comes, for at most that long. For calls that write nothing."""
+        total_s = life_s + self.limits.watch_slack_s
+        authorization = await self._identity.authorization()
+        headers = _head(call.accept, authorization, "")
+        with _lost_as_unreachable(call):
+            stream = await self._server.connect(lambda: Stream(total_s))
         try:
-            if response.status != 200:
-                raw = await self._bounded(response, call)
-                retry_after = response.headers.get("Retry-After", "")
-                raise _refusal(response.status, raw, retry_after)
-            yield _chunks(response, call)
+            with _lost_as_unreachable(call):
+                head = await stream.ask(self._server.request(call.method, call.path, headers, None))
+
+            async def read() -> bytes:
+                with _lost_as_unreachable(call):
+                    return await stream.read()
+
+            if head.status != 200:
+                retry_after = head.headers.get(b"retry-after", b"").decode("latin-1")
+                raise _refusal(head.status, await self._whole(read), retry_after)
+            yield read
         finally:
-            response.close()
+            stream.close()
 
-    async def _open(self, call: Call[R], patience: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """Send; the error's type says whether the request may have had an effect."""
-        if self._session is None:
-            raise RuntimeError("the transport is not open")
-        headers = {"Accept": call.accept, "Authorization": await self._identity.authorization()}
-        if call.body is not None:
-            headers["Content-Type"] = call.content_type
-        try:
-            return await self._session.request(
-                call.method,
-                URL(self._access.server + call.path, encoded=True),
-                data=call.body,
-                headers={name: value for name, value in headers.items() if value},
-                timeout=patience,
-                allow_redirects=False,
-                server_hostname=self._access.tls_server_name or None,
-            )
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise _lost(call, error) from error
-
-    async def _bounded(self, response: aiohttp.ClientResponse, call: Call[R]) -> bytes:
+    async def _whole(self, read: Read) -> bytes:
+        """All that can be read, of what is said in a refusal."""
         parts: list[bytes] = []
-        size = 0
-        async for chunk in _chunks(response, call):
-            parts.append(chunk)
-            size += len(chunk)
-            if size > self.limits.answer_bytes_max:
-                response.close()
-                text = f"{call.method} {call.path}: an answer of more than {size} bytes"
-                raise OutcomeUnknownError(text) if call.writes else decoding.nonsense(text)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        while part := await read():
+            parts.append(part)
+            if sum(map(len, parts)) > self.limits.line_bytes_max:
+                raise decoding.nonsense("a refusal without end")
+        return b"".join(parts)
 
     async def _acquire(self) -> None:
         """Become one of the calls that may run at the same time."""
@@ -219,20 +188,18 @@ class Transport:
             raise UnreachableError("too many calls are waiting for the server") from error
 
 
-async def _chunks(response: aiohttp.ClientResponse, call: Call[R]) -> AsyncIterator[bytes]:
+@contextmanager
+def _lost_as_unreachable(call: Call[R]) -> Iterator[None]:
     try:
-        async for chunk in response.content.iter_any():
-            yield chunk
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise _lost(call, error) from error
+        yield
+    except (LostError, NotSentError) as error:
+        raise UnreachableError(f"{call.method} {call.path}: {error}") from error
 
 
 def _lost(call: Call[R], error: Exception) -> Exception:
-    """What a broken connection means: a write may have happened unless none was ever made."""
+    """What a broken connection means: a write may have happened."""
     text = f"{call.method} {call.path}: {type(error).__name__} {error}"
-    if isinstance(error, _NOT_SENT) or not call.writes:
-        return UnreachableError(text)
-    return OutcomeUnknownError(text)
+    return OutcomeUnknownError(text) if call.writes else UnreachableError(text)
 
 
 def _refusal(status: int, raw: bytes, retry_after: str) -> ClusterError:

@@ -79,7 +79,7 @@ class Informers:
 
     @classmethod
     def over(cls, means: Means, settings: Settings) -> Informers:
-        options = InformerOptions(resync_s=settings.resync_period_s)
+        options = InformerOptions(resync_s=settings.resync_period_s, hears_echoes=True)
         informer = partial(means.informer, options=options)
         optional = partial(means.informer, options=replace(options, is_optional=True))
         ours = Selection(settings.namespace, labels=JOB_UID)

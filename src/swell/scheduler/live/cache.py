@@ -50,6 +50,8 @@ class Cache:
         self._news = news
         self._changed = news.at_once
         self.is_filled = False
+        # How many pods and groups have come so far, to be placed.
+        self.n_come = 0
         # How many groups have gone so far: whoever keeps notes on groups can tell when to tidy up.
         self.n_groups_gone = 0
 
@@ -92,6 +94,7 @@ class Cache:
 
     def _came(self, job: Job) -> None:
         """Something new of a job: a reason to decide once its gang is there."""
+        self.n_come += 1
         if len(job.tasks) >= job.min_member:
             self.touch(job)
         else:

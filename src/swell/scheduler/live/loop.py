@@ -34,6 +34,10 @@ from swell.scheduler.tasks import EVICTABLE, Task, TaskStatus
 
 # While something waits it is looked at this often even if nothing happens: rules may know times.
 _LOOK_AGAIN_S = 10.0
+# So many pods in such a time are a flood; nobody waits longer than this for its end.
+_FLOOD = 20
+_FLOOD_LOOK_S = 0.02
+_FLOOD_S_MAX = 0.7
 # How often pods of one group are told the same reason with newer numbers.
 _TELL_AGAIN_S = 30.0
 
@@ -90,6 +94,7 @@ class Loop:
         self._told: dict[str, tuple[tuple[Uid, Reason], float]] = {}
         self._has_work = False
         self._n_gone = 0
+        self._n_come = 0
         self.n_cycles = 0
 
     async def run(self) -> None:
@@ -99,6 +104,7 @@ class Loop:
         self._news.at_once()
         while True:
             await self._wait()
+            await self._gather()
             self.cycle()
             await self._clock.sleep(self._options.schedule_period_s)
 
@@ -113,6 +119,14 @@ class Loop:
                 await self._news.wait()
         except TimeoutError:
             return
+
+    async def _gather(self) -> None:
+        """Let a flood come in: deciding on it once costs less than deciding on parts of it."""
+        latest, known = self._clock.monotonic() + _FLOOD_S_MAX, self._n_come
+        while self._cache.n_come - known >= _FLOOD and self._clock.monotonic() < latest:
+            known = self._cache.n_come
+            await self._clock.sleep(_FLOOD_LOOK_S)
+        self._n_come = self._cache.n_come
 
     def _next_deadline(self) -> float | None:
         times = [

@@ -45,8 +45,9 @@ READY_REASON: Final = "tasks in gang are ready to be scheduled"
 # A change of phase or reason is written this soon, one of numbers only this often.
 SETTLE_S: Final = 0.25
 NUMBERS_S: Final = 5.0
-# While pods wait to be bound, they come first.
-BUSY_S: Final = 2.0
+# While pods wait to be bound, they come first; but nothing is put off for longer than this.
+BUSY_S: Final = 1.0
+LATE_S_MAX: Final = 6.0
 MESSAGE_MAX: Final = 1024
 _WORKERS = 4
 _READ_FAILURES = (
@@ -66,6 +67,7 @@ class _Wanted:
     status: GroupStatus
     session: str
     written_at: float = float("-inf")
+    due_since: float | None = None
 
 
 class StatusUpdater:
@@ -100,12 +102,14 @@ class StatusUpdater:
             known = self._wanted[meta.key] = _Wanted(meta.uid, status, session)
         wanted = next_status(job, status, session, "")
         if not _differs(job.group.status, wanted):
+            known.due_since = None
             return
+        now = self._clock.monotonic()
+        known.due_since = now if known.due_since is None else known.due_since
         if is_news(job.group.status, wanted):
-            self._queue.add_after(meta.key, BUSY_S if self._is_busy() else SETTLE_S)
+            self._queue.add_after(meta.key, SETTLE_S)
         else:
-            due = known.written_at + NUMBERS_S - self._clock.monotonic()
-            self._queue.add_after(meta.key, max(due, SETTLE_S))
+            self._queue.add_after(meta.key, max(known.written_at + NUMBERS_S - now, SETTLE_S))
 
     def record_job_status_event(self, job: Job, refusal: Refusal) -> None:
         """Tell people why a group waits."""
@@ -132,6 +136,10 @@ class StatusUpdater:
             return
         if job.counts[TaskStatus.BINDING]:
             return  # looked at again when that is over
+        late_s = self._clock.monotonic() - (wanted.due_since or 0.0)
+        if self._is_busy() and late_s < LATE_S_MAX:
+            self._queue.add_after(key, BUSY_S)
+            return
         old, refusal = job.group.status, wanted.status.refusal
         new = next_status(job, wanted.status, wanted.session, format_time(self._clock.now()))
         if not _differs(old, new):
@@ -143,7 +151,7 @@ class StatusUpdater:
             await self._again(key, failure)
             return
         self._queue.forget(key)
-        wanted.written_at = self._clock.monotonic()
+        wanted.written_at, wanted.due_since = self._clock.monotonic(), None
         if refusal is not None:
             self.record_job_status_event(job, refusal)
 

@@ -278,6 +278,34 @@ def test_watch_decodes_lines_however_they_are_cut() -> None:
     assert "allowWatchBookmarks=true" in server.asked[0].line
 
 
+def test_watch_passes_over_what_is_known() -> None:
+    """An echo of a write is not decoded: only its version counts. What is gone is always told."""
+    held = Key("ns", "p")
+    lines = [
+        b'{"type":"%s","object":{"metadata":{"namespace":"ns","name":"%s","resourceVersion":"%s"}}}'
+        % parts
+        for parts in (
+            (b"ADDED", b"p", b"7"),
+            (b"MODIFIED", b"p", b"8"),
+            (b"MODIFIED", b"q", b"9"),
+            (b"MODIFIED", b"p", b"10"),
+            (b"DELETED", b"p", b"8"),
+        )
+    ]
+
+    async def watch(cluster: KubeCluster) -> list[tuple[str, bool]]:
+        async with cluster.watch(
+            PODS,
+            resource_version="5",
+            is_known=lambda key, version: key == held and int(version) <= 8,
+        ) as events:
+            return [(e.resource_version, e.object is not None) async for e in events]
+
+    seen, _ = play([watch_answer(b"\n".join(lines) + b"\n")], watch)
+
+    assert seen == [("7", False), ("8", False), ("9", True), ("10", True), ("8", True)]
+
+
 def test_watch_raises_an_error_event() -> None:
     """A compacted version is told inside the stream, and raised as what it is."""
     line = b'{"type":"ERROR","object":' + status(410, "Expired") + b"}\n"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from swell.cluster.kube.wire import Answer, LostError, NotSentError, TooLargeError, Wire
+from swell.cluster.kube.connection import LostError, NotSentError, Server, TooLargeError
+from swell.cluster.kube.wire import Answer, Wire
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\n\r\n"
@@ -48,15 +49,11 @@ def play(
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            wire = Wire(
-                f"http://127.0.0.1:{port}",
-                ssl.create_default_context(),
-                connect_s=5.0,
-                keep_alive_s=keep_alive_s,
-                answer_bytes_max=size_max,
-            )
+            tls = ssl.create_default_context()
+            asked = Server(f"http://127.0.0.1:{port}", tls, connect_s=5.0)
+            wire = Wire(asked, keep_alive_s=keep_alive_s, answer_bytes_max=size_max)
             found = [await one(wire) for _ in range(n_calls)]
-            await wire.close()
+            await asked.close()
         return found
 
     async def one(wire: Wire) -> Answer | Exception:
@@ -158,7 +155,8 @@ def test_server_that_is_not_there_was_sent_nothing() -> None:
 
     async def main() -> None:
         tls = ssl.create_default_context()
-        wire = Wire("http://127.0.0.1:1", tls, connect_s=1.0, keep_alive_s=1.0, answer_bytes_max=1)
+        nobody = Server("http://127.0.0.1:1", tls, connect_s=1.0)
+        wire = Wire(nobody, keep_alive_s=1.0, answer_bytes_max=1)
         with pytest.raises(NotSentError):
             await wire.call("GET", "/", b"", None)
 

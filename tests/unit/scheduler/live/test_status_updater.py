@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from swell.api.podgroup import PodGroupPhase, PodGroupStatus
-from swell.scheduler.live.status_updater import is_news, next_status
+from swell.scheduler.live.options import SchedulerOptions
+from swell.scheduler.live.status_updater import BUSY_S, LATE_S_MAX, is_news, next_status
 from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.status import GroupStatus
+from tests.unit.scheduler.live.stage import Stage, on_stage
 from tests.unit.scheduler.live.test_windows import a_gang
 
 NO_ROOM = GroupStatus(PodGroupPhase.INQUEUE, Refusal(Reason.NOT_ENOUGH_RESOURCES, "0/1 nodes fit"))
@@ -44,3 +46,27 @@ def test_gang_that_runs_says_that_it_was_complete() -> None:
     found = next_status(job, GroupStatus(PodGroupPhase.RUNNING), "s", "t")
 
     assert [(c.type, c.status) for c in found.conditions] == [("Scheduled", "True")]
+
+
+def test_groups_are_written_after_pods_are_bound_but_not_too_late() -> None:
+    """Whoever waits for a node comes before whoever reads about it, for a while."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1, cpu="100")
+        stage.start()
+        await stage.sleep(2)
+        line = stage.lines[-1]
+        line.delay_s = 0.25  # with two workers, 64 pods take 8 s
+        for n in range(8):
+            await stage.gang(f"g{n}", 8)
+        begun = stage.clock.monotonic()
+        while begun + 20 > stage.clock.monotonic() and not any(
+            call.startswith("patch podgroups") for call in line.calls
+        ):
+            await stage.sleep(0.1)
+        n_bound = sum(call.startswith("create pods ") for call in line.calls)
+
+        assert LATE_S_MAX < stage.clock.monotonic() - begun < LATE_S_MAX + 2 * BUSY_S
+        assert 0 < n_bound < 64
+
+    on_stage(play, SchedulerOptions(bind_workers=2))
