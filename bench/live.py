@@ -6,15 +6,18 @@ so that all of them wait when it goes on: neither start-up nor creates are in th
 second count from the first pod that gets a node to the last; processor time and writes count
 from where the scheduler goes on until every pod runs, deciding and following the pods included.
 
-A node needs time to start a container, seconds at the least, and its work is done by a machine of
-its own. Here all nodes share two processors with the server. So they notice a pod `NOTICE_S` after
-it was bound, for every contender alike: the answers to 3,000 pods come when the slowest contender
-has bound its last, and what is measured is binding, not who shares the machine with the nodes.
+Nodes report a pod `NOTICE_S` after it was bound, for every contender alike: as long as real nodes
+took to start one (1.1 to 5.3 s, gangs of 8 on the two nodes of `make cluster`). So whoever needs
+longer than that to bind all its pods shares the server with the nodes' answers, as in any cluster.
+
+All of them take turns, several rounds long, because machines are noisy; figures are medians, and a
+ratio to the bare ceiling is that of the same round.
 """
 
 from __future__ import annotations
 
 import asyncio
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -38,7 +41,8 @@ N_NODES = 1000
 N_PODS = 3000
 GANG = 8
 BOUND_S_MAX = 300.0
-NOTICE_S = 25
+NOTICE_S = 3
+N_ROUNDS = 3
 NOTICE = {f"{PREFIX}notice-delay": f"{NOTICE_S}s"}
 SETTLE_S = 1.0
 KUBE_GROUPS: Resource[Body] = Resource(
@@ -124,47 +128,51 @@ def run(names: Sequence[str] = ()) -> dict[str, object]:
     busy: dict[str, object] = {"machine: busy before, %": round(ground.busy_percent())}
     chosen = [one for one in CONTENDERS if not names or one.name in names]
     with running_control_plane(controllers=(), api_server_flags=ground.SERVER_FLAGS) as plane:
-        results = asyncio.run(_measure(plane, chosen))
-    figures = busy | _figures(results)
+        rounds = asyncio.run(_measure(plane, chosen))
+    figures = busy | _figures(rounds)
     return figures if names else figures | measure_idle()
 
 
-async def _measure(plane: ControlPlane, chosen: Sequence[Contender]) -> dict[str, Result]:
+async def _measure(plane: ControlPlane, chosen: Sequence[Contender]) -> list[dict[str, Result]]:
+    rounds: list[dict[str, Result]] = []
     async with ground.connected(plane) as cluster:
         await install_crds(cluster, SystemClock())
         with ground.running(plane, "hollow", ground.hollow_nodes(plane, N_NODES)) as nodes:
             await ground.until_said(nodes, f"{N_NODES} nodes ready")
             site = Site(plane, cluster, nodes)
-            results = {"bare": await _bare(site)}
-            for one in chosen:
-                results[one.name] = await _contend(site, one)
-                nodes.check_running()
-    return results
+            for n in range(N_ROUNDS):
+                results = {"bare": await _bare(site, f"bare-{n}")}
+                for one in chosen:
+                    results[one.name] = await _contend(site, one, f"{one.name}-{n}")
+                    nodes.check_running()
+                rounds.append(results)
+    return rounds
 
 
-async def _bare(site: Site) -> Result:
+async def _bare(site: Site, namespace: str) -> Result:
     plane, cluster = site.plane, site.cluster
-    await _create_pods(cluster, "bare", "nobody")
-    command = [sys.executable, "-m", "bench.live_bare", str(plane.kubeconfig), "bare", str(N_CALLS)]
-    async with ground.seeing(cluster, "bare") as sight:
+    await _create_pods(cluster, namespace, "nobody")
+    words = ("bench.live_bare", str(plane.kubeconfig), namespace, str(N_CALLS))
+    command = [sys.executable, "-m", *words]
+    async with ground.seeing(cluster, namespace) as sight:
         before = site.spent()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         said, _ = await process.communicate()
         await sight.until(N_PODS, BOUND_S_MAX)
         spent = site.spent() - before
-    await ground.remove_pods(cluster, "bare")
+    await ground.remove_pods(cluster, namespace)
     rate, own_cpu_s = N_PODS / sight.span_s, float(said)
     return _result(rate, rate, own_cpu_s, spent)
 
 
-async def _contend(site: Site, one: Contender) -> Result:
+async def _contend(site: Site, one: Contender, namespace: str) -> Result:
     plane, cluster, port = site.plane, site.cluster, ground.free_port()
     with ground.running(plane, one.name, one.command(plane, port)) as process:
         await ground.until_ready(process, one.url(port), plane)
         await asyncio.sleep(SETTLE_S)
-        async with ground.seeing(cluster, one.name) as sight:
+        async with ground.seeing(cluster, namespace) as sight:
             with ground.halted(process):
-                await _create_for(cluster, one)
+                await _create_for(cluster, one, namespace)
                 await asyncio.sleep(SETTLE_S)
                 before, own_before_s = site.spent(), ground.cpu_s(process)
             begun = time.monotonic()
@@ -172,7 +180,7 @@ async def _contend(site: Site, one: Contender) -> Result:
             await asyncio.sleep(SETTLE_S)
             own_cpu_s = ground.cpu_s(process) - own_before_s
             spent = site.spent() - before
-        await ground.remove_pods(cluster, one.name)
+        await ground.remove_pods(cluster, namespace)
     from_go_s = max(sight.bound_at.values()) - begun
     return _result(N_PODS / sight.span_s, N_PODS / from_go_s, own_cpu_s, spent)
 
@@ -188,10 +196,10 @@ def _result(rate: float, rate_from_go: float, own_cpu_s: float, spent: Spent) ->
     )
 
 
-async def _create_for(cluster: KubeCluster, one: Contender) -> None:
+async def _create_for(cluster: KubeCluster, one: Contender, namespace: str) -> None:
     scheduler = "swell" if one.is_ours else "default-scheduler"
     groups = [f"g-{n}" for n in range(N_PODS // GANG)] if one.gangs else []
-    await _create_pods(cluster, one.name, scheduler, groups)
+    await _create_pods(cluster, namespace, scheduler, groups)
 
 
 async def _create_pods(
@@ -240,17 +248,23 @@ def _kube_group(namespace: str, name: str) -> Body:
     }
 
 
-def _figures(results: dict[str, Result]) -> dict[str, object]:
+def _figures(rounds: Sequence[dict[str, Result]]) -> dict[str, object]:
     figures: dict[str, object] = {}
-    for name, result in results.items():
-        figures[f"{name}: bound pods a second"] = round(result.pods_per_s, 1)
+
+    def median(name: str, field: str) -> float:
+        return float(statistics.median(getattr(results[name], field) for results in rounds))
+
+    for name in rounds[0]:
+        figures[f"{name}: bound pods a second"] = round(median(name, "pods_per_s"), 1)
         if name != "bare":
-            figures[f"{name}: the same, deciding included"] = round(result.pods_per_s_from_go, 1)
-        figures[f"{name}: CPU a bound pod, ms"] = round(result.cpu_ms_per_pod, 3)
-        figures[f"{name}: CPU of the servers, ms"] = round(result.servers_cpu_ms_per_pod, 2)
-        figures[f"{name}: CPU of the nodes, ms"] = round(result.nodes_cpu_ms_per_pod, 2)
+            from_go = median(name, "pods_per_s_from_go")
+            figures[f"{name}: the same, deciding included"] = round(from_go, 1)
+        figures[f"{name}: CPU a bound pod, ms"] = round(median(name, "cpu_ms_per_pod"), 3)
+        servers, nodes = "servers_cpu_ms_per_pod", "nodes_cpu_ms_per_pod"
+        figures[f"{name}: CPU of the servers, ms"] = round(median(name, servers), 2)
+        figures[f"{name}: CPU of the nodes, ms"] = round(median(name, nodes), 2)
         if name != "bare":  # which has shown what the nodes write
-            own = result.writes_per_pod - results["bare"].writes_per_pod + 1
+            own = median(name, "writes_per_pod") - median("bare", "writes_per_pod") + 1
             figures[f"{name}: writes a bound pod"] = round(own, 2)
     for label, above, below in (
         ("swell single / bare", "swell-single", "bare"),
@@ -258,9 +272,10 @@ def _figures(results: dict[str, Result]) -> dict[str, object]:
         ("swell / kube-scheduler, single", "swell-single", "kube-single"),
         ("swell / kube-scheduler, gangs", "swell-gangs", "kube-gangs"),
     ):
-        if above in results and below in results:
-            ratio = results[above].pods_per_s / results[below].pods_per_s
-            figures[f"ratio: {label}"] = round(ratio, 2)
+        if above in rounds[0] and below in rounds[0]:
+            ratios = [results[above].pods_per_s / results[below].pods_per_s for results in rounds]
+            figures[f"ratio: {label}"] = round(statistics.median(ratios), 2)
+            figures[f"ratio of each round: {label}"] = " ".join(f"{one:.2f}" for one in ratios)
     return figures
 
 
