@@ -34,7 +34,7 @@ from swell.api.schemas.shared import (
     NAME_SIZE_MAX,
     metadata_schema,
 )
-from swell.api.schemas.transitions import freeze_rules
+from swell.api.schemas.transitions import freeze_rule
 
 RESERVED_ROLE = "trainingjob"
 
@@ -172,7 +172,7 @@ def ai_training_job() -> Schema:
             "status": job_status(),
         },
         required=("spec",),
-        rules=(POD_NAMES_FIT, *freeze_rules()),
+        rules=(POD_NAMES_FIT, freeze_rule()),
         description="An elastic job of one or more roles, each a set of equal pods.",
     )
 

@@ -29,11 +29,15 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule between fields, in CEL. `field` names the one to blame, relative to the schema."""
+    """A rule between fields, in CEL. `field` names the one to blame, relative to the schema.
+
+    Where `told` is given, it is CEL for what is said instead of `message`.
+    """
 
     expression: str
     message: str
     field: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,31 +43,28 @@ _ROLES = "self.spec.replicaSpecs"
 _OLD_ROLES = "oldSelf.spec.replicaSpecs"
 
 
-def freeze_rules() -> tuple[Rule, ...]:
-    job_fields = " && ".join(f"({_unchanged('spec', name)})" for name in FROZEN_JOB_FIELDS)
+def freeze_rule() -> Rule:
+    """One rule for all of it, and first of all whether anything has changed: a server evaluates it
+    at every write of a status, where four rules took as long as all the rest."""
     role = "spec.replicaSpecs[role]"
+    job_fields = " && ".join(f"({_unchanged('spec', name)})" for name in FROZEN_JOB_FIELDS)
     role_fields = " && ".join(f"({_unchanged(role, name)})" for name in FROZEN_ROLE_FIELDS)
-    return (
-        Rule(f"{_NOT_STARTED}({job_fields})", FIELDS_FROZEN, ".spec"),
-        Rule(
-            f"{_NOT_STARTED}size({_ROLES}) == size({_OLD_ROLES})"
-            f" && {_ROLES}.all(role, role in {_OLD_ROLES})",
-            ROLES_FROZEN,
-            ".spec.replicaSpecs",
+    checks = {
+        f"size({_ROLES}) == size({_OLD_ROLES}) && {_ROLES}.all(role, role in {_OLD_ROLES})": (
+            ROLES_FROZEN
         ),
-        Rule(
-            f"{_NOT_STARTED}{_ROLES}.all(role, !(role in {_OLD_ROLES}) || ({role_fields}))",
-            FIELDS_FROZEN,
-            ".spec.replicaSpecs",
-        ),
-        Rule(
-            f"{_NOT_STARTED}{_ROLES}.all(role, !(role in {_OLD_ROLES})"
-            f" || (has({_ROLES}[role].edlPolicy)"
-            f" && {_ROLES}[role].edlPolicy == '{EdlPolicy.MANUAL.value}')"
-            f" || ({_unchanged(role, 'replicas')}))",
-            REPLICAS_FROZEN,
-            ".spec.replicaSpecs",
-        ),
+        f"{_ROLES}.all(role, (has({_ROLES}[role].edlPolicy)"
+        f" && {_ROLES}[role].edlPolicy == '{EdlPolicy.MANUAL.value}')"
+        f" || ({_unchanged(role, 'replicas')}))": REPLICAS_FROZEN,
+        f"{job_fields} && {_ROLES}.all(role, {role_fields})": FIELDS_FROZEN,
+    }
+    every = " && ".join(f"({check})" for check in checks)
+    first = " : ".join(f"!({check}) ? '{message}'" for check, message in checks.items())
+    return Rule(
+        f"{_NOT_STARTED}self.spec == oldSelf.spec || ({every})",
+        FIELDS_FROZEN,
+        ".spec",
+        f"{first} : '{FIELDS_FROZEN}'",
     )
 
 
