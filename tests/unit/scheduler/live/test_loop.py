@@ -213,3 +213,25 @@ def test_gang_of_which_nothing_is_left_begins_anew() -> None:
         assert {c.type: c.status for c in group.status.conditions}["Scheduled"] == "False"
 
     on_stage(play)
+
+
+def test_flood_is_decided_on_as_a_whole_but_nobody_waits_for_its_end() -> None:
+    """Pods that come in quick succession are let come, for a moment."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(30, cpu="100")
+        scheduler = stage.start()
+        await stage.sleep(2)
+        n_cycles = scheduler.loop.n_cycles
+        for n in range(60):  # 1.2 s long
+            for m in range(25):
+                await stage.pod(f"p-{n}-{m}", cpu="10m")
+            await stage.sleep(0.02)
+            if n == 45:
+                assert len(await stage.where()) > 500
+        await stage.sleep(1)
+
+        assert len(await stage.where()) == 1500
+        assert scheduler.loop.n_cycles <= n_cycles + 6
+
+    on_stage(play)
