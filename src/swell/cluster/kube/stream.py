@@ -12,8 +12,11 @@ from typing import Final
 from swell.cluster.kube.answers import Body, Head, take_head
 from swell.cluster.kube.connection import Connection, LostError
 
-# A stream whose pieces come closer than twice this is busy, and left alone that long after each.
-GULP_S: Final = 0.01
+# After a piece that came close upon the one before, a stream is left alone, the longer the more of
+# them there were; unless so much came at once that more must be waiting.
+REST_S: Final = 0.005
+REST_S_MAX: Final = 0.03
+_FLOOD_BYTES: Final = 128 << 10
 _UNREAD_BYTES_MAX: Final = 1 << 20
 
 
@@ -27,7 +30,7 @@ class Stream(Connection):
         self._waiter: asyncio.Future[None] | None = None
         self._end = ""  # why nothing more will come
         self._read_at = float("-inf")
-        self._is_busy = False
+        self._rest_s = 0.0
         self._is_full = False
         self._life_s = life_s
         self._timer: asyncio.TimerHandle | None = None
@@ -46,12 +49,15 @@ class Stream(Connection):
 
     async def read(self) -> bytes:
         """What has come of the body since the last time; nothing when it is over."""
-        if self._is_busy:
+        if self._rest_s:
             await self._rest()
         while not (piece := self._take()) and not self._is_over():
             await self._more()
         now = asyncio.get_running_loop().time()
-        self._is_busy = now - self._read_at < 2 * GULP_S
+        is_busy = now - self._read_at < self._rest_s + REST_S
+        self._rest_s = min(self._rest_s + REST_S, REST_S_MAX) if is_busy else 0.0
+        if len(piece) >= _FLOOD_BYTES:
+            self._rest_s = 0.0
         self._read_at = now
         return piece
 
@@ -60,7 +66,7 @@ class Stream(Connection):
         if self._raw is None:
             return
         self._raw.pause_reading()
-        await asyncio.sleep(GULP_S)
+        await asyncio.sleep(self._rest_s)
         self._raw.resume_reading()
 
     def _take(self) -> bytes:

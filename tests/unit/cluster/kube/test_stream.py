@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from swell.cluster.kube.connection import LostError, Server
-from swell.cluster.kube.stream import GULP_S, Stream
+from swell.cluster.kube.stream import REST_S, Stream
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -92,10 +92,10 @@ def test_first_piece_is_read_at_once_and_a_busy_stream_in_gulps() -> None:
 
     async def script(send: Send) -> None:
         await send(HEAD + chunk(b"first"))
-        await asyncio.sleep(5 * GULP_S)
+        await asyncio.sleep(10 * REST_S)
         for _ in range(n_chunks):
             await send(chunk(b"x"))
-            await asyncio.sleep(GULP_S / 20)
+            await asyncio.sleep(REST_S / 10)
         await send(END)
 
     async def main() -> None:
