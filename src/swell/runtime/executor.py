@@ -7,7 +7,7 @@ answer teaches goes to the informers before the next action, so no later decisio
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -116,7 +116,9 @@ class Executor:
         write_s: float = 60.0,
     ) -> None:
         self._cluster = cluster
-        self._informers = tuple(informers)
+        self._following: dict[str, list[Observer]] = {}
+        for informer in informers:
+            self._following.setdefault(str(informer.resource), []).append(informer)
         self._events = events
         self._meter = meter
         self._concurrency = concurrency
@@ -257,17 +259,14 @@ class Executor:
         return None
 
     def _observe(self, resource: Resource[object], answer: object) -> None:
-        for informer in self._following(resource):
-            informer.observe_answer(answer)
+        # A binding or an eviction is answered with something else than the object.
+        if resource.subresource in {"", "status"}:
+            for informer in self._following.get(str(resource), ()):
+                informer.observe_answer(answer)
 
     def _observe_gone(self, action: DeleteObject) -> None:
-        for informer in self._following(action.resource):
+        for informer in self._following.get(str(action.resource), ()):
             informer.observe_gone(action.key, action.uid)
-
-    def _following(self, resource: Resource[object]) -> Iterable[Observer]:
-        if resource.subresource not in {"", "status"}:
-            return ()  # a binding or an eviction is answered with something else than the object
-        return (i for i in self._informers if str(i.resource) == str(resource))
 
 
 def _verb(action: Write) -> str:

@@ -6,7 +6,6 @@ that may have happened.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,6 +20,7 @@ from swell.cluster.kube.access import Access
 from swell.cluster.kube.calls import Call
 from swell.cluster.kube.connection import LostError, NotSentError, Server, TooLargeError
 from swell.cluster.kube.identity import client_tls, identity_of
+from swell.cluster.kube.slots import Slots
 from swell.cluster.kube.stream import Stream
 from swell.cluster.kube.wire import Answer, Wire
 from swell.runtime.clock import Clock
@@ -65,7 +65,7 @@ class Transport:
         self.limits = limits
         self._tls = client_tls(access)
         self._identity = identity_of(access, self._tls, clock)
-        self._slots = asyncio.Semaphore(limits.n_calls)
+        self._slots = Slots(limits.n_calls, limits.connect_s + limits.answer_s)
         self._server = Server(
             access.server,
             self._tls,
@@ -75,6 +75,7 @@ class Transport:
         self._wire = Wire(
             self._server,
             keep_alive_s=limits.keep_alive_s,
+            answer_s=limits.answer_s,
             answer_bytes_max=limits.answer_bytes_max,
         )
 
@@ -111,11 +112,11 @@ class Transport:
                 await self._clock.sleep(pause_s)
 
     async def _send_once(self, call: Call[R]) -> bytes:
-        await self._acquire()
+        await self._slots.take()
         try:
             answer = await self._ask(call)
         finally:
-            self._slots.release()
+            self._slots.give_back()
         if 200 <= answer.status < 300:
             return answer.body
         error = _refusal(
@@ -130,8 +131,7 @@ class Transport:
         authorization = await self._identity.authorization()
         head = _head(call.accept, authorization, call.content_type if call.body else "")
         try:
-            async with asyncio.timeout(self.limits.connect_s + self.limits.answer_s) as limit:
-                return await self._wire.call(call.method, call.path, head, call.body)
+            return await self._wire.call(call.method, call.path, head, call.body)
         except NotSentError as error:
             raise UnreachableError(f"{call.method} {call.path}: {error}") from error
         except LostError as error:
@@ -139,10 +139,6 @@ class Transport:
         except TooLargeError as error:
             text = f"{call.method} {call.path}: {error}"
             raise (OutcomeUnknownError(text) if call.writes else decoding.nonsense(text)) from error
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise _lost(call, error) from error
 
     @asynccontextmanager
     async def stream(self, call: Call[R], life_s: float) -> AsyncIterator[Read]:
@@ -175,17 +171,6 @@ class Transport:
             if sum(map(len, parts)) > self.limits.line_bytes_max:
                 raise decoding.nonsense("a refusal without end")
         return b"".join(parts)
-
-    async def _acquire(self) -> None:
-        """Become one of the calls that may run at the same time."""
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
-        try:
-            async with asyncio.timeout(self.limits.connect_s + self.limits.answer_s):
-                await self._slots.acquire()
-        except TimeoutError as error:
-            raise UnreachableError("too many calls are waiting for the server") from error
 
 
 @contextmanager

@@ -39,14 +39,17 @@ class _Caller(Connection):
         self._parts: list[bytes] = []
         self._size = 0
 
-    async def ask(self, request: bytes) -> Answer:
+    async def ask(self, request: bytes, within_s: float) -> Answer:
         if self._transport is None or not self.is_usable:
             raise LostError("the connection is closed")
-        self._waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        limit = loop.call_later(within_s, self._expire)
         self._transport.write(request)
         try:
             return await self._waiter
         finally:
+            limit.cancel()
             if not self._waiter.done() or self._waiter.cancelled():
                 self.close()  # whatever comes now would be taken for the next answer
             self._waiter = None
@@ -97,6 +100,9 @@ class _Caller(Connection):
         if not self.is_usable:
             self.close()
 
+    def _expire(self) -> None:
+        self._fail(LostError("no answer came in time"))
+
     def _fail(self, error: Exception) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
@@ -106,8 +112,11 @@ class _Caller(Connection):
 class Wire:
     """The connections to one server; as many as there are calls at the same time."""
 
-    def __init__(self, server: Server, *, keep_alive_s: float, answer_bytes_max: int) -> None:
+    def __init__(
+        self, server: Server, *, keep_alive_s: float, answer_s: float, answer_bytes_max: int
+    ) -> None:
         self._server = server
+        self._answer_s = answer_s
         self._keep_alive_s = keep_alive_s
         self._answer_bytes_max = answer_bytes_max
         self._idle: deque[_Caller] = deque()
@@ -116,7 +125,8 @@ class Wire:
         """Send one request and wait for its answer; `headers` are whole lines."""
         connection = self._kept() or await self._server.connect(self._caller)
         try:
-            return await connection.ask(self._server.request(method, path, headers, body))
+            request = self._server.request(method, path, headers, body)
+            return await connection.ask(request, self._answer_s)
         finally:
             if connection.is_usable:
                 connection.idle_since = asyncio.get_running_loop().time()

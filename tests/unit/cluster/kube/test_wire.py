@@ -23,6 +23,7 @@ def play(
     n_calls: int = 1,
     size_max: int = 1000,
     keep_alive_s: float = 30.0,
+    answer_s: float = 30.0,
     closes: bool = False,
 ) -> tuple[list[Answer | Exception], int]:
     """What calls one after the other are answered by given pieces; and on how many connections."""
@@ -51,7 +52,9 @@ def play(
             port = server.sockets[0].getsockname()[1]
             tls = ssl.create_default_context()
             asked = Server(f"http://127.0.0.1:{port}", tls, connect_s=5.0)
-            wire = Wire(asked, keep_alive_s=keep_alive_s, answer_bytes_max=size_max)
+            wire = Wire(
+                asked, keep_alive_s=keep_alive_s, answer_s=answer_s, answer_bytes_max=size_max
+            )
             found = [await one(wire) for _ in range(n_calls)]
             await asked.close()
         return found
@@ -76,6 +79,15 @@ def test_answer_is_read_however_it_is_cut(whole: bytes) -> None:
     (found,), _ = play([[bytes([byte]) for byte in whole]])
     assert isinstance(found, Answer)
     assert found.body == b"abcdefg"
+
+
+def test_answer_that_does_not_come_is_a_lost_one() -> None:
+    """Nobody waits for ever; and the late answer is not taken for that of the next call."""
+    found, connections = play([[], [PLAIN]], n_calls=2, answer_s=0.05)
+
+    assert isinstance(found[0], LostError)
+    assert isinstance(found[1], Answer)
+    assert connections == 2
 
 
 def test_headers_are_found_by_small_letters() -> None:
@@ -156,7 +168,7 @@ def test_server_that_is_not_there_was_sent_nothing() -> None:
     async def main() -> None:
         tls = ssl.create_default_context()
         nobody = Server("http://127.0.0.1:1", tls, connect_s=1.0)
-        wire = Wire(nobody, keep_alive_s=1.0, answer_bytes_max=1)
+        wire = Wire(nobody, keep_alive_s=1.0, answer_s=1.0, answer_bytes_max=1)
         with pytest.raises(NotSentError):
             await wire.call("GET", "/", b"", None)
 
