@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,8 +118,11 @@ async def until_ready(play: Play, name: str) -> None:
 def processes_of(machine: RealMachine, uid: Uid) -> list[str]:
     """What runs of a pod, whoever still knows of it."""
     site = machine.cluster.site
-    groups = Path("/sys/fs/cgroup/pids", site.cgroup).rglob(f"pod{uid}/**/cgroup.procs")
-    return [line for group in groups for line in group.read_text(encoding="ascii").split()]
+    found: list[str] = []
+    for group in Path("/sys/fs/cgroup/pids", site.cgroup).rglob(f"pod{uid}/**/cgroup.procs"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just gone
+            found += group.read_text(encoding="ascii").split()
+    return found
 
 
 def test_lost_node(machine: RealMachine) -> None:
