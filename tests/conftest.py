@@ -1,3 +1,3 @@
 """What every test may ask for by name."""
 
-pytest_plugins = ("tests.lanes", "tests.testbed.plugin")
+pytest_plugins = ("tests.figures", "tests.lanes", "tests.testbed.plugin")

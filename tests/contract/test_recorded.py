@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.figures import Figure
+
 RUNNER = Path(__file__).parent / "recorded" / "run.py"
 TIMEOUT_S = 300.0
 # What controllers stand on: no difference at all.
@@ -73,13 +75,11 @@ def report(embedded_kubeconfig: Path) -> dict[str, Parity]:
 
 
 def test_recorded_subjects_that_controllers_stand_on(
-    report: dict[str, Parity], capsys: pytest.CaptureFixture[str]
+    report: dict[str, Parity], figure: Figure
 ) -> None:
     """In these subjects the embedded server behaves as the real one, without exception."""
-    with capsys.disabled():
-        for subject, parity in report.items():
-            print(f"\n{subject}: {parity}", end="")  # noqa: T201
-        print()  # noqa: T201
+    for subject, parity in report.items():
+        figure(f"{subject}: {parity}")
 
     assert report.keys() >= WHOLE
     assert {subject: str(report[subject]) for subject in WHOLE if report[subject].share < 1} == {}

@@ -8,6 +8,7 @@ import pytest
 
 from swell.sim.scenario import Scenario
 from swell.sim.trial import try_faults
+from tests.figures import Figure
 from tests.sim.autoscaler.classic import compare, turns_in_a_crowd
 from tests.sim.autoscaler.subject import SCENARIOS, autoscaler_subject, faultless
 
@@ -34,14 +35,11 @@ def test_role_turns_at_most_once_while_the_jobs_are_the_same(seed: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(N_CLASSIC))
-def test_classic_scenario_waits_less_and_uses_more(
-    seed: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_classic_scenario_waits_less_and_uses_more(seed: int, figure: Figure) -> None:
     """Twenty jobs of up to ten trainers, 90 s apart: shorter waits, a fuller cluster, and all done
     sooner. What is measured, `classic` says."""
     without, with_ = compare(seed)
-    with capsys.disabled():
-        print(f"\nseed {seed}: without {without}\n           with {with_}")  # noqa: T201
+    figure(f"autoscaler, seed {seed}: without {without}; with {with_}")
 
     assert with_.mean_pending_s < without.mean_pending_s
     assert with_.busy_arriving > without.busy_arriving

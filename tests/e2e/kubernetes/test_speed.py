@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-
-import pytest
 
 from swell.api.pod import PodPhase
 from tests.e2e.kubernetes.containers import pods
@@ -20,6 +17,7 @@ from tests.e2e.operator.jobs import job
 from tests.e2e.operator.sightings import nothing_is_left
 from tests.e2e.operator.stage import CLOSE_S
 from tests.e2e.operator.story import Play
+from tests.figures import Figure
 
 GANG = 8
 N_RUNS = 5
@@ -55,20 +53,17 @@ class Moments:
         return operator, scheduler, nodes
 
 
-def test_gang_waits_for_its_nodes_alone(
-    machine: RealMachine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gang_waits_for_its_nodes_alone(machine: RealMachine, figure: Figure) -> None:
     """Of the time until eight containers run, ours is mostly less than a tenth."""
     shares = []
     for number in range(N_RUNS):
         operator, scheduler, nodes = asyncio.run(measured(machine, number))
         whole = operator + scheduler + nodes
         shares.append((operator + scheduler) / whole)
-        with capsys.disabled():
-            sys.stdout.write(
-                f"\ngang of {GANG}: {whole:.2f} s, of which operator {operator * 1000:.0f} ms, "
-                f"scheduler {scheduler * 1000:.0f} ms, nodes {nodes:.2f} s: {shares[-1]:.1%} ours"
-            )
+        figure(
+            f"gang of {GANG}: {whole:.2f} s, of which operator {operator * 1000:.0f} ms, "
+            f"scheduler {scheduler * 1000:.0f} ms, nodes {nodes:.2f} s: {shares[-1]:.1%} ours"
+        )
 
     assert median(shares) < OWN_SHARE_MAX
 
