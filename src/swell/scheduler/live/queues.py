@@ -160,7 +160,8 @@ def decide(world: World, now: float) -> Plan:
     if standing.is_marked and not is_closed_by_parent(queue):
         return Plan((_mark(queue, "true"),))
     change = status_change(queue.status, standing, world.allocated)
-    if change and "state" not in change and now < world.calm_until:
+    # A clock that was set back must not make it wait for the time to come again.
+    if change and "state" not in change and 0 < world.calm_until - now <= SETTLE_S:
         return Plan(wake_at=world.calm_until)
     if change:
         meta = queue.metadata

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 from swell.api.kinds import EVENTS, NAMESPACES, POD_GROUPS, QUEUES
-from swell.api.meta import Body, Key
-from swell.api.queue import Queue
+from swell.api.meta import Body, Key, ObjectMeta
+from swell.api.queue import Queue, QueueState, QueueStatus
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.events import EventRecorder
 from swell.runtime.informer import Informer
-from swell.scheduler.live.queues import BY_PARENT, BY_QUEUE, QueueController
+from swell.scheduler.live.queues import BY_PARENT, BY_QUEUE, QueueController, World, decide
 from swell.scheduler.queuestate import CLOSED_BY_PARENT
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
@@ -213,6 +213,17 @@ def test_numbers_that_keep_changing_are_written_once_a_second() -> None:
         assert await stage.states("q") == ["Closed"]
 
     play(scene)
+
+
+def test_clock_that_was_set_back_delays_no_numbers() -> None:
+    """The last write is in the future then; it is not waited for."""
+    metadata = ObjectMeta(name="q", resource_version="1")
+    queue = Queue(metadata=metadata, status=QueueStatus(state=QueueState.OPEN))
+    world = World("q", queue, allocated={"cpu": "1"}, calm_until=100.0)
+
+    assert decide(world, 99.5).wake_at == 100.0
+    assert decide(world, 99.5).actions == ()
+    assert decide(world, 10.0).actions
 
 
 def test_swarm_of_changes_is_few_writes_and_quiet_is_none() -> None:
