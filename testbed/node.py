@@ -59,7 +59,8 @@ def start_containerd(site: Site, node: str) -> None:
     _start(site, node, "containerd", command)
     deadline = time.monotonic() + SOCKET_S_MAX
     while ctr(site, node, "version").returncode != 0:
-        if time.monotonic() > deadline or _pid(site, node, "containerd") is None:
+        # Whatever it is called: for a moment it is still the program that starts it.
+        if time.monotonic() > deadline or not daemons.pids(_home(site, node, "containerd")):
             last = daemons.log_tail(site, f"{node}-containerd")
             raise NodeError(f"containerd of {node} does not answer; its last lines:\n{last}")
         time.sleep(POLL_S)
