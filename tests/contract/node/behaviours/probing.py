@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
 from swell.api.meta import Body
 from tests.contract.node.bench import Bench, behaviour, conditions, main_of
@@ -14,13 +15,17 @@ def _asks(*command: str, **more: object) -> Body:
     return {"exec": {"command": list(command)}, **OFTEN, **more}
 
 
+def _mark() -> str:
+    """A file that nobody has made before, not even an earlier run: processes share a folder."""
+    return f"/tmp/swell-{uuid4().hex}"
+
+
 @behaviour
 async def readiness_is_waited_for(bench: Bench) -> None:
     """A running container is ready only when its probe says so."""
-    probe = {"readinessProbe": _asks("test", "-f", "/tmp/swell-ready-1")}
-    await bench.pod(
-        "rm -f /tmp/swell-ready-1; sleep 3; touch /tmp/swell-ready-1; sleep 100", main=probe
-    )
+    mark = _mark()
+    probe = {"readinessProbe": _asks("test", "-f", mark)}
+    await bench.pod(f"sleep 3; touch {mark}; sleep 100", main=probe)
     before = await bench.runs()
     after = await bench.until(lambda pod: main_of(pod)["ready"])
 
@@ -32,10 +37,9 @@ async def readiness_is_waited_for(bench: Bench) -> None:
 @behaviour
 async def readiness_may_be_lost(bench: Bench) -> None:
     """A container that is not ready any more is left running."""
-    probe = {"readinessProbe": _asks("test", "-f", "/tmp/swell-ready-2")}
-    await bench.pod(
-        "touch /tmp/swell-ready-2; sleep 4; rm /tmp/swell-ready-2; sleep 100", main=probe
-    )
+    mark = _mark()
+    probe = {"readinessProbe": _asks("test", "-f", mark)}
+    await bench.pod(f"touch {mark}; sleep 4; rm {mark}; sleep 100", main=probe)
     await bench.until(lambda pod: main_of(pod)["ready"])
     after = await bench.until(lambda pod: not main_of(pod)["ready"])
 
@@ -68,10 +72,10 @@ async def dead_containers_may_fail_the_pod(bench: Bench) -> None:
 @behaviour
 async def start_is_waited_for(bench: Bench) -> None:
     """Until the startup probe succeeds nothing else is asked, and nothing is ready."""
-    startup = _asks("test", "-f", "/tmp/swell-started-1", failureThreshold=60)
-    probes = {"startupProbe": startup, "livenessProbe": _asks("test", "-f", "/tmp/swell-started-1")}
-    script = "rm -f /tmp/swell-started-1; sleep 3; touch /tmp/swell-started-1; sleep 100"
-    await bench.pod(script, main=probes, restartPolicy="Always")
+    mark = _mark()
+    startup = _asks("test", "-f", mark, failureThreshold=60)
+    probes = {"startupProbe": startup, "livenessProbe": _asks("test", "-f", mark)}
+    await bench.pod(f"sleep 3; touch {mark}; sleep 100", main=probes, restartPolicy="Always")
     before = await bench.runs()
     after = await bench.until(lambda pod: main_of(pod)["started"])
 
