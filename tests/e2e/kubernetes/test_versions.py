@@ -54,7 +54,7 @@ def is_calm(machine: RealMachine) -> Step:
     async def act(_: Play) -> None:
         for name in DEPLOYMENTS:
             await asyncio.to_thread(wait_for, machine, name)
-        for _ in range(CALM_TRIES):
+        for _try in range(CALM_TRIES):
             before = writes(machine)
             await asyncio.sleep(CALM_S)
             written = writes(machine) - before
