@@ -121,7 +121,7 @@ def _never_doubt(operator: Operator) -> None:
 def _deaf(operator: Operator) -> None:
     """Answers to writes do not reach the caches."""
     executor: Any = operator.controller.loop._executor
-    executor._informers = ()
+    executor._following = {}
 
 
 def _edge_cleanup(operator: Operator) -> None:

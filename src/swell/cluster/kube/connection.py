@@ -82,14 +82,15 @@ class Server:
         raw, made = await loop.create_connection(kind, self._host, self._port)
         if self._tls is None:
             return made
+        secure: asyncio.Transport | None = None
         try:
             secure = await loop.start_tls(raw, made, self._tls, server_hostname=self._server_name)
+        finally:
             if secure is None:
-                raise ConnectionError("the connection was closed at once")
-        except BaseException:
-            raw.abort()
-            made.connection_lost(None)  # nobody else tells it any more
-            raise
+                raw.abort()
+                made.connection_lost(None)  # nobody else tells it any more
+        if secure is None:
+            raise ConnectionError("the connection was closed at once")
         made.secured(secure)
         return made
 
