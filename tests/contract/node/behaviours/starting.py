@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from swell.api.meta import Body
 from tests.contract.node.bench import (
     Bench,
     behaviour,
@@ -112,13 +113,18 @@ async def missing_secret_is_waited_for(bench: Bench) -> None:
 
 @behaviour
 async def missing_key_is_waited_for(bench: Bench) -> None:
-    """A map without the key is as good as none."""
+    """A map without the key is as good as none. A kubelet may first say that it has no map yet."""
+
+    def says_why(pod: Body) -> bool:
+        state = main_of(pod).get("state", {}).get("waiting", {})
+        return "couldn't find key k in ConfigMap" in state.get("message", "")
+
     await bench.map("there", other="x")
     env = [{"name": "K", "valueFrom": {"configMapKeyRef": {"name": "there", "key": "k"}}}]
     await bench.pod("exit 0", main={"env": env})
-    pod = await bench.until(lambda pod: waits_for(main_of(pod)) == "CreateContainerConfigError")
+    pod = await bench.until(says_why)
 
-    assert "couldn't find key k in ConfigMap" in main_of(pod)["state"]["waiting"]["message"]
+    assert waits_for(main_of(pod)) == "CreateContainerConfigError"
 
 
 @behaviour
