@@ -1,7 +1,7 @@
 """Sends calls with the standard library's HTTP client, for commands that make one and are done.
 
-Importing aiohttp costs more than most such commands take. The same calls, answers and errors as
-the asyncio client's; one connection, used by one thread.
+Without asyncio, whose import they would have to wait for. The same calls, answers and errors as the
+asyncio client's; one connection, used by one thread.
 """
 
 from __future__ import annotations
