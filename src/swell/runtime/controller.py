@@ -264,8 +264,10 @@ class Controller(Generic[S]):
     def _tell(self, key: Key, plan: Plan, outcome: Outcome) -> None:
         if not plan.actions:
             return
-        actions = [f"{type(a).__name__} {a.resource} {a.key}" for a in plan.each_action()]
-        shown = ", ".join(actions[:5]) + (f" and {len(actions) - 5} more" if actions[5:] else "")
+        actions = tuple(plan.each_action())
+        shown = ", ".join(f"{type(a).__name__} {a.resource} {a.key}" for a in actions[:5])
+        if actions[5:]:
+            shown += f" and {len(actions) - 5} more"
         failure = outcome.gravest
         end = f"{failure.verdict.value}: {failure.message}" if failure else "done"
         reasons = f" because {', '.join(plan.reasons)}" if plan.reasons else ""

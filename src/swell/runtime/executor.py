@@ -188,16 +188,24 @@ class Executor:
         match action:
             case CreateObject():
                 return await self._create(action)
-            case PatchStatus(resource, key, version, status):
-                body = {"metadata": {"resourceVersion": version}, "status": status}
-                answer = await self._cluster.patch(resource.status, key, merge_patch(body))
-                self._observe(resource, answer)
+            case PatchStatus(resource):
+                self._observe(resource, await self._write_status(action))
             case PatchObject(resource, key, patch):
                 answer = await self._cluster.patch(resource, key, patch)
                 self._observe(resource, answer)
             case DeleteObject():
                 return await self._delete(action)
         return None
+
+    async def _write_status(self, action: PatchStatus) -> object:
+        resource, key = action.resource, action.key
+        body: Body = {"metadata": {"resourceVersion": action.version}, "status": action.status}
+        if not action.is_first:
+            return await self._cluster.patch(resource.status, key, merge_patch(body))
+        # Of what is put to a status nothing else is taken: the rest need not be sent.
+        body["metadata"] |= {"name": key.name, "namespace": key.namespace}
+        body |= {"apiVersion": resource.api_version, "kind": resource.kind}
+        return await self._cluster.update(resource.status, body)
 
     async def _create(self, action: CreateObject) -> Failure | None:
         options = WriteOptions(dry_run=action.dry_run)

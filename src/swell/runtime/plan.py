@@ -41,13 +41,15 @@ class CreateObject:
 class PatchStatus:
     """Merge into the status, provided that the object is still what the decision was made from.
 
-    `version` is the resource version the new status was computed from.
+    `version` is the resource version the new status was computed from. The first one an object
+    gets has nothing to be merged with: it is put as it is, which costs an API server less.
     """
 
     resource: Resource[object]
     key: Key
     version: str
     status: Body
+    is_first: bool = False
 
     def __post_init__(self) -> None:
         if not self.version:

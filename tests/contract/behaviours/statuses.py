@@ -84,6 +84,20 @@ async def status_update_by_put(world: World) -> None:
 
 
 @behaviour
+async def status_put_alone_leaves_everything_else(world: World) -> None:
+    """Whoever puts a status need not send the rest, and nothing of the rest is lost by that."""
+    metadata = {"labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["e.dev/f"]}
+    made = await world.make(WIDGET, "a", spec={"size": 1}, metadata=metadata)
+    own = {name: made["metadata"][name] for name in ("name", "namespace", "resourceVersion")}
+    body = {"apiVersion": WIDGET.api_version, "kind": WIDGET.kind, "metadata": own}
+    updated = await world.cluster.update(WIDGET.status, {**body, "status": {"phase": "Running"}})
+
+    assert (updated["spec"], updated["status"]) == (made["spec"], {"phase": "Running"})
+    assert {name: updated["metadata"][name] for name in metadata} == metadata
+    await world.merge(WIDGET, "a", {"metadata": {"finalizers": None}})
+
+
+@behaviour
 async def stale_status_is_refused(world: World) -> None:
     """A status is computed from a version, and refused when that is old."""
     made = await world.make(WIDGET, "a", spec={"size": 1})

@@ -30,18 +30,18 @@ STORIES: tuple[Story, ...] = (
 # Writes of every kind that a life of these jobs is made of: verb, what, whose, which.
 SITES: tuple[tuple[str, str, str, int], ...] = (
     ("PATCH", "aitrainingjobs", "succeeds", 1),  # the finalizer
-    ("PATCH", "aitrainingjobs/status", "succeeds", 1),
-    ("PATCH", "aitrainingjobs/status", "succeeds", 3),
+    ("PUT", "aitrainingjobs/status", "succeeds", 1),  # the first
+    ("PATCH", "aitrainingjobs/status", "succeeds", 2),
     ("DRY", "pods", "succeeds", 1),
     ("POST", "configmaps", "succeeds", 1),
     ("POST", "podgroups", "keeps", 1),
     ("POST", "services", "keeps", 2),
     ("POST", "pods", "keeps", 2),
-    ("PATCH", "aitrainingjobs/status", "keeps", 3),
-    ("PATCH", "aitrainingjobs/status", "restarts", 4),
+    ("PATCH", "aitrainingjobs/status", "keeps", 2),
+    ("PATCH", "aitrainingjobs/status", "restarts", 3),
     ("DELETE", "pods", "restarts", 1),
     ("POST", "pods", "restarts", 4),
-    ("PATCH", "aitrainingjobs/status", "resizes", 3),
+    ("PATCH", "aitrainingjobs/status", "resizes", 2),
     ("PATCH", "configmaps", "resizes", 1),
     ("POST", "pods", "resizes", 3),
     ("DELETE", "pods", "resizes", 1),
@@ -50,9 +50,9 @@ SITES: tuple[tuple[str, str, str, int], ...] = (
     ("PATCH", "aitrainingjobs", "resizes", 2),  # the finalizer goes
 )
 KILLED_AT = (
-    ("PATCH", "aitrainingjobs/status", "succeeds", 1),
+    ("PUT", "aitrainingjobs/status", "succeeds", 1),
     ("POST", "pods", "keeps", 1),
-    ("PATCH", "aitrainingjobs/status", "restarts", 4),
+    ("PATCH", "aitrainingjobs/status", "restarts", 3),
     ("DELETE", "pods", "restarts", 1),
     ("DELETE", "services", "resizes", 1),
 )

@@ -20,7 +20,7 @@ from tests.e2e.operator.story import Play
 from tests.figures import Figure
 
 GANG = 8
-N_RUNS = 5
+N_RUNS = 9
 OWN_SHARE_MAX = 0.10
 
 

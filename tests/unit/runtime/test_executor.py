@@ -50,6 +50,25 @@ def verdicts(outcome: Outcome) -> list[Verdict]:
     return [failure.verdict for failure in outcome.failures]
 
 
+def test_first_status_is_put_and_leaves_the_rest() -> None:
+    """There is nothing to merge it with; under the same condition as every status."""
+
+    async def story(world: World) -> None:
+        toy = await world.add_toy()
+        line = world.line()
+        first = PatchStatus(
+            TOYS, key("t"), toy.metadata.resource_version, {"phase": "New"}, is_first=True
+        )
+
+        assert await execute(line, first) == Outcome(1)
+        assert line.calls == ["update toys.toys.dev default/t"]
+        found = await world.user.get(TOYS, key("t"))
+        assert (found.spec, found.status.phase) == (toy.spec, "New")
+        assert verdicts(await execute(line, first)) == [Verdict.STALE]
+
+    play(story)
+
+
 def test_steps_run_in_order() -> None:
     """Intent is recorded before the act, the act before its confirmation."""
 

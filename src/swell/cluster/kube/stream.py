@@ -12,10 +12,12 @@ from typing import Final
 from swell.cluster.kube.answers import Body, Head, take_head
 from swell.cluster.kube.connection import Connection, LostError
 
-# After a piece that came close upon the one before, a stream is left alone, the longer the more of
-# them there were; unless so much came at once that more must be waiting.
+# A stream is left alone after pieces that came close upon each other, the longer the more of them
+# there were; unless so much came at once that more must be waiting. A few, as the pods of one gang
+# are, make no stream busy: whoever waits for the last of them has it at once.
 REST_S: Final = 0.005
 REST_S_MAX: Final = 0.03
+N_FEW: Final = 8
 _FLOOD_BYTES: Final = 128 << 10
 _UNREAD_BYTES_MAX: Final = 1 << 20
 
@@ -30,6 +32,7 @@ class Stream(Connection):
         self._waiter: asyncio.Future[None] | None = None
         self._end = ""  # why nothing more will come
         self._read_at = float("-inf")
+        self._n_close = 0  # pieces in a row that came close upon the one before
         self._rest_s = 0.0
         self._is_full = False
         self._life_s = life_s
@@ -54,8 +57,9 @@ class Stream(Connection):
         while not (piece := self._take()) and not self._is_over():
             await self._more()
         now = asyncio.get_running_loop().time()
-        is_busy = now - self._read_at < self._rest_s + REST_S
-        self._rest_s = min(self._rest_s + REST_S, REST_S_MAX) if is_busy else 0.0
+        is_close = now - self._read_at < self._rest_s + REST_S
+        self._n_close = self._n_close + 1 if is_close else 0
+        self._rest_s = min(max(0, self._n_close - N_FEW) * REST_S, REST_S_MAX)
         if len(piece) >= _FLOOD_BYTES:
             self._rest_s = 0.0
         self._read_at = now

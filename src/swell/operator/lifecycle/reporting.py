@@ -49,8 +49,9 @@ def report(world: World, status: AITrainingJobStatus, now: float) -> Report:
     if old.phase is Phase.EMPTY:
         change.setdefault("restarts", status.restarts)  # a column, also when it is zero
     change["lastReconcileTime"] = format_time(now)
-    meta = world.job.metadata
-    return Report((PatchStatus(AI_TRAINING_JOBS, meta.key, meta.resource_version, change),))
+    meta, is_first = world.job.metadata, old == AITrainingJobStatus()
+    version = meta.resource_version
+    return Report((PatchStatus(AI_TRAINING_JOBS, meta.key, version, change, is_first),))
 
 
 def _is_much(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
