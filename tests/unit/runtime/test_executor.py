@@ -61,7 +61,7 @@ def test_first_status_is_put_and_leaves_the_rest() -> None:
         )
 
         assert await execute(line, first) == Outcome(1)
-        assert line.calls == ["update toys.toys.dev default/t"]
+        assert line.calls == ["update toys.toys.dev t"]
         found = await world.user.get(TOYS, key("t"))
         assert (found.spec, found.status.phase) == (toy.spec, "New")
         assert verdicts(await execute(line, first)) == [Verdict.STALE]
