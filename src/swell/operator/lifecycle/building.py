@@ -22,17 +22,6 @@ from swell.runtime.plan import Action, CreateObject, Step, patch_object
 CREATES_MAX = 500
 
 
-def first_opinion(world: World, status: AITrainingJobStatus, now: float) -> list[Step]:
-    """Before anything is written, ask the API server what it thinks of the first pod.
-
-    Once: what it answered is told by the status, and it may think otherwise of the pod itself.
-    """
-    if world.job.status.phase is not Phase.EMPTY or world.pods or world.refused is not None:
-        return []
-    first = list(islice(missing(world, status), 1))
-    return [CreateObject(PODS, pod, dry_run=True) for pod in pod_bodies(world, status, first, now)]
-
-
 def build(
     world: World,
     status: AITrainingJobStatus,
@@ -53,7 +42,7 @@ def build(
     waits = restarts.must_wait(world, status, now)
     wanted = [] if waits else list(islice(missing(world, status), CREATES_MAX))
     pods = pod_bodies(world, status, wanted, now)
-    shared = _members_steps(world, status, owner)
+    shared = [*_first_opinion(world, pods), *_members_steps(world, status, owner)]
     if world.group is None or is_told:
         shared += _group_steps(world, status, final, owner)
     steps: list[Step] = [*cleanup.together(shared)]
@@ -64,9 +53,17 @@ def build(
         ]
     )
     if not waits:
+        # Pods first: until they look for their services, a node has started them.
         services = _service_steps(world, status)[:CREATES_MAX]
-        steps += cleanup.together([*services, *(CreateObject(PODS, body) for body in pods)])
+        steps += cleanup.together([*(CreateObject(PODS, body) for body in pods), *services])
     return steps
+
+
+def _first_opinion(world: World, pods: list[Body]) -> list[Action]:
+    """Before the first pod is created, ask the API server what it thinks of it."""
+    if world.job.status.phase is not Phase.EMPTY or world.pods:
+        return []
+    return [CreateObject(PODS, body, dry_run=True) for body in pods[:1]]
 
 
 def _group_steps(

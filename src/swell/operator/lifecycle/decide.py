@@ -13,7 +13,7 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.times import format_time, parse_time
 from swell.operator import labels
 from swell.operator.lifecycle import cleanup, nodes, restarts, sizes
-from swell.operator.lifecycle.building import build, first_opinion
+from swell.operator.lifecycle.building import build
 from swell.operator.lifecycle.causes import (
     Cause,
     Kind,
@@ -73,7 +73,6 @@ def _live(world: World, status: AITrainingJobStatus, now: float) -> Plan:
     written = report(world, status, now)
     return Plan(
         (
-            *first_opinion(world, status, now),
             *written.steps,
             *events(world, status, begun),
             *build(world, status, verdict.final, now, is_told=not written.is_late),
