@@ -292,7 +292,8 @@ def test_job_ends_at_its_deadline(opened: Opened) -> None:
     """A Job that runs longer than activeDeadlineSeconds fails, and its pods go."""
 
     async def scenario(world: World) -> None:
-        await world.job("a", activeDeadlineSeconds=1)
+        # The start is told in whole seconds: of one second there may be next to nothing left.
+        await world.job("a", activeDeadlineSeconds=3)
         await world.until_pods(1)
         status = await finished(world, "a", "Failed")
 
