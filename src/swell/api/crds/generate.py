@@ -86,6 +86,8 @@ def _openapi(schema: Schema) -> Body:
     if schema.map_keys:
         body["x-kubernetes-list-type"] = "map"
         body["x-kubernetes-list-map-keys"] = list(schema.map_keys)
+    if schema.is_atomic:
+        body["x-kubernetes-map-type"] = "atomic"
     if schema.rules:
         body["x-kubernetes-validations"] = [
             {"rule": rule.expression, "message": rule.message}

@@ -14,6 +14,7 @@ from swell.api.aitrainingjob import (
 )
 from swell.api.schemas.aitrainingjob_status import ROLES_MAX, job_status
 from swell.api.schemas.model import (
+    INT32_MAX,
     INT64_MAX,
     Pattern,
     Rule,
@@ -74,16 +75,23 @@ ROLE_NOT_RESERVED = Rule(
     f"a role must not be named {RESERVED_ROLE}",
 )
 # Roles are lower-cased in the names of pods. A role's letters stand for themselves in a pattern.
+# One role differs from all others: no pattern need be made of it.
 ROLES_DISTINCT = Rule(
-    "self.all(role, self.exists_one(other, role.matches('(?i)^' + other + '$')))",
+    "size(self) == 1"
+    " || self.all(role, self.exists_one(other, role.matches('(?i)^' + other + '$')))",
     "roles must differ in more than upper and lower case",
 )
 _LAST_INDEX = (
     "(has({role}.maxReplicas) ? {role}.maxReplicas : has({role}.replicas) ? {role}.replicas"
     " : has({role}.minReplicas) ? {role}.minReplicas : 1) - 1"
 ).format(role="self.spec.replicaSpecs[role]")
+# The server evaluates this at every write: most names fit with any index, and every field that a
+# rule looks at is dear.
+_INDEX_SIZE_MAX = len(str(INT32_MAX - 1))
 POD_NAMES_FIT = Rule(
-    "self.spec.replicaSpecs.all(role, size(self.metadata.name) + size(role)"
+    "self.spec.replicaSpecs.all(role,"
+    f" size(self.metadata.name) + size(role) + {_INDEX_SIZE_MAX + 2} <= {NAME_SIZE_MAX}"
+    " || size(self.metadata.name) + size(role)"
     f" + size(string({_LAST_INDEX})) + 2 <= {NAME_SIZE_MAX})",
     f"the names of pods, <job>-<role>-<index>, must have at most {NAME_SIZE_MAX} characters",
 )

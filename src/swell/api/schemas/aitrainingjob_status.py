@@ -91,5 +91,6 @@ def job_status() -> Schema:
             "endTime": moment(),
             "lastReconcileTime": moment(),
             "observedGeneration": _COUNT,
-        }
+        },
+        is_atomic=True,
     )

@@ -69,6 +69,7 @@ class Schema:
     is_open: bool = False  # the server keeps unknown fields
     tells_unknown: bool = False  # validation reports them all the same
     map_keys: tuple[str, ...] = ()  # what identifies an item of a list
+    is_atomic: bool = False  # has one owner as a whole: the server keeps no record of its fields'
     rules: tuple[Rule, ...] = ()
 
 
@@ -78,6 +79,7 @@ def table(
     required: tuple[str, ...] = (),
     is_open: bool = False,
     tells_unknown: bool = False,
+    is_atomic: bool = False,
     rules: tuple[Rule, ...] = (),
     description: str = "",
 ) -> Schema:
@@ -88,6 +90,7 @@ def table(
         required=required,
         is_open=is_open,
         tells_unknown=tells_unknown,
+        is_atomic=is_atomic,
         rules=rules,
         description=description,
     )

@@ -89,6 +89,7 @@ def pod_group() -> Schema:
         },
         is_open=True,
         tells_unknown=True,
+        is_atomic=True,
     )
     return table(
         {

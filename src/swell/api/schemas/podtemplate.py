@@ -42,5 +42,6 @@ def pod_template() -> Schema:
         {"spec": spec},
         required=("spec",),
         is_open=True,
+        is_atomic=True,
         description="The pods, as a PodTemplateSpec.",
     )

@@ -134,7 +134,8 @@ def status() -> Schema:
             "released": boolean("Whether the pods of a finished job were given back."),
             "observedGeneration": count,
             "conditions": CONDITIONS,
-        }
+        },
+        is_atomic=True,
     )
 
 
