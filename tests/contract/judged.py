@@ -52,3 +52,13 @@ CHANGES: list[tuple[str, object, bool]] = [
         False,
     ),
 ]
+
+# The size of a job's name, how many workers it may have, and whether their names fit.
+POD_NAMES: list[tuple[int, int, bool]] = [
+    (54, 10, True),
+    (54, 11, False),
+    (55, 10, False),
+    (45, 2**31 - 1, True),
+    (46, 2**31 - 1, False),
+    (46, 10**9, True),
+]

@@ -20,7 +20,7 @@ from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, WriteOptions, merge_patch
 from swell.runtime.errors import ClusterError
-from tests.contract.judged import CHANGES, REFUSED, WORKER, kind_of
+from tests.contract.judged import CHANGES, POD_NAMES, REFUSED, WORKER, kind_of
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 
 STRICT = WriteOptions(dry_run=True, field_validation="Strict")
@@ -94,6 +94,17 @@ def test_valid_manifest_is_accepted(cluster: Cluster, path: Path) -> None:
 def test_broken_manifest_is_refused(cluster: Cluster, broken: Broken) -> None:
     """What our schemas and rules say is wrong, the server refuses too."""
     assert is_refused(lambda: create(cluster, kind_of(broken), broken.body, STRICT))
+
+
+@pytest.mark.parametrize(("n_letters", "n_workers", "fits"), POD_NAMES)
+def test_names_of_pods_must_fit(
+    cluster: Cluster, n_letters: int, n_workers: int, fits: bool
+) -> None:
+    """A job may be as large as leaves room for the last pod's index in its name."""
+    named = with_field(manifest("aitrainingjob-full"), "metadata.name", "a" * n_letters)
+    body = with_field(named, f"{WORKER}.maxReplicas", n_workers)
+
+    assert is_refused(lambda: create(cluster, "AITrainingJob", body, STRICT)) is not fits
 
 
 @pytest.mark.parametrize(("field", "value", "allowed"), CHANGES, ids=[path for path, *_ in CHANGES])

@@ -14,12 +14,13 @@ import pytest
 
 from swell.api.crds import DEFINITIONS, Definition, crd
 from swell.api.meta import Body
-from swell.api.validation import change_problems
-from tests.contract.judged import CHANGES, REFUSED, WORKER, kind_of
+from swell.api.validation import change_problems, validate
+from tests.contract.judged import CHANGES, POD_NAMES, REFUSED, WORKER, kind_of
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 from tests.testbed.control_plane import ControlPlane
 
 ESTABLISH_S_MAX = 30.0
+MERGE = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,39 @@ def test_broken_manifest_is_refused(api: Api, broken: Broken) -> None:
     assert status in {400, 422}, answer
 
 
+@pytest.mark.parametrize(("n_letters", "n_workers", "fits"), POD_NAMES)
+def test_names_of_pods_must_fit(api: Api, n_letters: int, n_workers: int, fits: bool) -> None:
+    """The server and our validation agree on how large a job with this name may be."""
+    named = with_field(manifest("aitrainingjob-full"), "metadata.name", "a" * n_letters)
+    body = with_field(named, f"{WORKER}.maxReplicas", n_workers)
+    status, answer = created(api, body, definition_named("AITrainingJob"), "?dryRun=All")
+
+    assert (status == 201) == fits, answer
+    assert (not validate(body)) == fits
+
+
+def test_parts_of_a_job_may_have_different_owners(api: Api) -> None:
+    """Whoever applies a role's size leaves its template to whom it belongs, and the status to us."""
+    definition = definition_named("AITrainingJob")
+    body = with_field(manifest("aitrainingjob-full"), "metadata.name", "shared")
+    del body["metadata"]["namespace"]
+    path = f"{collection(body, definition)}/shared"
+    kind = "application/apply-patch+yaml"
+    small = {"spec": {"replicaSpecs": {"Worker": {"replicas": 3}}}}
+    resized = {"apiVersion": body["apiVersion"], "kind": body["kind"], **small}
+    del body["spec"]["replicaSpecs"]["Worker"]["replicas"]
+    api.call("PATCH", f"{path}?fieldManager=author", body, kind)
+    status, answer = api.call("PATCH", f"{path}?fieldManager=sizer", resized, kind)
+    assert status == 200, answer
+    api.call("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, MERGE)
+    status, answer = api.call("PATCH", f"{path}?fieldManager=author", body, kind)
+    api.call("DELETE", path)
+
+    assert status == 200, answer
+    assert answer["spec"]["replicaSpecs"]["Worker"]["replicas"] == 3
+    assert answer["status"] == {"phase": "Running"}
+
+
 @pytest.fixture(scope="module")
 def started_job(api: Api) -> Iterator[Body]:
     """A job whose phase has left the empty one."""
@@ -117,7 +151,7 @@ def started_job(api: Api) -> Iterator[Body]:
     assert status == 201, job
     path = f"{collection(job, definition)}/{job['metadata']['name']}"
     patch = {"status": {"phase": "Running"}}
-    status, job = api.call("PATCH", f"{path}/status", patch, "application/merge-patch+json")
+    status, job = api.call("PATCH", f"{path}/status", patch, MERGE)
     assert status == 200, job
     yield job
     api.call("DELETE", path)
@@ -158,9 +192,7 @@ def test_status_keeps_every_field(api: Api, started_job: Body) -> None:
     definition = definition_named("AITrainingJob")
     path = f"{collection(started_job, definition)}/{started_job['metadata']['name']}/status"
     query = "?dryRun=All&fieldValidation=Strict"
-    code, answer = api.call(
-        "PATCH", path + query, {"status": status}, "application/merge-patch+json"
-    )
+    code, answer = api.call("PATCH", path + query, {"status": status}, MERGE)
 
     assert code == 200, answer
     assert answer["status"] == status
