@@ -122,7 +122,7 @@ def test_names_of_pods_must_fit(api: Api, n_letters: int, n_workers: int, fits: 
 
 
 def test_parts_of_a_job_may_have_different_owners(api: Api) -> None:
-    """Whoever applies a role's size leaves its template to whom it belongs, and the status to us."""
+    """Who applies a role's size leaves its template to its author, and the status to us."""
     definition = definition_named("AITrainingJob")
     body = with_field(manifest("aitrainingjob-full"), "metadata.name", "shared")
     del body["metadata"]["namespace"]
