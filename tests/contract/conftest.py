@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.controller_world import Opened, embedded, real
 from tests.contract.grounds import Ground, embedded_server, in_process, over_https
 from tests.contract.typist import Swell
 from tests.testbed.control_plane import ControlPlane
@@ -57,6 +58,14 @@ def swell(
     own = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n"
     assert made("apply", "-f", made.file(own, "namespace.yaml")).code == 0
     return made
+
+
+@pytest.fixture(params=["embedded", "kubernetes"])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """How to open a cluster with built-in controllers, ours and a real one."""
+    if request.param == "embedded":
+        return embedded
+    return real(request.getfixturevalue("control_plane"))
 
 
 def _await_kinds(swell: Swell) -> None:

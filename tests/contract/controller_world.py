@@ -243,3 +243,12 @@ def play(opened: Opened, scenario: Callable[[World], Awaitable[None]]) -> None:
             await scenario(World(cluster, name))
 
     asyncio.run(run())
+
+
+async def finished(world: World, name: str, type_: str) -> Body:
+    """The status of a Job that has come to this end."""
+    return await world.until_status(JOBS, name, lambda status: has(status, type_))
+
+
+def reasons(status: Body) -> dict[str, str]:
+    return {c["type"]: c["reason"] for c in status.get("conditions") or () if c["status"] == "True"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from swell.api.kinds import NAMESPACES, PODS, REPLICA_SETS
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
@@ -11,11 +9,9 @@ from tests.contract.controller_world import (
     Opened,
     World,
     condition_of,
-    embedded,
     has,
     is_active,
     play,
-    real,
 )
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", dict)
@@ -25,13 +21,6 @@ CRDS = Resource(
 )  # fmt: skip
 THINGS = Resource("contract.example", "v1", "Thing", "things", dict)
 HELD = {"finalizers": ["contract.example/held"]}
-
-
-@pytest.fixture(params=["embedded", "kubernetes"])
-def opened(request: pytest.FixtureRequest) -> Opened:
-    if request.param == "embedded":
-        return embedded
-    return real(request.getfixturevalue("control_plane"))
 
 
 # -- ReplicaSets -----------------------------------------------------------------------------------

@@ -1,3 +1,5 @@
+"""What a read did not find stays absent until the watch has caught up with it."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Waits grow, stay below their cap, and differ by the randomness that they are given."""
+
 from __future__ import annotations
 
 from random import Random

@@ -1,3 +1,5 @@
+"""What is held of an object never goes back in time, whichever side facts come from."""
+
 from __future__ import annotations
 
 import pytest

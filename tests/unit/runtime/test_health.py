@@ -1,3 +1,5 @@
+"""Named checks decide what /livez and /readyz answer, and failures say why."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Logs carry one event name and its fields, and nothing secret."""
+
 from __future__ import annotations
 
 import io

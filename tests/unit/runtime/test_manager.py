@@ -1,3 +1,5 @@
+"""Services start and stop in order, and one that fails ends the program."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Each set of metrics has a registry of its own, and costs nothing until it is made."""
+
 from __future__ import annotations
 
 import subprocess

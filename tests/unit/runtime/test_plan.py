@@ -1,3 +1,5 @@
+"""Plans are values that refuse what could not be carried out safely."""
+
 from __future__ import annotations
 
 import pytest

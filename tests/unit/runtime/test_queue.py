@@ -1,3 +1,5 @@
+"""A key waits at most once, is worked on by one worker, and comes back later after failures."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""What happened to a key is told in order, and never grows without bound."""
+
 from __future__ import annotations
 
 from swell.api.meta import Key
