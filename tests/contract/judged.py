@@ -20,6 +20,10 @@ def kind_of(broken: Broken) -> str:
     return _KINDS[broken.name.partition(":")[0]]
 
 
+# The status of a job that is under way.
+STARTED = {"phase": "Running", "lastReconcileTime": "2026-01-01T00:00:00Z"}
+LATER = "2026-01-01T00:00:01Z"
+
 # A field of a job that is under way, its new value, and whether the change is allowed.
 WORKER = "spec.replicaSpecs.Worker"
 CHANGES: list[tuple[str, object, bool]] = [

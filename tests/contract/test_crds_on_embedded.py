@@ -20,7 +20,7 @@ from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, WriteOptions, merge_patch
 from swell.runtime.errors import ClusterError
-from tests.contract.judged import CHANGES, POD_NAMES, REFUSED, WORKER, kind_of
+from tests.contract.judged import CHANGES, LATER, POD_NAMES, REFUSED, STARTED, WORKER, kind_of
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 
 STRICT = WriteOptions(dry_run=True, field_validation="Strict")
@@ -50,7 +50,7 @@ def started_job(cluster: Cluster) -> Body:
 
     async def start() -> Body:
         await create(cluster, "AITrainingJob", manifest("aitrainingjob-full"), WriteOptions())
-        patch = merge_patch({"status": {"phase": "Running"}})
+        patch = merge_patch({"status": STARTED})
         return await cluster.patch(JOBS.status, JOB_KEY, patch)
 
     return asyncio.run(start())
@@ -115,6 +115,15 @@ def test_change_of_a_started_job(
     changed = with_field(started_job, field, value)
 
     assert is_refused(lambda: cluster.update(JOBS, changed, STRICT)) is not allowed
+
+
+def test_change_cannot_hide_behind_a_status(cluster: Cluster, started_job: Body) -> None:
+    """A status that comes along with a change is not taken for a write of the status."""
+    later = with_field(started_job, "status.lastReconcileTime", LATER)
+    changed = with_field(later, "spec.queue", "other")
+
+    assert is_refused(lambda: cluster.update(JOBS, changed, STRICT))
+    assert is_refused(lambda: cluster.patch(JOBS, JOB_KEY, merge_patch(changed), STRICT))
 
 
 def test_size_of_a_manual_role_may_change(cluster: Cluster, started_job: Body) -> None:

@@ -15,7 +15,7 @@ import pytest
 from swell.api.crds import DEFINITIONS, Definition, crd
 from swell.api.meta import Body
 from swell.api.validation import change_problems, validate
-from tests.contract.judged import CHANGES, POD_NAMES, REFUSED, WORKER, kind_of
+from tests.contract.judged import CHANGES, LATER, POD_NAMES, REFUSED, STARTED, WORKER, kind_of
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 from tests.testbed.control_plane import ControlPlane
 
@@ -150,7 +150,7 @@ def started_job(api: Api) -> Iterator[Body]:
     status, job = created(api, manifest("aitrainingjob-full"), definition, "")
     assert status == 201, job
     path = f"{collection(job, definition)}/{job['metadata']['name']}"
-    patch = {"status": {"phase": "Running"}}
+    patch = {"status": STARTED}
     status, job = api.call("PATCH", f"{path}/status", patch, MERGE)
     assert status == 200, job
     yield job
@@ -173,6 +173,17 @@ def test_change_of_a_started_job(
         told = [problem.message for problem in change_problems(started_job, changed)]
         causes = [cause["message"] for cause in answer["details"]["causes"]]
         assert any(message in cause for message in told for cause in causes)
+
+
+def test_change_cannot_hide_behind_a_status(api: Api, started_job: Body) -> None:
+    """A status that comes along with a change is not taken for a write of the status."""
+    later = with_field(started_job, "status.lastReconcileTime", LATER)
+    changed = with_field(later, "spec.queue", "other")
+    definition = definition_named("AITrainingJob")
+    path = f"{collection(changed, definition)}/{changed['metadata']['name']}?dryRun=All"
+
+    assert api.call("PUT", path, changed)[0] == 422
+    assert api.call("PATCH", path, changed, MERGE)[0] == 422
 
 
 def test_size_of_a_manual_role_may_change(api: Api, started_job: Body) -> None:
