@@ -41,7 +41,7 @@ from tests.testbed.control_plane import running_control_plane
 T = TypeVar("T")
 N_JOBS = 500
 N_PODS = 4
-N_ROUNDS = 5
+N_ROUNDS = 7
 GROWTH = (100, 1000)
 N_GROWTH = 1
 N_FIRST = 20

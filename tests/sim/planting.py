@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from swell.api.meta import Body, Key
 from swell.api.resource import ApiObject
 from swell.runtime.absence import Absences
-from swell.runtime.cache import Cache, Change
+from swell.runtime.cache import Cache, Change, identity_of
 from swell.runtime.cluster import Malformed, merge_patch
 from swell.runtime.doubt import Doubts
 from swell.runtime.executor import Failure, Verdict
@@ -64,7 +64,7 @@ class CredulousCache(Cache[T]):
         self._absences = Absences()
         self._gone.clear()
         for item in found:
-            after = self._entry_of(item, int(item.metadata.resource_version))
+            after = self._entry_of(identity_of(item), item)
             changes.append(self._swap(after.key, self._entries.get(after.key), after))
         self.reach(version)
         return changes

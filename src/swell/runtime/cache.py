@@ -64,6 +64,14 @@ class Change(NamedTuple, Generic[T]):
     after: Entry[T] | None
 
 
+class Identity(NamedTuple):
+    """Which object, and which state of it."""
+
+    key: Key
+    uid: Uid
+    version: int
+
+
 class Cache(Generic[T]):
     """See the module's docstring. Every mutator returns what it changed: None is "nothing new"."""
 
@@ -95,17 +103,7 @@ class Cache(Generic[T]):
 
         `as_of` is the version at which it was so, if that is not the object's own.
         """
-        key, uid, version = _identity(held)
-        before = self._entries.get(key)
-        if before is not None and before.version >= version:
-            return None
-        if uid and self._gone.get(key) == uid:
-            return None
-        after = self._entry_of(held, version)
-        if before is None and self._absences.cover(after.metadata, max(as_of, version)):
-            return None
-        self._gone.pop(key, None)
-        return self._swap(key, before, after)
+        return self._put(identity_of(held), held, as_of)
 
     def put_read(self, held: T | Malformed, as_of: int = 0) -> Change[T] | None:
         """Take what a consistent read or a write answered. It outweighs an earlier `put_gone`.
@@ -113,11 +111,11 @@ class Cache(Generic[T]):
         Once the watch has passed the answer's version, an object not held is one that was deleted
         while the answer was on its way.
         """
-        key, _, version = _identity(held)
-        if key not in self._entries and (as_of or version) <= self.version:
+        who = identity_of(held)
+        if who.key not in self._entries and (as_of or who.version) <= self.version:
             return None
-        self._gone.pop(key, None)
-        return self.put(held, as_of)
+        self._gone.pop(who.key, None)
+        return self._put(who, held, as_of)
 
     def put_gone(self, key: Key, uid: Uid) -> Change[T] | None:
         """The server said that this very object is gone, though not since which version."""
@@ -155,7 +153,7 @@ class Cache(Generic[T]):
         changes: list[Change[T] | None] = []
         present: dict[Key, None] = {}
         for held in listed:
-            present[_identity(held).key] = None
+            present[identity_of(held).key] = None
             changes.append(self.put(held, version))
         missing = [key for key in self._entries if key not in present]
         changes += [self.remove(key, version) for key in missing]
@@ -169,7 +167,20 @@ class Cache(Generic[T]):
         self.version = max(self.version, version)
         self._absences.reach(self.version)
 
-    def _entry_of(self, held: T | Malformed, version: int) -> Entry[T]:
+    def _put(self, who: Identity, held: T | Malformed, as_of: int) -> Change[T] | None:
+        key, uid, version = who
+        before = self._entries.get(key)
+        if before is not None and before.version >= version:
+            return None
+        if uid and self._gone.get(key) == uid:
+            return None
+        after = self._entry_of(who, held)
+        if before is None and self._absences.cover(after.metadata, max(as_of, version)):
+            return None
+        self._gone.pop(key, None)
+        return self._swap(key, before, after)
+
+    def _entry_of(self, who: Identity, held: T | Malformed) -> Entry[T]:
         """Works out everything that may fail before anything is changed."""
         if isinstance(held, Malformed):
             metadata, whole, malformed = _metadata_of(held), None, held
@@ -181,7 +192,7 @@ class Cache(Generic[T]):
             whole = None
             malformed = malformed or _unindexable(metadata, indexed)
             indexed = ()
-        return Entry(metadata.key, metadata.uid, version, metadata, whole, malformed, indexed)
+        return Entry(*who, metadata, whole, malformed, indexed)
 
     def _places(self, metadata: ObjectMeta, whole: T | None) -> tuple[tuple[str, Hashable], ...]:
         return tuple(
@@ -219,17 +230,11 @@ def parse_version(text: str) -> int:
         raise ServerError(status) from None
 
 
-class _Identity(NamedTuple):
-    key: Key
-    uid: Uid
-    version: int
-
-
-def _identity(held: ApiObject | Malformed) -> _Identity:
+def identity_of(held: ApiObject | Malformed) -> Identity:
     if isinstance(held, Malformed):
-        return _Identity(held.key, held.uid, parse_version(held.resource_version))
+        return Identity(held.key, held.uid, parse_version(held.resource_version))
     metadata = held.metadata
-    return _Identity(metadata.key, metadata.uid, parse_version(metadata.resource_version))
+    return Identity(metadata.key, metadata.uid, parse_version(metadata.resource_version))
 
 
 def _unindexable(metadata: ObjectMeta, bug: Bug) -> Malformed:
