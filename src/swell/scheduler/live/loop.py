@@ -34,9 +34,10 @@ from swell.scheduler.tasks import EVICTABLE, Task, TaskStatus
 
 # While something waits it is looked at this often even if nothing happens: rules may know times.
 _LOOK_AGAIN_S = 10.0
-# So many pods in such a time are a flood; nobody waits longer than this for its end.
+# So many pods in such a time are a flood; nobody waits longer than this for its end. A busy watch
+# rests for up to 30 ms: who looks sooner than that takes the rest for the end.
 _FLOOD = 20
-_FLOOD_LOOK_S = 0.02
+_FLOOD_LOOK_S = 0.05
 _FLOOD_S_MAX = 0.7
 # How often pods of one group are told the same reason with newer numbers.
 _TELL_AGAIN_S = 30.0
