@@ -40,6 +40,12 @@ AI_TRAINING_JOB: list[Change] = [
         "add containers",
     ),
     (f"{WORKER}.template.spec.containers", [], f"{WORKER}.template.spec.containers", "add"),
+    (
+        f"{WORKER}.template.spec.containers",
+        [{"name": "a", "image": "b"}, {"name": "a", "image": "c"}],
+        f"{WORKER}.template.spec.containers[1].name",
+        "another one",
+    ),
     (f"{CONTAINER}.image", REMOVED, f"{CONTAINER}.image", "image: python"),
     (f"{CONTAINER}.image", "", f"{CONTAINER}.image", "add"),
     (f"{CONTAINER}.name", REMOVED, f"{CONTAINER}.name", "aitj-trainer"),

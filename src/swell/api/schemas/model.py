@@ -69,7 +69,7 @@ class Schema:
     is_open: bool = False  # the server keeps unknown fields
     tells_unknown: bool = False  # validation reports them all the same
     map_keys: tuple[str, ...] = ()  # what identifies an item of a list
-    is_atomic: bool = False  # has one owner as a whole: the server keeps no record of its fields'
+    is_atomic: bool = False  # has one owner as a whole; the server records none for its fields
     rules: tuple[Rule, ...] = ()
 
 
