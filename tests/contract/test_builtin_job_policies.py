@@ -17,6 +17,26 @@ from tests.contract.controller_world import (
 ON_42 = {"operator": "In", "values": [42]}
 
 
+def test_job_fails_beyond_its_backoff_limit(opened: Opened) -> None:
+    """One failure too many ends the Job; pods still at work are deleted and count as failed."""
+
+    async def scenario(world: World) -> None:
+        await world.job("a", parallelism=2, completions=2, backoffLimit=0)
+        pods = await world.until_pods(2)
+        await world.fail(pods[0])
+        status = await finished(world, "a", "Failed")
+
+        assert status["failed"] == 2
+        assert "completionTime" not in status
+        assert reasons(status) == {
+            "FailureTarget": "BackoffLimitExceeded",
+            "Failed": "BackoffLimitExceeded",
+        }
+        await world.until_gone(PODS, pods[1]["metadata"]["name"])
+
+    play(opened, scenario)
+
+
 def test_pod_failure_policy_fails_the_job(opened: Opened) -> None:
     """An exit code of a FailJob rule ends the Job whatever its limit."""
 

@@ -208,26 +208,6 @@ def test_elastic_indexed_job_forgets_indexes_it_no_longer_has(opened: Opened) ->
     play(opened, scenario)
 
 
-def test_job_fails_beyond_its_backoff_limit(opened: Opened) -> None:
-    """One failure too many ends the Job; pods still at work are deleted and count as failed."""
-
-    async def scenario(world: World) -> None:
-        await world.job("a", parallelism=2, completions=2, backoffLimit=0)
-        pods = await world.until_pods(2)
-        await world.fail(pods[0])
-        status = await finished(world, "a", "Failed")
-
-        assert status["failed"] == 2
-        assert "completionTime" not in status
-        assert reasons(status) == {
-            "FailureTarget": "BackoffLimitExceeded",
-            "Failed": "BackoffLimitExceeded",
-        }
-        await world.until_gone(PODS, pods[1]["metadata"]["name"])
-
-    play(opened, scenario)
-
-
 def test_job_failure_waits_for_pods_on_their_way_out(opened: Opened) -> None:
     """The end is recorded at once, and final only when no pod is terminating."""
 
