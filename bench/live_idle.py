@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from bench import live_ground as ground
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Body
-from swell.operator.crds import install_crds
+from swell.operator.framework.crds import install_crds
 from swell.runtime.clock import SystemClock
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 

@@ -24,13 +24,13 @@ from bench.http import embedded_server
 from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES, PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.cli.controllerprocess import collect_seldom
+from swell.cli.controllers.process import collect_seldom
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.cluster.kube.transport import LIMITS
-from swell.operator.crds import install_crds
-from swell.operator.running import operate
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.running import operate
+from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.framework.crds import install_crds
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection
 from swell.runtime.guard import GuardedCluster

@@ -18,12 +18,12 @@ from swell.api.queue import Queue
 from swell.scheduler.config import SWITCHES, Config, Known, PluginOption, parse
 from swell.scheduler.cycle import KNOWN, Plan, run_cycle
 from swell.scheduler.hooks import Hooks, Plugin, Vote
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import NOWHERE, TaskStatus
 from swell.scheduler.plan import Objects
 from swell.scheduler.plugins import PLUGINS
-from swell.scheduler.reasons import Reason, Refusal
 from swell.scheduler.session import Session
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import NOWHERE, TaskStatus
 
 FOLDER = Path(__file__).parent / "data" / "scheduler_cases"
 LATER = {"allocate_hypernode.json"}  # topologies are not placed yet

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swell.api.aitrainingjob import FINAL, Phase
-from swell.operator.lifecycle.phases import PHASE_TEXT, TRANSITIONS
-from swell.operator.lifecycle.reasons import REASON_TEXT, RESTART_REASONS
+from swell.operator.aitrainingjob.phases import PHASE_TEXT, TRANSITIONS
+from swell.operator.aitrainingjob.reasons import REASON_TEXT, RESTART_REASONS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "phases.md"
 

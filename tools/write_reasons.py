@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from swell.scheduler.reasons import Reason
-from swell.scheduler.reasontexts import NODES, WAITING
+from swell.scheduler.explain.reason_texts import NODES, WAITING
+from swell.scheduler.model.reasons import Reason
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "scheduling-reasons.md"
 

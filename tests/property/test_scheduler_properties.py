@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.scheduler import neighbours, nodes, placement, tasks, units, votes
+from swell.scheduler import eviction_units, placement, votes
 from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
+from swell.scheduler.model import affinity, nodes, tasks
 from swell.scheduler.plan import Objects, answer, plan_schedule
 from swell.scheduler.plugins import priority
 from tests.property.plan_checker import violations
@@ -79,7 +80,10 @@ def plant(target: object, name: str, value: object) -> Plant:
 
 PREEMPT = sys.modules["swell.scheduler.actions.preempt"]
 PLANTED: dict[str, tuple[str, Plant]] = {
-    "pods are taken one by one": ("torn_victims", plant(PREEMPT, "units_of", units.singles)),
+    "pods are taken one by one": (
+        "torn_victims",
+        plant(PREEMPT, "units_of", eviction_units.singles),
+    ),
     "everybody gives way": (
         "preempted_equals",
         plant(priority, "_may_give_way", lambda claimer, job: True),
@@ -96,7 +100,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "neighbours do not matter": (
         "unwelcome_neighbours",
-        plant(neighbours.Neighbours, "concerns", lambda self, task: False),
+        plant(affinity.Neighbours, "concerns", lambda self, task: False),
     ),
     "queues have no limit": (
         "exceeded_queues",

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from swell.api.meta import Body, Key
 from swell.api.resource import ApiObject
-from swell.runtime.absence import Absences
 from swell.runtime.cache import Cache, Change, identity_of
 from swell.runtime.cluster import Malformed, merge_patch
-from swell.runtime.doubt import Doubts
 from swell.runtime.executor import Failure, Verdict
 from swell.runtime.plan import PatchObject, PatchStatus, Plan, Step
+from swell.runtime.tombstones import Absences
+from swell.runtime.uncertain import Doubts
 
 T = TypeVar("T", bound=ApiObject)
 

@@ -35,7 +35,6 @@ from swell.autoscaler.writing import Change, Proposal, decide_write, may_resize
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.controller import Controller, ControllerMeter, Work
-from swell.runtime.doubt import Informed
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
 from swell.runtime.following import InformerOptions
@@ -44,6 +43,7 @@ from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain_call
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
+from swell.runtime.uncertain import Informed
 
 log = get_logger(__name__)
 

@@ -14,7 +14,7 @@ from swell.api.defaults import body_with_defaults
 from swell.api.manifest import findings_of
 from swell.api.trainingjob import API_GROUP as TRAINING_JOB_GROUP
 from swell.cli.failure import CommandError
-from swell.cli.printing import to_json, to_yaml
+from swell.cli.objects.printing import to_json, to_yaml
 from swell.cli.sources import read_files, read_valid, show
 
 _JOB_GROUPS = (API_GROUP, TRAINING_JOB_GROUP)

@@ -17,10 +17,10 @@ import msgspec
 from swell.api.codec import convert, to_body
 from swell.api.meta import Key, ObjectMeta, Status, Uid
 from swell.api.resource import ApiObject
-from swell.runtime.absence import Absences
 from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.errors import ServerError
 from swell.runtime.manager import Bug, contain_call
+from swell.runtime.tombstones import Absences
 
 T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", contravariant=True)

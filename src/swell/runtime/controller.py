@@ -18,7 +18,6 @@ from swell.runtime.backoff import Backoff
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Malformed
-from swell.runtime.doubt import Children, Doubts, Informed
 from swell.runtime.errors import ClusterError, UnreachableError
 from swell.runtime.executor import Executor, Failure, Outcome, Verdict
 from swell.runtime.logs import get_logger
@@ -26,6 +25,7 @@ from swell.runtime.manager import Bug, contain
 from swell.runtime.plan import NOTHING, Action, Plan, Write
 from swell.runtime.queue import QueueClosedError, WorkQueue
 from swell.runtime.story import Stories
+from swell.runtime.uncertain import Children, Doubts, Informed
 
 S = TypeVar("S")
 log = get_logger(__name__)

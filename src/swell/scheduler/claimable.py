@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from swell.scheduler.config import COUNT_CLAIMABLE
-from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.resources import Vector
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.resources import Vector
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session

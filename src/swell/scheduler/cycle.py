@@ -12,13 +12,13 @@ from typing import Final
 from swell.scheduler.actions import ACTIONS
 from swell.scheduler.config import Config, Known
 from swell.scheduler.hooks import Plugin
-from swell.scheduler.jobs import Job
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Refusal
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plugins import ARGUMENTS, PLUGINS
-from swell.scheduler.reasons import Refusal
 from swell.scheduler.session import Eviction, Session
-from swell.scheduler.snapshot import Snapshot
 from swell.scheduler.status import GroupStatus, pod_refusals, statuses
-from swell.scheduler.tasks import Task, TaskStatus
 
 KNOWN: Final = Known(actions=tuple(ACTIONS), plugins=ARGUMENTS)
 

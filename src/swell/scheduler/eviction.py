@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.scheduler.jobs import Job
-from swell.scheduler.nodes import Matrix
-from swell.scheduler.resources import TOLERANCE, Mask
+from swell.scheduler.eviction_units import Unit, can_shrink
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.nodes import Matrix
+from swell.scheduler.model.resources import TOLERANCE, Mask
+from swell.scheduler.model.tasks import Shape, Task, TaskStatus
 from swell.scheduler.session import Session
 from swell.scheduler.statement import Statement
-from swell.scheduler.tasks import Shape, Task, TaskStatus
-from swell.scheduler.units import Unit, can_shrink
 
 
 @dataclass(frozen=True, slots=True)

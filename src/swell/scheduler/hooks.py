@@ -12,12 +12,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.nodes import Matrix
-from swell.scheduler.reasons import Reason, Refusal
-from swell.scheduler.resources import Mask, Vector
-from swell.scheduler.tasks import Shape, Task
-from swell.scheduler.units import Unit
+from swell.scheduler.eviction_units import Unit
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.nodes import Matrix
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.resources import Mask, Vector
+from swell.scheduler.model.tasks import Shape, Task
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session

@@ -15,11 +15,11 @@ from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
-from swell.scheduler.nodes import Matrix
-from swell.scheduler.reasons import NodeCount, Reason, histogram
-from swell.scheduler.resources import PODS, TOLERANCE, Mask, Places, Vector
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import NOWHERE, Shape, Task
+from swell.scheduler.model.nodes import Matrix
+from swell.scheduler.model.reasons import NodeCount, Reason, histogram
+from swell.scheduler.model.resources import PODS, TOLERANCE, Mask, Places, Vector
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import NOWHERE, Shape, Task
 from swell.scheduler.votes import Tiers, flat
 
 CHUNK = 32  # how many equal tasks at once: the work grows with its square

@@ -21,8 +21,8 @@ from swell.api.resource import ApiObject
 from swell.api.volume import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import Plan, run_cycle
-from swell.scheduler.snapshot import SCHEDULER_NAMES, Snapshot
-from swell.scheduler.tasks import Task
+from swell.scheduler.model.snapshot import SCHEDULER_NAMES, Snapshot
+from swell.scheduler.model.tasks import Task
 
 T = TypeVar("T", bound=ApiObject)
 

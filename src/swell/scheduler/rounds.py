@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from swell.scheduler.jobs import Job, QueueEntry
+from swell.scheduler.model.jobs import Job, QueueEntry
 from swell.scheduler.votes import Votes
 
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from swell.api.podgroup import PodGroupPhase
 from swell.scheduler.claimable import Claimable
 from swell.scheduler.config import Config
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Plugin
-from swell.scheduler.jobs import Job
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.placement import Placer
-from swell.scheduler.reasons import Reason, Refusal
-from swell.scheduler.snapshot import Snapshot
 from swell.scheduler.statement import Statement
-from swell.scheduler.tasks import Task, TaskStatus
-from swell.scheduler.units import Unit
 from swell.scheduler.votes import Votes
 
 _ASK_THE_NODES = frozenset({Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_QUOTA, Reason.QUEUE_OVERUSED})

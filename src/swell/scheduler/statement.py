@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from swell.scheduler.elastic import ElasticRole
+from swell.scheduler.eviction_units import Cost, Unit
+from swell.scheduler.model.elastic import ElasticRole
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 from swell.scheduler.placement import Place
-from swell.scheduler.tasks import NOWHERE, Task, TaskStatus
-from swell.scheduler.units import Cost, Unit
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from swell.api.podgroup import PodGroupPhase
-from swell.scheduler.jobs import Job
-from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.snapshot import DEFAULT_QUEUE
+from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Shape, Task, TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.snapshot import DEFAULT_QUEUE
-from swell.scheduler.tasks import NOWHERE, SCHEDULED, Shape, Task, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks, VictimVote, Vote
-from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.reasons import Refusal
-from swell.scheduler.tasks import Shape, Task
-from swell.scheduler.units import Unit
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.reasons import Refusal
+from swell.scheduler.model.tasks import Shape, Task
 
 Opened = tuple[PluginOption, Hooks]
 Tiers = Sequence[Sequence[Opened]]

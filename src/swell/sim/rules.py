@@ -11,7 +11,7 @@ from swell.api.pod import Pod
 from swell.api.resource import ApiObject, Resource
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.runtime.informer import Informer
-from swell.sim.sight import ENDED, owned, pod_states, states
+from swell.sim.observation import ENDED, owned, pod_states, states
 
 if TYPE_CHECKING:
     from swell.sim.world import World

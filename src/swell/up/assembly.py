@@ -42,8 +42,8 @@ from swell.node.program import (
     process_settings,
     process_shape,
 )
-from swell.operator.running import operate as operate_jobs
-from swell.operator.settings import Settings as JobSettings
+from swell.operator.aitrainingjob.running import operate as operate_jobs
+from swell.operator.aitrainingjob.settings import Settings as JobSettings
 from swell.operator.trainingjob.running import operate as operate_training_jobs
 from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, Holder, holder
-from swell.up.leftovers import end_leftovers
+from swell.up.orphans import end_leftovers
 
 LOG = "up.log"
 READY_S = 60.0

@@ -33,9 +33,9 @@ from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import add_hollow_agent, node_names
 from swell.node.hollow import PREFIX
 from swell.node.nodes import NodeShape
-from swell.operator.crds import install_crds
-from swell.operator.running import operate
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.running import operate
+from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.framework.crds import install_crds
 from swell.operator.trainingjob.running import operate as operate_training_jobs
 from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock

@@ -23,8 +23,8 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.running import operate
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.running import operate
+from swell.operator.aitrainingjob.settings import Settings
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import AlreadyExistsError, NotFoundError

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import FINAL, Phase
 from swell.api.meta import Body
-from swell.operator.lifecycle.phases import TRANSITIONS
+from swell.operator.aitrainingjob.phases import TRANSITIONS
 from tests.e2e.faults.proxy import Write
 from tests.e2e.faults.recorder import Happening
 

@@ -19,7 +19,7 @@ from swell.api.kinds import (
 from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.resource import ApiObject, Resource
-from swell.operator.labels import TRAINING_JOB_NAME, members_name
+from swell.operator.aitrainingjob.labels import TRAINING_JOB_NAME, members_name
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.informer import Informer, by_label

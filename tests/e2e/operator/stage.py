@@ -21,9 +21,9 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import HOLLOW_CAPACITY, NodeAgent, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.crds import install_crds
-from swell.operator.running import operate
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.running import operate
+from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.framework.crds import install_crds
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import AlreadyExistsError

@@ -21,8 +21,8 @@ from swell.runtime.election import Election
 from swell.runtime.errors import NotFoundError
 from swell.runtime.guard import GuardedCluster, LeaderGuard
 from swell.runtime.leader import LeaseTimes
-from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.live.running import schedule
+from swell.scheduler.live.settings import SchedulerOptions
 from tests.e2e.scheduler.story import Schedulers
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.processes import ChildProcess, ProcessEndedError

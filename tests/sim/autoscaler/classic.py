@@ -17,8 +17,8 @@ from swell.api.meta import Uid
 from swell.autoscaler.settings import Settings
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import SafetyCheck
+from swell.sim.observation import pod_states
 from swell.sim.scenario import Scenario
-from swell.sim.sight import pod_states
 from swell.sim.trial import try_faults
 from swell.sim.world import World
 from tests.sim.autoscaler.rules import Turns, safety

@@ -14,7 +14,7 @@ from swell.api.pod import Pod, PodPhase
 from swell.sim.actors import podwork
 from swell.sim.actors.fleet import KUBELET, Fleet
 from swell.sim.actors.kubelet import PodStory
-from swell.sim.sight import owner_of, pods_in
+from swell.sim.observation import owner_of, pods_in
 from swell.sim.world import World
 
 WORK = "sim/work-s"  # trainer-seconds until a job is done

@@ -14,8 +14,8 @@ from swell.autoscaler.policies.room import NOWHERE, Room
 from swell.autoscaler.settings import Settings
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.observation import all_of, owner_of, pod_states, pods_in
 from swell.sim.rules import DeletedGo, JobsEnd, SeenJob
-from swell.sim.sight import all_of, owner_of, pod_states, pods_in
 from swell.sim.world import World
 from tests.sim.operator.sight import job_states, jobs_in, replica_of, seen_jobs
 

@@ -17,17 +17,17 @@ from swell.api.times import parse_time
 from swell.api.trainingjob import FINAL, TrainingJob
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.running import TrainingJobOperator
-from swell.operator.trainingjob.updater.world import completion_index
+from swell.operator.trainingjob.world import completion_index
 from swell.sim.actors import podwork
 from swell.sim.actors.fleet import KUBELET
 from swell.sim.actors.nemesis import Disturbance
 from swell.sim.actors.user import User
 from swell.sim.invariants import SafetyCheck
 from swell.sim.meters import BugMeter
+from swell.sim.observation import ENDED, pod_states, pods_in, states
 from swell.sim.process import Ports
 from swell.sim.rules import JobsEnd, SeenJob
 from swell.sim.scenario import Scenario, Subject
-from swell.sim.sight import ENDED, pod_states, pods_in, states
 from swell.sim.world import World
 from tests.sim.autoscaler.flaws import Flaw
 from tests.sim.autoscaler.ground import TRAINER, have_ground

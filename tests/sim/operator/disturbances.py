@@ -14,9 +14,9 @@ from swell.runtime.errors import ClusterError
 from swell.sim.actors import disturbances as common
 from swell.sim.actors.fleet import GPU_CONDITION
 from swell.sim.actors.nemesis import Disturbance
+from swell.sim.observation import pods_in
 from swell.sim.plan import Fault
 from swell.sim.scenario import USER
-from swell.sim.sight import pods_in
 from swell.sim.world import World
 from tests.sim.operator.fleets import NODES, fleet_of
 from tests.sim.operator.sight import jobs_in

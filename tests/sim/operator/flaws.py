@@ -16,11 +16,11 @@ import msgspec
 from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Phase
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
-from swell.operator.fencing import NodeState
-from swell.operator.jobs import OWNED
-from swell.operator.lifecycle import building, decide, restarts
-from swell.operator.lifecycle.world import Replica, World
-from swell.operator.running import Operator
+from swell.operator.aitrainingjob import building, decide, restarts
+from swell.operator.aitrainingjob.controller import OWNED
+from swell.operator.aitrainingjob.running import Operator
+from swell.operator.aitrainingjob.world import Replica, World
+from swell.operator.framework.fencing import NodeState
 from swell.runtime.controller import Work
 from swell.runtime.plan import (
     Action,

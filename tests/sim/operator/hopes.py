@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from swell.api.aitrainingjob import AITrainingJob, CleanPodPolicy, Phase
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
-from swell.operator.lifecycle.reasons import Reason
+from swell.operator.aitrainingjob.reasons import Reason
 from swell.sim.invariants import LivenessCheck
+from swell.sim.observation import ENDED, owned, owner_of, pods_in
 from swell.sim.rules import DeletedGo, JobsEnd, SeenJob
-from swell.sim.sight import ENDED, owned, owner_of, pods_in
 from swell.sim.world import World
 from tests.sim.operator.sight import jobs_in, seen_jobs
 

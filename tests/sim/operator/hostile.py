@@ -18,8 +18,8 @@ from swell.cluster.embedded.plainrules import PlainRules
 from swell.cluster.embedded.registry import Kind
 from swell.runtime.errors import ClusterError
 from swell.sim.invariants import LivenessCheck
+from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
-from swell.sim.sight import NAMESPACE
 from swell.sim.trial import Result, try_faults
 from swell.sim.world import World
 from tests.sim.operator.jobs import Pods, a_job, a_role

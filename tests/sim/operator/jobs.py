@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.operator import labels
+from swell.operator.aitrainingjob import labels
 from swell.sim.actors.kubelet import PodStory
-from swell.sim.sight import NAMESPACE
+from swell.sim.observation import NAMESPACE
 from swell.sim.world import World
 
 FAILS = "sim/fails"  # how many of a pod's lives fail, by their RestartCount

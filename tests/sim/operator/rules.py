@@ -17,14 +17,14 @@ from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, SERVICES
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
-from swell.operator import labels
-from swell.operator.lifecycle.phases import TRANSITIONS
-from swell.operator.lifecycle.reasons import Reason
-from swell.operator.lifecycle.world import covers
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.phases import TRANSITIONS
+from swell.operator.aitrainingjob.reasons import Reason
+from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.world import covers
 from swell.sim.invariants import SafetyCheck
+from swell.sim.observation import ENDED, History, owner_of, pod_states
 from swell.sim.rules import NothingLeftBehind, OneLivePod, owned_by
-from swell.sim.sight import ENDED, History, owner_of, pod_states
 from swell.sim.world import World
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.sight import count_of, job_states, replica_of

@@ -6,9 +6,9 @@ from swell.api.aitrainingjob import FINAL, AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
-from swell.operator import labels
+from swell.operator.aitrainingjob import labels
+from swell.sim.observation import all_of, one_of, states
 from swell.sim.rules import SeenJob
-from swell.sim.sight import all_of, one_of, states
 from swell.sim.world import World
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from swell.api.meta import Key
-from swell.operator.running import Meters, Operator
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.running import Meters, Operator
+from swell.operator.aitrainingjob.settings import Settings
 from swell.sim.leadership import in_pair, lead
 from swell.sim.meters import BugMeter
 from swell.sim.process import Main, Ports

@@ -17,8 +17,8 @@ from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
 from swell.sim.actors.user import User
+from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
-from swell.sim.sight import NAMESPACE
 from swell.sim.trial import Result, try_faults
 from swell.sim.world import World
 from tests.sim.operator.hopes import liveness

@@ -20,8 +20,8 @@ from swell.scheduler.live import binder, loop
 from swell.scheduler.live.evictor import Departure
 from swell.scheduler.live.running import Scheduler
 from swell.scheduler.live.windows import Window
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import Task, TaskStatus
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import Task, TaskStatus
 from tests.sim.scheduler.subject import Flaw
 
 

@@ -11,10 +11,10 @@ from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
-from swell.scheduler.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.sim.actors.podwork import bound_by
+from swell.sim.observation import NAMESPACE, pod_states
 from swell.sim.scenario import USER
-from swell.sim.sight import NAMESPACE, pod_states
 from swell.sim.world import World
 from tests.sim.operator.jobs import RUNS
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.scheduler.live.running import Scheduler
+from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.plan import plan_schedule
-from swell.scheduler.tasks import TaskStatus
 from swell.sim.invariants import LivenessCheck
+from swell.sim.observation import all_of, pods_in
 from swell.sim.rules import CachesAreTrue, DeletedGo, JobsEnd, SeenJob
-from swell.sim.sight import all_of, pods_in
 from swell.sim.world import World
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.sight import jobs_in, seen_jobs

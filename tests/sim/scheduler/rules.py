@@ -16,12 +16,12 @@ from swell.api.quantity import units
 from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.evictor import RELEASED
 from swell.scheduler.live.running import Scheduler
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plan import Objects, answer, plan_schedule
-from swell.scheduler.tasks import Task, TaskStatus
 from swell.sim.actors.podwork import bound_by
 from swell.sim.invariants import SafetyCheck
+from swell.sim.observation import all_of, one_of, pod_states, pods_in, states
 from swell.sim.plan import Fault, FaultKind
-from swell.sim.sight import all_of, one_of, pod_states, pods_in, states
 from swell.sim.world import World
 from tests.sim.operator.sight import jobs_in
 from tests.sim.scheduler.sight import (

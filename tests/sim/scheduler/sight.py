@@ -13,8 +13,8 @@ from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.requests import pod_requests
 from swell.scheduler.live.running import Scheduler
-from swell.scheduler.tasks import GROUP_ANNOTATION
-from swell.sim.sight import ENDED, NAMESPACE, all_of, one_of, owner_of, pods_in
+from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.sim.observation import ENDED, NAMESPACE, all_of, one_of, owner_of, pods_in
 from tests.sim.operator.sight import replica_of
 
 if TYPE_CHECKING:

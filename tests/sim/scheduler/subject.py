@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from swell.api.meta import Key
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.settings import Settings
 from swell.scheduler.live.running import Scheduler
 from swell.sim.leadership import in_pair, lead
 from swell.sim.process import Main, Ports

@@ -9,10 +9,10 @@ from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.runtime.cluster import Selection
 from swell.runtime.controller import Controller, Work
-from swell.runtime.doubt import Children
 from swell.runtime.executor import Executor
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.queue import WorkQueue
+from swell.runtime.uncertain import Children
 from swell.sim.leadership import lead
 from swell.sim.meters import BugMeter
 from swell.sim.process import Main, Ports

@@ -10,6 +10,7 @@ from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.observation import ENDED, History, all_of, owner_of, pod_states, pods_in, states
 from swell.sim.rules import (
     CachesAreTrue,
     DeletedGo,
@@ -19,7 +20,6 @@ from swell.sim.rules import (
     SeenJob,
     owned_by,
 )
-from swell.sim.sight import ENDED, History, all_of, owner_of, pod_states, pods_in, states
 from swell.sim.world import World
 from tests.sim.toy.kind import FAILED, FINAL, FINALIZER, SUCCEEDED, TOY_JOBS, ToyJob, index_of
 

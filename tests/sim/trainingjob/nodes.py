@@ -16,14 +16,14 @@ from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.controllers.all import Settings, add_controllers
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.labels import ROLE_LABELS, Role
-from swell.operator.trainingjob.updater.world import completion_index
+from swell.operator.trainingjob.world import completion_index
 from swell.runtime.cluster import Deletion
 from swell.runtime.manager import Manager
 from swell.sim.actors import podwork
 from swell.sim.actors.disturbances import common_disturbances
 from swell.sim.actors.nemesis import Disturbance
+from swell.sim.observation import ENDED, pods_in
 from swell.sim.plan import Fault, FaultKind
-from swell.sim.sight import ENDED, pods_in
 
 if TYPE_CHECKING:
     from swell.sim.world import World

@@ -11,11 +11,12 @@ from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.api.trainingjob import FINAL, Phase, TrainingJob
 from swell.cluster.embedded.storage import Commit, Stored
-from swell.operator.garbage import OnlyMetadata
+from swell.operator.framework.garbage import OnlyMetadata
 from swell.operator.trainingjob.labels import FINALIZER, JOB_UID, Role, index_label
-from swell.operator.trainingjob.updater.phases import TRANSITIONS
-from swell.operator.trainingjob.updater.world import completed_indexes, completion_index, is_over
+from swell.operator.trainingjob.phases import TRANSITIONS
+from swell.operator.trainingjob.world import completed_indexes, completion_index, is_over
 from swell.sim.invariants import LivenessCheck, SafetyCheck
+from swell.sim.observation import ENDED, History, all_of, pod_states, pods_in, states
 from swell.sim.rules import (
     CachesAreTrue,
     DeletedGo,
@@ -24,7 +25,6 @@ from swell.sim.rules import (
     OneLivePod,
     SeenJob,
 )
-from swell.sim.sight import ENDED, History, all_of, pod_states, pods_in, states
 from swell.sim.world import World
 
 OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS))

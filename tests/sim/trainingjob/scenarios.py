@@ -8,8 +8,8 @@ from swell.api.trainingjob import FINAL, TrainingJob
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.sim.actors.user import User
+from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario, Subject
-from swell.sim.sight import NAMESPACE
 from swell.sim.world import World
 from tests.sim.trainingjob.nodes import (
     FAILS,

@@ -13,11 +13,11 @@ from swell.api.kinds import JOBS, PODS, TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.api.trainingjob import FINAL, Phase
 from swell.operator.trainingjob.controller import Informers, TrainingJobController
+from swell.operator.trainingjob.decide import reconcile
 from swell.operator.trainingjob.labels import FINALIZER, Role, index_label, workload_name
 from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.operator.trainingjob.settings import Settings
-from swell.operator.trainingjob.updater.reconcile import reconcile
-from swell.operator.trainingjob.updater.world import World
+from swell.operator.trainingjob.world import World
 from swell.runtime.cluster import merge_patch
 from swell.runtime.controller import Work
 from swell.runtime.plan import (

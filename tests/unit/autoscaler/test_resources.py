@@ -12,7 +12,7 @@ from swell.autoscaler.hopeless import REFUSED_FOR_QUEUE
 from swell.autoscaler.inquiry import inquiry_resource
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.resource import Snapshot
-from swell.scheduler.reasons import Reason as SchedulerReason
+from swell.scheduler.model.reasons import Reason as SchedulerReason
 from tests.autoscaler_cases import (
     GI,
     a_group,

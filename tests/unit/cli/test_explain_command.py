@@ -13,9 +13,9 @@ from swell.api.codec import convert
 from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
-from swell.cli.explain_report import Report, Scene, report_on
-from swell.cli.explain_subject import Subject, Wanted, subject_in
-from swell.cli.explain_text import render
+from swell.cli.explain.report import Report, Scene, report_on
+from swell.cli.explain.subject import Subject, Wanted, subject_in
+from swell.cli.explain.text import render
 from swell.cli.main import run
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.plan import Objects

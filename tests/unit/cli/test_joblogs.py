@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from swell.api.meta import Uid
-from swell.cli.joblogs import FileLogs, Line, Wanted
+from swell.cli.jobs.logs import FileLogs, Line, Wanted
 
 OWN = Uid("own")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from swell.cli import operator as command
-from swell.cli.controllerflags import Process, host_port, level_of
+from swell.cli.controllers import operator as command
+from swell.cli.controllers.flags import Process, host_port, level_of
 from swell.cli.main import run
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.settings import Settings
 
 FLAGS = (
     "--kubeconfig", "--master", "--context", "--namespace", "--workers", "--thread-num",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swell.cli.tail import Tail
+from swell.cli.jobs.tail import Tail
 from swell.node.supervisor import LOG_FILES_MAX
 
 

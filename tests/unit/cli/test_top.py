@@ -9,8 +9,8 @@ from itertools import count
 
 import pytest
 
-from swell.cli import top as command
-from swell.cli.top import CLEAR, load_rows, size_rows, trainer_rows
+from swell.cli.objects import top as command
+from swell.cli.objects.top import CLEAR, load_rows, size_rows, trainer_rows
 from tests.autoscaler_cases import a_job, a_node, a_pod, a_role, a_trainer, a_training_job
 
 JOB = a_job("a", targets={"t": 3}, t=a_role(1, 5, cpu="1"))

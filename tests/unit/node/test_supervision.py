@@ -14,11 +14,11 @@ import pytest
 from swell.api.codec import convert
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, Probe
-from swell.node.process.lastwords import last_words, tail
 from swell.node.process.limits import CgroupRoot, Limits, resident_bytes
 from swell.node.process.probes import Health, Tally, after_answer, first_health
 from swell.node.process.supervised import Identity
-from swell.node.supervisor import output, papers, supervising
+from swell.node.process.termination_message import last_words, tail
+from swell.node.supervisor import output, protocol, supervising
 
 
 def test_process_is_known_by_pid_and_start() -> None:
@@ -58,8 +58,8 @@ def test_nothing_begins_without_an_identity_on_disk(
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
-        monkeypatch.setattr(papers, "leave", refuse)
-        monkeypatch.setattr(papers, "REPORT_FD", tell)
+        monkeypatch.setattr(protocol, "leave", refuse)
+        monkeypatch.setattr(protocol, "REPORT_FD", tell)
         os._exit(supervising.supervise(str(tmp_path)))
     os.close(tell)
     with os.fdopen(told) as report:
@@ -97,11 +97,11 @@ def test_withdrawn_order_is_noticed(tmp_path: Path) -> None:
     order.write_bytes(b"1")
     paper = os.open(order, os.O_RDONLY)
 
-    assert papers.announce(str(tmp_path), paper)
+    assert protocol.announce(str(tmp_path), paper)
     order.unlink()
-    assert not papers.announce(str(tmp_path), paper)
+    assert not protocol.announce(str(tmp_path), paper)
     order.write_bytes(b"2")
-    assert not papers.announce(str(tmp_path), paper)
+    assert not protocol.announce(str(tmp_path), paper)
     os.close(paper)
 
 

@@ -29,11 +29,11 @@ from swell.api.pod import (
 from swell.api.podgroup import PodGroup
 from swell.api.service import Service
 from swell.api.times import format_time
-from swell.operator import labels
-from swell.operator.fencing import NodeState
-from swell.operator.lifecycle.decide import decide
-from swell.operator.lifecycle.world import Refused, World
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.decide import decide
+from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.world import Refused, World
+from swell.operator.framework.fencing import NodeState
 from swell.runtime.plan import (
     Action,
     CreateObject,

@@ -23,8 +23,8 @@ from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
-from swell.operator.running import operate
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob.running import operate
+from swell.operator.aitrainingjob.settings import Settings
 from swell.runtime.cluster import merge_patch
 from swell.runtime.election import Election
 from swell.runtime.health import Health

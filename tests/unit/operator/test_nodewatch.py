@@ -8,7 +8,7 @@ from random import Random
 from swell.api.kinds import NODES
 from swell.api.meta import Key
 from swell.api.node import Node
-from swell.operator.nodewatch import CERTAIN_S, NodeWatch
+from swell.operator.framework.nodewatch import CERTAIN_S, NodeWatch
 from swell.runtime.cluster import merge_patch
 from swell.runtime.informer import Informer
 from swell.runtime.queue import WorkQueue

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJobSpec, AITrainingJobStatus, ReplicaSpec
-from swell.operator.lifecycle import frameworks
-from swell.operator.lifecycle.frameworks import Peers
+from swell.operator.aitrainingjob import frameworks
+from swell.operator.aitrainingjob.frameworks import Peers
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "aitrainingjob.md"
 NAMED = frozenset(re.findall(r"`([^`]+)`", PAGE.read_text()))

@@ -18,8 +18,8 @@ from swell.api.kinds import (
     SERVICES,
 )
 from swell.api.meta import Key
-from swell.operator.settings import Settings
-from swell.operator.shell import ACTOR
+from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.framework.shell import ACTOR
 from swell.runtime.cluster import merge_patch
 from swell.runtime.election import Election
 from swell.runtime.leader import LeadershipLostError

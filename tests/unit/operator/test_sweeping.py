@@ -14,12 +14,11 @@ from swell.api.resource import Resource
 from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
-from swell.operator import labels
-from swell.operator.garbage import GarbageCollector, Rounds
-from swell.operator.leftovers import Litter
-from swell.operator.lifecycle import garbage
+from swell.operator.aitrainingjob import labels, orphans
+from swell.operator.framework.garbage import GarbageCollector, Rounds
+from swell.operator.framework.orphans import Litter
+from swell.operator.trainingjob import orphans as trainer_orphans
 from swell.operator.trainingjob.labels import JOB_UID
-from swell.operator.trainingjob.updater import orphans
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import EVERYTHING, Cluster, ObjectList, Selection
@@ -42,8 +41,8 @@ class Case:
 
 
 CASES = {
-    "AITrainingJob": Case(garbage.LITTER, {"replicaSpecs": {"trainer": a_role(replicas=1)}}),
-    "TrainingJob": Case(orphans.LITTER, {"image": "i", "trainer": {"entrypoint": "run"}}),
+    "AITrainingJob": Case(orphans.LITTER, {"replicaSpecs": {"trainer": a_role(replicas=1)}}),
+    "TrainingJob": Case(trainer_orphans.LITTER, {"image": "i", "trainer": {"entrypoint": "run"}}),
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from swell.api.meta import ObjectMeta
-from swell.runtime.absence import Absences
 from swell.runtime.cluster import Selection
+from swell.runtime.tombstones import Absences
 
 A = ObjectMeta(name="a", namespace="ns", labels={"job": "j", "role": "x", "empty": ""})
 

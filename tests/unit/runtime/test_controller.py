@@ -12,12 +12,12 @@ from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.runtime.cluster import Malformed, Selection, merge_patch
 from swell.runtime.controller import WAKE_S_MAX, WAKE_S_MIN, Controller, Refusal, Work
-from swell.runtime.doubt import Children
 from swell.runtime.errors import OutcomeUnknownError
 from swell.runtime.executor import Executor
 from swell.runtime.informer import Informer
 from swell.runtime.plan import NOTHING, CreateObject, DeleteObject, PatchStatus, Plan, Together
 from swell.runtime.queue import WorkQueue
+from swell.runtime.uncertain import Children
 from swell.sim.loop import run
 from tests.unit.runtime.world import (
     TOYS,

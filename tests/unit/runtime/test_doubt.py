@@ -9,10 +9,10 @@ import pytest
 from swell.api.kinds import NODES, PODS
 from swell.api.meta import Key, Uid
 from swell.runtime.cluster import Selection
-from swell.runtime.doubt import Children, Doubts
 from swell.runtime.errors import ServerError
 from swell.runtime.executor import Failure, Verdict
 from swell.runtime.plan import DeleteObject
+from swell.runtime.uncertain import Children, Doubts
 from swell.sim.loop import run
 from tests.unit.runtime.world import Line, World, failure, key
 

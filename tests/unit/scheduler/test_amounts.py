@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swell.scheduler.amounts import line, text, texts
-from swell.scheduler.resources import Dimensions
+from swell.scheduler.model.amounts import line, text, texts
+from swell.scheduler.model.resources import Dimensions
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
-from swell.scheduler.explain import explain
-from swell.scheduler.explanation import Explanation, Remedy, Standing
+from swell.scheduler.explain.explain import explain
+from swell.scheduler.explain.explanation import Explanation, Remedy, Standing
 from swell.scheduler.plan import Objects
 from tests.scheduler_cases import config_of, load, objects_of
 

@@ -14,8 +14,8 @@ from swell.api.queue import Queue
 from swell.api.volume import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
+from swell.scheduler.model.reasons import Reason
 from swell.scheduler.plan import Objects, plan_schedule
-from swell.scheduler.reasons import Reason
 
 Body = dict[str, Any]
 

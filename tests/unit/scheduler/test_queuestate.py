@@ -7,7 +7,7 @@ import pytest
 from swell.api.codec import convert
 from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.queue import Queue, QueueState, QueueStatus
-from swell.scheduler.queuestate import (
+from swell.scheduler.model.queue_state import (
     CLOSED_BY_PARENT,
     Standing,
     parent_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swell.scheduler.resources import (
+from swell.scheduler.model.resources import (
     CPU,
     Dimensions,
     Shares,

@@ -9,9 +9,9 @@ import numpy as np
 
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, TaskStatus
 from swell.scheduler.plan import Objects, answer, plan_schedule
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, TaskStatus
 from tests.property.scheduler_clusters import random_cluster
 from tests.scheduler_cases import objects_of, pod_of
 

@@ -10,8 +10,12 @@ from swell.api import codec
 from swell.api.podgroup import PodGroup
 from swell.api.queue import Queue
 from swell.scheduler.config import Arguments
+from swell.scheduler.eviction_units import singles
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.jobs import Job, QueueEntry
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.resources import Dimensions
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.plugins.binpack import weights_of
 from swell.scheduler.plugins.capacity import share_of
@@ -19,12 +23,8 @@ from swell.scheduler.plugins.capacity_tree import entitlements
 from swell.scheduler.plugins.gang import is_filled_by_leaving
 from swell.scheduler.plugins.pdb import within_budgets
 from swell.scheduler.plugins.sla import due_time
-from swell.scheduler.resources import Dimensions
 from swell.scheduler.session import Session
-from swell.scheduler.snapshot import Snapshot
 from swell.scheduler.status import phase_of
-from swell.scheduler.tasks import TaskStatus
-from swell.scheduler.units import singles
 from tests.scheduler_cases import Case, budget_of, config_of, load, pod_of, snapshot_of
 
 CASES = list(load(units=True))

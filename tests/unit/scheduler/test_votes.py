@@ -8,12 +8,12 @@ from typing import TypeVar
 import pytest
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit, singles
 from swell.scheduler.hooks import Hooks, Vote
-from swell.scheduler.jobs import Job
-from swell.scheduler.reasons import Reason, Refusal
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import Task
-from swell.scheduler.units import Unit, singles
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import Task
 from swell.scheduler.votes import Votes
 from tests.scheduler_cases import group_of, pod_of
 

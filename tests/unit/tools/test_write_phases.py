@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.aitrainingjob import Phase
-from swell.operator.lifecycle.phases import PHASE_TEXT
+from swell.operator.aitrainingjob.phases import PHASE_TEXT
 from tools.write_phases import PAGE, page
 
 

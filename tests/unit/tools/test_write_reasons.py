@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from swell.scheduler.reasons import Reason
-from swell.scheduler.reasontexts import NODES, WAITING
+from swell.scheduler.explain.reason_texts import NODES, WAITING
+from swell.scheduler.model.reasons import Reason
 from tools.write_reasons import PAGE, page
 
 

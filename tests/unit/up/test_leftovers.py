@@ -11,7 +11,7 @@ import pytest
 from swell.api.meta import Uid
 from swell.node import supervisor
 from swell.up.containers import kill_pod
-from swell.up.leftovers import end_leftovers, leftovers
+from swell.up.orphans import end_leftovers, leftovers
 
 UID = Uid("u")
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from swell.autoscaler.needs import Needs
 from swell.autoscaler.policies.interface import Parameters, RoleId, Target, Targets
 from swell.autoscaler.policies.ranking import Ranking
+from swell.autoscaler.policies.reason_texts import role_kept, role_planned
 from swell.autoscaler.policies.room import NOWHERE, Room
-from swell.autoscaler.policies.words import role_kept, role_planned
 from swell.autoscaler.resource import ClusterResource, JobState
 from swell.autoscaler.tally import RoleState
 

@@ -18,12 +18,12 @@ from swell.node.process.files import write_volume
 from swell.node.process.folders import Folders, log_file, log_folder_of
 from swell.node.process.gpus import VISIBLE, GpuBoard
 from swell.node.process.inputs import Inputs
-from swell.node.process.lastwords import MESSAGE
 from swell.node.process.launcher import Launcher
 from swell.node.process.limits import Cgroup, CgroupRoot, Limits
 from swell.node.process.naming import Naming
 from swell.node.process.preparation import Given, Host, Places, check_volume, make_order
 from swell.node.process.supervised import Order
+from swell.node.process.termination_message import MESSAGE
 from swell.node.process.volumes import is_written, volume_files
 from swell.node.runs import CREATING
 from swell.runtime.clock import Clock

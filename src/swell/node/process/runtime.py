@@ -14,16 +14,16 @@ from pathlib import Path
 
 from swell.api.meta import Key, Uid
 from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
-from swell.node.process.box import Box
-from swell.node.process.errands import Errands
+from swell.node.process.container import Box
+from swell.node.process.exec import Errands
 from swell.node.process.fields import ConfigError
 from swell.node.process.folders import BARE, OWNER_FILE, Remembered, log_file
-from swell.node.process.lastwords import MESSAGE, last_words
 from swell.node.process.limits import WATCH_S, resident_bytes
 from swell.node.process.ports import check_ports
 from swell.node.process.probes import Prober
 from swell.node.process.provision import HOST_IP, Machinery, Provisioner
 from swell.node.process.supervised import Supervised
+from swell.node.process.termination_message import MESSAGE, last_words
 from swell.node.process.volumes import described, mounted_maps, mounts_secrets
 from swell.node.report import Addresses
 from swell.node.runs import Exited, Run, Runs, Waiting, lost, reported_runs

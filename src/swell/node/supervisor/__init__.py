@@ -5,7 +5,7 @@ namespace) of its own, copies its output to a rotated log, and leaves on disk wh
 process began and how it ended. SIGTERM is passed on to the process group; SIGUSR1 kills it. When
 the process ends, so does everything it has started. In reading order:
 
-- `papers`: the order, and the notes that supervisors and agents leave for each other;
+- `protocol`: the order, and the notes that supervisors and agents leave for each other;
 - `identity`: a process, told from later ones that have its pid;
 - `launching`: the warm process that forks supervisors; `supervising`: what one does;
 - `output`: the log; `mounts`: a view of the file system of its own; `kernel`: calls Python lacks.
@@ -17,7 +17,7 @@ under another name.
 from .identity import signal_exactly, start_mark
 from .kernel import LINUX
 from .output import LOG_FILES_MAX
-from .papers import EXIT, IDENTITY, LAUNCHER_NAME, ORDER, STARTED, SUPERVISOR_NAME, Order
+from .protocol import EXIT, IDENTITY, LAUNCHER_NAME, ORDER, STARTED, SUPERVISOR_NAME, Order
 
 __all__ = [
     "EXIT",

@@ -8,7 +8,7 @@ import socket
 from typing import NoReturn
 
 from .kernel import set_name
-from .papers import LAUNCHER_NAME
+from .protocol import LAUNCHER_NAME
 from .supervising import supervise
 
 PATH_BYTES_MAX = 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .kernel import mount, unshare
-from .papers import Order
+from .protocol import Order
 
 # From linux/sched.h and linux/mount.h.
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000

@@ -12,7 +12,7 @@ from .identity import start_mark
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, control, set_name
 from .mounts import enter_namespace
 from .output import Log
-from .papers import (
+from .protocol import (
     EXIT,
     IDENTITY,
     ORDER,

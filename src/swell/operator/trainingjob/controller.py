@@ -1,6 +1,6 @@
 """The TrainingJob controller put together: what it follows, what a decision gets to see.
 
-Decides nothing itself: see `updater.reconcile`.
+Decides nothing itself: see `decide`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from swell.api.priorityclass import PriorityClass
 from swell.api.replicaset import ReplicaSet
 from swell.api.trainingjob import Phase, TrainingJob
 from swell.api.validation import validate
-from swell.operator.fencing import NodeState
-from swell.operator.shell import ON_NODE, Child, Means, Runnable, own, watch_nodes
+from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.shell import ON_NODE, Child, Means, Runnable, own, watch_nodes
+from swell.operator.trainingjob.decide import reconcile
 from swell.operator.trainingjob.labels import JOB_NAME, JOB_UID, Role, workload_name
+from swell.operator.trainingjob.malformed import husk, reconcile_malformed
 from swell.operator.trainingjob.settings import Settings
-from swell.operator.trainingjob.updater.malformed import husk, reconcile_malformed
-from swell.operator.trainingjob.updater.reconcile import reconcile
-from swell.operator.trainingjob.updater.world import Refused, World, is_leaving
+from swell.operator.trainingjob.world import Refused, World, is_leaving
 from swell.runtime.cache import Index
 from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.controller import Controller, Refusal, Work
-from swell.runtime.doubt import Children
 from swell.runtime.executor import EventSink, Executor
 from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.plan import Plan
+from swell.runtime.uncertain import Children
 
 # Pods and the counts of their workloads change in swarms: the job is looked at this long after
 # the first change.

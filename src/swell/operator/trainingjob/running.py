@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from random import Random
 
-from swell.operator.garbage import GarbageCollector, Rounds
-from swell.operator.shell import ACTOR, Means, Shell
+from swell.operator.framework.garbage import GarbageCollector, Rounds
+from swell.operator.framework.shell import ACTOR, Means, Shell
 from swell.operator.trainingjob.controller import Informers, TrainingJobController
+from swell.operator.trainingjob.orphans import LITTER
 from swell.operator.trainingjob.settings import Settings
-from swell.operator.trainingjob.updater.orphans import LITTER
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.controller import ControllerMeter

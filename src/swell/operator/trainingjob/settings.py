@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.operator.settings import GPU_RESOURCES
+from swell.operator.aitrainingjob.settings import GPU_RESOURCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
-from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.rounds import Rounds
 from swell.scheduler.session import Session
 from swell.scheduler.statement import Statement
-from swell.scheduler.tasks import Task, TaskStatus
 
 RUN_MAX = 256  # a job with thousands of equal tasks left takes one a pass: no need to see them all
 

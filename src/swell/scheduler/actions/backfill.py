@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swell.scheduler.jobs import Job
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.rounds import Rounds
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Task, TaskStatus
 
 
 def backfill(session: Session) -> None:

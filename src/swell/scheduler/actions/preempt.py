@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from swell.scheduler.eviction import Claims, Rules
-from swell.scheduler.jobs import Job
-from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.eviction_units import singles, units_of
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import EVICTABLE, Task, TaskStatus
-from swell.scheduler.units import singles, units_of
 
 ACTION = "preempt"
 

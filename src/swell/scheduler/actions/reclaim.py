@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from swell.scheduler.eviction import Claims, Rules
-from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.eviction_units import units_of
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.rounds import Rounds
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Task, TaskStatus
-from swell.scheduler.units import units_of
 
 ACTION = "reclaim"
 

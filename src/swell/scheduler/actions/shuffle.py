@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from swell.scheduler.eviction_units import singles
+from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import TaskStatus
-from swell.scheduler.units import singles
 
 ACTION = "shuffle"
 

@@ -25,9 +25,9 @@ from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableE
 from swell.runtime.logs import get_logger
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import Cache
-from swell.scheduler.live.fitness import still_takes
+from swell.scheduler.live.recheck import still_takes
 from swell.scheduler.live.windows import Windows
-from swell.scheduler.tasks import Task, TaskStatus
+from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 

@@ -19,14 +19,14 @@ from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.queue import Queue
 from swell.api.resource import ApiObject
 from swell.runtime.informer import Informer
-from swell.scheduler.elastic import trainers_key
-from swell.scheduler.jobs import Job
+from swell.scheduler.live.dirty import GATHERING_S, News
 from swell.scheduler.live.informers import Informers
-from swell.scheduler.live.news import GATHERING_S, News
-from swell.scheduler.live.options import SchedulerOptions
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.solo import SOLO, is_alone, solo_group, solo_name
-from swell.scheduler.tasks import NOWHERE, Task, TaskStatus, status_of
+from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.model.elastic import trainers_key
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus, status_of
+from swell.scheduler.model.ungrouped import SOLO, is_alone, solo_group, solo_name
 
 T = TypeVar("T", bound=ApiObject)
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})

@@ -32,7 +32,7 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import Cache
-from swell.scheduler.tasks import Task, TaskStatus
+from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 

@@ -17,20 +17,20 @@ from swell.api.meta import Key, Uid
 from swell.runtime.clock import Clock
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import Plan, run_cycle
-from swell.scheduler.jobs import Job
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import Cache, is_solo
+from swell.scheduler.live.dirty import News
 from swell.scheduler.live.evictor import PREEMPTED, RELEASED, Departure, Evictor, is_marked
-from swell.scheduler.live.news import News
-from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.promises import Admissions, Promises
+from swell.scheduler.live.settings import SchedulerOptions
 from swell.scheduler.live.shrinker import Shrink, Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
 from swell.scheduler.live.windows import Windows
-from swell.scheduler.reasons import Reason
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason
+from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from swell.scheduler.status import GroupStatus
-from swell.scheduler.tasks import EVICTABLE, Task, TaskStatus
 
 # While something waits it is looked at this often even if nothing happens: rules may know times.
 _LOOK_AGAIN_S = 10.0

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from swell.scheduler.cycle import Plan
-from swell.scheduler.jobs import QueueEntry
-from swell.scheduler.resources import CPU, MEMORY, Shares, Vector
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import TaskStatus
+from swell.scheduler.model.jobs import QueueEntry
+from swell.scheduler.model.resources import CPU, MEMORY, Shares, Vector
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import TaskStatus
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

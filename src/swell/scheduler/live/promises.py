@@ -13,10 +13,10 @@ from typing import Final
 from swell.api.meta import Uid
 from swell.api.podgroup import PodGroupPhase
 from swell.runtime.backoff import Backoff
-from swell.scheduler.jobs import Job
-from swell.scheduler.reasons import Reason, Refusal
-from swell.scheduler.snapshot import Snapshot
-from swell.scheduler.tasks import NOWHERE, Task, TaskStatus
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 
 DEFAULT_GRACE_S: Final = 30
 _OUT_AGAIN = Backoff(base_s=30.0, cap_s=600.0)

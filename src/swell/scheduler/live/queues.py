@@ -32,7 +32,7 @@ from swell.runtime.plan import (
     patch_object,
 )
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.queuestate import (
+from swell.scheduler.model.queue_state import (
     BUILT_IN,
     CLOSED_BY_PARENT,
     DEFAULT,

@@ -16,21 +16,21 @@ from swell.runtime.events import EventRecorder
 from swell.runtime.health import Health
 from swell.runtime.manager import Service, run_services
 from swell.runtime.metrics import Metrics
-from swell.scheduler.amounts import texts
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.live.configuration import Configuration
+from swell.scheduler.live.dirty import News
 from swell.scheduler.live.evictor import Evictor
 from swell.scheduler.live.informers import Informers
 from swell.scheduler.live.loop import Hands, Loop
 from swell.scheduler.live.metrics import SchedulerMetrics
-from swell.scheduler.live.news import News
-from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.queues import QueueController
+from swell.scheduler.live.settings import SchedulerOptions
 from swell.scheduler.live.shrinker import Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
 from swell.scheduler.live.windows import Windows
+from swell.scheduler.model.amounts import texts
 
 ACTOR = "swell-scheduler"
 

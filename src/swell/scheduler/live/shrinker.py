@@ -27,7 +27,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.live.promises import grace_s
-from swell.scheduler.tasks import Task, TaskStatus
+from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 

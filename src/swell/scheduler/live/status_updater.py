@@ -29,12 +29,12 @@ from swell.runtime.executor import EventSink, Executor, Failure, Verdict, WriteM
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.jobs import Job
 from swell.scheduler.live.cache import Cache
 from swell.scheduler.live.windows import n_placed
-from swell.scheduler.reasons import Refusal
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Refusal
+from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.status import GroupStatus
-from swell.scheduler.tasks import TaskStatus
 
 log = get_logger(__name__)
 

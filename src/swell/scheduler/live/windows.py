@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from swell.api.meta import Key, Uid
 from swell.api.podgroup import PodGroupPhase
-from swell.scheduler.jobs import Job
-from swell.scheduler.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
 
 # Unknown says nothing: one pod that runs without the others makes a group so.
 _STARTED = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})

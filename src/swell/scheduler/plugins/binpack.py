@@ -8,10 +8,10 @@ import numpy as np
 
 from swell.scheduler.config import Arguments, PluginOption
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.nodes import Matrix
-from swell.scheduler.resources import Vector
+from swell.scheduler.model.nodes import Matrix
+from swell.scheduler.model.resources import Vector
+from swell.scheduler.model.tasks import Shape
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Shape
 
 WEIGHT: Final = "binpack.weight"
 RESOURCES: Final = "binpack.resources"

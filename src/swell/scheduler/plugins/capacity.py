@@ -12,12 +12,11 @@ from typing import Final
 import numpy as np
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
-from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.plugins.capacity_tree import ROOT, Entitlement, entitlements, tree_problem
-from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
-from swell.scheduler.reasons import Limit, Reason, Refusal
-from swell.scheduler.resources import (
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.reasons import Limit, Reason, Refusal
+from swell.scheduler.model.resources import (
     PODS,
     Places,
     Vector,
@@ -25,9 +24,10 @@ from swell.scheduler.resources import (
     less_equal,
     less_equal_on_some,
 )
+from swell.scheduler.model.tasks import Shape, Task
+from swell.scheduler.plugins.capacity_tree import ROOT, Entitlement, entitlements, tree_problem
+from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Shape, Task
-from swell.scheduler.units import Unit
 
 ANCESTOR_LEVEL: Final = "ancestorReclaimLevel"
 ARGUMENTS: tuple[str, ...] = (ANCESTOR_LEVEL,)

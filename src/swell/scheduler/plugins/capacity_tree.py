@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swell.scheduler.jobs import QueueEntry
-from swell.scheduler.resources import Mask, Vector, excess
+from swell.scheduler.model.jobs import QueueEntry
+from swell.scheduler.model.resources import Mask, Vector, excess
 
 ROOT = "root"
 

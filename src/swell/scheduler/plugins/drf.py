@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.jobs import Job
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.resources import Shares, Vector
+from swell.scheduler.model.tasks import Task
 from swell.scheduler.plugins.drf_tree import ShareTree
-from swell.scheduler.resources import Shares, Vector
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Task
-from swell.scheduler.units import Unit
 
 ARGUMENTS: tuple[str, ...] = ()
 _SAME = 1e-6

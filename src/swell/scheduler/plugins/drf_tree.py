@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import SortKey
-from swell.scheduler.jobs import QueueEntry
-from swell.scheduler.resources import PODS, Mask, Shares, Vector
-from swell.scheduler.tasks import Task
-from swell.scheduler.units import Unit
+from swell.scheduler.model.jobs import QueueEntry
+from swell.scheduler.model.resources import PODS, Mask, Shares, Vector
+from swell.scheduler.model.tasks import Task
 
 PATH: Final = "volcano.sh/hierarchy"
 WEIGHTS: Final = "volcano.sh/hierarchy-weights"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import UNREACHABLE, Hooks, Vote
-from swell.scheduler.jobs import Job, Tally
-from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.model.jobs import Job, Tally
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Task, TaskStatus
-from swell.scheduler.units import Unit
 
 ARGUMENTS: tuple[str, ...] = ()
 _NOT_TRIED = Refusal(Reason.NOT_ENOUGH_RESOURCES, "not tried in this session")

@@ -14,10 +14,10 @@ from swell.api.matching import n_disliked, term_matches
 from swell.api.node import Node
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.nodes import Matrix, NodeTable
-from swell.scheduler.resources import CPU, MEMORY, Vector
+from swell.scheduler.model.nodes import Matrix, NodeTable
+from swell.scheduler.model.resources import CPU, MEMORY, Vector
+from swell.scheduler.model.tasks import TAKES_LATER, Shape, Task
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import TAKES_LATER, Shape, Task
 
 LEAST: Final = "leastrequested.weight"
 MOST: Final = "mostrequested.weight"

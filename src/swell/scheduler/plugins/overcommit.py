@@ -8,10 +8,10 @@ import numpy as np
 
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, Vote
-from swell.scheduler.jobs import Job
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.resources import less_equal_on, quota_places
 from swell.scheduler.plugins.quota import Limits
-from swell.scheduler.reasons import Reason, Refusal
-from swell.scheduler.resources import less_equal_on, quota_places
 from swell.scheduler.session import Session
 
 FACTOR: Final = "overcommit-factor"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from swell.api.disruption import PodDisruptionBudget
 from swell.api.matching import is_empty_selector, selector_matches
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks
+from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Task
-from swell.scheduler.units import Unit
 
 ARGUMENTS: tuple[str, ...] = ()
 

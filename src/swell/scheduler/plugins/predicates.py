@@ -11,10 +11,10 @@ from swell.api.matching import node_selector_matches, tolerates, tolerates_all
 from swell.api.node import Node, Taint
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.reasons import Reason
-from swell.scheduler.resources import Mask
+from swell.scheduler.model.reasons import Reason
+from swell.scheduler.model.resources import Mask
+from swell.scheduler.model.tasks import Shape, Task
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Shape, Task
 
 _SWITCHES: Final = {
     "affinity": "predicate.NodeAffinityEnable",

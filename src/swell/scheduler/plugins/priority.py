@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.jobs import Job
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Task
-from swell.scheduler.units import Unit
 
 ARGUMENTS: tuple[str, ...] = ()
 

@@ -11,21 +11,21 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
-from swell.scheduler.jobs import Job, QueueEntry
-from swell.scheduler.nodes import Matrix
-from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
-from swell.scheduler.reasons import Reason, Refusal
-from swell.scheduler.resources import (
+from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.nodes import Matrix
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.resources import (
     TOLERANCE,
     Shares,
     Vector,
     excess,
     less_equal,
 )
+from swell.scheduler.model.tasks import Shape, Task
+from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
 from swell.scheduler.session import Session
-from swell.scheduler.tasks import Shape, Task
-from swell.scheduler.units import Unit
 
 ARGUMENTS: tuple[str, ...] = ()
 _ROUNDS_MAX = 1000  # each round hands out a fixed part of what remains; far fewer are needed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from swell.scheduler.amounts import text
-from swell.scheduler.reasons import Limit, Reason, Refusal
-from swell.scheduler.resources import Dimensions, Vector, quota_places
-from swell.scheduler.tasks import Shape
+from swell.scheduler.model.amounts import text
+from swell.scheduler.model.reasons import Limit, Reason, Refusal
+from swell.scheduler.model.resources import Dimensions, Vector, quota_places
+from swell.scheduler.model.tasks import Shape
 
 
 def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from swell.api.times import parse_time
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, Vote
-from swell.scheduler.jobs import Job
+from swell.scheduler.model.jobs import Job
 from swell.scheduler.session import Session
 
 WAITING_TIME: Final = "sla-waiting-time"

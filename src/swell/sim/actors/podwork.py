@@ -8,7 +8,7 @@ from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Cluster, Deletion, merge_patch
 from swell.runtime.errors import ConflictError, InvalidError, NotFoundError
-from swell.sim.sight import pod_states
+from swell.sim.observation import pod_states
 
 _GONE = (NotFoundError, ConflictError, InvalidError)
 

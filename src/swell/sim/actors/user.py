@@ -10,8 +10,8 @@ from swell.api.pod import PodPhase
 from swell.api.resource import ApiObject, Resource
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
+from swell.sim.observation import NAMESPACE, one_of, pods_in
 from swell.sim.scenario import USER
-from swell.sim.sight import NAMESPACE, one_of, pods_in
 
 if TYPE_CHECKING:
     from swell.sim.world import World

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
-from swell.operator.fencing import OUT_OF_SERVICE
+from swell.operator.framework.fencing import OUT_OF_SERVICE
 from tests.e2e.operator.happenings import (
     is_disrupted,
     is_evicted,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import Phase
 from swell.api.meta import Condition
-from swell.operator.fencing import NodeState
+from swell.operator.framework.fencing import NodeState
 from tests.unit.operator.scene import (
     Scene,
     a_job,

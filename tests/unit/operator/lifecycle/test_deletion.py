@@ -13,12 +13,12 @@ from swell.api.kinds import AI_TRAINING_JOBS, JOBS, PODS, SERVICES
 from swell.api.meta import ObjectMeta, OwnerReference, Uid
 from swell.api.resource import Resource
 from swell.api.times import format_time
-from swell.operator import labels
-from swell.operator.fencing import NodeState
-from swell.operator.leftovers import Labelled, stuck_pods
-from swell.operator.lifecycle.garbage import orphans
-from swell.operator.lifecycle.malformed import decide_malformed, husk
-from swell.operator.settings import Settings
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.malformed import decide_malformed, husk
+from swell.operator.aitrainingjob.orphans import orphans
+from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.orphans import Labelled, stuck_pods
 from swell.runtime.cluster import Malformed
 from swell.runtime.plan import PatchObject
 from tests.unit.operator.scene import (

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from swell.api import codec
 from swell.api.meta import Body
-from swell.operator.lifecycle.world import Refused
+from swell.operator.aitrainingjob.world import Refused
 from tests.unit.operator.scene import (
     Scene,
     a_job,

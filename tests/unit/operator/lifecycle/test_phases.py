@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import FINAL, Phase
 from swell.api.podgroup import PodGroupCondition, PodGroupStatus
-from swell.operator.lifecycle.phases import TRANSITIONS, IllegalTransitionError, advance
-from swell.operator.lifecycle.reasons import REASON_TEXT, Reason
+from swell.operator.aitrainingjob.phases import TRANSITIONS, IllegalTransitionError, advance
+from swell.operator.aitrainingjob.reasons import REASON_TEXT, Reason
 from tests.unit.operator.scene import Scene, a_job, a_role, phases, recorded
 
 T0, T1 = "fit-trainer-0", "fit-trainer-1"

@@ -10,10 +10,10 @@ from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.node import Node
 from swell.api.trainingjob import Phase, TrainingJob
-from swell.operator.fencing import NodeState
+from swell.operator.framework.fencing import NodeState
 from swell.operator.trainingjob.labels import FINALIZER
+from swell.operator.trainingjob.malformed import husk, reconcile_malformed
 from swell.operator.trainingjob.settings import Settings
-from swell.operator.trainingjob.updater.malformed import husk, reconcile_malformed
 from swell.runtime.cluster import Malformed
 from swell.runtime.plan import DeleteObject, Plan
 from tests.unit.operator.trainingjob.tj_scene import (

@@ -9,8 +9,8 @@ from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
 from swell.api.times import format_time
 from swell.api.trainingjob import Phase, ScaleRecord
 from swell.operator.trainingjob.labels import FINALIZER
-from swell.operator.trainingjob.updater.phases import IllegalTransitionError, advance
-from swell.operator.trainingjob.updater.world import Refused
+from swell.operator.trainingjob.phases import IllegalTransitionError, advance
+from swell.operator.trainingjob.world import Refused
 from swell.runtime.plan import PatchObject, PatchStatus
 from tests.unit.operator.trainingjob.tj_scene import (
     START,

@@ -7,9 +7,9 @@ import pytest
 from swell.api.kinds import JOBS, PODS, REPLICA_SETS
 from swell.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from swell.api.resource import Resource
-from swell.operator.leftovers import Labelled
+from swell.operator.framework.orphans import Labelled
 from swell.operator.trainingjob.labels import JOB_UID
-from swell.operator.trainingjob.updater.orphans import clean_orphans
+from swell.operator.trainingjob.orphans import clean_orphans
 
 TJ = ("paddlepaddle.org/v1", "TrainingJob")
 RS = ("apps/v1", "ReplicaSet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swell.api.meta import Body
-from swell.operator.labels import GANG_ANNOTATION
+from swell.operator.aitrainingjob.labels import GANG_ANNOTATION
 from swell.operator.trainingjob.settings import Settings
 from tests.unit.operator.trainingjob.tj_scene import UID, Scene, a_job, created, elastic, told
 

@@ -20,12 +20,12 @@ from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.replicaset import ReplicaSet
 from swell.api.trainingjob import Phase, TrainingJob, TrainingJobStatus
-from swell.operator.fencing import NodeState
+from swell.operator.framework.fencing import NodeState
 from swell.operator.trainingjob.controller import problems_of
+from swell.operator.trainingjob.decide import reconcile
 from swell.operator.trainingjob.labels import COMPLETION_INDEX, FINALIZER
 from swell.operator.trainingjob.settings import Settings
-from swell.operator.trainingjob.updater.reconcile import reconcile
-from swell.operator.trainingjob.updater.world import Refused, World
+from swell.operator.trainingjob.world import Refused, World
 from swell.runtime.plan import (
     Action,
     CreateObject,

@@ -17,8 +17,8 @@ from swell.api.podgroup import PodGroup
 from swell.cluster.embedded.client import InProcessCluster
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import NotFoundError
-from swell.scheduler.live.options import SchedulerOptions
 from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.settings import SchedulerOptions
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
 from swell.sim.server import Server

@@ -11,8 +11,8 @@ from swell.api.podgroup import PodGroupPhase
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import OutcomeUnknownError
 from swell.scheduler.config import DEFAULT
-from swell.scheduler.live.options import SchedulerOptions
-from swell.scheduler.tasks import TaskStatus
+from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.model.tasks import TaskStatus
 from tests.unit.runtime.world import failure
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 

@@ -7,8 +7,8 @@ from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroupPhase
 from swell.runtime.cluster import merge_patch
-from swell.scheduler.live.options import SchedulerOptions
-from swell.scheduler.tasks import TaskStatus
+from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.model.tasks import TaskStatus
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 
 

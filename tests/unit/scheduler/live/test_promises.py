@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.api.podgroup import PodGroupPhase
 from swell.scheduler.live.promises import Admissions, Promises
-from swell.scheduler.reasons import Reason
+from swell.scheduler.model.reasons import Reason
 from tests.unit.scheduler.live.test_windows import a_gang
 
 

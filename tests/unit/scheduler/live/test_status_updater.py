@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swell.api.podgroup import PodGroupPhase, PodGroupStatus
-from swell.scheduler.live.options import SchedulerOptions
+from swell.scheduler.live.settings import SchedulerOptions
 from swell.scheduler.live.status_updater import BUSY_S, LATE_S_MAX, is_news, next_status
-from swell.scheduler.reasons import Reason, Refusal
+from swell.scheduler.model.reasons import Reason, Refusal
 from swell.scheduler.status import GroupStatus
 from tests.unit.scheduler.live.stage import Stage, on_stage
 from tests.unit.scheduler.live.test_windows import a_gang

@@ -7,9 +7,9 @@ from swell.api.meta import Body
 from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
-from swell.scheduler.jobs import Job
 from swell.scheduler.live.windows import Windows
-from swell.scheduler.snapshot import Snapshot
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.snapshot import Snapshot
 
 
 def a_gang(n_bound: int, minimum: int = 3, phase: str = "Inqueue") -> tuple[Snapshot, Job]:

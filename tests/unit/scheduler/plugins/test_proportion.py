@@ -6,9 +6,9 @@ import numpy as np
 
 from swell.api.meta import ObjectMeta
 from swell.api.queue import Queue, QueueSpec
-from swell.scheduler.jobs import QueueEntry
+from swell.scheduler.model.jobs import QueueEntry
+from swell.scheduler.model.resources import Dimensions
 from swell.scheduler.plugins.proportion import deserved_shares
-from swell.scheduler.resources import Dimensions
 
 
 def test_shares_are_whole_where_rounds_only_come_close() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from swell.api.codec import decode
 from swell.api.meta import Body
 from swell.cluster.embedded.patching.strategic import MergeSchema
-from swell.cluster.embedded.schema.decode import Decoders
-from swell.cluster.embedded.schema.words import WordChecks
+from swell.schema.decode import Decoders
+from swell.schema.enums import WordChecks
 
 CORE = "io.k8s.api.core.v1."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from swell.cluster.embedded.schema.patterns import compile_pattern
+from swell.schema.patterns import compile_pattern
 
 _HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"

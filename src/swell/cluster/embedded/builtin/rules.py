@@ -13,7 +13,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded import failures, faults
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.registry import FieldError, WriteContext
-from swell.cluster.embedded.schema.decode import DecodeError
+from swell.schema.decode import DecodeError
 
 Default: TypeAlias = Callable[[Body], None]
 Prepare: TypeAlias = Callable[[Body, Body | None, WriteContext], None]

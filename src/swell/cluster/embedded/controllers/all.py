@@ -35,12 +35,12 @@ from swell.cluster.embedded.controllers.replicaset import decide_replica_set
 from swell.runtime.cache import Index
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.controller import Controller, Work
-from swell.runtime.doubt import Children
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import Executor, Observer
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.manager import Manager
 from swell.runtime.queue import WorkQueue
+from swell.runtime.uncertain import Children
 
 T = TypeVar("T", bound=ApiObject)
 S = TypeVar("S")

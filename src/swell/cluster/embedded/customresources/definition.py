@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.api.times import format_time
+from swell.cel.checks import rule_errors
 from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.cel.checks import rule_errors
 from swell.cluster.embedded.registry import FieldError, WriteContext
-from swell.cluster.embedded.schema.structural import structural_errors
+from swell.schema.structural import structural_errors
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import cast
 
 from swell.api.meta import Body
+from swell.cel.rules import TOLERATED, compile_rules
 from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.rules import report_unknown, unreadable
-from swell.cluster.embedded.cel.rules import TOLERATED, compile_rules
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     Column,
@@ -21,10 +21,10 @@ from swell.cluster.embedded.registry import (
     ScalePaths,
     WriteContext,
 )
-from swell.cluster.embedded.schema.decode import DecodeError
-from swell.cluster.embedded.schema.paths import Path
-from swell.cluster.embedded.schema.shape import compile_shape
-from swell.cluster.embedded.schema.values import MISSING, compile_values
+from swell.schema.decode import DecodeError
+from swell.schema.paths import Path
+from swell.schema.shape import compile_shape
+from swell.schema.values import MISSING, compile_values
 
 # With one of these no rule is run: it could fail for the same reason, in worse words.
 BLOCKING = frozenset(

@@ -17,7 +17,7 @@ from swell.cluster.embedded.http.addresses import Address
 from swell.cluster.embedded.http.bodies import duplicate_fields, read_json, read_yaml
 from swell.cluster.embedded.http.logs import LogSource, parse_log_request
 from swell.cluster.embedded.http.options import Query
-from swell.cluster.embedded.http.showing import View, view_of
+from swell.cluster.embedded.http.representation import View, view_of
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.storage import Stored

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from swell.api import codec
 from swell.cluster.embedded.http import answers
-from swell.cluster.embedded.http.showing import View, event_line
+from swell.cluster.embedded.http.representation import View, event_line
 from swell.cluster.embedded.verbs.calls import Event
 from swell.cluster.embedded.verbs.watching import LostWatch, Watch
 from swell.runtime.clock import Clock

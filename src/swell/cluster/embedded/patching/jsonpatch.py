@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from swell.cluster.embedded.schema.scalars import JSON_TYPES
+from swell.schema.scalars import JSON_TYPES
 
 # A patch may copy parts of itself; this bounds what it can grow to.
 COPIES_MAX = 10_000

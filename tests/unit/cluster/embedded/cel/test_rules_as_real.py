@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from swell.api.meta import Body
-from swell.cluster.embedded.cel.checks import rule_errors
-from swell.cluster.embedded.cel.rules import compile_rule
-from swell.cluster.embedded.cel.schemas import converter_of, type_of
-from swell.cluster.embedded.schema.shape import compile_shape
-from swell.cluster.embedded.schema.structural import structural_errors
+from swell.cel.checks import rule_errors
+from swell.cel.rules import compile_rule
+from swell.cel.schemas import converter_of, type_of
+from swell.schema.shape import compile_shape
+from swell.schema.structural import structural_errors
 from tests.unit.cluster.embedded.server import answers
 
 RULES = answers("rules")

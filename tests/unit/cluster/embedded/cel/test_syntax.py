@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.cluster.embedded.cel.names import escape, unescape
-from swell.cluster.embedded.cel.program import compile_expression
-from swell.cluster.embedded.cel.syntax import ExpressionError, Literal, UInt, parse
-from swell.cluster.embedded.cel.types import STRING, EvaluationError
+from swell.cel.names import escape, unescape
+from swell.cel.program import compile_expression
+from swell.cel.syntax import ExpressionError, Literal, UInt, parse
+from swell.cel.types import STRING, EvaluationError
 
 
 @pytest.mark.parametrize(

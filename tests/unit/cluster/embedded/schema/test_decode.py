@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.cluster.embedded.builtin.definitions import decoders
-from swell.cluster.embedded.schema.decode import DecodeError
+from swell.schema.decode import DecodeError
 
 POD = decoders().of("io.k8s.api.core.v1.Pod")
 CONFIG_MAP = decoders().of("io.k8s.api.core.v1.ConfigMap")

@@ -1,0 +1,135 @@
+"""Whether the rules of a new definition are acceptable: readable, well typed and cheap enough."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from swell.api.meta import Body
+from swell.cel.rules import EMBEDDED, REASONS, VALIDATIONS, compile_rule
+from swell.cel.schemas import most_of, type_of
+from swell.cel.syntax import ExpressionError
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.registry import FieldError
+from swell.schema.values import LIST_TYPE
+
+RULE_COST_MAX = 10_000_000
+TOTAL_COST_MAX = 100_000_000
+
+
+class Place(NamedTuple):
+    """Where rules stand: how often they run at most, and whether old values can be found there."""
+
+    path: str
+    times: float | None = 1.0  # None: something around it has no bound
+    correlated: bool = True
+    root: bool = False
+
+
+def rule_errors(schema: Body, path: str) -> list[FieldError]:
+    """Everything wrong with the rules of a structural schema."""
+    errors: list[FieldError] = []
+    total = 0.0
+    for part, place in _parts(schema, Place(path, root=True)):
+        for index, raw in enumerate(part.get(VALIDATIONS, ())):
+            where = f"{place.path}.{VALIDATIONS}[{index}]"
+            errors += _wording_errors(raw, where)
+            if raw.get("rule", "").strip():
+                cost = _expression_errors(raw, part, place, where, errors)
+                total += cost
+    if total > TOTAL_COST_MAX:
+        detail = "estimated total cost of all rules exceeds the limit"
+        errors.append(faults.forbidden(path, detail))
+    return errors
+
+
+def _parts(schema: Body, place: Place) -> Iterator[tuple[Body, Place]]:
+    """A schema and all schemas inside it."""
+    yield schema, place
+    for name, part in schema.get("properties", {}).items():
+        yield from _parts(part, place._replace(path=f"{place.path}.properties[{name}]", root=False))
+    additional, items = schema.get("additionalProperties"), schema.get("items")
+    if isinstance(additional, dict):
+        where, times = f"{place.path}.additionalProperties", _times(place, schema, "maxProperties")
+        yield from _parts(additional, Place(where, times, place.correlated))
+    if isinstance(items, dict):
+        correlated = place.correlated and schema.get(LIST_TYPE) == "map"
+        times = _times(place, schema, "maxItems")
+        yield from _parts(items, Place(f"{place.path}.items", times, correlated))
+
+
+def _times(place: Place, schema: Body, word: str) -> float | None:
+    bounded = place.times is not None and word in schema
+    return place.times * schema[word] if bounded and place.times is not None else None
+
+
+def _wording_errors(raw: Body, where: str) -> Iterator[FieldError]:
+    rule, message = raw.get("rule", ""), raw.get("message", "")
+    if not rule.strip():
+        yield faults.required(f"{where}.rule", "rule is not specified")
+    if message and not message.strip():
+        yield faults.invalid(f"{where}.message", message, "must be non-empty if specified")
+    elif "\n" in message.strip():
+        yield faults.invalid(f"{where}.message", message, "must not contain line breaks")
+    elif "\n" in rule.strip() and not message and not raw.get("messageExpression"):
+        detail = "message must be specified if rule contains line breaks"
+        yield faults.required(f"{where}.message", detail)
+    if raw.get("messageExpression") and not raw["messageExpression"].strip():
+        detail = "messageExpression must be non-empty if specified"
+        yield faults.required(f"{where}.messageExpression", detail)
+    if "reason" in raw and raw["reason"] not in REASONS:
+        yield faults.not_supported(f"{where}.reason", raw["reason"], REASONS)
+
+
+def _expression_errors(
+    raw: Body, schema: Body, place: Place, where: str, errors: list[FieldError]
+) -> float:
+    """Adds what is wrong with one rule's expressions; gives their cost."""
+    if raw.get("fieldPath") and not _path_exists(raw["fieldPath"], schema):
+        errors.append(
+            faults.invalid(f"{where}.fieldPath", raw["fieldPath"], "must be a valid path")
+        )
+    type_ = type_of(schema, root=place.root or bool(schema.get(EMBEDDED)))
+    if type_ is None:
+        errors.append(faults.invalid(f"{where}.rule", raw["rule"], "the schema has no type"))
+        return 0.0
+    try:
+        rule = compile_rule(raw, type_)
+    except ExpressionError as error:
+        detail = f"compilation failed: {error}"
+        errors.append(faults.invalid(f"{where}.rule", raw["rule"], detail))
+        return 0.0
+    if rule.uses_old and not place.correlated:
+        detail = "oldSelf cannot be used on the uncorrelatable portion of the schema"
+        errors.append(faults.invalid(f"{where}.rule", raw["rule"], detail))
+    if rule.optional_old and not rule.uses_old:
+        detail = "may not be set if oldSelf is not used in rule"
+        errors.append(faults.invalid(f"{where}.optionalOldSelf", True, detail))
+    cost = rule.program.cost * (place.times if place.times is not None else most_of(schema))
+    if cost > RULE_COST_MAX:
+        detail = (
+            f"estimated rule cost exceeds budget by factor of {cost / RULE_COST_MAX:.1f}x (try "
+            "adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
+            "declared)"
+        )
+        errors.append(faults.forbidden(f"{where}.rule", detail))
+    return cost
+
+
+def _path_exists(path: str, schema: Body) -> bool:
+    """Whether `.a.b['c']` leads to a field of the schema."""
+    steps = re.findall(r"\.([^.\[\]]+)|\['((?:\\.|[^'\\])*)'\]", path)
+    if "".join(f".{name}" if name else f"['{key}']" for name, key in steps) != path:
+        return False
+    for name, key in steps:
+        properties, additional = schema.get("properties"), schema.get("additionalProperties")
+        if properties:
+            if (name or key) not in properties:
+                return False
+            schema = properties[name or key]
+        elif isinstance(additional, dict):
+            schema = additional
+        else:
+            return False
+    return bool(steps)

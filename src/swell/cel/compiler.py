@@ -1,0 +1,344 @@
+"""An expression's tree becomes closures, its types are checked, its cost is estimated: one pass.
+
+Static types choose the function where they can; where a type is dyn the choice is made at run
+time. Macros are added by `macros`; whole expressions are compiled by `program`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from swell.cel import operators, syntax
+from swell.cel.functions import Overload
+from swell.cel.library import FUNCTIONS
+from swell.cel.resolution import (
+    check_literals,
+    common,
+    field_of,
+    fitting,
+    inside,
+    literal_type,
+)
+from swell.cel.syntax import ExpressionError, Node
+from swell.cel.types import (
+    BOOL,
+    DYN,
+    INT,
+    NOTHING,
+    TYPE,
+    TYPE_NAMES,
+    EvaluationError,
+    Optional,
+    Type,
+    TypeValue,
+    has_kind,
+    list_of,
+    map_of,
+    optional_of,
+    unify,
+)
+
+# The frame holds one value for each variable in scope; slot 0 counts the items still allowed.
+Frame: TypeAlias = list[object]
+Run: TypeAlias = Callable[[Frame], object]
+
+LIST_BASE_COST = 10.0
+MAP_BASE_COST = 30.0
+
+
+class Compiled(NamedTuple):
+    type: Type
+    run: Run
+    cost: float
+
+
+class Variable(NamedTuple):
+    slot: int
+    type: Type
+
+
+Scope: TypeAlias = Mapping[str, Variable]
+
+
+class Compiler:
+    """Compiles one expression; remembers which variables it read and how many it needs."""
+
+    def __init__(self, n_slots: int) -> None:
+        self.n_slots = n_slots
+        self.used: set[str] = set()
+
+    def compile(self, node: Node, scope: Scope) -> Compiled:
+        match node:
+            case syntax.Literal(value):
+                return Compiled(literal_type(value), lambda _frame: value, 0.0)
+            case syntax.Ident(name):
+                return self.ident(name, scope)
+            case syntax.Select():
+                return self.select(node, scope)
+            case syntax.Index():
+                return self.index(node, scope)
+            case syntax.ListLiteral(items):
+                return self.list_literal(items, scope)
+            case syntax.MapLiteral(entries):
+                return self.map_literal(entries, scope)
+            case syntax.Call():
+                return self.call(node, scope)
+
+    def ident(self, name: str, scope: Scope) -> Compiled:
+        variable = scope.get(name)
+        if variable is not None:
+            self.used.add(name)
+            slot = variable.slot
+            return Compiled(variable.type, lambda frame: frame[slot], 1.0)
+        if name in TYPE_NAMES:
+            value = TypeValue(TYPE_NAMES[name])
+            return Compiled(TYPE, lambda _frame: value, 1.0)
+        raise ExpressionError(f"undeclared reference to '{name}'")
+
+    # --- fields, indexes, literals -------------------------------------------------------------
+
+    def select(self, node: syntax.Select, scope: Scope) -> Compiled:
+        operand = self.compile(node.operand, scope)
+        base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
+        type_, key = field_of(base, node.field)
+        run = operand.run
+        cost = operand.cost + 1.0
+        find = operators.optional_property if base.kind == "object" else operators.optional_field
+        if not node.optional and operand.type.kind != "optional":
+            return Compiled(type_, lambda frame: operators.field(run(frame), key), cost)
+        result = type_ if type_.kind == "optional" else optional_of(type_)
+        return Compiled(result, lambda frame: find(run(frame), key), cost)
+
+    def index(self, node: syntax.Index, scope: Scope) -> Compiled:
+        operand, key = self.compile(node.operand, scope), self.compile(node.key, scope)
+        base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
+        wanted, item = DYN, DYN
+        if base.kind == "list":
+            wanted, item = INT, base.params[0]
+        elif base.kind == "map":
+            wanted, item = base.params
+        elif base.kind != "dyn":
+            raise ExpressionError(f"found no matching overload for '_[_]' applied to '{base}'")
+        if not unify(wanted, key.type, {}) and key.type.kind not in {"uint", "double"}:
+            raise ExpressionError(f"{key.type} is no index of {base}")
+        run, get_key, cost = operand.run, key.run, operand.cost + key.cost + 1.0
+        if not node.optional and operand.type.kind != "optional":
+            return Compiled(item, lambda frame: operators.item(run(frame), get_key(frame)), cost)
+        return Compiled(
+            optional_of(item),
+            lambda frame: operators.optional_item(run(frame), get_key(frame)),
+            cost,
+        )
+
+    def list_literal(
+        self, items: tuple[tuple[Node, bool], ...], scope: Scope, *, mixed: bool = False
+    ) -> Compiled:
+        parts = [self.compile(item, scope) for item, _ in items]
+        types = [
+            inside(part.type) if opt else part.type
+            for part, (_, opt) in zip(parts, items, strict=True)
+        ]
+        item_type = DYN if mixed else common(types)
+        runs = [(part.run, opt) for part, (_, opt) in zip(parts, items, strict=True)]
+        cost = LIST_BASE_COST + sum(part.cost for part in parts)
+        if not any(opt for _, opt in runs):
+            plain = [run for run, _ in runs]
+            return Compiled(
+                list_of(item_type, len(items)),
+                lambda frame: [run(frame) for run in plain],
+                cost,
+            )
+
+        def run_optional(frame: Frame) -> object:
+            values = [(run(frame), opt) for run, opt in runs]
+            return [
+                value.get() if isinstance(value, Optional) and opt else value
+                for value, opt in values
+                if not (opt and value == NOTHING)
+            ]
+
+        return Compiled(list_of(item_type, len(items)), run_optional, cost)
+
+    def map_literal(self, entries: tuple[tuple[Node, Node, bool], ...], scope: Scope) -> Compiled:
+        keys = [self.compile(key, scope) for key, _, _ in entries]
+        values = [self.compile(value, scope) for _, value, _ in entries]
+        flags = [optional for _, _, optional in entries]
+        types = [inside(v.type) if opt else v.type for v, opt in zip(values, flags, strict=True)]
+        cost = MAP_BASE_COST + sum(part.cost for part in (*keys, *values))
+        runs = [(k.run, v.run, o) for k, v, o in zip(keys, values, flags, strict=True)]
+
+        def run(frame: Frame) -> object:
+            made: dict[object, object] = {}
+            for get_key, get_value, optional in runs:
+                value = get_value(frame)
+                if optional and isinstance(value, Optional):
+                    if not value.present:
+                        continue
+                    value = value.value
+                made[get_key(frame)] = value
+            return made
+
+        key_type = common([key.type for key in keys])
+        return Compiled(map_of(key_type, common(types), len(entries)), run, cost)
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def call(self, node: syntax.Call, scope: Scope) -> Compiled:
+        expand = find_macro(node)
+        if expand is not None:
+            return expand(self, node, scope)
+        if node.target is None and node.name in SPECIAL:
+            return SPECIAL[node.name](self, node.args, scope)
+        qualified = _qualified_name(node, scope)
+        if qualified is not None:
+            return self.function(qualified, [self.compile(a, scope) for a in node.args], False)
+        target = [] if node.target is None else [self.compile(node.target, scope)]
+        args = target + [self.argument(node.name, arg, scope) for arg in node.args]
+        compiled = self.function(node.name, args, node.target is not None)
+        chosen = fitting(FUNCTIONS[node.name, node.target is not None], [a.type for a in args])
+        check_literals(node, [overload for overload, _ in chosen])
+        return compiled
+
+    def argument(self, name: str, node: Node, scope: Scope) -> Compiled:
+        """What is formatted may be of several types; nothing else in one list may."""
+        if name == "format" and isinstance(node, syntax.ListLiteral):
+            return self.list_literal(node.items, scope, mixed=True)
+        return self.compile(node, scope)
+
+    def function(self, name: str, args: list[Compiled], member: bool) -> Compiled:
+        overloads = FUNCTIONS.get((name, member))
+        if overloads is None:
+            raise ExpressionError(f"undeclared reference to '{name}'")
+        chosen = fitting(overloads, [arg.type for arg in args])
+        if not chosen:
+            given = ", ".join(str(arg.type) for arg in args)
+            raise ExpressionError(f"found no matching overload for '{name}' applied to '({given})'")
+        estimates = [overload.estimate([arg.type for arg in args]) for overload, _ in chosen]
+        cost = sum(arg.cost for arg in args) + max(estimate.cost for estimate in estimates)
+        results = {str(result): result for _, result in chosen}
+        type_ = next(iter(results.values())) if len(results) == 1 else DYN
+        sizes = [estimate.result_size for estimate in estimates]
+        if sizes[0] is not None:
+            type_ = type_.sized(max(size for size in sizes if size is not None))
+        return Compiled(type_, _caller(name, [o for o, _ in chosen], args), cost)
+
+    def logical(self, args: tuple[Node, ...], scope: Scope, *, until: bool) -> Compiled:
+        """`&&` and `||`: one side may fail when the other decides."""
+        left, right = self.boolean(args[0], scope), self.boolean(args[1], scope)
+        first, second = left.run, right.run
+
+        def run(frame: Frame) -> object:
+            try:
+                value = first(frame)
+            except EvaluationError as error:
+                if second(frame) is until:
+                    return until
+                raise error from None
+            return value if value is until else second(frame)
+
+        return Compiled(BOOL, run, left.cost + right.cost)
+
+    def boolean(self, node: Node, scope: Scope) -> Compiled:
+        compiled = self.compile(node, scope)
+        if compiled.type.kind not in {"bool", "dyn"}:
+            raise ExpressionError(f"a bool is wanted, not {compiled.type}")
+        run = compiled.run
+        if compiled.type.kind == "bool":
+            return compiled
+
+        def checked(frame: Frame) -> object:
+            value = run(frame)
+            if not isinstance(value, bool):
+                raise EvaluationError("no such overload")
+            return value
+
+        return compiled._replace(run=checked)
+
+    def conditional(self, args: tuple[Node, ...], scope: Scope) -> Compiled:
+        test = self.boolean(args[0], scope)
+        yes, no = self.compile(args[1], scope), self.compile(args[2], scope)
+        check, then, other = test.run, yes.run, no.run
+        return Compiled(
+            common([yes.type, no.type]),
+            lambda frame: then(frame) if check(frame) else other(frame),
+            test.cost + max(yes.cost, no.cost),
+        )
+
+    def equality(self, args: tuple[Node, ...], scope: Scope, *, equal: bool) -> Compiled:
+        left, right = self.compile(args[0], scope), self.compile(args[1], scope)
+        if not (unify(left.type, right.type, {}) or unify(right.type, left.type, {})):
+            shown = f"({left.type}, {right.type})"
+            raise ExpressionError(f"found no matching overload for '_==_' applied to '{shown}'")
+        size = min(left.type.size, right.type.size)
+        first, second = left.run, right.run
+        same = operators.same_items if left.type.unordered else operators.equal
+        return Compiled(
+            BOOL,
+            lambda frame: same(first(frame), second(frame)) is equal,
+            left.cost + right.cost + operators.comparison_cost(size),
+        )
+
+    # --- variables of macros -------------------------------------------------------------------
+
+    def bind(self, scope: Scope, name: str, type_: Type) -> tuple[int, Scope]:
+        """A new variable: its slot, and the scope in which it is seen."""
+        slot = self.n_slots
+        self.n_slots += 1
+        return slot, {**scope, name: Variable(slot, type_)}
+
+
+Expand: TypeAlias = Callable[[Compiler, syntax.Call, Scope], Compiled]
+# By name and number of arguments; filled by `macros`.
+MACROS: dict[tuple[str, int], Expand] = {}
+
+
+def find_macro(node: syntax.Call) -> Expand | None:
+    """The macro a call means, None when it is a plain function."""
+    if node.target is None:
+        return MACROS.get((node.name, len(node.args))) if node.name == "has" else None
+    if not node.args or not isinstance(node.args[0], syntax.Ident) or node.name == "has":
+        return None
+    return MACROS.get((node.name, len(node.args)))
+
+
+Special: TypeAlias = Callable[[Compiler, tuple[Node, ...], Scope], Compiled]
+SPECIAL: Mapping[str, Special] = {
+    "&&": lambda compiler, args, scope: compiler.logical(args, scope, until=False),
+    "||": lambda compiler, args, scope: compiler.logical(args, scope, until=True),
+    "?:": lambda compiler, args, scope: compiler.conditional(args, scope),
+    "==": lambda compiler, args, scope: compiler.equality(args, scope, equal=True),
+    "!=": lambda compiler, args, scope: compiler.equality(args, scope, equal=False),
+}
+
+
+def _qualified_name(node: syntax.Call, scope: Scope) -> str | None:
+    """`sets.contains` is a function of that name, unless `sets` is a variable."""
+    if not isinstance(node.target, syntax.Ident) or node.target.name in scope:
+        return None
+    name = f"{node.target.name}.{node.name}"
+    return name if (name, False) in FUNCTIONS else None
+
+
+def _caller(name: str, overloads: list[Overload], args: list[Compiled]) -> Run:
+    runs = [arg.run for arg in args]
+    if len(overloads) == 1 and all(arg.type.kind != "dyn" for arg in args):
+        call = overloads[0].run
+        if len(runs) == 1:
+            (only,) = runs
+            return lambda frame: call(only(frame))
+        if len(runs) == 2:
+            first, second = runs
+            return lambda frame: call(first(frame), second(frame))
+        return lambda frame: call(*[run(frame) for run in runs])
+
+    def dispatch(frame: Frame) -> object:
+        values = [run(frame) for run in runs]
+        for overload in overloads:
+            if all(
+                has_kind(value, want) for value, want in zip(values, overload.params, strict=True)
+            ):
+                return overload.run(*values)
+        raise EvaluationError(f"no such overload: {name}")
+
+    return dispatch

@@ -1,0 +1,261 @@
+"""Macros: calls whose arguments are not values but pieces of program, such as `list.all(x, p)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from swell.cel import operators
+from swell.cel.compiler import Compiled, Compiler, Expand, Frame, Run, Scope
+from swell.cel.resolution import field_of
+from swell.cel.syntax import Call, ExpressionError, Ident, Node, Select
+from swell.cel.types import (
+    BOOL,
+    DYN,
+    INT,
+    NOTHING,
+    EvaluationError,
+    Optional,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+)
+
+
+def _has(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    (selected,) = node.args
+    if not isinstance(selected, Select):
+        raise ExpressionError("invalid argument to has() macro")
+    operand = compiler.compile(selected.operand, scope)
+    base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
+    _, name = field_of(base, selected.field)
+    run = operand.run
+    if selected.optional or operand.type.kind == "optional":
+
+        def has_optional(frame: Frame) -> object:
+            found = operators.optional_property(run(frame), name)
+            return isinstance(found, Optional) and found.present
+
+        return Compiled(BOOL, has_optional, operand.cost)
+    return Compiled(BOOL, lambda frame: operators.has_field(run(frame), name), operand.cost)
+
+
+# --- going through a list or a map -------------------------------------------------------------
+
+
+class _Loop:
+    """The range of a macro and its variables; a body is compiled in its scope."""
+
+    def __init__(self, compiler: Compiler, node: Call, scope: Scope, n_variables: int) -> None:
+        assert node.target is not None  # noqa: S101 - `find` only gives calls with a target
+        self.compiler = compiler
+        self.range = compiler.compile(node.target, scope)
+        self.slots: list[int] = []
+        self.scope = scope
+        names = node.args[:n_variables]
+        for name, type_ in zip(names, _variable_types(self.range.type, n_variables), strict=True):
+            if not isinstance(name, Ident):
+                raise ExpressionError("a macro's variable must be a simple name")
+            slot, self.scope = compiler.bind(self.scope, name.name, type_)
+            self.slots.append(slot)
+
+    @property
+    def size(self) -> float:
+        return self.range.type.size
+
+    def condition(self, node: Node) -> Compiled:
+        return self.compiler.boolean(node, self.scope)
+
+    def body(self, node: Node) -> Compiled:
+        return self.compiler.compile(node, self.scope)
+
+    def steps(self, frame: Frame) -> Iterator[object]:
+        """Sets the variables for each item in turn; gives the first of them."""
+        value = self.range.run(frame)
+        if not isinstance(value, (list, dict)):
+            raise EvaluationError("no such overload: a list or a map is wanted")
+        left = frame[0]
+        if not isinstance(left, int) or len(value) > left:
+            raise EvaluationError("cost limit exceeded: too many items")
+        frame[0] = left - len(value)
+        first = self.slots[0]
+        if len(self.slots) == 1:
+            for item in list(value):
+                frame[first] = item
+                yield item
+            return
+        pairs = enumerate(value) if isinstance(value, list) else list(value.items())
+        for key, item in pairs:
+            frame[first], frame[self.slots[1]] = key, item
+            yield key
+
+    def result(self, type_: Type, run: Run, step_cost: float, more: float = 1.0) -> Compiled:
+        return Compiled(type_, run, self.range.cost + self.size * step_cost + more)
+
+
+def _variable_types(ranged: Type, n_variables: int) -> list[Type]:
+    if ranged.kind == "list":
+        return [ranged.params[0]] if n_variables == 1 else [INT, ranged.params[0]]
+    if ranged.kind == "map":
+        return list(ranged.params[:n_variables])
+    if ranged.kind == "dyn":
+        return [DYN] * n_variables
+    raise ExpressionError(f"expression of type '{ranged}' cannot be range of a comprehension")
+
+
+def _quantifier(n_variables: int, *, until: bool) -> Expand:
+    """`all` ends at the first false, `exists` at the first true; others may fail then."""
+
+    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+        loop = _Loop(compiler, node, scope, n_variables)
+        condition = loop.condition(node.args[n_variables])
+        check = condition.run
+
+        def run(frame: Frame) -> object:
+            failure: EvaluationError | None = None
+            for _ in loop.steps(frame):
+                try:
+                    if check(frame) is until:
+                        return until
+                except EvaluationError as error:
+                    failure = failure or error
+            if failure is not None:
+                raise failure
+            return not until
+
+        return loop.result(BOOL, run, condition.cost + (4.0 if until else 3.0))
+
+    return expand
+
+
+def _exists_one(n_variables: int) -> Expand:
+    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+        loop = _Loop(compiler, node, scope, n_variables)
+        condition = loop.condition(node.args[n_variables])
+        check = condition.run
+        return loop.result(
+            BOOL,
+            lambda frame: sum(check(frame) is True for _ in loop.steps(frame)) == 1,
+            condition.cost + 2.0,
+            2.0,
+        )
+
+    return expand
+
+
+def _filter(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    loop = _Loop(compiler, node, scope, 1)
+    condition = loop.condition(node.args[1])
+    check = condition.run
+    (item,) = _variable_types(loop.range.type, 1)
+    return loop.result(
+        list_of(item, loop.size),
+        lambda frame: [value for value in loop.steps(frame) if check(frame)],
+        condition.cost + 13.0,
+        11.0,
+    )
+
+
+def _map(n_variables: int, *, filtered: bool) -> Expand:
+    """`map(x, e)`, `map(x, p, e)` and `transformList` of one and two variables."""
+
+    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+        loop = _Loop(compiler, node, scope, n_variables)
+        condition = loop.condition(node.args[n_variables]) if filtered else None
+        body = loop.body(node.args[-1])
+        make = body.run
+        check = condition.run if condition else None
+
+        def run(frame: Frame) -> object:
+            return [make(frame) for _ in loop.steps(frame) if check is None or check(frame)]
+
+        cost = body.cost + 12.0 + (condition.cost + 1.0 if condition else 0.0)
+        return loop.result(list_of(body.type, loop.size), run, cost, 11.0)
+
+    return expand
+
+
+def _transform_map(*, filtered: bool) -> Expand:
+    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+        loop = _Loop(compiler, node, scope, 2)
+        condition = loop.condition(node.args[2]) if filtered else None
+        body = loop.body(node.args[-1])
+        make = body.run
+        check = condition.run if condition else None
+
+        def run(frame: Frame) -> object:
+            return {key: make(frame) for key in loop.steps(frame) if check is None or check(frame)}
+
+        key_type = _variable_types(loop.range.type, 2)[0]
+        cost = body.cost + 3.0 + (condition.cost + 1.0 if condition else 0.0)
+        return loop.result(map_of(key_type, body.type, loop.size), run, cost, 31.0)
+
+    return expand
+
+
+def _sort_by(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    loop = _Loop(compiler, node, scope, 1)
+    key = loop.body(node.args[1])
+    get_key = key.run
+    (item,) = _variable_types(loop.range.type, 1)
+
+    def run(frame: Frame) -> object:
+        pairs = [(get_key(frame), value) for value in loop.steps(frame)]
+        return [value for _, value in sorted(pairs, key=lambda pair: pair[0])]  # type: ignore[arg-type, return-value]
+
+    return loop.result(list_of(item, loop.size), run, key.cost + 12.0, 11.0)
+
+
+# --- optional values ---------------------------------------------------------------------------
+
+
+def _opt_map(*, flat: bool) -> Expand:
+    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+        assert node.target is not None  # noqa: S101 - `find` only gives calls with a target
+        name, mapped = node.args
+        target = compiler.compile(node.target, scope)
+        if target.type.kind not in {"optional", "dyn"} or not isinstance(name, Ident):
+            raise ExpressionError(f"optMap is for optional values, not {target.type}")
+        inside = target.type.params[0] if target.type.params else DYN
+        slot, inner = compiler.bind(scope, name.name, inside)
+        body = compiler.compile(mapped, inner)
+        get, make = target.run, body.run
+
+        def run(frame: Frame) -> object:
+            value = get(frame)
+            if not isinstance(value, Optional):
+                raise EvaluationError("no such overload: optMap")
+            if not value.present:
+                return NOTHING
+            frame[slot] = value.value
+            made = make(frame)
+            return made if flat else Optional(made, True)
+
+        type_ = body.type if flat else optional_of(body.type)
+        return Compiled(type_, run, target.cost + body.cost + 1.0)
+
+    return expand
+
+
+# By name and number of arguments.
+MACROS: Mapping[tuple[str, int], Expand] = {
+    ("has", 1): _has,
+    ("all", 2): _quantifier(1, until=False),
+    ("all", 3): _quantifier(2, until=False),
+    ("exists", 2): _quantifier(1, until=True),
+    ("exists", 3): _quantifier(2, until=True),
+    ("exists_one", 2): _exists_one(1),
+    ("existsOne", 2): _exists_one(1),
+    ("existsOne", 3): _exists_one(2),
+    ("exists_one", 3): _exists_one(2),
+    ("filter", 2): _filter,
+    ("map", 2): _map(1, filtered=False),
+    ("map", 3): _map(1, filtered=True),
+    ("transformList", 3): _map(2, filtered=False),
+    ("transformList", 4): _map(2, filtered=True),
+    ("transformMap", 3): _transform_map(filtered=False),
+    ("transformMap", 4): _transform_map(filtered=True),
+    ("sortBy", 2): _sort_by,
+    ("optMap", 2): _opt_map(flat=False),
+    ("optFlatMap", 2): _opt_map(flat=True),
+}

@@ -1,0 +1,209 @@
+"""The rules (`x-kubernetes-validations`) of a schema: checked when it is written, then enforced.
+
+Rules see the object after defaulting. A rule that only looks at what did not change cannot fail an
+update, it warns; a rule that looks at the old value runs only where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from swell.api.meta import Body
+from swell.cel.program import Program, compile_expression
+from swell.cel.schemas import converter_of, type_of
+from swell.cel.syntax import ExpressionError
+from swell.cel.types import NOTHING, EvaluationError, Optional, Type, optional_of
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.registry import FieldError
+from swell.schema.paths import MapKey, Path, render
+from swell.schema.values import (
+    LIST_KEYS,
+    LIST_TYPE,
+    MISSING,
+    item_key,
+    items_by_key,
+)
+
+VALIDATIONS = "x-kubernetes-validations"
+EMBEDDED = "x-kubernetes-embedded-resource"
+MESSAGE_LENGTH_MAX = 5120
+# Not a reason of Kubernetes: what failed did not change, so it only warns.
+TOLERATED = "Tolerated"
+REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
+    "FieldValueInvalid": faults.invalid,
+    "FieldValueForbidden": lambda field, _value, detail: faults.forbidden(field, detail),
+    "FieldValueRequired": lambda field, _value, detail: faults.required(field, detail),
+    "FieldValueDuplicate": lambda field, value, _detail: faults.duplicate(field, value),
+}
+
+# (new value, old value or MISSING, where, errors found)
+Enforce: TypeAlias = Callable[[object, object, Path, list[FieldError]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of one schema, compiled."""
+
+    text: str
+    message: str
+    field_path: str
+    reason: str
+    optional_old: bool
+    program: Program
+    message_program: Program | None
+
+    @property
+    def uses_old(self) -> bool:
+        return "oldSelf" in self.program.used
+
+    def failure(self, value: object, old: object) -> str | None:
+        """Why the value is refused; None when it holds."""
+        try:
+            if self.program.evaluate(value, old) is True:
+                return None
+        except EvaluationError as error:
+            return f"{error} evaluating rule: {self.message or self.text}"
+        return self._computed_message(value, old) or self.message or f"failed rule: {self.text}"
+
+    def _computed_message(self, value: object, old: object) -> str:
+        if self.message_program is None:
+            return ""
+        try:
+            text = self.message_program.evaluate(value, old)
+        except EvaluationError:
+            return ""  # the plain message is shown instead
+        shown = text.strip() if isinstance(text, str) else ""
+        return "" if "\n" in shown or len(shown) > MESSAGE_LENGTH_MAX else shown
+
+
+def compile_rule(raw: Body, type_: Type) -> Rule:
+    """ExpressionError when the rule or its message cannot be compiled for values of this type."""
+    optional_old = bool(raw.get("optionalOldSelf"))
+    variables = {"self": type_, "oldSelf": optional_of(type_) if optional_old else type_}
+    text = raw["rule"].strip()
+    message_text = raw.get("messageExpression", "")
+    program = compile_expression(text, variables)
+    if program.type.kind != "bool":
+        raise ExpressionError("cel expression must evaluate to a bool")
+    message_program = compile_expression(message_text, variables) if message_text else None
+    if message_program is not None and message_program.type.kind != "string":
+        raise ExpressionError("messageExpression must evaluate to a string")
+    return Rule(
+        text=text,
+        message=raw.get("message", "").strip(),
+        field_path=raw.get("fieldPath", ""),
+        reason=raw.get("reason", "FieldValueInvalid"),
+        optional_old=optional_old,
+        program=program,
+        message_program=message_program,
+    )
+
+
+def compile_rules(schema: Body, *, root: bool = False) -> Enforce | None:
+    """The enforcement of all rules in a schema; None when it has none."""
+    whole = root or bool(schema.get(EMBEDDED))
+    own = _own_rules(schema, whole=whole)
+    others = [inner for part in schema.get("allOf", ()) if (inner := _all_of(schema, part))]
+    parts = [*own, *others, *filter(None, (_object_rules(schema), _list_rules(schema)))]
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+
+    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
+        for part in parts:
+            part(value, old, path, errors)
+
+    return enforce
+
+
+def _all_of(schema: Body, part: Body) -> Enforce | None:
+    """Rules under allOf see the values of the schema around them."""
+    if VALIDATIONS not in part:
+        return None
+    return compile_rules({**schema, "allOf": (), VALIDATIONS: part[VALIDATIONS]})
+
+
+def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
+    type_ = type_of(schema, root=whole)
+    if not schema.get(VALIDATIONS) or type_ is None:
+        return []
+    rules = list(_compiled(schema[VALIDATIONS], type_))
+    convert = converter_of(schema) or (lambda value: value)
+
+    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
+        if value is None:
+            return
+        known = old is not MISSING and old is not None
+        new_value, old_value = convert(value), convert(old) if known else None
+        for rule in rules:
+            if rule.uses_old and not known and not rule.optional_old:
+                continue
+            before = old_value
+            if rule.optional_old:
+                before = Optional(old_value, True) if known else NOTHING
+            detail = rule.failure(new_value, before)
+            if detail is not None:
+                where = (render(path) + rule.field_path).lstrip(".") or faults.NO_FIELD
+                error = REASONS[rule.reason](where, value, detail)
+                tolerated = known and not rule.uses_old and value == old
+                errors.append(error._replace(reason=TOLERATED) if tolerated else error)
+
+    return [enforce]
+
+
+def _compiled(raws: list[Body], type_: Type) -> Iterator[Rule]:
+    for raw in raws:
+        try:
+            yield compile_rule(raw, type_)
+        except ExpressionError:
+            continue  # such a definition is refused when written; an old one is served without it
+
+
+def _object_rules(schema: Body) -> Enforce | None:
+    fields = {
+        name: rules
+        for name, part in schema.get("properties", {}).items()
+        if (rules := compile_rules(part)) is not None
+    }
+    additional = schema.get("additionalProperties")
+    other = compile_rules(additional) if isinstance(additional, dict) else None
+    if not fields and other is None:
+        return None
+
+    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
+        if not isinstance(value, dict):
+            return
+        before = old if isinstance(old, dict) else {}
+        if other is not None:
+            for name, item in value.items():
+                other(item, before.get(name, MISSING), (path, MapKey(name)), errors)
+            return
+        for name, rules in fields.items():
+            if name in value:
+                rules(value[name], before.get(name, MISSING), (path, name), errors)
+
+    return enforce
+
+
+def _list_rules(schema: Body) -> Enforce | None:
+    items = schema.get("items")
+    rules = compile_rules(items) if isinstance(items, dict) else None
+    if rules is None:
+        return None
+    keys = schema.get(LIST_KEYS, []) if schema.get(LIST_TYPE) == "map" else None
+
+    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
+        if not isinstance(value, list):
+            return
+        before = items_by_key(old, keys) if keys is not None else {}
+        unchanged = keys is None and value == old
+        for index, item in enumerate(value):
+            previous = item if unchanged else MISSING
+            if keys is not None:
+                previous = before.get(item_key(item, keys), MISSING)
+            rules(item, previous, (path, index), errors)
+
+    return enforce

@@ -1,0 +1,171 @@
+"""The types of expressions and of the values they compute with.
+
+A type from a schema also knows how large its values can be, which is what costs are estimated by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from swell.cel.syntax import UInt
+
+UNBOUNDED = math.inf
+
+
+class EvaluationError(Exception):
+    """An expression cannot be computed for these values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    kind: str
+    params: tuple[Type, ...] = ()
+    fields: Mapping[str, Type] = field(default_factory=dict, compare=False)
+    size_max: float = field(default=UNBOUNDED, compare=False)
+    unordered: bool = field(default=False, compare=False)  # a list in which order says nothing
+
+    def __str__(self) -> str:
+        inside = ", ".join(str(param) for param in self.params)
+        return f"{self.kind}({inside})" if inside else self.kind
+
+    @property
+    def size(self) -> float:
+        return 1.0 if self.kind in SCALARS else self.size_max
+
+    def sized(self, size_max: float) -> Type:
+        return replace(self, size_max=size_max)
+
+
+BOOL = Type("bool")
+INT = Type("int")
+UINT = Type("uint")
+DOUBLE = Type("double")
+STRING = Type("string")
+BYTES = Type("bytes")
+TIMESTAMP = Type("timestamp")
+DURATION = Type("duration")
+NULL = Type("null")
+DYN = Type("dyn")
+TYPE = Type("type")
+A = Type("param:A")
+B = Type("param:B")
+SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", "null", "type"})
+
+
+def list_of(item: Type, size_max: float = UNBOUNDED) -> Type:
+    return Type("list", (item,), size_max=size_max)
+
+
+def map_of(key: Type, value: Type, size_max: float = UNBOUNDED) -> Type:
+    return Type("map", (key, value), size_max=size_max)
+
+
+def optional_of(value: Type) -> Type:
+    return Type("optional", (value,))
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be missing. `present` tells a missing value from null."""
+
+    value: object = None
+    present: bool = False
+
+    def get(self) -> object:
+        if not self.present:
+            raise EvaluationError("optional.none() dereference")
+        return self.value
+
+
+NOTHING = Optional()
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """What `type(x)` gives."""
+
+    name: str
+
+
+TYPE_NAMES = {
+    "bool": "bool", "int": "int", "uint": "uint", "double": "double", "string": "string",
+    "bytes": "bytes", "list": "list", "map": "map", "null_type": "null", "type": "type",
+}  # fmt: skip
+
+
+def kind_of(value: object) -> str:
+    """The kind of a value at run time."""
+    kind = _KINDS.get(type(value))
+    return kind if kind is not None else getattr(value, "cel_kind", "object")
+
+
+_KINDS: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    list: "list",
+    dict: "map",
+    type(None): "null",
+    datetime: "timestamp",
+    timedelta: "duration",
+    Optional: "optional",
+    TypeValue: "type",
+}
+
+
+def has_kind(value: object, wanted: Type) -> bool:
+    """Whether a value can stand where the type is wanted."""
+    if wanted.kind == "dyn" or wanted.kind.startswith("param:"):
+        return True
+    kind = kind_of(value)
+    return kind == wanted.kind or (kind == "map" and wanted.kind == "object")
+
+
+NULLABLE = frozenset({"null", "dyn", "object", "timestamp", "duration", "optional"})
+
+
+def unify(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
+    """Whether a given type fits a wanted one; binds the parameters of the wanted one."""
+    if wanted.kind.startswith("param:"):
+        return _bind(wanted.kind, given, bound)
+    if wanted.kind == "dyn" or given.kind == "dyn":
+        return True
+    if "null" in {wanted.kind, given.kind}:
+        return wanted.kind in NULLABLE and given.kind in NULLABLE
+    if wanted.kind != given.kind:
+        return {wanted.kind, given.kind} == {"map", "object"} and not given.fields
+    if wanted.kind == "object":
+        return wanted.fields.keys() == given.fields.keys()
+    return all(
+        unify(want, give, bound) for want, give in zip(wanted.params, given.params, strict=True)
+    )
+
+
+def _bind(name: str, given: Type, bound: dict[str, Type]) -> bool:
+    known = bound.get(name)
+    if known is None or known.kind == "dyn":
+        bound[name] = given
+        return True
+    if given.kind == "dyn":
+        return True
+    if unify(known, given, {}) and unify(given, known, {}):
+        bound[name] = (
+            known.sized(max(known.size, given.size)) if known.kind not in SCALARS else known
+        )
+        return True
+    return False
+
+
+def fill(wanted: Type, bound: Mapping[str, Type]) -> Type:
+    """A type with its parameters replaced by what they were bound to."""
+    if wanted.kind.startswith("param:"):
+        return bound.get(wanted.kind, DYN)
+    if not wanted.params:
+        return wanted
+    return replace(wanted, params=tuple(fill(param, bound) for param in wanted.params))

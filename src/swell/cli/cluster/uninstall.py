@@ -1,0 +1,235 @@
+"""`swell uninstall`: takes Swell out of a cluster, as `kubectl apply -k deploy/` put it in.
+
+Jobs are never lost by accident: the definitions go only when no job is left, or when whoever asks
+says that the jobs may go with them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from swell.api.crds import DEFINITIONS, crd
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    LEASES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    SCHEDULING,
+    SERVICES,
+    TRAINING_JOBS,
+)
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.cli import options
+from swell.cli.choice import Flags
+from swell.cli.connection import Connection, connected
+from swell.cli.failure import CommandError
+from swell.cli.objects.commands import delete_one, wait_until_gone
+from swell.cluster.kube import calls
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import ForbiddenError, NotFoundError
+
+_RBAC = "rbac.authorization.k8s.io"
+_NAMES = ("swell-operator", "swell-scheduler")
+# Programs first: what they need may go when they have gone.
+_IN_NAMESPACE: tuple[Resource[Body], ...] = (
+    Resource("apps", "v1", "Deployment", "deployments", dict),
+    POD_DISRUPTION_BUDGETS.untyped(),
+    SERVICES.untyped(),
+    CONFIG_MAPS.untyped(),
+    Resource(_RBAC, "v1", "RoleBinding", "rolebindings", dict),
+    Resource(_RBAC, "v1", "Role", "roles", dict),
+    Resource("", "v1", "ServiceAccount", "serviceaccounts", dict),
+)
+_IN_CLUSTER: tuple[Resource[Body], ...] = (
+    Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", dict, namespaced=False),
+    Resource(_RBAC, "v1", "ClusterRole", "clusterroles", dict, namespaced=False),
+)
+_LEASES = (*_NAMES, "swell-operator-trainingjob", "swell-operator-autoscaler")
+_KINDS_OF_JOBS = (AI_TRAINING_JOBS.untyped(), TRAINING_JOBS.untyped())
+_SHOWN_MAX = 5
+
+Where = Annotated[
+    str, typer.Option("-n", "--namespace", metavar="NAME", help="Where Swell was installed.")
+]
+Crds = Annotated[bool, typer.Option("--crds", help="Our CustomResourceDefinitions, too.")]
+Jobs = Annotated[
+    bool,
+    typer.Option("--jobs", help="With --crds: also the jobs that are left, and all they own."),
+]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object that is there and is to go."""
+
+    resource: Resource[Body]
+    body: Body
+
+    def __str__(self) -> str:
+        meta = self.body["metadata"]
+        where = f"{meta['namespace']}/" if meta.get("namespace") else ""
+        return f"{self.resource.kind.lower()} {where}{meta['name']}"
+
+
+def uninstall(
+    *,
+    namespace: Where = "swell-system",
+    crds: Crds = False,
+    jobs: Jobs = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+) -> None:
+    """Take Swell out of a cluster. Jobs and their definitions stay unless --crds says otherwise."""
+    if jobs and not crds:
+        raise CommandError("--jobs goes with --crds", "to delete jobs alone: swell delete", 2)
+    with connected(Flags(kubeconfig, context)) as connection:
+        left = list(_jobs(connection))
+        if crds and left and not jobs:
+            raise CommandError(
+                f"{_some(left)} would be lost with the definitions",
+                "delete them first (swell delete), or say --jobs; without --crds they stay",
+            )
+        doomed = [*_programs(connection, namespace)]
+        definitions = list(_definitions(connection)) if crds else []
+        gone = left if crds else []
+        if not doomed and not definitions:
+            sys.stdout.write(f"nothing of Swell is in namespace {namespace}\n")
+            return
+        connection.announce_change()
+        _tell([*doomed, *gone, *definitions])
+        if dry_run:
+            return
+        _ask(yes=yes)
+        _remove(connection, doomed, gone, definitions)
+        if left and not crds:
+            sys.stdout.write(f"nobody looks after {_some(left)} any more\n")
+
+
+def _remove(
+    connection: Connection, programs: list[Found], jobs: list[Found], definitions: list[Found]
+) -> None:
+    """The operator goes before the jobs: it would put the finalizers back."""
+    for one in programs:
+        delete_one(one.resource, one.body, connection)
+    for one in programs[:1]:
+        wait_until_gone(one.resource, one.body, connection)
+    for one in jobs:
+        _let_go(connection, one)
+        delete_one(one.resource, one.body, connection)
+    for one in jobs:
+        wait_until_gone(one.resource, one.body, connection)
+    for one in definitions:
+        delete_one(one.resource, one.body, connection)
+    for one in definitions:
+        wait_until_gone(one.resource, one.body, connection)
+    sys.stdout.write(f"{len(programs) + len(jobs) + len(definitions)} objects deleted\n")
+
+
+def _let_go(connection: Connection, job: Found) -> None:
+    """What the job owns goes with it by owner references; nobody is there to do it in order."""
+    meta = job.body["metadata"]
+    change = merge_patch({"metadata": {"uid": meta["uid"], "finalizers": None}})
+    key = Key(meta["namespace"], meta["name"])
+    try:
+        connection.client.send(calls.patch(job.resource, key, change))
+    except NotFoundError:
+        return
+
+
+def _programs(connection: Connection, namespace: str) -> Iterator[Found]:
+    for resource in _IN_NAMESPACE:
+        yield from _named(connection, resource, namespace, _NAMES)
+    yield from _named(connection, LEASES.untyped(), namespace, _LEASES)
+    try:
+        for resource in _IN_CLUSTER:
+            for one in _named(connection, resource, "", _NAMES):
+                if _serves(one.body, namespace):
+                    yield one
+    except ForbiddenError:
+        sys.stderr.write("cluster roles cannot be read: left as they are\n")
+
+
+def _serves(body: Body, namespace: str) -> bool:
+    """Whether a binding is for this installation; a role is for whichever there is."""
+    subjects = body.get("subjects") or ()
+    return not subjects or any(one.get("namespace") == namespace for one in subjects)
+
+
+def _jobs(connection: Connection) -> Iterator[Found]:
+    for resource in _KINDS_OF_JOBS:
+        try:
+            listed = connection.client.send(calls.list_page(resource))
+        except NotFoundError:
+            continue
+        yield from (Found(resource, body) for body in listed.items)
+
+
+def _definitions(connection: Connection) -> Iterator[Found]:
+    resource = CUSTOM_RESOURCE_DEFINITIONS
+    listed = connection.client.send(calls.list_page(resource)).items
+    groups = {body["spec"]["group"] for body in listed}
+    is_shared = any(group.endswith("volcano.sh") and group != SCHEDULING for group in groups)
+    if is_shared or _has_groups(connection):
+        sys.stderr.write("PodGroups and Queues are in use by others: their definitions stay\n")
+        is_shared = True
+    for definition in DEFINITIONS:
+        if is_shared and definition.group == SCHEDULING:
+            continue
+        name = crd(definition)["metadata"]["name"]
+        yield from _named(connection, resource, "", (name,))
+
+
+def _has_groups(connection: Connection) -> bool:
+    """Whether there are PodGroups that no job of ours owns."""
+    try:
+        listed = connection.client.send(calls.list_page(POD_GROUPS))
+    except NotFoundError:
+        return False
+    ours = {AI_TRAINING_JOBS.kind, TRAINING_JOBS.kind}
+    owners = (group.metadata.controller for group in listed.items)
+    return any(owner is None or owner.kind not in ours for owner in owners)
+
+
+def _named(
+    connection: Connection, resource: Resource[Body], namespace: str, names: tuple[str, ...]
+) -> Iterator[Found]:
+    for name in names:
+        try:
+            body = connection.client.send(calls.get(resource, Key(namespace, name)))
+        except NotFoundError:
+            continue
+        yield Found(resource, body)
+
+
+def _tell(doomed: list[Found]) -> None:
+    for one in doomed:
+        sys.stdout.write(f"{one}\n")
+    sys.stdout.flush()
+
+
+def _ask(*, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError("nobody is there to ask", "say --yes, or --dry-run to look only")
+    sys.stderr.write("delete all of this? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise CommandError("nothing was deleted")
+
+
+def _some(jobs: list[Found]) -> str:
+    names = ", ".join(map(str, jobs[:_SHOWN_MAX]))
+    more = f" and {len(jobs) - _SHOWN_MAX} more" if jobs[_SHOWN_MAX:] else ""
+    return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} ({names}{more})"

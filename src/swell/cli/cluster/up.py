@@ -1,0 +1,153 @@
+"""`swell up` and `down`: the embedded cluster with all its parts, in one process."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli import options as shared
+from swell.cli.choice import state_folder
+from swell.cli.controllers import node_flags
+from swell.cli.controllers.server import MonitorGrace, Port
+from swell.cli.failure import CommandError
+from swell.cli.invocation import Invocation
+from swell.cli.troubles import with_store
+from swell.cluster.home import KUBECONFIG, SERVER, Holder, holder
+
+if TYPE_CHECKING:
+    from swell.up.assembly import UpOptions
+
+Detach = Annotated[bool, typer.Option("--detach", help="In the background; returns when ready.")]
+
+
+def up(
+    context: typer.Context,
+    *,
+    detach: Detach = False,
+    port: Port = None,
+    node_monitor_grace_period: MonitorGrace = 40.0,
+    nodes: node_flags.Nodes = 1,
+    name: node_flags.Name = "",
+    hollow: node_flags.Hollow = False,
+    cpu: node_flags.Cpu = "",
+    memory: node_flags.Memory = "",
+    gpu: node_flags.Gpu = "",
+    pods: node_flags.Pods = 500,
+    label: node_flags.Labels = [],  # noqa: B006
+    taint: node_flags.Taints = [],  # noqa: B006
+) -> None:
+    """Run API server, operator, scheduler, autoscaler and node agent until told to stop."""
+    shared.check_amounts(cpu=cpu, memory=memory, gpu=gpu)
+    labels, taints = dict(map(node_flags.pair, label)), tuple(map(node_flags.taint, taint))
+    invocation: Invocation = context.obj
+    flags = [word for word in invocation.words[1:] if word != "--detach"]
+    home = state_folder(os.environ, Path.home())
+    running = holder(home)
+    if running is not None:
+        _say_it_runs(home, running, flags)
+        return
+    if detach:
+        start_in_background(home, flags)
+        _print_kubeconfig(home / KUBECONFIG)
+        return
+    from swell.cluster.embedded.controllers.all import Settings
+    from swell.node.machine import Wanted
+    from swell.node.program import AgentOptions
+    from swell.up.assembly import UpOptions
+
+    agent = AgentOptions(
+        home=home,
+        n_nodes=nodes,
+        prefix=name,
+        hollow=hollow,
+        wanted=Wanted(cpu, memory, gpu, pods),
+        labels=labels,
+        taints=taints,
+    )
+    controllers = Settings(node_monitor_grace_s=node_monitor_grace_period)
+    _run(UpOptions(agent, port, controllers))
+
+
+def down() -> None:
+    """Stop the embedded cluster and every process of its jobs."""
+    from swell.up.background import stop
+
+    home = state_folder(os.environ, Path.home())
+
+    def tell(running: Holder) -> None:
+        sys.stderr.write(f"stopping {running.what} (pid {running.pid}) ...\n")
+        sys.stderr.flush()
+
+    told = "stopped" if stop(home, tell) else "nothing was running"
+    sys.stderr.write(f"{told} in {home}\n")
+
+
+def start_in_background(home: Path, flags: list[str]) -> None:
+    """Start a cluster and wait until it is ready, or end the command with what is known."""
+    from swell.up.background import NotReadyError, start
+
+    sys.stderr.write(f"starting an embedded cluster in {home} ...\n")
+    sys.stderr.flush()
+    try:
+        start(home, flags)
+    except NotReadyError as error:
+        if error.tail:
+            sys.stderr.write(f"{error.tail}\n")
+        raise CommandError(f"the cluster did not start: {error}", f"see {error.log}") from error
+
+
+def wait_for_parts(home: Path) -> None:
+    """Wait for a cluster that somebody has started, perhaps this moment."""
+    from swell.up.background import NotReadyError, wait_ready
+
+    try:
+        wait_ready(home)
+    except NotReadyError as error:
+        hint = f"see {error.log}, or stop it: swell down"
+        raise CommandError(f"the cluster in {home} is {error}", hint) from error
+
+
+def _say_it_runs(home: Path, running: Holder, flags: list[str]) -> None:
+    if running.what == SERVER:
+        raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
+    wait_for_parts(home)
+    sys.stderr.write(f"already running in {home} (pid {running.pid})\n")
+    if flags:
+        sys.stderr.write("  it keeps the flags it was started with; swell down ends it\n")
+    _print_kubeconfig(home / KUBECONFIG)
+
+
+def _print_kubeconfig(path: Path) -> None:
+    sys.stdout.write(f"export KUBECONFIG={path}\n")
+    sys.stdout.flush()
+
+
+def _run(options: UpOptions) -> None:
+    from swell.cluster.embedded.durable import WrongFormatError
+    from swell.cluster.embedded.http.credentials import PortError
+    from swell.cluster.embedded.http.serving import DATABASE
+    from swell.cluster.home import AlreadyRunningError
+    from swell.node.machine import this_machine
+    from swell.runtime import logs
+    from swell.runtime.clock import SystemClock
+    from swell.runtime.manager import ServiceFailedError
+    from swell.up.assembly import run_up
+
+    # A terminal shows what needs attention; a log file tells more.
+    logs.configure(level="warning" if sys.stderr.isatty() else "info", clock=SystemClock())
+    try:
+        run_up(this_machine(), options, _print_kubeconfig)
+    except AlreadyRunningError as error:
+        hint = "use it, or stop it: swell down"
+        raise CommandError(f"another process serves {error.home}", hint) from error
+    except PortError as error:
+        raise CommandError(str(error), "choose another with --port") from error
+    except (sqlite3.DatabaseError, WrongFormatError) as error:
+        raise with_store(options.agent.home / DATABASE, error) from error
+    except ServiceFailedError as error:
+        raise CommandError(f"the cluster ended: {error.name}", "the log says why") from error

@@ -1,0 +1,166 @@
+"""What `swell explain` is about: the object a user names, and the group that stands for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.api.aitrainingjob import FINAL, AITrainingJob, ReplicaSpec
+from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS, PODS, TRAINING_JOBS
+from swell.api.meta import Body, Key
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
+from swell.api.resource import Resource
+from swell.api.trainingjob import FINAL as TRAINING_FINAL
+from swell.api.trainingjob import TrainingJob
+from swell.cli.failure import CommandError
+from swell.cluster.kube import calls
+from swell.cluster.kube.oneshot import OneShot
+from swell.runtime.errors import NotFoundError
+from swell.scheduler.model.tasks import GROUP_ANNOTATION
+from swell.scheduler.model.ungrouped import solo_name
+from swell.scheduler.plan import Objects
+
+# In this order names are looked for where no kind is given.
+_KINDS: tuple[Resource[Body], ...] = (
+    AI_TRAINING_JOBS.untyped(),
+    TRAINING_JOBS.untyped(),
+    POD_GROUPS.untyped(),
+    PODS.untyped(),
+)
+_WORDS = {
+    word: resource
+    for resource in reversed(_KINDS)
+    for word in (resource.plural, resource.kind.lower(), *resource.short_names)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the words say; without a kind, any that has a job of that name."""
+
+    name: str
+    namespace: str = ""
+    kind: Resource[Body] | None = None
+
+
+class RoleSize(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How large an elastic role is meant to be, may be, and who saw to it last."""
+
+    role: str
+    target: int
+    minimum: int
+    maximum: int
+    policy: str
+    resized: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object, as far as it matters, and the name of its group."""
+
+    kind: str
+    key: Key
+    group: Key
+    phase: str = ""
+    message: str = ""
+    is_final: bool = False
+    since: str | None = None  # when it was created; of what has ended, when it ended
+    sizes: tuple[RoleSize, ...] = ()
+
+
+def wanted_of(words: Sequence[str]) -> Wanted:
+    """`fit`, `team/fit`, `pg/fit`, `pg team/fit` or `pg fit`."""
+    kind = _WORDS.get(words[0].lower()) if len(words) > 1 else None
+    if len(words) > 2 or (len(words) == 2 and kind is None):
+        raise CommandError("one job at a time", "write it as NAME, NS/NAME or KIND/NAME", 2)
+    first, slash, name = words[-1].partition("/")
+    if not slash:
+        return Wanted(first, kind=kind)
+    named = _WORDS.get(first.lower()) if kind is None else None
+    if not first or not name or "/" in name:
+        raise CommandError(f"not a name: {words[-1]!r}", "write it as NS/NAME or KIND/NAME", 2)
+    return Wanted(name, "", named) if named else Wanted(name, first, kind)
+
+
+def find_subject(wanted: Wanted, namespace: str, client: OneShot) -> Subject:
+    key = Key(namespace, wanted.name)
+    for resource in (wanted.kind,) if wanted.kind else _KINDS:
+        try:
+            if resource.plural == AI_TRAINING_JOBS.plural:
+                return _of_job(client.send(calls.get(AI_TRAINING_JOBS, key)))
+            if resource.plural == TRAINING_JOBS.plural:
+                return _of_training_job(client.send(calls.get(TRAINING_JOBS, key)))
+            if resource.plural == PODS.plural:
+                return _of_pod(client.send(calls.get(PODS, key)))
+            return _of_group(client.send(calls.get(POD_GROUPS, key)))
+        except NotFoundError:
+            continue
+    what = wanted.kind.kind if wanted.kind else "job, PodGroup or pod"
+    hint = "see: swell get, swell get podgroups"
+    raise CommandError(f"no {what} {wanted.name} in namespace {namespace}", hint)
+
+
+def subject_in(wanted: Wanted, namespace: str, objects: Objects) -> Subject:
+    """The same among objects that were read from files."""
+    key = Key(namespace, wanted.name)
+    finders: tuple[tuple[Resource[object], Iterable[Subject]], ...] = (
+        (AI_TRAINING_JOBS, (_of_job(j) for j in objects.training_jobs if j.metadata.key == key)),
+        (POD_GROUPS, (_of_group(g) for g in objects.groups if g.metadata.key == key)),
+        (PODS, (_of_pod(p) for p in objects.pods if p.metadata.key == key)),
+    )
+    for resource, found in finders:
+        if wanted.kind is None or wanted.kind.plural == resource.plural:
+            for subject in found:
+                return subject
+    raise CommandError(f"no job, PodGroup or pod {key} in these files")
+
+
+def _of_group(group: PodGroup) -> Subject:
+    meta = group.metadata
+    phase = group.status.phase.value
+    return Subject(group.kind, meta.key, meta.key, phase, since=meta.creation_timestamp)
+
+
+def _of_job(job: AITrainingJob) -> Subject:
+    status, key = job.status, job.metadata.key
+    is_final = status.phase in FINAL
+    since = status.end_time if is_final else job.metadata.creation_timestamp
+    sizes = tuple(
+        _size_of(job, name.lower(), spec)
+        for name, spec in sorted(job.spec.replica_specs.items())
+        if spec.is_elastic
+    )
+    phase = status.phase.value
+    return Subject(job.kind, key, key, phase, status.message, is_final, since, sizes)
+
+
+def _size_of(job: AITrainingJob, role: str, spec: ReplicaSpec) -> RoleSize:
+    last = next((r for r in reversed(job.status.scale_records) if r.role == role), None)
+    for_ = f" for {last.for_}" if last and last.for_ else ""
+    return RoleSize(
+        role=role,
+        target=job.status.target_replicas.get(role, spec.size),
+        minimum=spec.minimum,
+        maximum=spec.maximum,
+        policy=spec.edl_policy.value,
+        resized=f"from {last.from_} to {last.to} by the {last.by.value}{for_}" if last else "",
+    )
+
+
+def _of_training_job(job: TrainingJob) -> Subject:
+    status, key = job.status, job.metadata.key
+    group = Key(key.namespace, job.spec.pod_group_name or key.name)
+    is_final = status.phase in TRAINING_FINAL
+    since = job.metadata.creation_timestamp
+    return Subject(job.kind, key, group, status.phase.value, status.reason, is_final, since)
+
+
+def _of_pod(pod: Pod) -> Subject:
+    meta = pod.metadata
+    name = meta.annotations.get(GROUP_ANNOTATION) or solo_name(pod)
+    group = Key(meta.namespace, name)
+    since = meta.creation_timestamp
+    return Subject("Pod", meta.key, group, pod.status.phase.value, pod.status.message, since=since)

@@ -1,0 +1,142 @@
+"""A report about a job for people: the verdict first, then the numbers, then what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from swell.api.times import parse_time
+from swell.cli.explain.report import Report
+from swell.cli.explain.subject import RoleSize
+from swell.cli.tables import aligned
+from swell.scheduler.explain.explanation import Explanation, PodClass, QueueFacts, Standing
+
+_HEADING_WIDTH = 10
+_NAMES_SHOWN = 3
+_JUST_NOW_S = 2.0
+
+
+def render(report: Report, now: float) -> str:
+    found = report.explanation
+    parts = [report.summary]
+    if found is not None:
+        parts.append("\n".join([*_facts(found), *map(_size, report.subject.sizes)]))
+        parts += _sections(found)
+    if report.troubles:
+        parts.append("Pods that do not run\n" + "\n".join(f"  {t}" for t in report.troubles))
+    parts += [f"Note: {note}" for note in report.notes]
+    if not report.subject.is_final:
+        parts.append(_said(report, now))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _facts(found: Explanation) -> Iterator[str]:
+    if found.reason:
+        yield _line("Why", f"{found.reason}: {found.message}")
+    if found.asks:
+        together = f" (together {_amounts(found.asks)})" if len(found.classes) > 1 else ""
+        asks = "; ".join(map(_class_asks, found.classes)) or _amounts(found.asks)
+        yield _line("Asks", f"{asks}{together}")
+    if found.holds:
+        yield _line("Holds", _amounts(found.holds))
+    for one in found.classes:
+        role = f"{one.role}: " if len(found.classes) > 1 else ""
+        yield _line("Nodes", role + _nodes(one))
+    if found.queue is not None:
+        yield _line("Queue", _queue(found.queue, is_waiting=found.standing is Standing.WAITING))
+        for limit in found.queue.limits:
+            of = f"queue {limit.queue}" if limit.queue else "the cluster"
+            whole = " (all there is)" if limit.is_whole else ""
+            numbers = f"{limit.resource} {limit.held} of {limit.allowed}{whole}"
+            yield _line("Limit", f"{of}: {numbers}, {limit.asked} more asked for")
+    yield _line("Priority", str(found.priority))
+
+
+def _sections(found: Explanation) -> Iterator[str]:
+    if found.victims:
+        yield "Has to leave for it\n" + "\n".join(f"  {victim}" for victim in found.victims)
+    if found.holders:
+        rows = [("JOB", "QUEUE", "PRIORITY", "PODS", "HOLDS", "CAN IT BE MOVED")]
+        rows += [
+            (
+                one.name,
+                one.queue or "-",
+                "-" if one.priority is None else str(one.priority),
+                str(one.n_pods),
+                _amounts(one.holds),
+                one.text,
+            )
+            for one in found.holders
+        ]
+        more = f"\nand {found.n_holders_more} more" if found.n_holders_more else ""
+        yield f"Who holds the room\n{aligned(rows)}{more}"
+    if found.advice:
+        lines = [
+            f"  - {one.text}" + (f"\n      {one.command}" if one.command else "")
+            for one in found.advice
+        ]
+        yield "What would help\n" + "\n".join(lines)
+
+
+def _line(heading: str, text: str) -> str:
+    return f"{heading:<{_HEADING_WIDTH}}{text}"
+
+
+def _size(one: RoleSize) -> str:
+    last = f"; last resized {one.resized}" if one.resized else ""
+    bounds = f"{one.minimum} to {one.maximum}, {one.policy}"
+    return _line("Size", f"{one.role}: {one.target} of {bounds}{last}")
+
+
+def _class_asks(one: PodClass) -> str:
+    role = f"{one.role}: " if one.role else ""
+    pods = "1 pod with" if one.n_pods == 1 else f"{one.n_pods} pods, each"
+    return f"{role}{pods} {_amounts(one.each)}"
+
+
+def _nodes(one: PodClass) -> str:
+    room = f", with room for {one.n_slots} such pods" if one.n_slots else ""
+    why = ", ".join(f"{refusal.n_nodes} {refusal.text}" for refusal in one.refusals)
+    return f"{one.n_nodes_fit} of {one.n_nodes} fit{room}" + (f"; {why}" if why else "")
+
+
+def _queue(queue: QueueFacts, *, is_waiting: bool) -> str:
+    limit = f" of {_amounts(queue.capability)}" if queue.capability else ""
+    text = f"{queue.name}, {queue.state}, holds {_amounts(queue.allocated)}{limit}"
+    if not is_waiting:
+        return text
+    if not queue.ahead:
+        return f"{text}; nobody waits before it"
+    names = ", ".join(queue.ahead[:_NAMES_SHOWN])
+    more = len(queue.ahead) - _NAMES_SHOWN
+    also = f" and {more} more" if more > 0 else ""
+    return f"{text}; before it: {names}{also}"
+
+
+def _amounts(amounts: Mapping[str, str]) -> str:
+    shown = [f"{name} {amount}" for name, amount in amounts.items() if name != "pods"]
+    return ", ".join(shown) or (f"pods {amounts['pods']}" if "pods" in amounts else "nothing")
+
+
+def _said(report: Report, now: float) -> str:
+    """Whether the scheduler has come to the same conclusion."""
+    said, found = report.said, report.explanation
+    if said is None:
+        is_new = found is not None and found.standing is Standing.WAITING and report.is_live
+        return "No scheduler has said anything about it yet: does one run?" if is_new else ""
+    when = _ago(said.last_transition_time, now)
+    if found is not None and said.reason == found.reason:
+        return f"The scheduler says the same, since {when}."
+    told = ": ".join(filter(None, (said.reason, said.message)))
+    return f"The scheduler said {when}: {said.type}{', ' + told if told else ''}"
+
+
+def _ago(written: str | None, now: float) -> str:
+    if not written:
+        return "once"
+    seconds = now - parse_time(written)
+    if seconds < _JUST_NOW_S:
+        return "just now"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f}{unit} ago"
+    return f"{seconds:.0f}s ago"

@@ -1,0 +1,289 @@
+"""`swell run` and `logs`: submit a job and stay with it; read what its containers have printed."""
+
+from __future__ import annotations
+
+import secrets
+import string
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.api import codec
+from swell.api.aitrainingjob import FINAL, AITrainingJob, Phase
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.manifest import Reading, findings_of, read
+from swell.api.meta import Body, Key
+from swell.cli import options
+from swell.cli.choice import Flags, home_to_use
+from swell.cli.connection import Connection, connected, surroundings
+from swell.cli.failure import CommandError
+from swell.cli.jobs.follow import Follower, print_plain, print_prefixed
+from swell.cli.jobs.logs import Wanted, check_wanted, logs_of
+from swell.cli.objects.apply import apply_one, placed
+from swell.cli.objects.commands import delete_one, wait_until_gone
+from swell.cli.objects.threeway import with_last_applied
+from swell.cli.sources import read_valid, show
+from swell.cluster.home import SERVER, holder
+from swell.cluster.kube import calls
+from swell.runtime.errors import AlreadyExistsError, NotFoundError
+
+if TYPE_CHECKING:
+    from swell.cli.invocation import Invocation
+
+EXIT_CODES = {
+    Phase.SUCCEED: 0,
+    Phase.FAILED: 1,
+    Phase.NODE_FAIL: 1,
+    Phase.TIMEOUT: 124,
+    Phase.PREEMPTED: 75,
+}
+INTERRUPTED = 130
+USAGE = 2
+ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
+SUFFIX_LENGTH = 5
+COMMAND_LINE = "command line"
+
+File = Annotated[str | None, typer.Argument(metavar="FILE | -- CMD...", help="Manifest, or -.")]
+Name = Annotated[str, typer.Option("--name", help="Name of the job.", show_default=False)]
+Least = Annotated[int | None, typer.Option("--min", min=1, help="Pods at least; 1.")]
+Most = Annotated[int | None, typer.Option("--max", min=1, help="Pods at most; as --min.")]
+Cpu = Annotated[str, typer.Option("--cpu", help="Processors of each pod.", show_default=False)]
+Memory = Annotated[str, typer.Option("--memory", help="Memory of each pod.", show_default=False)]
+Gpu = Annotated[str, typer.Option("--gpu", help="GPUs of each pod.", show_default=False)]
+Detach = Annotated[bool, typer.Option("--detach", help="Only submit.")]
+
+
+def run(
+    invoked: typer.Context,
+    file: File = None,
+    *,
+    name: Name = "",
+    least: Least = None,
+    most: Most = None,
+    cpu: Cpu = "",
+    memory: Memory = "",
+    gpu: Gpu = "",
+    detach: Detach = False,
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Submit a job, print what it prints, and end as it ends.
+
+    A job is a manifest, or a command: swell run --name fit --min 1 --max 4 -- python train.py
+    """
+    invocation: Invocation = invoked.obj
+    size = _Size(least, most, cpu, memory, gpu)
+    if (file is None) == (invocation.command is None):
+        raise CommandError("give a manifest, or a command after --", "see: swell run --help", USAGE)
+    if file is not None and size != _Size():
+        hint = "they are for: swell run [OPTIONS] -- CMD"
+        raise CommandError("a manifest says itself how large its pods are", hint, USAGE)
+    if file is None:
+        bodies = [_command_job(name, invocation.command or (), size)]
+    else:
+        bodies = [doc.body for reading in read_valid([file]) for doc in reading.documents]
+    job, others = _split(bodies, name)
+    with connected(_with_cluster(Flags(kubeconfig, context, embedded))) as connection:
+        if file is None and connection.embedded:
+            _container_of(job)["workingDir"] = str(Path.cwd())
+        connection.announce_change()
+        for other in others:
+            apply_one(placed(other, connection, namespace), connection)
+        created = _submit(job, connection, namespace)
+        if detach:
+            sys.stdout.write(f"aitrainingjob/{created.metadata.name} created\n")
+        else:
+            raise typer.Exit(_follow(created, connection))
+
+
+def logs(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")],
+    *,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Stay until it ends.")] = False,
+    role: Annotated[str, typer.Option("--role", help="Of this role alone.")] = "",
+    index: Annotated[int | None, typer.Option("--index", min=0, help="Of this pod alone.")] = None,
+    container: Annotated[str, typer.Option("--container", help="Of this one alone.")] = "",
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Print what the containers of a job have printed, also when its pods are gone."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        key = Key(connection.namespace(namespace), job)
+        try:
+            found = connection.client.send(calls.get(AI_TRAINING_JOBS, key))
+        except NotFoundError as error:
+            message = f"no job {job} in namespace {key.namespace}"
+            raise CommandError(message, "see: swell get") from error
+        wanted = Wanted(role, index, container)
+        check_wanted(found, wanted)
+        source = logs_of(connection, key, found.metadata.uid, wanted)
+        # One pod's output is given as it is, so that it can be read by programs.
+        show_lines = print_plain if role and index is not None else print_prefixed
+        if follow:
+            follower = Follower(connection, key, found.metadata.uid, source, lambda _: None)
+            if follower.to_the_end(show_lines) is None:
+                raise CommandError(f"{job} was deleted meanwhile", "see: swell get")
+        else:
+            show_lines(source.once())
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What flags say about the pods of a command."""
+
+    least: int | None = None
+    most: int | None = None
+    cpu: str = ""
+    memory: str = ""
+    gpu: str = ""
+
+    @property
+    def resources(self) -> dict[str, str]:
+        asked = {"cpu": self.cpu, "memory": self.memory, "nvidia.com/gpu": self.gpu}
+        return {name: amount for name, amount in asked.items() if amount}
+
+
+def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Body:
+    """The job that a command is; whatever is wrong with it is told as with a manifest."""
+    if not command:
+        hint = "for example: swell run -- python train.py"
+        raise CommandError("there is no command after --", hint, USAGE)
+    options.check_amounts(cpu=size.cpu, memory=size.memory, gpu=size.gpu)
+    least = size.least or 1
+    most = size.most or least
+    if least > most:
+        hint = "lower --min or raise --max"
+        raise CommandError(f"--min {least} is more than --max {most}", hint, USAGE)
+    container: Body = {"name": CONTAINER, "image": IMAGE, "command": list(command)}
+    if size.resources:
+        container["resources"] = {"requests": size.resources, "limits": dict(size.resources)}
+    role: Body = {
+        "replicas": least,
+        "minReplicas": least,
+        "maxReplicas": most,
+        "edlPolicy": "Auto" if least < most else "Never",
+        "template": {"spec": {"containers": [container]}},
+    }
+    body: Body = {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": name or f"run-{_suffix()}"},
+        "spec": {"replicaSpecs": {ROLE: role}},
+    }
+    _refuse_wrong([read(codec.encode(body), COMMAND_LINE)])
+    return body
+
+
+def _suffix() -> str:
+    letters = string.ascii_lowercase + string.digits
+    return "".join(secrets.choice(letters) for _ in range(SUFFIX_LENGTH))
+
+
+def _refuse_wrong(readings: list[Reading]) -> None:
+    findings = findings_of(readings)
+    if findings:
+        show(findings)
+        raise CommandError("nothing was done")
+
+
+def _container_of(job: Body) -> Body:
+    found: Body = job["spec"]["replicaSpecs"][ROLE]["template"]["spec"]["containers"][0]
+    return found
+
+
+def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
+    """The one job among some objects, and what it comes with."""
+    jobs = [body for body in bodies if body["kind"] == AI_TRAINING_JOBS.kind]
+    if len(jobs) != 1:
+        hint = "swell apply takes any number of objects"
+        raise CommandError(f"run takes one AITrainingJob, and here are {len(jobs)}", hint)
+    others = [body for body in bodies if body is not jobs[0]]
+    if not name:
+        return jobs[0], others
+    return {**jobs[0], "metadata": {**jobs[0]["metadata"], "name": name}}, others
+
+
+def _with_cluster(flags: Flags) -> Flags:
+    """Have an embedded cluster run if that is the one to use."""
+    from swell.cli.cluster.up import start_in_background, wait_for_parts
+
+    home = home_to_use(flags, surroundings())
+    if home is None:
+        return flags
+    running = holder(home)
+    if running is None:
+        start_in_background(home, [])
+    elif running.what != SERVER:
+        wait_for_parts(home)
+    return Flags(embedded=True)
+
+
+def _submit(body: Body, connection: Connection, namespace: str) -> AITrainingJob:
+    """Create the job, in the place of a finished one of its name."""
+    wanted = placed(body, connection, namespace)
+    try:
+        found = connection.client.send(calls.get(AI_TRAINING_JOBS, wanted.key))
+    except NotFoundError:
+        found = None
+    if found is not None:
+        _make_room(found, connection)
+    try:
+        return connection.client.send(
+            calls.create(AI_TRAINING_JOBS, with_last_applied(wanted.body))
+        )
+    except AlreadyExistsError as error:
+        raise CommandError(f"somebody else has just created {wanted.key.name}") from error
+
+
+def _make_room(found: AITrainingJob, connection: Connection) -> None:
+    name, phase = found.metadata.name, found.status.phase
+    if phase not in FINAL and found.metadata.deletion_timestamp is None:
+        hint = f"wait for it: swell logs -f {name}; end it: swell delete {name}; or give --name"
+        raise CommandError(f"{name} is still there: {phase.value or 'just created'}", hint)
+    _delete(found, connection)
+    wait_until_gone(AI_TRAINING_JOBS.untyped(), _reference(found), connection)
+
+
+def _delete(job: AITrainingJob, connection: Connection) -> None:
+    delete_one(AI_TRAINING_JOBS.untyped(), _reference(job), connection)
+
+
+def _reference(job: AITrainingJob) -> Body:
+    meta = job.metadata
+    return {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
+
+
+def _follow(job: AITrainingJob, connection: Connection) -> int:
+    """Stay with a job to its end; the exit code that says how that was."""
+    key, uid, name = job.metadata.key, job.metadata.uid, job.metadata.name
+    started = time.monotonic()
+
+    def tell(text: str) -> None:
+        sys.stdout.flush()
+        sys.stderr.write(f"{name}: {text}\n")
+        sys.stderr.flush()
+
+    follower = Follower(connection, key, uid, logs_of(connection, key, uid), tell)
+    try:
+        ended = follower.to_the_end(print_prefixed)
+    except KeyboardInterrupt:
+        tell("deleting it (once more Ctrl-C to leave at once)")
+        _delete(job, connection)
+        follower.until_gone(print_prefixed)
+        tell("gone")
+        return INTERRUPTED
+    if ended is None:
+        tell("deleted by somebody else")
+        return 1
+    status = ended.status
+    took = f"{status.phase.value} after {time.monotonic() - started:.1f} s"
+    tell(f"{took}: {status.message}" if status.message else took)
+    return EXIT_CODES[status.phase]

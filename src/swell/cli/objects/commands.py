@@ -1,0 +1,231 @@
+"""`swell get`, `describe` and `delete`: objects of any kind, on any cluster."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from swell.api import codec
+from swell.api.kinds import NAMESPACES, QUEUES
+from swell.api.meta import Body, Key, Uid
+from swell.api.resource import Resource
+from swell.cli import options
+from swell.cli.arguments import Target, target_of
+from swell.cli.choice import Flags
+from swell.cli.connection import Connection, connected
+from swell.cli.failure import CommandError
+from swell.cli.objects.describe import describe_object
+from swell.cli.objects.printing import print_list, print_names, print_object
+from swell.cli.options import Output
+from swell.cli.tables import aligned, rows_of
+from swell.cluster.kube import calls
+from swell.runtime.cluster import Deletion, Selection
+from swell.runtime.errors import ClusterError, NotFoundError
+from swell.scheduler.model.queue_state import BUILT_IN
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+WAIT_S_MIN, WAIT_S_MAX = 0.05, 1.0
+SAY_AFTER_S = 1.0
+
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[KIND] [NAME]...", help="Kind; then names.")
+]
+SomeWords = Annotated[
+    list[str], typer.Argument(metavar="[KIND] NAME...", help="Kind (jobs without it); names.")
+]
+
+
+def get(
+    words: Words = None,
+    *,
+    output: options.Format = None,
+    namespace: options.Namespace = "",
+    everywhere: options.AllNamespaces = False,
+    labels: options.Labels = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Show objects: jobs, or those of KIND."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        target = target_of(words or [], connection.client)
+        scope = _scope(target, connection, namespace, everywhere)
+        if target.names and labels:
+            raise CommandError("names and a selector cannot be given together", exit_code=2)
+        if output in {None, Output.WIDE}:
+            wide = output is Output.WIDE
+            _show_table(target, Selection(scope, labels), connection, wide, everywhere)
+        elif len(target.names) == 1:
+            _show_one(_read(target.resource, scope, target.names[0], connection), output)
+        else:
+            _show_all(target, Selection(scope, labels), connection, output)
+
+
+def describe(
+    words: SomeWords,
+    *,
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Tell all about objects, with their events."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        target = target_of(words, connection.client)
+        scope = _scope(target, connection, namespace, everywhere=False)
+        names = target.names or _names(target.resource, scope, connection)
+        told = [
+            describe_object(_read(target.resource, scope, name, connection), connection.client)
+            for name in names
+        ]
+        if told:
+            sys.stdout.write("\n\n".join(told) + "\n")
+        else:
+            _say_nothing_found(scope, connection)
+
+
+def delete(
+    words: SomeWords,
+    *,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is gone.")] = True,
+    namespace: options.Namespace = "",
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Delete objects and wait until they are gone."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        target = target_of(words, connection.client)
+        if not target.names:
+            raise CommandError(f"which {target.resource.plural}? give their names", exit_code=2)
+        _spare_built_in(target)
+        connection.announce_change()
+        scope = _scope(target, connection, namespace, everywhere=False)
+        bodies = [_read(target.resource, scope, name, connection) for name in target.names]
+        for body in bodies:
+            delete_one(target.resource, body, connection)
+        for body in bodies:
+            if wait:
+                wait_until_gone(target.resource, body, connection)
+            print_names([body], suffix=" deleted")
+
+
+def _spare_built_in(target: Target) -> None:
+    """Queues that the scheduler would only create again."""
+    for name in target.names if str(target.resource) == str(QUEUES) else ():
+        if name in BUILT_IN:
+            raise CommandError(f"queue {name} is always there", "it would come again at once")
+
+
+def _scope(target: Target, connection: Connection, asked: str, everywhere: bool) -> str:
+    """The namespace to look in; empty for all, and for kinds that have none."""
+    if not target.resource.namespaced or (everywhere and not target.names):
+        return ""
+    if everywhere:
+        raise CommandError("a name is looked for in one namespace: leave -A out", exit_code=2)
+    return connection.namespace(asked)
+
+
+def _read(resource: Resource[Body], scope: str, name: str, connection: Connection) -> Body:
+    return connection.client.send(calls.get(resource, Key(scope, name)))
+
+
+def _names(resource: Resource[Body], scope: str, connection: Connection) -> Sequence[str]:
+    found = connection.client.send(calls.list_page(resource, Selection(scope)))
+    return [item["metadata"]["name"] for item in found.items]
+
+
+def _show_one(body: Body, output: Output | None) -> None:
+    if output is Output.NAME:
+        print_names([body])
+    else:
+        print_object(body, as_yaml=output is Output.YAML)
+
+
+def _show_all(
+    target: Target, selection: Selection, connection: Connection, output: Output | None
+) -> None:
+    if target.names:
+        scope = selection.namespace
+        items = [_read(target.resource, scope, name, connection) for name in target.names]
+    else:
+        items = list(connection.client.send(calls.list_page(target.resource, selection)).items)
+    if output is Output.NAME:
+        print_names(items)
+    else:
+        print_list(items, as_yaml=output is Output.YAML)
+
+
+def _show_table(
+    target: Target, selection: Selection, connection: Connection, wide: bool, everywhere: bool
+) -> None:
+    """The server's own table, so that columns are what the kind's author chose."""
+    tables = [
+        codec.decode(connection.client.send(call), dict) for call in _table_calls(target, selection)
+    ]
+    with_namespace = everywhere and target.resource.namespaced
+    pages = [rows_of(table, wide=wide, with_namespace=with_namespace) for table in tables]
+    rows = [*pages[0], *(row for page in pages[1:] for row in page[1:])]
+    if len(rows) == 1:
+        _say_nothing_found(selection.namespace, connection)
+        return
+    sys.stdout.write(aligned(rows) + "\n")
+
+
+def _table_calls(target: Target, selection: Selection) -> list[calls.Call[bytes]]:
+    if not target.names:
+        path = calls.list_page(target.resource, selection).path
+        return [calls.raw(path, accept=TABLE)]
+    keys = [Key(selection.namespace, name) for name in target.names]
+    return [calls.raw(calls.get(target.resource, key).path, accept=TABLE) for key in keys]
+
+
+def _say_nothing_found(scope: str, connection: Connection) -> None:
+    where = f"in namespace {scope}" if scope else "in the cluster"
+    sys.stderr.write(f"nothing found {where}\n")
+    if scope and not _has_namespace(scope, connection):
+        sys.stderr.write("  there is no such namespace; see: swell get namespaces\n")
+
+
+def _has_namespace(name: str, connection: Connection) -> bool:
+    """Whether it is there, as far as we may know."""
+    try:
+        connection.client.send(calls.get(NAMESPACES, Key("", name)))
+    except NotFoundError:
+        return False
+    except ClusterError:
+        return True
+    return True
+
+
+def delete_one(resource: Resource[Body], body: Body, connection: Connection) -> None:
+    """Delete exactly what was read, not a namesake that came since; gone already is fine."""
+    meta = body["metadata"]
+    key = Key(meta.get("namespace", ""), meta["name"])
+    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background")
+    try:
+        connection.client.send(calls.delete(resource, key, deletion))
+    except NotFoundError:
+        return
+
+
+def wait_until_gone(resource: Resource[Body], body: Body, connection: Connection) -> None:
+    meta = body["metadata"]
+    started, pause_s, said = time.monotonic(), WAIT_S_MIN, False
+    while True:
+        try:
+            now = _read(resource, meta.get("namespace", ""), meta["name"], connection)
+        except NotFoundError:
+            return
+        if now["metadata"]["uid"] != meta["uid"]:
+            return
+        if not said and time.monotonic() - started > SAY_AFTER_S:
+            holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
+            sys.stderr.write(f"waiting for {meta['name']} to go (held by {holders}) ...\n")
+            said = True
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, WAIT_S_MAX)

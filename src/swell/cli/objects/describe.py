@@ -1,0 +1,104 @@
+"""The long form of an object for people: what it is, what it says of itself, what happened."""
+
+from __future__ import annotations
+
+import time
+
+from swell.api.kinds import EVENTS
+from swell.api.meta import Body
+from swell.api.times import parse_time
+from swell.cli.objects.printing import to_yaml
+from swell.cli.tables import aligned
+from swell.cluster.kube import calls
+from swell.cluster.kube.oneshot import OneShot
+from swell.runtime.cluster import Selection
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_HEADING_WIDTH = 14
+
+
+def describe_object(body: Body, client: OneShot) -> str:
+    """Several paragraphs about an object and its events."""
+    parts = [_head(body)]
+    parts += [
+        f"{name.capitalize()}:\n{_indented(to_yaml(value))}"
+        for name, value in body.items()
+        if name not in {"apiVersion", "kind", "metadata"} and value
+    ]
+    parts.append(told_events(body, client))
+    return "\n".join(parts)
+
+
+def told_events(body: Body, client: OneShot) -> str:
+    """What happened to an object."""
+    meta = body["metadata"]
+    where = f"involvedObject.name={meta['name']},involvedObject.uid={meta['uid']}"
+    events = client.send(
+        calls.list_page(EVENTS.untyped(), Selection(meta.get("namespace", ""), fields=where))
+    )
+    return _events(list(events.items), time.time())
+
+
+def _head(body: Body) -> str:
+    meta = body["metadata"]
+    annotations = dict(meta.get("annotations") or {})
+    annotations.pop(_LAST_APPLIED, None)
+    lines = [
+        _line("Name", meta["name"]),
+        _line("Namespace", meta.get("namespace", "")),
+        _line("Kind", f"{body['kind']} ({body['apiVersion']})"),
+        _line("Created", meta.get("creationTimestamp", "")),
+        _line("Deleted", meta.get("deletionTimestamp", "")),
+        _line("Owner", ", ".join(_owners(meta))),
+        _line("Finalizers", ", ".join(meta.get("finalizers") or [])),
+        *_pairs("Labels", meta.get("labels") or {}),
+        *_pairs("Annotations", annotations),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _owners(meta: Body) -> list[str]:
+    return [f"{owner['kind']}/{owner['name']}" for owner in meta.get("ownerReferences") or []]
+
+
+def _line(heading: str, value: str) -> str:
+    return f"{heading + ':':<{_HEADING_WIDTH}}{value}" if value else ""
+
+
+def _pairs(heading: str, values: dict[str, str]) -> list[str]:
+    shown = [f"{name}={value}" for name, value in sorted(values.items())]
+    return [_line(heading if at == 0 else "", text) for at, text in enumerate(shown)]
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
+
+
+def _events(events: list[Body], now: float) -> str:
+    if not events:
+        return "Events:       none"
+    rows = [["AGE", "TYPE", "REASON", "FROM", "MESSAGE"]]
+    for event in sorted(events, key=_seen):
+        source = event.get("source", {}).get("component") or event.get("reportingComponent", "")
+        times = event.get("count") or 1
+        age = _age(now - parse_time(_seen(event))) + (f" (x{times})" if times > 1 else "")
+        rows.append(
+            [age, event.get("type", ""), event.get("reason", ""), source, event.get("message", "")]
+        )
+    return f"Events:\n{_indented(aligned(rows))}"
+
+
+def _seen(event: Body) -> str:
+    """When an event was last seen; which field says so depends on who wrote it."""
+    for name in ("lastTimestamp", "eventTime"):
+        if event.get(name):
+            return str(event[name])
+    return str(event["metadata"]["creationTimestamp"])
+
+
+def _age(seconds: float) -> str:
+    whole = max(int(seconds), 0)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if whole >= 2 * size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"

@@ -1,0 +1,77 @@
+"""A scheduling plan for people: who is placed where, who has to go, who waits for what and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from swell.cli.tables import aligned
+from swell.scheduler.cycle import Plan
+from swell.scheduler.model.tasks import Task
+
+_NAMES_SHOWN = 3
+
+
+def render(plan: Plan) -> str:
+    sections = [_summary(plan)]
+    sections += _section("Placed", ("GROUP", "NODE", "PODS"), _by_group_and_node(plan.binds))
+    sections += _section(
+        "Held for pods that wait for room",
+        ("GROUP", "NODE", "PODS"),
+        _by_group_and_node(plan.pipelined),
+    )
+    sections += _section(
+        "Evicted",
+        ("POD", "BY", "FOR"),
+        sorted((e.task.key, e.action, e.claimer) for e in plan.evictions),
+    )
+    sections += _section("Shrunk", ("JOB", "ROLE", "TO", "FOR"), _shrinks(plan))
+    sections += _section("Waiting", ("GROUP", "PHASE", "REASON", "WHY"), _waiting(plan))
+    return "\n\n".join(sections) + "\n"
+
+
+def _summary(plan: Plan) -> str:
+    waiting = sum(status.refusal is not None for status in plan.groups.values())
+    counts = (
+        (len(plan.binds), "pod placed", "pods placed"),
+        (len(plan.pipelined), "held", "held"),
+        (len(plan.evictions), "evicted", "evicted"),
+        (len(plan.shrinks), "job shrunk", "jobs shrunk"),
+        (waiting, "group waits", "groups wait"),
+    )
+    said = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
+    return ", ".join(said) or "Nothing to do."
+
+
+def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    rows = list(rows)
+    return [f"{title}\n{aligned([head, *rows])}"] if rows else []
+
+
+def _by_group_and_node(places: dict[Task, str]) -> list[tuple[str, str, str]]:
+    names: dict[tuple[str, str], list[str]] = {}
+    for task, node in places.items():
+        group = task.job.key if task.job else ""
+        names.setdefault((group, node), []).append(task.pod.metadata.name)
+    return [(*place, _few(sorted(pods))) for place, pods in sorted(names.items())]
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = " ".join(names[:_NAMES_SHOWN])
+    more = len(names) - _NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _shrinks(plan: Plan) -> list[tuple[str, str, str, str]]:
+    return [
+        (job, role, str(target), plan.shrunk_for.get((job, role), ""))
+        for job, roles in sorted(plan.shrinks.items())
+        for role, target in sorted(roles.items())
+    ]
+
+
+def _waiting(plan: Plan) -> list[tuple[str, str, str, str]]:
+    return [
+        (key, status.phase.value, status.refusal.reason.value, status.refusal.message)
+        for key, status in sorted(plan.groups.items())
+        if status.refusal is not None
+    ]

@@ -1,0 +1,326 @@
+"""`swell queue`: creates, shows, closes, opens and deletes the queues that share a cluster."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import typer
+
+from swell.api import codec
+from swell.api.kinds import POD_GROUPS, QUEUES
+from swell.api.meta import Body, Key
+from swell.api.podgroup import PodGroup
+from swell.api.queue import Queue, QueueState
+from swell.api.validation import FieldProblem, validate
+from swell.cli import options
+from swell.cli.choice import Flags
+from swell.cli.connection import Connection, connected
+from swell.cli.failure import CommandError
+from swell.cli.objects.commands import delete_one, wait_until_gone
+from swell.cli.objects.printing import print_list, print_names, print_object
+from swell.cli.options import Output
+from swell.cli.queue.table import described, listed
+from swell.cluster.kube import calls
+from swell.runtime.cluster import merge_patch
+from swell.runtime.errors import NotFoundError
+from swell.scheduler.model.queue_rules import deletion_problem, placing_problems
+from swell.scheduler.model.queue_state import (
+    CLOSED_BY_PARENT,
+    DEFAULT,
+    SHUT,
+    is_closed_by_parent,
+    parent_of,
+)
+
+app = typer.Typer(help="Queues: how groups of users share the cluster.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of queues.")]
+Amounts = Annotated[
+    list[str] | None, typer.Option(metavar="RESOURCE=AMOUNT,...", help="Such as cpu=4,memory=8Gi.")
+]
+PAUSE_S = 0.2
+
+
+@app.callback()
+def queue() -> None:
+    """Queues: how groups of users share the cluster."""
+
+
+@app.command()
+def create(
+    name: Name,
+    *,
+    weight: Annotated[int, typer.Option(help="Share against the others.")] = 1,
+    capability: Amounts = None,
+    deserved: Amounts = None,
+    guarantee: Amounts = None,
+    parent: Annotated[str, typer.Option(metavar="NAME", help="The queue above it.")] = "",
+    priority: Annotated[int, typer.Option(help="Higher is served first.")] = 0,
+    reclaimable: Annotated[
+        bool, typer.Option("--reclaimable/--no-reclaimable", help="Gives back what it borrows.")
+    ] = True,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Create a queue; what it does not limit is unlimited."""
+    amounts = {
+        "capability": _amounts("--capability", capability or ()),
+        "deserved": _amounts("--deserved", deserved or ()),
+        "guarantee": _amounts("--guarantee", guarantee or ()),
+    }
+    spec: Body = {"weight": weight, "reclaimable": reclaimable}
+    spec |= {"parent": parent} if parent else {}
+    spec |= {"priority": priority} if priority else {}
+    spec |= {field: amounts[field] for field in ("capability", "deserved") if amounts[field]}
+    spec |= {"guarantee": {"resource": amounts["guarantee"]}} if amounts["guarantee"] else {}
+    body: Body = {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    problems = validate(body)
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        seen = _Seen(connection)
+        problems += placing_problems(_sound(body, problems), seen.queues, seen.n_groups)
+        _refuse([(_flag(problem), problem.message, problem.hint) for problem in problems])
+        connection.announce_change()
+        made = connection.client.send(calls.create(QUEUES.untyped(), body))
+        print_names([made], suffix=" created")
+
+
+@app.command("list")
+def list_(
+    *,
+    output: options.Format = None,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Show all queues, each below its parent."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        if output in {None, Output.WIDE}:
+            queues = connection.client.send(calls.list_page(QUEUES)).items
+            if queues:
+                sys.stdout.write(listed(queues, wide=output is Output.WIDE))
+            else:
+                sys.stderr.write("nothing found in the cluster\n")
+            return
+        bodies = list(connection.client.send(calls.list_page(QUEUES.untyped())).items)
+    if output is Output.NAME:
+        print_names(bodies)
+    else:
+        print_list(bodies, as_yaml=output is Output.YAML)
+
+
+@app.command()
+def describe(
+    name: Name,
+    *,
+    output: options.Format = None,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Tell all about a queue: its limits, what it holds, and the groups in it."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        body = _read(connection, name)
+        if output in {Output.JSON, Output.YAML}:
+            print_object(body, as_yaml=output is Output.YAML)
+        elif output is Output.NAME:
+            print_names([body])
+        else:
+            seen = _Seen(connection)
+            groups = [group for group in seen.groups if _queue_of(group) == name]
+            sys.stdout.write(described(body, seen.queues, groups, connection.client))
+
+
+@app.command()
+def close(
+    names: Names,
+    *,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Until the last group has gone.")
+    ] = False,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Let queues take no new groups; those below them close, too. What runs stays."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        seen = _Seen(connection)
+        _refuse(_unknown(names, seen))
+        connection.announce_change()
+        for name in names:
+            if is_closed_by_parent(seen.queues[name]):
+                # Asked for by itself: it no longer opens with its parent.
+                change = merge_patch({"metadata": {"annotations": {CLOSED_BY_PARENT: None}}})
+                connection.client.send(calls.patch(QUEUES, Key("", name), change))
+            state = QueueState.CLOSING if seen.n_groups(name) else QueueState.CLOSED
+            if wait and state is QueueState.CLOSING:
+                _say(connection, seen, name, state)
+                _wait_until_empty(connection, name)
+                state = QueueState.CLOSED
+            else:
+                _say(connection, seen, name, state)
+            sys.stdout.write(f"queue/{name} {state.value.lower()}\n")
+
+
+@app.command("open")
+def open_(
+    names: Names,
+    *,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Let queues take groups again, and those below that were closed with them."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        seen = _Seen(connection)
+        problems = _unknown(names, seen)
+        for name in names:
+            above = parent_of(seen.queues[name], seen.queues.get) if name in seen.queues else None
+            if (
+                above is not None
+                and above.status.state in SHUT
+                and above.metadata.name not in names
+            ):
+                shut = above.metadata.name
+                message = f"queue {name} cannot be open while {shut} above it is closed"
+                problems.append(("", message, f"open that one: swell queue open {shut}"))
+        _refuse(problems)
+        connection.announce_change()
+        for name in names:
+            _say(connection, seen, name, QueueState.OPEN)
+            sys.stdout.write(f"queue/{name} open\n")
+
+
+@app.command()
+def delete(
+    names: Names,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Even with groups in them.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until they are gone.")] = True,
+    kubeconfig: options.Kubeconfig = "",
+    context: options.Context = "",
+    embedded: options.Embedded = False,
+) -> None:
+    """Delete queues that nobody uses."""
+    with connected(Flags(kubeconfig, context, embedded)) as connection:
+        seen = _Seen(connection)
+        problems = _unknown(names, seen)
+        others = {name: queue for name, queue in seen.queues.items() if name not in names}
+        for name in names:
+            if name in seen.queues:
+                n_groups = (lambda _: 0) if force else seen.n_groups
+                problem = deletion_problem(name, {**others, name: seen.queues[name]}, n_groups)
+                problems += [("", *problem)] if problem else []
+        _refuse(problems)
+        connection.announce_change()
+        bodies = [_read(connection, name) for name in names]
+        for body in bodies:
+            delete_one(QUEUES.untyped(), body, connection)
+        for body in bodies:
+            if wait:
+                wait_until_gone(QUEUES.untyped(), body, connection)
+            print_names([body], suffix=" deleted")
+
+
+def _sound(body: Body, problems: Iterable[FieldProblem]) -> Queue:
+    """The queue without the amounts that are complained of already."""
+    wrong = {problem.steps[-1] for problem in problems if len(problem.steps) > 1}
+    spec = dict(body["spec"])
+    for field in ("capability", "deserved"):
+        spec[field] = {k: v for k, v in spec.get(field, {}).items() if k not in wrong}
+    given = spec.get("guarantee", {}).get("resource", {})
+    spec["guarantee"] = {"resource": {k: v for k, v in given.items() if k not in wrong}}
+    return codec.convert({**body, "spec": spec}, Queue)
+
+
+class _Seen:
+    """The queues and groups of a cluster, as they were when the command began."""
+
+    def __init__(self, connection: Connection) -> None:
+        client = connection.client
+        found = client.send(calls.list_page(QUEUES)).items
+        self.queues = {queue.metadata.name: queue for queue in found}
+        self.groups: Sequence[PodGroup] = client.send(calls.list_page(POD_GROUPS)).items
+        self._counts = Counter(_queue_of(group) for group in self.groups)
+
+    def n_groups(self, name: str) -> int:
+        return self._counts[name]
+
+
+def _queue_of(group: PodGroup) -> str:
+    return group.spec.queue or DEFAULT
+
+
+def _read(connection: Connection, name: str) -> Body:
+    try:
+        return connection.client.send(calls.get(QUEUES.untyped(), Key("", name)))
+    except NotFoundError as error:
+        raise CommandError(f"no queue {name}", "see: swell queue list") from error
+
+
+def _say(connection: Connection, seen: _Seen, name: str, state: QueueState) -> None:
+    """Write the state, unless it is that already and nobody else is about to change it."""
+    queue = seen.queues[name]
+    if queue.status.state is not state or is_closed_by_parent(queue):
+        change = merge_patch({"status": {"state": state.value}})
+        connection.client.send(calls.patch(QUEUES.status, Key("", name), change))
+
+
+def _wait_until_empty(connection: Connection, name: str) -> None:
+    left = -1
+    while True:
+        found = connection.client.send(calls.list_page(POD_GROUPS)).items
+        n = sum(_queue_of(group) == name for group in found)
+        if not n:
+            return
+        if n != left:
+            groups = "1 group" if n == 1 else f"{n} groups"
+            sys.stderr.write(f"waiting for {groups} to leave queue {name} ...\n")
+        left = n
+        time.sleep(PAUSE_S)
+
+
+def _unknown(names: Iterable[str], seen: _Seen) -> list[tuple[str, str, str]]:
+    hint = "see: swell queue list"
+    return [("", f"no queue {name}", hint) for name in names if name not in seen.queues]
+
+
+def _refuse(problems: Sequence[tuple[str, str, str]]) -> None:
+    """End the command if anything is wrong: all of it at once."""
+    if not problems:
+        return
+    *others, last = [(f"{flag}: {text}" if flag else text, hint) for flag, text, hint in problems]
+    for text, hint in others:
+        sys.stderr.write(f"error: {text}\n  {hint}\n")
+    raise CommandError(*last)
+
+
+def _amounts(flag: str, words: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in (part for word in words for part in word.split(",") if part):
+        resource, equals, amount = part.partition("=")
+        if not resource or not equals or not amount:
+            hint = "write it like cpu=4,memory=8Gi,nvidia.com/gpu=2"
+            raise CommandError(f"{flag}: not an amount: {part!r}", hint, 2)
+        found[resource] = amount
+    return found
+
+
+def _flag(problem: FieldProblem) -> str:
+    """The flag that a field was written with."""
+    match problem.steps:
+        case ("spec", field, *rest):
+            resource = [str(step) for step in rest if step != "resource"]
+            return " ".join([f"--{field}", *resource])
+        case _:
+            return problem.path

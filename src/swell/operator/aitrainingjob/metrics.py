@@ -1,0 +1,63 @@
+"""What the operator exports beside the runtime's metrics: jobs, restarts and resizes.
+
+Restarts and resizes are counted where people are told of them, after the status that records them
+has been written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.operator.aitrainingjob.reasons import RESTART_REASONS, Reason
+from swell.runtime.executor import EventSink
+from swell.runtime.plan import EmitEvent
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+_CAUSES = frozenset(reason.value for reason in RESTART_REASONS)
+
+
+class JobMetrics:
+    """An event sink that counts what passes through it."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        from prometheus_client import Counter, Gauge
+
+        self._jobs = Gauge("swell_jobs", "Jobs by phase.", ("phase",), registry=registry)
+        self._restarts = Counter(
+            "swell_job_restarts", "Restarts by cause.", ("cause",), registry=registry
+        )
+        self._resizes = Counter("swell_job_resizes", "Changes of a role's size.", registry=registry)
+        for cause in sorted(_CAUSES):
+            self._restarts.labels(cause)
+
+    def watch(self, jobs: Callable[[], Iterable[AITrainingJob]]) -> None:
+        """Count jobs whenever somebody asks."""
+
+        def count(phase: Phase) -> Callable[[], float]:
+            return lambda: float(sum(job.status.phase is phase for job in jobs()))
+
+        for phase in Phase:
+            self._jobs.labels(phase.value or "New").set_function(count(phase))
+
+    def counting(self, sink: EventSink) -> EventSink:
+        return _Counting(self, sink)
+
+    def note(self, event: EmitEvent) -> None:
+        if event.reason in _CAUSES:
+            self._restarts.labels(event.reason).inc()
+        elif event.reason == Reason.RESIZED.value:
+            self._resizes.inc()
+
+
+class _Counting:
+    def __init__(self, metrics: JobMetrics, sink: EventSink) -> None:
+        self._metrics = metrics
+        self._sink = sink
+
+    def record(self, event: EmitEvent) -> None:
+        self._metrics.note(event)
+        self._sink.record(event)

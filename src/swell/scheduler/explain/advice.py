@@ -1,0 +1,357 @@
+"""What would let a waiting group start. Each claim about the future is tried before it is made.
+
+A trial is a session over the same objects with one thing changed: a job gone, nodes added, a
+higher priority. Few are made, for each costs as much as the session itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from swell.api.meta import ObjectMeta
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.priorityclass import PriorityClass
+from swell.api.quantity import parse
+from swell.api.requests import scheduling_amount
+from swell.scheduler.config import Config
+from swell.scheduler.cycle import run_session
+from swell.scheduler.explain.explanation import Advice, Holder, Remedy
+from swell.scheduler.model.amounts import line, text
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.queue_state import BUILT_IN, DEFAULT, SHUT, is_closed_by_parent
+from swell.scheduler.model.reasons import Limit, Reason, Refusal
+from swell.scheduler.model.resources import PODS, TOLERANCE, Vector
+from swell.scheduler.model.tasks import GROUP_ANNOTATION, Task, TaskStatus
+from swell.scheduler.plan import Objects
+from swell.scheduler.session import Session
+
+# So many pods are put into snapshots, though a few trials are always made, and never many.
+_PODS_MAX = 60_000
+_TRIALS_MIN, _TRIALS_MAX = 4, 12
+_HEAVIER = (2, 8)
+_HOLDERS_MAX = 8
+_ALONE_MAX = 4
+_RIVALS_MAX = 2
+_CLAIMS = frozenset({"preempt", "reclaim", "shuffle"})
+_TRIED_CLASS = "what-if"
+
+
+class Trial:
+    """Sessions over the same objects with something changed."""
+
+    def __init__(
+        self, objects: Objects, group: str, config: Config, scheduler_names: Sequence[str]
+    ) -> None:
+        self._objects = objects
+        self._group = group
+        self._config = config
+        self._names = scheduler_names
+        n_affordable = _PODS_MAX // max(len(objects.pods), 1)
+        self._n_left = max(_TRIALS_MIN, min(_TRIALS_MAX, n_affordable))
+
+    def starts_without(self, groups: Collection[str]) -> bool:
+        """If these groups had ended."""
+        objects = self._objects
+        pods = [pod for pod in objects.pods if _group_of(pod) not in groups]
+        kept = [group for group in objects.groups if str(group.metadata.key) not in groups]
+        return self._starts(replace(objects, pods=pods, groups=kept))
+
+    def starts_with(self, node: Node, n: int) -> bool:
+        """If there were n more nodes like this one."""
+        more = [
+            msgspec.structs.replace(
+                node, metadata=msgspec.structs.replace(node.metadata, name=f"{_TRIED_CLASS}-{i}")
+            )
+            for i in range(n)
+        ]
+        return self._starts(replace(self._objects, nodes=[*self._objects.nodes, *more]))
+
+    def starts_at_weight(self, queue: str, weight: int) -> bool:
+        """If a queue had another weight."""
+        queues = [
+            msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, weight=weight))
+            if one.metadata.name == queue
+            else one
+            for one in self._objects.queues
+        ]
+        return self._starts(replace(self._objects, queues=queues))
+
+    def claims_at(self, priority: int) -> bool:
+        """If the group had this priority: whether it would be given the room of others."""
+        groups = [
+            msgspec.structs.replace(
+                group,
+                spec=msgspec.structs.replace(group.spec, priority_class_name=_TRIED_CLASS),
+            )
+            if str(group.metadata.key) == self._group
+            else group
+            for group in self._objects.groups
+        ]
+        tried = PriorityClass(metadata=ObjectMeta(name=_TRIED_CLASS), value=priority)
+        classes = [*self._objects.priority_classes, tried]
+        objects = replace(self._objects, groups=groups, priority_classes=classes)
+        job = self._job_after(objects, self._config)
+        return job is not None and job.counts.waiting > 0
+
+    def _starts(self, objects: Objects) -> bool:
+        actions = tuple(name for name in self._config.actions if name not in _CLAIMS)
+        job = self._job_after(objects, replace(self._config, actions=actions))
+        return job is not None and job.counts[TaskStatus.BINDING] > 0
+
+    def _job_after(self, objects: Objects, config: Config) -> Job | None:
+        if not self._n_left:
+            return None
+        self._n_left -= 1
+        snapshot = objects.snapshot(self._names)
+        run_session(snapshot, config)
+        return snapshot.jobs[self._group]
+
+
+def advice_for(
+    session: Session,
+    job: Job,
+    left: Sequence[Task],
+    *,
+    refusal: Refusal | None,
+    holders: Sequence[Holder],
+    trial: Trial,
+) -> tuple[Advice, ...]:
+    """The most direct first."""
+    found = [] if refusal is None else list(_by_reason(session, job, refusal))
+    classes = list({task.shape: task for task in left}.values())
+    found += [advice for task in classes for advice in _never(session, task)]
+    if not left or found:
+        # As long as this stands, nobody's leaving would help.
+        return tuple(found)
+    if refusal is not None:
+        found += _raise_limit(session, refusal)
+        found += _if_heavier(session, refusal, trial)
+    missing = _missing(session, job, left[0], refusal)
+    found += _if_others_left(session, job, holders, missing, trial)
+    found += _if_important(job, holders, trial)
+    if len(classes) == 1:
+        found += _if_smaller(session, job, classes[0])
+    found += _if_nodes_came(session, job, left, missing, trial)
+    return tuple(found)
+
+
+def _by_reason(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    found = _BY_REASON.get(refusal.reason)
+    if found is not None:
+        yield from found(session, job, refusal)
+
+
+def _create_queue(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    del refusal
+    name = job.group.spec.queue or DEFAULT
+    if name in BUILT_IN:
+        yield Advice(text=f"the scheduler creates queue {name} when it starts: does one run?")
+        return
+    near = difflib.get_close_matches(name, session.snapshot.queues, 1)
+    if near:
+        yield Advice(text=f"name the queue {near[0]} instead, if that was meant")
+    yield Advice(text=f"create queue {name}", command=f"swell queue create {name}")
+
+
+def _open_queue(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    del session, refusal
+    if job.queue is None:
+        return
+    # What was closed with the queue above opens with it.
+    shut = [queue for queue in job.queue.lineage if queue.object.status.state in SHUT]
+    name = next((q.name for q in shut if not is_closed_by_parent(q.object)), job.queue.name)
+    yield Advice(text=f"open queue {name}", command=f"swell queue open {name}")
+
+
+def _raise_limit(session: Session, refusal: Refusal) -> Iterator[Advice]:
+    for limit in refusal.limits:
+        queue = session.snapshot.queues.get(limit.queue)
+        if queue is None:
+            continue
+        needed, place = _needed(limit), session.snapshot.dimensions.place(limit.resource)
+        if queue.capability[place] < needed:
+            amount = text(limit.resource, needed)
+            yield Advice(
+                text=f"raise the capability of queue {queue.name}: {limit.resource} {amount}"
+            )
+
+
+def _needed(limit: Limit) -> float:
+    return _units(limit.resource, limit.held) + _units(limit.resource, limit.asked)
+
+
+def _if_heavier(session: Session, refusal: Refusal, trial: Trial) -> Iterator[Advice]:
+    """Where only the share of a queue is in the way: the first of some weights that is enough."""
+    limits = [] if refusal.reason is Reason.NOT_ENOUGH_RESOURCES else refusal.limits
+    queue = session.snapshot.queues.get(limits[0].queue) if limits else None
+    if queue is None or any(limit.is_whole for limit in limits):
+        return
+    for factor in _HEAVIER:
+        if trial.starts_at_weight(queue.name, factor * queue.weight):
+            weight = factor * queue.weight
+            yield Advice(text=f"with a weight of {weight} queue {queue.name} would deserve enough")
+            return
+
+
+def _await_pods(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+    del session, refusal
+    n_missing = max(job.min_member - job.counts.live, 1)
+    namespace, name = job.group.metadata.namespace, job.group.metadata.name
+    owner = job.group.metadata.controller
+    who = f"{owner.kind.lower()}/{owner.name}" if owner else f"podgroup/{name}"
+    yield Advice(
+        text=f"{n_missing} of its pods have not been created; what made the group says why",
+        command=f"swell describe {who} -n {namespace}",
+    )
+
+
+_BY_REASON: dict[Reason, Callable[[Session, Job, Refusal], Iterator[Advice]]] = {
+    Reason.QUEUE_NOT_FOUND: _create_queue,
+    Reason.QUEUE_CLOSED: _open_queue,
+    Reason.NOT_ENOUGH_TASKS: _await_pods,
+    Reason.NOT_ENOUGH_PODS_OF_TASK: _await_pods,
+}
+
+
+def _never(session: Session, task: Task) -> Iterator[Advice]:
+    """What no job's end changes: no node suits the pod, or none is large enough."""
+    if task.is_gated:
+        gates = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
+        yield Advice(text=f"the scheduling gates of its pods must be removed: {gates}")
+        return
+    allowed = session.placer.allowed(task.shape)
+    if not allowed.any():
+        _, n_nodes, counts = session.placer.refusals(task)
+        words = ", ".join(str(count) for count in counts if count.n_nodes) or "there are none"
+        yield Advice(text=f"none of {n_nodes} nodes may take its pods: {words}")
+        return
+    largest: Vector = session.snapshot.nodes.allocatable[:, allowed].max(axis=1)
+    for place in task.shape.fit_places:
+        if task.request[place] > largest[place] + TOLERANCE:
+            name = session.snapshot.dimensions.names[place]
+            has, asks = text(name, float(largest[place])), text(name, float(task.request[place]))
+            yield Advice(
+                text=f"a pod asks for {name} {asks}, and no node it may use has more than {has}"
+            )
+
+
+def _if_others_left(
+    session: Session,
+    job: Job,
+    holders: Sequence[Holder],
+    missing: Mapping[str, float],
+    trial: Trial,
+) -> Iterator[Advice]:
+    """Those who hold the room, and those who wait for it and have a share in it."""
+    movable = [h for h in holders if h.priority is not None and h.remedy is not Remedy.LEAVING]
+    movable = movable[:_HOLDERS_MAX]
+    held = {holder.name for holder in holders}
+    rivals = [
+        other.key
+        for other in session.jobs
+        if other is not job and other.key not in held and other.counts[TaskStatus.PENDING]
+    ][:_RIVALS_MAX]
+    # What cannot be enough is not tried.
+    alone = [h.name for h in movable if _frees([h], missing)][:_ALONE_MAX]
+    alone = [name for name in (*alone, *rivals) if trial.starts_without({name})]
+    if alone:
+        any_of = "any one of these is gone" if len(alone) > 1 else "this is gone"
+        yield Advice(text=f"it starts when {any_of}: {', '.join(alone)}")
+        return
+    names = [*(holder.name for holder in movable), *rivals]
+    for n in range(2, len(names) + 1):
+        if _frees(movable[:n], missing) and trial.starts_without(set(names[:n])):
+            yield Advice(text=f"it starts when all of these are gone: {', '.join(names[:n])}")
+            return
+
+
+def _missing(session: Session, job: Job, task: Task, refusal: Refusal | None) -> dict[str, float]:
+    """How much more of which resource would have to be free, at the least.
+
+    What this session gave to others it might not give them, were somebody gone.
+    """
+    dimensions = session.snapshot.dimensions
+    if refusal is not None and refusal.limits and refusal.reason is not Reason.NOT_ENOUGH_RESOURCES:
+        short = {
+            limit.resource: _needed(limit) - _units(limit.resource, limit.allowed)
+            for limit in refusal.limits
+        }
+    else:
+        n_missing = max(job.min_member - job.counts.ready, 1)
+        n_short = max(n_missing - session.placer.n_slots(task.shape), 1)
+        places = task.shape.quota_places
+        short = {dimensions.names[p]: n_short * float(task.request[p]) for p in places}
+    given = sum((bound.request for bound in session.binds), 0 * session.total)
+    return {name: amount - float(given[dimensions.place(name)]) for name, amount in short.items()}
+
+
+def _frees(holders: Sequence[Holder], missing: Mapping[str, float]) -> bool:
+    """Whether these hold as much as is missing of all that they hold any of."""
+    scarce = {name for holder in holders for name in holder.holds if name in missing}
+    return all(
+        sum(_units(name, holder.holds.get(name, "0")) for holder in holders) >= missing[name]
+        for name in scarce
+    )
+
+
+def _units(resource: str, amount: str) -> float:
+    return float(scheduling_amount(resource, parse(amount)))
+
+
+def _if_important(job: Job, holders: Sequence[Holder], trial: Trial) -> Iterator[Advice]:
+    own = job.queue.name if job.queue else ""
+    above = [
+        holder.priority
+        for holder in holders
+        if holder.priority is not None and holder.queue == own and holder.priority >= job.priority
+    ]
+    if above and trial.claims_at(max(above) + 1):
+        yield Advice(text=f"with a priority above {max(above)} it would be given their room")
+
+
+def _if_smaller(session: Session, job: Job, task: Task) -> Iterator[Advice]:
+    n_slots, queue = session.placer.n_slots(task.shape), job.queue
+    n_missing = job.min_member - job.counts.ready
+    if queue is None or not 0 < n_slots < n_missing:
+        return
+    n = min(n_slots, session.votes.allowance(queue, task.shape, n_slots))
+    if n:
+        yield Advice(text=f"with a minimum of {job.counts.ready + n} pods it could start now")
+
+
+def _if_nodes_came(
+    session: Session, job: Job, left: Sequence[Task], missing: Mapping[str, float], trial: Trial
+) -> Iterator[Advice]:
+    """The fewest more of the kind of node that takes most of the pods."""
+    nodes, first = session.snapshot.nodes, left[0]
+    allowed = np.flatnonzero(session.placer.allowed(first.shape))
+    asked = [place for place in first.shape.fit_places if first.request[place] > 0]
+    room = nodes.allocatable[asked][:, allowed] + TOLERANCE
+    per_node = np.floor((room / first.request[asked][:, None]).min(axis=0))
+    best = int(per_node.argmax())
+    node, n_slots = nodes.objects[int(allowed[best])], int(per_node[best])
+    if node is None or not n_slots:
+        return
+    has = nodes.allocatable[:, allowed[best]].copy()
+    n_missing = max(job.min_member - job.counts.ready, 1)
+    n_short = max(n_missing - session.placer.n_slots(first.shape), 1)
+    names = {session.snapshot.dimensions.names[place]: place for place in asked}
+    least = max((missing[n] / has[p] for n, p in names.items() if n in missing), default=1.0)
+    for n_nodes in sorted({max(math.ceil(least), 1), math.ceil(n_short / n_slots)}):
+        if trial.starts_with(node, n_nodes):
+            has[PODS] = 0
+            like = f"{node.metadata.name} ({line(session.snapshot.dimensions, has)})"
+            yield Advice(text=f"{n_nodes} more {'node' if n_nodes == 1 else 'nodes'} like {like}")
+            return
+
+
+def _group_of(pod: Pod) -> str:
+    group = pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+    return f"{pod.metadata.namespace}/{group}"

@@ -1,0 +1,207 @@
+"""Why a group waits, in numbers: what it asks, what nodes and queues say, who is in the way.
+
+Runs a session over the objects at hand, as the scheduler would, and asks it. Nothing is written;
+rules that depend on time are off.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from swell.scheduler.config import DEFAULT, Config
+from swell.scheduler.cycle import run_session
+from swell.scheduler.explain.advice import Trial, advice_for
+from swell.scheduler.explain.explanation import (
+    Explanation,
+    Holder,
+    NodeRefusal,
+    PodClass,
+    QueueFacts,
+    QueueLimit,
+    Standing,
+)
+from swell.scheduler.explain.holders import holders_of, in_queue, on_nodes, scarce_places
+from swell.scheduler.model.amounts import texts
+from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.resources import PODS
+from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.plan import Objects
+from swell.scheduler.session import Session
+from swell.scheduler.status import phase_of, statuses
+
+HOLDERS_MAX = 10
+_FINISHED = {TaskStatus.SUCCEEDED, TaskStatus.FAILED}
+_QUOTA = frozenset({Reason.QUEUE_QUOTA, Reason.QUEUE_OVERUSED, Reason.OVERCOMMIT})
+
+
+def explain(
+    objects: Objects, group: str, config: Config = DEFAULT, scheduler_names: Iterable[str] = ()
+) -> Explanation | None:
+    """About a group, by `namespace/name`; None when there is no such group."""
+    snapshot = objects.snapshot(scheduler_names)
+    job = snapshot.jobs.get(group)
+    if job is None:
+        return None
+    pods = Counter(task.status for task in job.tasks.values())
+    holds, asks = job.allocated.copy(), job.pending.copy()
+    pending = _in_order(job)
+    session = run_session(snapshot, config)
+    refusal = dict(statuses(session, [job]))[group].refusal
+    standing = _standing(session, job, pods, pending)
+    asks[PODS] = holds[PODS] = 0
+    left = [task for task in pending if task.status is TaskStatus.PENDING]
+    is_stuck = standing is Standing.WAITING or (standing is Standing.RUNNING and left)
+    if not is_stuck and standing is not Standing.MAKING_ROOM:
+        refusal = None
+    elif refusal is None:
+        refusal = _unnamed(session, left)
+    holders = _holders(session, job, left, refusal) if is_stuck else []
+    trial = Trial(objects, group, config, tuple(scheduler_names))
+    return Explanation(
+        group=group,
+        standing=standing,
+        group_phase=phase_of(job, is_unschedulable=False).value,
+        priority=job.priority,
+        min_member=job.min_member,
+        pods={status.label: n for status, n in sorted(pods.items())},
+        holds=texts(snapshot.dimensions, holds),
+        asks=texts(snapshot.dimensions, asks),
+        reason=refusal.reason.value if refusal else "",
+        message=refusal.message if refusal else "",
+        classes=tuple(_class(session, alike) for alike in _alike(left)) if is_stuck else (),
+        queue=_queue(session, job, refusal),
+        holders=tuple(holders[:HOLDERS_MAX]),
+        n_holders_more=max(len(holders) - HOLDERS_MAX, 0),
+        victims=_victims(session, group),
+        advice=advice_for(session, job, left, refusal=refusal, holders=holders, trial=trial)
+        if is_stuck
+        else (),
+    )
+
+
+def _unnamed(session: Session, left: Sequence[Task]) -> Refusal:
+    """Why pods wait of which nobody had to say it: surplus, or what no action looked at."""
+    if not left:
+        return Refusal(Reason.NOT_ENOUGH_TASKS, "has no pods to place")
+    return Refusal(Reason.NOT_ENOUGH_RESOURCES, session.placer.why_not(left[0]))
+
+
+def _in_order(job: Job) -> list[Task]:
+    return sorted(job.in_status(TaskStatus.PENDING), key=lambda task: (task.role, task.order))
+
+
+def _standing(
+    session: Session, job: Job, pods: Counter[TaskStatus], pending: Sequence[Task]
+) -> Standing:
+    """From how its pods were before the session, and what became of them in it."""
+    n_finished = sum(pods[status] for status in _FINISHED)
+    n_placed = pods[TaskStatus.RUNNING] + pods[TaskStatus.BOUND]
+    if n_finished and n_finished == pods.total():
+        return Standing.COMPLETED
+    if not pending and n_placed + n_finished >= max(job.min_member, 1):
+        return Standing.STARTING if pods[TaskStatus.BOUND] else Standing.RUNNING
+    if job.counts.waiting:
+        return Standing.MAKING_ROOM
+    if any(task.status is TaskStatus.BINDING for task in pending):
+        return Standing.STARTING
+    is_whole = n_placed + pods[TaskStatus.SUCCEEDED] >= max(job.min_member, 1)
+    return Standing.RUNNING if is_whole and session.votes.is_ready(job) else Standing.WAITING
+
+
+def _alike(tasks: Sequence[Task]) -> list[list[Task]]:
+    classes: dict[tuple[str, int], list[Task]] = {}
+    for task in tasks:
+        classes.setdefault((task.role, task.shape.serial), []).append(task)
+    return list(classes.values())
+
+
+def _class(session: Session, tasks: Sequence[Task]) -> PodClass:
+    task = tasks[0]
+    n_fit, n_nodes, counts = session.placer.refusals(task)
+    each = task.request.copy()
+    each[PODS] = 0
+    return PodClass(
+        role=task.role,
+        n_pods=len(tasks),
+        each=texts(session.snapshot.dimensions, each),
+        n_nodes=n_nodes,
+        n_nodes_fit=n_fit,
+        n_slots=session.placer.n_slots(task.shape) if n_fit else 0,
+        refusals=tuple(
+            NodeRefusal(
+                reason=count.reason.value,
+                n_nodes=count.n_nodes,
+                resource=count.resource,
+                text=count.words,
+            )
+            for count in sorted(counts, key=lambda c: (-c.n_nodes, str(c)))
+            if count.n_nodes
+        ),
+    )
+
+
+def _queue(session: Session, job: Job, refusal: Refusal | None) -> QueueFacts | None:
+    queue = job.queue
+    if queue is None:
+        return None
+    dimensions = session.snapshot.dimensions
+    key = session.votes.job_key(job)
+    ahead = sorted(
+        (session.votes.job_key(other), other.key)
+        for other in queue.jobs.values()
+        if refusal is not None and other is not job and other.counts[TaskStatus.PENDING]
+    )
+    limited = np.where(np.isinf(queue.capability), 0, queue.capability)
+    return QueueFacts(
+        name=queue.name,
+        state=queue.object.status.state.value or "Open",
+        allocated=texts(dimensions, queue.subtree),
+        capability=texts(dimensions, limited),
+        ahead=tuple(name for theirs, name in ahead if theirs < key),
+        limits=tuple(
+            QueueLimit(
+                queue=limit.queue,
+                resource=limit.resource,
+                held=limit.held,
+                asked=limit.asked,
+                allowed=limit.allowed,
+                is_whole=limit.is_whole,
+            )
+            for limit in (refusal.limits if refusal else ())
+        ),
+    )
+
+
+def _holders(
+    session: Session, job: Job, left: Sequence[Task], refusal: Refusal | None
+) -> list[Holder]:
+    """Of a quota, those it is used up by; otherwise those on the nodes it could go to."""
+    if not left:
+        return []
+    snapshot = session.snapshot
+    firsts = [alike[0] for alike in _alike(left)]
+    if refusal is not None and refusal.reason in _QUOTA and refusal.limits:
+        places = sorted({snapshot.dimensions.place(limit.resource) for limit in refusal.limits})
+        queues = snapshot.queues.values()
+        limited = snapshot.queues.get(refusal.limits[0].queue)
+        bounds = queues if limited is None else [limited]
+        found = {t.key: t for queue in bounds for t in in_queue(queue, job, queues)}
+        tasks = [task for task in found.values() if (task.request[places] > 0).any()]
+    else:
+        places = scarce_places(session, firsts)
+        tasks = on_nodes(session, firsts, places) if places else []
+    return holders_of(session, firsts[0], tasks, places)
+
+
+def _victims(session: Session, group: str) -> tuple[str, ...]:
+    evicted = {f"pod {e.task.key}" for e in session.evictions if e.claimer == group}
+    shrunk = {
+        f"{job} {role} to {session.shrinks[job][role]}"
+        for (job, role), claimer in session.shrunk_for.items()
+        if claimer == group
+    }
+    return tuple(sorted(evicted | shrunk))

@@ -1,0 +1,253 @@
+"""Which pods are where, by label: what pod affinity, anti-affinity and topology spread ask.
+
+A term's matches are counted per node the first time somebody asks, then kept in step with every
+move. Clusters without such terms pay nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swell.api import codec
+from swell.api.matching import selector_matches
+from swell.api.pod import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
+from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.resources import Mask
+from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, Task, TaskStatus
+
+Counts = NDArray[np.float64]
+Namespaces = Mapping[str, Mapping[str, str]]  # name → labels
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Pods selected by label in some namespaces, grouped by a label of their nodes."""
+
+    topology_key: str
+    namespaces: tuple[str, ...] | None  # None: all
+    identity: bytes
+    selector: LabelSelector | None = field(compare=False)
+
+    def matches(self, task: Task) -> bool:
+        meta = task.pod.metadata
+        return (self.namespaces is None or meta.namespace in self.namespaces) and selector_matches(
+            self.selector, meta.labels
+        )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Matching pods per node: there or promised, and those that will stay."""
+
+    now: Counts
+    later: Counts
+
+    def add(self, node: int, status: TaskStatus, n: int) -> None:
+        if node != NOWHERE:
+            self.now[node] += n * (TAKES_NOW[status] or TAKES_LATER[status])
+            self.later[node] += n * TAKES_LATER[status]
+
+
+class Neighbours:
+    """Answers for the pods on the nodes of one table."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self._version = -1
+        self._matching: dict[Term, _Tally] = {}
+        self._refusing: dict[Term, _Tally] = {}  # by the pods that have such an anti-affinity
+        self._n_refusers = 0
+        self._domains: dict[str, NDArray[np.intp]] = {}
+
+    def moved(self, task: Task, node: int, status: TaskStatus, n: int) -> None:
+        """A task came to (n = 1) or left (n = -1) a node in this status."""
+        if not (self._matching or task.shape.is_entangled):
+            return
+        if task.shape.is_entangled:
+            self._n_refusers += n
+        if self._version != self._nodes.version:
+            return  # everything is counted anew when next asked
+        for term, tally in self._matching.items():
+            if term.matches(task):
+                tally.add(node, status, n)
+        if task.shape.is_entangled:
+            for term in self.anti_terms(task):
+                self._tally(self._refusing, term).add(node, status, n)
+
+    def concerns(self, task: Task) -> bool:
+        """Whether other pods' places matter for this task."""
+        if task.shape.is_entangled:
+            return True
+        return self._n_refusers > 0 and any(term.matches(task) for term in self._refusers())
+
+    def allows(self, task: Task, eligible: Mask, *, at_once: bool) -> Iterator[tuple[str, Mask]]:
+        """Each constraint that binds this task, by name, with the nodes that satisfy it."""
+        for term in self._refusers():
+            if term.matches(task):
+                refusing = self._side(self._refusing[term], at_once=at_once)
+                yield "anti-affinity", self._per_domain(term.topology_key, refusing) == 0
+        if not task.shape.is_entangled:
+            return
+        for term in self.anti_terms(task):
+            present = self._side(self._count(term), at_once=at_once)
+            yield "anti-affinity", self._per_domain(term.topology_key, present) == 0
+        yield from self._affinity(task)
+        for constraint in task.shape.spec.topology_spread_constraints:
+            if constraint.when_unsatisfiable == "DoNotSchedule":
+                yield "spread", self._spread(task, constraint, eligible)
+
+    def preference(self, task: Task) -> Counts | None:
+        """Sum of the weights of preferred terms each node satisfies; None when there are none."""
+        affinity = task.shape.spec.affinity
+        if affinity is None:
+            return None
+        score: Counts | None = None
+        for sign, side in ((1, affinity.pod_affinity), (-1, affinity.pod_anti_affinity)):
+            for wish in side.preferred_during_scheduling_ignored_during_execution if side else ():
+                term = self._term(task, wish.pod_affinity_term)
+                near = self._per_domain(term.topology_key, self._count(term).later)
+                score = (0.0 if score is None else score) + sign * wish.weight * near
+        return score
+
+    def anti_terms(self, task: Task) -> list[Term]:
+        affinity = task.shape.spec.affinity
+        side = affinity.pod_anti_affinity if affinity else None
+        terms = side.required_during_scheduling_ignored_during_execution if side else ()
+        return [self._term(task, term) for term in terms]
+
+    def _affinity(self, task: Task) -> Iterator[tuple[str, Mask]]:
+        affinity = task.shape.spec.affinity
+        side = affinity.pod_affinity if affinity else None
+        for wanted in side.required_during_scheduling_ignored_during_execution if side else ():
+            term = self._term(task, wanted)
+            present = self._count(term).later
+            has_key = self._codes(term.topology_key) >= 0
+            if not present.any() and term.matches(task):
+                yield "affinity", has_key  # the first of a group that wants to be together
+            else:
+                yield "affinity", has_key & (self._per_domain(term.topology_key, present) > 0)
+
+    def _spread(self, task: Task, constraint: TopologySpreadConstraint, eligible: Mask) -> Mask:
+        selector = _with_own_values(constraint.label_selector, constraint.match_label_keys, task)
+        term = _term(constraint.topology_key, (task.pod.metadata.namespace,), selector)
+        codes = self._codes(term.topology_key)
+        counted = eligible & (codes >= 0)
+        domains = np.unique(codes[counted])
+        if not len(domains):
+            return counted
+        present = np.where(counted, self._count(term).later, 0.0)
+        by_domain = np.bincount(codes[counted], present[counted], minlength=int(codes.max()) + 1)
+        lowest = by_domain[domains].min()
+        if constraint.min_domains is not None and len(domains) < constraint.min_domains:
+            lowest = 0
+        after = by_domain[np.maximum(codes, 0)] + term.matches(task)
+        fits: Mask = counted & (after - lowest <= constraint.max_skew)
+        return fits
+
+    def _term(self, task: Task, term: PodAffinityTerm) -> Term:
+        selector = _with_own_values(term.label_selector, term.match_label_keys, task)
+        selector = _with_own_values(selector, term.mismatch_label_keys, task, operator="NotIn")
+        return _term(term.topology_key, self._spaces(task, term), selector)
+
+    def _spaces(self, task: Task, term: PodAffinityTerm) -> tuple[str, ...] | None:
+        selector = term.namespace_selector
+        if selector is None:
+            return tuple(sorted(term.namespaces)) or (task.pod.metadata.namespace,)
+        if not selector.match_labels and not selector.match_expressions:
+            return None
+        chosen = {n for n, labels in self.namespaces.items() if selector_matches(selector, labels)}
+        return tuple(sorted(chosen | set(term.namespaces)))
+
+    def _refusers(self) -> Sequence[Term]:
+        if not self._n_refusers:
+            return ()
+        self._refresh()
+        return list(self._refusing)
+
+    def _count(self, term: Term) -> _Tally:
+        self._refresh()
+        if term not in self._matching:
+            tally = self._tally(self._matching, term)
+            for task in self._everywhere():
+                if term.matches(task):
+                    tally.add(task.node, task.status, 1)
+        return self._matching[term]
+
+    def _refresh(self) -> None:
+        """Nodes came or went: what was counted per node is void."""
+        if self._version == self._nodes.version:
+            return
+        self._version = self._nodes.version
+        self._matching.clear()
+        self._refusing.clear()
+        self._domains.clear()
+        for task in self._everywhere():
+            if task.shape.is_entangled:
+                for term in self.anti_terms(task):
+                    self._tally(self._refusing, term).add(task.node, task.status, 1)
+
+    def _everywhere(self) -> Iterable[Task]:
+        return (task for tasks in self._nodes.tasks for task in tasks.values())
+
+    def _tally(self, tallies: dict[Term, _Tally], term: Term) -> _Tally:
+        if term not in tallies:
+            tallies[term] = _Tally(np.zeros(len(self._nodes)), np.zeros(len(self._nodes)))
+        return tallies[term]
+
+    def _side(self, tally: _Tally, *, at_once: bool) -> Counts:
+        return tally.now if at_once else tally.later
+
+    def _codes(self, key: str) -> NDArray[np.intp]:
+        """Each node's domain as a number, -1 where it has none."""
+        self._refresh()
+        codes = self._domains.get(key)
+        if codes is None:
+            values = [
+                node.metadata.labels.get(key) if node else None for node in self._nodes.objects
+            ]
+            numbers = {
+                value: n for n, value in enumerate(sorted({v for v in values if v is not None}))
+            }
+            codes = np.array([-1 if v is None else numbers[v] for v in values], dtype=np.intp)
+            self._domains[key] = codes
+        return codes
+
+    def _per_domain(self, key: str, per_node: Counts) -> Counts:
+        """For each node, the count over its whole domain; 0 where it has none."""
+        codes = self._codes(key)
+        inside = codes >= 0
+        if not inside.any():
+            return np.zeros(len(codes))
+        by_domain = np.bincount(codes[inside], per_node[inside])
+        return np.where(inside, by_domain[np.maximum(codes, 0)], 0.0)
+
+
+def _term(key: str, namespaces: tuple[str, ...] | None, selector: LabelSelector | None) -> Term:
+    return Term(key, namespaces, codec.encode_stable(selector), selector)
+
+
+def _with_own_values(
+    selector: LabelSelector | None, keys: Sequence[str], task: Task, operator: str = "In"
+) -> LabelSelector | None:
+    labels = task.pod.metadata.labels
+    extra = tuple(
+        LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))
+        for key in keys
+        if key in labels
+    )
+    if selector is None or not extra:
+        return selector
+    return LabelSelector(
+        match_labels=selector.match_labels,
+        match_expressions=(*selector.match_expressions, *extra),
+    )

@@ -1,0 +1,280 @@
+"""Jobs (a PodGroup with its tasks) and queues, with the sums decisions are made of.
+
+Counts and amounts are kept in step by `Snapshot`; nothing here walks over all tasks to answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from swell.api.podgroup import PodGroup, PodGroupPhase
+from swell.api.queue import Queue, QueueState
+from swell.scheduler.model.resources import Dimensions, Vector, excess, widened
+from swell.scheduler.model.tasks import (
+    ALLOCATED,
+    EVICTABLE,
+    N_STATUSES,
+    READY,
+    Task,
+    TaskStatus,
+)
+
+# Counters are asked for all the time, and a plain number is found faster than an enumeration's.
+_ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = map(int, READY)
+_PENDING = int(TaskStatus.PENDING)
+_BEST_EFFORT_PENDING = N_STATUSES  # one more counter behind those of the statuses
+
+
+class Tally:
+    """How many tasks are in which status."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts = [0] * (N_STATUSES + 1)
+
+    def add(self, status: TaskStatus, n: int, *, best_effort: bool) -> None:
+        self._counts[status] += n
+        if best_effort and status is TaskStatus.PENDING:
+            self._counts[_BEST_EFFORT_PENDING] += n
+
+    def shift(self, old: TaskStatus, new: TaskStatus, n: int, *, best_effort: bool) -> None:
+        """n tasks went from one status to another."""
+        self.add(old, -n, best_effort=best_effort)
+        self.add(new, n, best_effort=best_effort)
+
+    def __getitem__(self, status: TaskStatus) -> int:
+        return self._counts[status]
+
+    def of(self, statuses: Sequence[TaskStatus]) -> int:
+        counts = self._counts
+        return sum(counts[status] for status in statuses)
+
+    @property
+    def ready(self) -> int:
+        """Allocated or done."""
+        counts = self._counts
+        held = counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING]
+        return held + counts[_SUCCEEDED]
+
+    @property
+    def ready_or_effortless(self) -> int:
+        """Ready, or pending without asking for anything: backfill finds those a place."""
+        return self.ready + self._counts[_BEST_EFFORT_PENDING]
+
+    @property
+    def asking(self) -> int:
+        """Pending, and asking for something: the work of allocate."""
+        return self._counts[_PENDING] - self._counts[_BEST_EFFORT_PENDING]
+
+    @property
+    def waiting(self) -> int:
+        return self._counts[TaskStatus.PIPELINED]
+
+    @property
+    def live(self) -> int:
+        return self.ready + self.waiting + self._counts[TaskStatus.PENDING]
+
+
+class Job:
+    """One PodGroup with its tasks."""
+
+    __slots__ = (
+        "_dimensions",
+        "_roles",
+        "allocated",
+        "counts",
+        "created",
+        "elastic",
+        "group",
+        "key",
+        "min_member",
+        "min_resources",
+        "pending",
+        "phase",
+        "priority",
+        "queue",
+        "reserved",
+        "role_minimums",
+        "tasks",
+    )
+
+    def __init__(self, group: PodGroup, priority: int, dimensions: Dimensions) -> None:
+        meta, spec = group.metadata, group.spec
+        self._dimensions = dimensions
+        self.key = f"{meta.namespace}/{meta.name}"
+        self.group = group
+        self.priority = priority
+        self.created = meta.creation_timestamp or ""
+        self.queue: QueueEntry | None = None
+        self.phase = group.status.phase
+        self.min_member = spec.min_member
+        # A total below the sum of the roles' minimums means that the roles' do not count.
+        sums_up = spec.min_member >= sum(spec.min_task_member.values())
+        self.role_minimums = dict(spec.min_task_member) if sums_up else {}
+        self.min_resources = (
+            None if spec.min_resources is None else dimensions.vector(spec.min_resources)
+        )
+        self.tasks: dict[str, Task] = {}
+        self.counts = Tally()
+        self._roles: dict[str, Tally] = {}
+        self.allocated = dimensions.zero()
+        self.pending = dimensions.zero()
+        # What this job adds to its queue's sums for admission, as of its last settling.
+        self.reserved = dimensions.zero()
+        self.elastic = dimensions.zero()
+
+    def role(self, name: str) -> Tally:
+        tally = self._roles.get(name)
+        if tally is None:
+            tally = self._roles[name] = Tally()
+        return tally
+
+    def in_status(self, status: TaskStatus) -> Iterator[Task]:
+        return (task for task in self.tasks.values() if task.status is status)
+
+    def evictable(self) -> Iterator[Task]:
+        return (task for task in self.tasks.values() if task.status in EVICTABLE)
+
+    @property
+    def is_admitted(self) -> bool:
+        return not (self.phase is PodGroupPhase.PENDING or self.phase is PodGroupPhase.EMPTY)
+
+    @property
+    def was_running(self) -> bool:
+        """Once complete, now below its minimum: a node or some pods were lost."""
+        if self.counts.ready >= self.min_member:
+            return False
+        if self.phase is PodGroupPhase.RUNNING or self.phase is PodGroupPhase.UNKNOWN:
+            return True
+        if self.counts[TaskStatus.BOUND] or self.counts[TaskStatus.RUNNING]:
+            return True
+        # Whatever it says now, it is only said of a gang that was complete.
+        return any(c.type == "Scheduled" for c in self.group.status.conditions)
+
+    def reservation(self) -> Vector:
+        """What admission holds back for the part of the minimum that is not there yet."""
+        counts = self.phase is PodGroupPhase.INQUEUE or (
+            self.phase is PodGroupPhase.RUNNING and self.counts.of(ALLOCATED) >= self.min_member
+        )
+        if self.min_resources is None or not counts:
+            return self._dimensions.zero()
+        return excess(self.min_resources, self.allocated)
+
+    def lendable(self) -> Vector:
+        """What it holds beyond its minimum."""
+        if self.min_resources is None:
+            return self.allocated.copy()
+        return excess(self.allocated, self.min_resources)
+
+    def asks_for_admission(self) -> Vector | None:
+        """The minimum less what it holds already; a gang must not wait for its own pods."""
+        return None if self.min_resources is None else excess(self.min_resources, self.allocated)
+
+    def widen(self, width: int) -> None:
+        self.allocated = widened(self.allocated, width)
+        self.pending = widened(self.pending, width)
+        self.reserved = widened(self.reserved, width)
+        self.elastic = widened(self.elastic, width)
+        if self.min_resources is not None:
+            self.min_resources = widened(self.min_resources, width)
+
+    def __repr__(self) -> str:
+        return f"<{self.key} {self.phase.value}>"
+
+
+class QueueEntry:
+    """One Queue with what its jobs hold. `subtree` counts its descendants' holdings as well."""
+
+    __slots__ = (
+        "allocated",
+        "capability",
+        "created",
+        "deserved",
+        "deserved_given",
+        "elastic",
+        "guarantee",
+        "jobs",
+        "lineage",
+        "name",
+        "object",
+        "parent",
+        "pending",
+        "priority",
+        "reclaimable",
+        "reserved",
+        "subtree",
+        "weight",
+    )
+
+    def __init__(self, queue: Queue, dimensions: Dimensions) -> None:
+        spec = queue.spec
+        self.object = queue
+        self.name = queue.metadata.name
+        self.created = queue.metadata.creation_timestamp or ""
+        self.parent = spec.parent
+        self.weight = max(spec.weight, 1)
+        self.priority = spec.priority
+        self.reclaimable = spec.reclaimable is not False
+        self.capability = dimensions.ceiling(spec.capability)
+        self.deserved = dimensions.vector(spec.deserved)
+        self.deserved_given = dimensions.given(spec.deserved)
+        self.guarantee = dimensions.vector(spec.guarantee.resource)
+        self.jobs: dict[str, Job] = {}
+        self.allocated = dimensions.zero()
+        self.pending = dimensions.zero()
+        self.reserved = dimensions.zero()
+        self.elastic = dimensions.zero()
+        self.subtree = dimensions.zero()
+        self.lineage: tuple[QueueEntry, ...] = (self,)  # itself, its parent, ..., the root
+
+    @property
+    def is_open(self) -> bool:
+        return self.object.status.state in {QueueState.OPEN, QueueState.EMPTY}
+
+    def charge(self, amount: Vector) -> None:
+        """Holds more, or less when negative."""
+        self.allocated += amount
+        for queue in self.lineage:
+            queue.subtree += amount
+
+    def widen(self, width: int) -> None:
+        self.deserved_given = np.concatenate(
+            [self.deserved_given, np.zeros(width - len(self.deserved_given), dtype=np.bool_)]
+        )
+        self.capability = np.concatenate(
+            [self.capability, np.full(width - len(self.capability), np.inf)]
+        )
+        self.deserved, self.guarantee, self.allocated, self.pending = (
+            widened(v, width) for v in (self.deserved, self.guarantee, self.allocated, self.pending)
+        )
+        self.reserved, self.elastic, self.subtree = (
+            widened(v, width) for v in (self.reserved, self.elastic, self.subtree)
+        )
+
+    def __repr__(self) -> str:
+        return f"<queue {self.name}>"
+
+
+def link_queues(queues: Iterable[QueueEntry]) -> None:
+    """Finds every queue's ancestors, and sums what the jobs below each of them hold."""
+    by_name = {queue.name: queue for queue in queues}
+    for queue in by_name.values():
+        queue.lineage = _lineage(queue, by_name)
+        queue.subtree = np.zeros_like(queue.allocated)
+    for queue in by_name.values():
+        for ancestor in queue.lineage:
+            ancestor.subtree += queue.allocated
+
+
+def _lineage(queue: QueueEntry, by_name: dict[str, QueueEntry]) -> tuple[QueueEntry, ...]:
+    line = [queue]
+    while True:
+        last = line[-1]
+        name = last.parent or ("root" if last.name != "root" else "")
+        parent = by_name.get(name)
+        if parent is None or parent in line:  # the top, or a circle someone made
+            return tuple(line)
+        line.append(parent)

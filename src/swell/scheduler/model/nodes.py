@@ -1,0 +1,236 @@
+"""The nodes as matrices: resources by nodes, so that a question to all nodes is one operation.
+
+`idle` is what is free now, `future` what will be free once everything leaving has left, less what
+is promised. A node keeps its place for as long as it is known; ties between nodes go to the lower
+place, which is the order of names for nodes that were known from the start.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swell.api.node import Node
+from swell.scheduler.model.resources import Dimensions, Mask, Places, Vector
+from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, HostPort, Task, TaskStatus
+
+Matrix = NDArray[np.float64]
+PRIVATE_PORTS: Final = "elasticdeeplearning.ai/private-ports"
+_ROOM_MIN = 64
+
+
+class NodeTable:
+    """Every node, with what it has, what is free on it and which tasks are there."""
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self._dimensions = dimensions
+        self.names: list[str] = []
+        self.objects: list[Node | None] = []  # None: known only because a pod names it
+        self.tasks: list[dict[str, Task]] = []
+        self._places: dict[str, int] = {}
+        self._allocatable = np.zeros((dimensions.width, _ROOM_MIN))
+        self._idle = self._allocatable.copy()
+        self._future = self._allocatable.copy()
+        self._divisor = np.full_like(self._allocatable, np.inf)
+        self._ready = np.zeros(_ROOM_MIN, dtype=np.bool_)
+        self._private_ports = np.zeros(_ROOM_MIN, dtype=np.bool_)
+        self._cordoned = np.zeros(_ROOM_MIN, dtype=np.bool_)
+        self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
+        # Which places changed, in order; whoever remembers a position knows what is new to him.
+        self.changes = array("q")
+        self.version = 0  # of what does not change with tasks: nodes, labels, taints
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def allocatable(self) -> Matrix:
+        return self._allocatable[:, : len(self.names)]
+
+    @property
+    def divisor(self) -> Matrix:
+        """Allocatable to divide by: infinite where a node has none, so that its share is 0."""
+        return self._divisor[:, : len(self.names)]
+
+    @property
+    def idle(self) -> Matrix:
+        return self._idle[:, : len(self.names)]
+
+    @property
+    def future(self) -> Matrix:
+        return self._future[:, : len(self.names)]
+
+    @property
+    def ready(self) -> Mask:
+        return self._ready[: len(self.names)]
+
+    @property
+    def cordoned(self) -> Mask:
+        return self._cordoned[: len(self.names)]
+
+    def place(self, name: str) -> int:
+        """Where a node stands; one that is only named so far is no place for pods."""
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = len(self.names)
+            self.names.append(name)
+            self.objects.append(None)
+            self.tasks.append({})
+            if place >= self._ready.shape[0]:
+                self._grow(2 * place)
+            self.version += 1
+        return place
+
+    def find(self, name: str) -> int:
+        return self._places.get(name, NOWHERE)
+
+    def put(self, node: Node) -> None:
+        place = self.place(node.metadata.name)
+        old = self.objects[place]
+        self.objects[place] = node
+        if old is not None and _facts(old) == _facts(node):
+            return  # a heartbeat
+        allocatable = self._dimensions.vector(node.status.allocatable)
+        self._set_allocatable(place, allocatable)
+        self._ready[place] = any(
+            c.type == "Ready" and c.status == "True" for c in node.status.conditions
+        )
+        self._private_ports[place] = node.metadata.annotations.get(PRIVATE_PORTS) == "true"
+        self._cordoned[place] = node.spec.unschedulable
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        """Forgets the object; its place stays for the tasks that still name it."""
+        place = self.find(name)
+        if place == NOWHERE:
+            return
+        self.objects[place] = None
+        self._set_allocatable(place, self._dimensions.zero())
+        self._ready[place] = False
+        self.version += 1
+
+    def add(self, task: Task, place: int, status: TaskStatus) -> None:
+        """Counts a task on a node, as its status asks."""
+        self._shift(task, place, status, -1.0)
+        self.tasks[place][task.key] = task
+        self._take_ports(task, place)
+
+    def add_alike(self, tasks: Sequence[Task], places: Sequence[int], status: TaskStatus) -> None:
+        """The same for tasks of one shape, in one go."""
+        request, rows = tasks[0].shape.request, np.array(places)
+        if TAKES_NOW[status]:
+            np.subtract.at(self._idle.T, rows, request)
+        if TAKES_LATER[status]:
+            np.subtract.at(self._future.T, rows, request)
+        self.changes.extend(places)
+        for task, place in zip(tasks, places, strict=True):
+            self.tasks[place][task.key] = task
+            self._take_ports(task, place)
+
+    def take_off(self, task: Task, place: int, status: TaskStatus) -> None:
+        self._shift(task, place, status, 1.0)
+        del self.tasks[place][task.key]
+        for port in task.shape.ports:
+            self._ports[port.protocol, port.port].remove((place, port.ip, task))
+
+    def restate(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
+        """Same node, other status."""
+        place = task.node
+        later = TAKES_LATER[old] - TAKES_LATER[new]
+        now = TAKES_NOW[old] - TAKES_NOW[new]
+        if later:
+            self._future[:, place] += later * task.shape.request
+        if now:
+            self._idle[:, place] += now * task.shape.request
+        self.changes.append(place)
+
+    def port_is_free(self, port: HostPort, *, at_once: bool) -> Mask:
+        """Nodes where the port can be had: now, or once everything leaving has left."""
+        free = np.ones(len(self), dtype=np.bool_)
+        takes = TAKES_NOW if at_once else TAKES_LATER
+        for place, ip, task in self._ports.get((port.protocol, port.port), ()):
+            if port.clashes(ip) and (takes[task.status] or TAKES_LATER[task.status]):
+                free[place] = self._private_ports[place]
+        return free
+
+    def where(self, holds: Callable[[Node], bool]) -> Mask:
+        """The nodes for which something holds. For facts that tasks do not change."""
+        return np.fromiter(
+            (node is not None and holds(node) for node in self.objects), np.bool_, len(self)
+        )
+
+    def total(self) -> Vector:
+        """Everything the ready nodes have."""
+        total: Vector = self.allocatable[:, self.ready].sum(axis=1)
+        return total
+
+    def used(self) -> Vector:
+        ready = self.ready
+        used: Vector = (self.allocatable[:, ready] - self.idle[:, ready]).sum(axis=1)
+        return used
+
+    def forget_changes(self) -> None:
+        """Starts the log of changes anew, for readers that begin now."""
+        self.changes = array("q")
+
+    def changed_since(self, position: int) -> Places:
+        """Places that changed; one that changed twice may be named twice."""
+        return np.frombuffer(self.changes[position:], dtype=np.int64)
+
+    def widen(self, width: int) -> None:
+        rows = width - self._idle.shape[0]
+        self._allocatable, self._idle, self._future = (
+            np.pad(matrix, ((0, rows), (0, 0)))
+            for matrix in (self._allocatable, self._idle, self._future)
+        )
+        self._divisor = np.pad(self._divisor, ((0, rows), (0, 0)), constant_values=np.inf)
+
+    def _take_ports(self, task: Task, place: int) -> None:
+        for port in task.shape.ports:
+            self._ports.setdefault((port.protocol, port.port), []).append((place, port.ip, task))
+
+    def _shift(self, task: Task, place: int, status: TaskStatus, sign: float) -> None:
+        request = task.shape.request if sign > 0 else -task.shape.request
+        if TAKES_NOW[status]:
+            self._idle[:, place] += request
+        if TAKES_LATER[status]:
+            self._future[:, place] += request
+        self.changes.append(place)
+
+    def _set_allocatable(self, place: int, allocatable: Vector) -> None:
+        if len(allocatable) > self._allocatable.shape[0]:
+            self.widen(len(allocatable))
+        change = allocatable - self._allocatable[:, place]
+        self._allocatable[:, place] = allocatable
+        self._divisor[:, place] = np.where(allocatable == 0, np.inf, allocatable)
+        self._idle[:, place] += change
+        self._future[:, place] += change
+        self.changes.append(place)
+
+    def _grow(self, room: int) -> None:
+        extra = room - self._ready.shape[0]
+        self._allocatable, self._idle, self._future = (
+            np.pad(matrix, ((0, 0), (0, extra)))
+            for matrix in (self._allocatable, self._idle, self._future)
+        )
+        self._divisor = np.pad(self._divisor, ((0, 0), (0, extra)), constant_values=np.inf)
+        self._ready = np.pad(self._ready, (0, extra))
+        self._private_ports = np.pad(self._private_ports, (0, extra))
+        self._cordoned = np.pad(self._cordoned, (0, extra))
+
+
+def _facts(node: Node) -> tuple[object, ...]:
+    """All that a node decides by."""
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    meta = node.metadata
+    return (
+        meta.labels,
+        meta.annotations.get(PRIVATE_PORTS),
+        node.spec,
+        node.status.allocatable,
+        ready,
+    )

@@ -1,0 +1,439 @@
+"""The cluster as the scheduler sees it: nodes, jobs, queues, and every sum over them.
+
+Objects are put in and taken out one by one, so a live cache keeps it up to date at the cost of what
+changed; a session then looks at pending work only. `move` is the one way a task changes place or
+status, and keeps nodes, jobs, queues and neighbours in step. Never reads a clock, never does I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.disruption import PodDisruptionBudget
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup, PodGroupPhase
+from swell.api.priorityclass import PriorityClass
+from swell.api.queue import Queue
+from swell.api.trainingjob import TrainingJob
+from swell.api.volume import PersistentVolumeClaim, StorageClass
+from swell.scheduler.model.affinity import Neighbours
+from swell.scheduler.model.elastic import (
+    ElasticRole,
+    place_in_job,
+    roles_of,
+    trainers_key,
+    trainers_of,
+)
+from swell.scheduler.model.jobs import Job, QueueEntry, link_queues
+from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.reasons import Refusal
+from swell.scheduler.model.resources import Dimensions, Vector
+from swell.scheduler.model.tasks import (
+    ASKED,
+    GROUP_ANNOTATION,
+    HELD,
+    NOWHERE,
+    TAKES_LATER,
+    TAKES_NOW,
+    ShapeBook,
+    Task,
+    TaskStatus,
+    status_of,
+)
+from swell.scheduler.model.volumes import Volumes
+
+SCHEDULER_NAMES = frozenset({"swell"})
+DEFAULT_QUEUE = "default"
+_PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
+
+
+class Snapshot:
+    """Everything a cycle decides on. Give it nodes first where their order should be by name."""
+
+    def __init__(self, scheduler_names: Iterable[str] = SCHEDULER_NAMES) -> None:
+        self.scheduler_names = frozenset(scheduler_names)
+        self.dimensions = Dimensions()
+        self.nodes = NodeTable(self.dimensions)
+        self.neighbours = Neighbours(self.nodes)
+        self.jobs: dict[str, Job] = {}
+        self.queues: dict[str, QueueEntry] = {}
+        self.budgets: dict[str, PodDisruptionBudget] = {}
+        # What only time can change, kept by whoever has a clock: groups that are not to be
+        # admitted for now, and pairs (claimer, victim) between which no room is claimed.
+        self.barred: dict[str, Refusal] = {}
+        self.truces: dict[tuple[str, str], float] = {}
+        self.volumes = Volumes()
+        self._tasks: dict[str, Task] = {}
+        self._groupless: dict[str, dict[str, Task]] = {}  # by the group they wait for
+        self._shapes = ShapeBook(self.dimensions)
+        self._width = self.dimensions.width
+        self._classes: dict[str, PriorityClass] = {}
+        self._roles: dict[str, dict[str, ElasticRole]] = {}
+        self._members: dict[str, dict[str, Task]] = {}  # of training jobs
+        self._active: dict[str, Job] = {}
+        self._unsettled: dict[str, Job] = {}
+
+    # --- objects in and out
+
+    def put_node(self, node: Node) -> None:
+        self.nodes.put(node)
+        self._match_width()
+
+    def remove_node(self, name: str) -> None:
+        self.nodes.remove(name)
+
+    def put_namespace(self, name: str, labels: dict[str, str]) -> None:
+        self.neighbours.namespaces[name] = labels
+
+    def remove_namespace(self, name: str) -> None:
+        self.neighbours.namespaces.pop(name, None)
+
+    def put_claim(self, claim: PersistentVolumeClaim) -> None:
+        self.volumes.claims[str(claim.metadata.key)] = claim
+
+    def remove_claim(self, key: str) -> None:
+        self.volumes.claims.pop(key, None)
+
+    def put_storage_class(self, storage_class: StorageClass) -> None:
+        self.volumes.classes[storage_class.metadata.name] = storage_class
+
+    def remove_storage_class(self, name: str) -> None:
+        self.volumes.classes.pop(name, None)
+
+    def put_budget(self, budget: PodDisruptionBudget) -> None:
+        self.budgets[str(budget.metadata.key)] = budget
+
+    def remove_budget(self, key: str) -> None:
+        self.budgets.pop(key, None)
+
+    def put_priority_class(self, priority_class: PriorityClass) -> None:
+        self._classes[priority_class.metadata.name] = priority_class
+        self._reprioritise()
+
+    def remove_priority_class(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._reprioritise()
+
+    def put_queue(self, queue: Queue) -> None:
+        entry = QueueEntry(queue, self.dimensions)
+        self._match_width()
+        entry.widen(self._width)
+        old = self.queues.get(entry.name)
+        self.queues[entry.name] = entry
+        jobs = old.jobs if old else {k: j for k, j in self.jobs.items() if _queue(j) == entry.name}
+        for job in jobs.values():
+            self._settle(job, leaving=True)
+            job.queue = None
+            self._join_queue(job)
+        link_queues(self.queues.values())
+
+    def remove_queue(self, name: str) -> None:
+        entry = self.queues.pop(name, None)
+        if entry is not None:
+            for job in entry.jobs.values():
+                job.queue = None
+            link_queues(self.queues.values())
+
+    def put_group(self, group: PodGroup) -> None:
+        job = Job(group, self._priority(group), self.dimensions)
+        self._match_width()
+        job.widen(self._width)
+        old = self.jobs.pop(job.key, None)
+        tasks = list(old.tasks.values()) if old else []
+        if old is not None:
+            self._leave_queue(old)
+        self.jobs[job.key] = job
+        self._join_queue(job)
+        tasks += self._groupless.pop(job.key, {}).values()
+        for task in tasks:
+            self._enlist(task, job)
+        self._touch(job)
+
+    def remove_group(self, key: str) -> None:
+        job = self.jobs.pop(key, None)
+        if job is None:
+            return
+        self._leave_queue(job)
+        self._active.pop(key, None)
+        for task in job.tasks.values():
+            task.job = None
+            self._groupless.setdefault(key, {})[task.key] = task
+
+    def put_pod(self, pod: Pod, group: str = "") -> Task:
+        """A pod of ours that names a group belongs to that job; any other only uses room.
+
+        `group` stands in for the annotation of a pod that has none.
+        """
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if key in self._tasks:
+            self.remove_pod(key)
+        shape = self._shapes.shape_of(pod.spec)
+        self._match_width()
+        task = self._tasks[key] = Task(pod, shape)
+        task.status = self._join_role(task, status_of(pod))
+        task.node = self.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
+        self._count_on_node(task, 1)
+        group = pod.metadata.annotations.get(GROUP_ANNOTATION) or group
+        if group and pod.spec.scheduler_name in self.scheduler_names:
+            group_key = f"{pod.metadata.namespace}/{group}"
+            job = self.jobs.get(group_key)
+            if job is not None:
+                self._enlist(task, job)
+            else:
+                self._groupless.setdefault(group_key, {})[key] = task
+        return task
+
+    def remove_pod(self, key: str) -> None:
+        task = self._tasks.pop(key, None)
+        if task is None:
+            return
+        self._count_on_node(task, -1)
+        if task.job is not None:
+            self._count_in_job(task, task.job, -1)
+            del task.job.tasks[key]
+            self._touch(task.job)
+        else:
+            group = task.pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+            self._groupless.get(f"{task.pod.metadata.namespace}/{group}", {}).pop(key, None)
+        self._leave_role(task)
+
+    def put_training_job(self, job: AITrainingJob) -> None:
+        """Learns the targets: a pod at or above its role's is leaving, whoever lowered it."""
+        self._roles[str(job.metadata.key)] = roles_of(job)
+        self._rejoin_roles(str(job.metadata.key))
+
+    def put_trainers(self, job: TrainingJob) -> None:
+        """The same of a TrainingJob's trainers."""
+        key = trainers_key(str(job.metadata.key))
+        self._roles[key] = trainers_of(job)
+        self._rejoin_roles(key)
+
+    def remove_training_job(self, key: str) -> None:
+        self._roles.pop(key, None)
+        self._rejoin_roles(key)
+
+    # --- what sessions use
+
+    def task(self, key: str) -> Task | None:
+        return self._tasks.get(key)
+
+    def members(self, training_job: str) -> Iterable[Task]:
+        """Every pod of a training job."""
+        return self._members.get(training_job, {}).values()
+
+    def move(self, task: Task, status: TaskStatus, node: int) -> None:
+        """Puts a task into a status, on a node or NOWHERE."""
+        old = task.status
+        if node == task.node and node != NOWHERE and TAKES_NOW[old] and TAKES_NOW[status]:
+            self.neighbours.moved(task, node, old, -1)
+            self.nodes.restate(task, old, status)
+            task.status = status
+            self.neighbours.moved(task, node, status, 1)
+        else:
+            self._count_on_node(task, -1)
+            task.status, task.node = status, node
+            self._count_on_node(task, 1)
+        self._shift_in_job(task, old, status, 1)
+
+    def move_alike(self, tasks: Sequence[Task], status: TaskStatus, nodes: Sequence[int]) -> None:
+        """The same for tasks of one shape, role and job that are all pending, in one go."""
+        for task, node in zip(tasks, nodes, strict=True):
+            task.status, task.node = status, node
+            self.neighbours.moved(task, node, status, 1)
+        self.nodes.add_alike(tasks, nodes, status)
+        self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
+
+    def confirm(self, tasks: Sequence[Task]) -> None:
+        """Allocated tasks of one job are being bound: the room is taken either way."""
+        for _, alike in groupby(tasks, key=lambda task: (task.role, task.shape.serial)):
+            run = list(alike)
+            for task in run:
+                task.status = TaskStatus.BINDING
+            self._shift_in_job(run[0], TaskStatus.ALLOCATED, TaskStatus.BINDING, len(run))
+
+    def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
+        job.phase = phase
+        self._touch(job)
+
+    def active_jobs(self) -> list[Job]:
+        """Jobs of known queues with anything to do, in order of their names."""
+        for key in [key for key, job in self._active.items() if _is_idle(job)]:
+            del self._active[key]
+        return [self._active[key] for key in sorted(self._active) if self._active[key].queue]
+
+    def settle(self) -> None:
+        """For the beginning of a session: brings the sums for admission up to date."""
+        self.nodes.forget_changes()
+        for job in self._unsettled.values():
+            self._settle(job)
+        self._unsettled.clear()
+
+    # --- keeping the sums
+
+    def _count_on_node(self, task: Task, sign: int) -> None:
+        status, node = task.status, task.node
+        if node == NOWHERE or not (TAKES_NOW[status] or TAKES_LATER[status]):
+            return
+        if sign > 0:
+            self.nodes.add(task, node, status)
+        else:
+            self.nodes.take_off(task, node, status)
+        self.neighbours.moved(task, node, status, sign)
+
+    def _count_in_job(self, task: Task, job: Job, sign: int) -> None:
+        status, shape = task.status, task.shape
+        job.counts.add(status, sign, best_effort=shape.best_effort)
+        job.role(task.role).add(status, sign, best_effort=shape.best_effort)
+        if HELD[status]:
+            self._hold(job, sign * shape.request)
+        elif ASKED[status]:
+            self._ask(job, sign * shape.request)
+
+    def _shift_in_job(self, task: Task, old: TaskStatus, new: TaskStatus, n: int) -> None:
+        """n tasks like this one changed their status."""
+        job, shape = task.job, task.shape
+        if job is None or old is new:
+            return
+        job.counts.shift(old, new, n, best_effort=shape.best_effort)
+        job.role(task.role).shift(old, new, n, best_effort=shape.best_effort)
+        held = HELD[new] - HELD[old]
+        if held:
+            self._hold(job, held * n * shape.request)
+        asked = ASKED[new] - ASKED[old]
+        if asked:
+            self._ask(job, asked * n * shape.request)
+        self._touch(job)
+
+    def _hold(self, job: Job, amount: Vector) -> None:
+        job.allocated += amount
+        if job.queue is not None:
+            job.queue.charge(amount)
+
+    def _ask(self, job: Job, amount: Vector) -> None:
+        job.pending += amount
+        if job.queue is not None:
+            job.queue.pending += amount
+
+    def _enlist(self, task: Task, job: Job) -> None:
+        task.job = job
+        job.tasks[task.key] = task
+        self._count_in_job(task, job, 1)
+        self._touch(job)
+
+    def _touch(self, job: Job) -> None:
+        self._unsettled[job.key] = job
+        self._active[job.key] = job
+
+    def _join_queue(self, job: Job) -> None:
+        queue = self.queues.get(_queue(job))
+        if queue is None:
+            return
+        job.queue = queue
+        queue.jobs[job.key] = job
+        queue.charge(job.allocated)
+        queue.pending += job.pending
+        self._touch(job)
+
+    def _leave_queue(self, job: Job) -> None:
+        queue = job.queue
+        self._unsettled.pop(job.key, None)
+        if queue is None:
+            return
+        self._settle(job, leaving=True)
+        queue.charge(-job.allocated)
+        queue.pending -= job.pending
+        del queue.jobs[job.key]
+        job.queue = None
+
+    def _settle(self, job: Job, *, leaving: bool = False) -> None:
+        queue = job.queue
+        if queue is not None and job.min_resources is None and not leaving:
+            # Reserves nothing and can lend all it holds: most jobs of one pod are so.
+            queue.elastic += job.allocated - job.elastic
+            job.elastic = job.allocated.copy()
+            return
+        if queue is not None:
+            queue.reserved -= job.reserved
+            queue.elastic -= job.elastic
+        if queue is None or leaving:
+            job.reserved, job.elastic = self.dimensions.zero(), self.dimensions.zero()
+            return
+        job.reserved, job.elastic = job.reservation(), job.lendable()
+        queue.reserved += job.reserved
+        queue.elastic += job.elastic
+
+    def _priority(self, group: PodGroup) -> int:
+        named = self._classes.get(group.spec.priority_class_name)
+        if named is not None:
+            return named.value
+        if group.spec.priority_class_name:
+            return 0
+        return next((c.value for c in self._classes.values() if c.global_default), 0)
+
+    def _reprioritise(self) -> None:
+        for job in self.jobs.values():
+            job.priority = self._priority(job.group)
+
+    def _join_role(self, task: Task, status: TaskStatus) -> TaskStatus:
+        """Ties the pod to its elastic role; answers the status that follows from the target."""
+        place = place_in_job(task)
+        if place is None:
+            return status
+        self._members.setdefault(place[0], {})[task.key] = task
+        task.index = place[2]
+        role = task.elastic = self._roles.get(place[0], {}).get(place[1])
+        if role is None:
+            return status
+        role.tasks[task.key] = task
+        leaving = status in _PRESENT and task.index >= role.target
+        return TaskStatus.RELEASING if leaving else status
+
+    def _leave_role(self, task: Task) -> None:
+        place = place_in_job(task)
+        if place is None:
+            return
+        members = self._members[place[0]]
+        del members[task.key]
+        if not members:
+            del self._members[place[0]]
+        if task.elastic is not None:
+            task.elastic.tasks.pop(task.key, None)
+
+    def _rejoin_roles(self, key: str) -> None:
+        for task in list(self._members.get(key, {}).values()):
+            known = task.status in {*_PRESENT, TaskStatus.RELEASING}
+            status = _present_status(task) if known else task.status
+            self.move(task, self._join_role(task, status), task.node)
+
+    def _match_width(self) -> None:
+        """A new resource name may not fit into the vectors at hand: all of them grow."""
+        if self.dimensions.width == self._width:
+            return
+        self._width = width = self.dimensions.width
+        if self.nodes.idle.shape[0] < width:
+            self.nodes.widen(width)
+        self._shapes.widen(width)
+        for job in self.jobs.values():
+            job.widen(width)
+        for queue in self.queues.values():
+            queue.widen(width)
+
+
+def _present_status(task: Task) -> TaskStatus:
+    """What the server says, and what it will say once it says what has been done already."""
+    status = status_of(task.pod)
+    if task.is_doomed and status in _PRESENT:
+        return TaskStatus.RELEASING
+    return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
+
+
+def _queue(job: Job) -> str:
+    return job.group.spec.queue or DEFAULT_QUEUE
+
+
+def _is_idle(job: Job) -> bool:
+    counts = job.counts
+    return job.is_admitted and not (counts[TaskStatus.PENDING] or counts.waiting)

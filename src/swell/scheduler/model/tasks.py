@@ -1,0 +1,278 @@
+"""Tasks: pods as the scheduler sees them, and shapes: what makes two tasks the same to a node.
+
+Holds what is read off a pod once. Where a task is and in which status changes only through
+`Snapshot.move`, which keeps every sum in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from swell.api import codec
+from swell.api.meta import ObjectMeta
+from swell.api.pod import Container, Pod, PodPhase, PodSpec
+from swell.api.requests import pod_requests, scheduling_amounts
+from swell.scheduler.model.resources import (
+    PODS,
+    Dimensions,
+    Vector,
+    fit_places,
+    quota_places,
+    widened,
+)
+
+if TYPE_CHECKING:
+    from swell.scheduler.model.elastic import ElasticRole
+    from swell.scheduler.model.jobs import Job
+
+GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+ROLE_KEY: Final = "volcano.sh/task-spec"
+PREEMPTABLE_KEY: Final = "volcano.sh/preemptable"
+PRIORITY_KEY: Final = "volcano.sh/task-priority"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
+NOWHERE: Final = -1
+_NAME_PARTS_WITH_INDEX = 3
+
+
+class TaskStatus(IntEnum):
+    """Where a task stands. ALLOCATED, PIPELINED and BINDING exist in the scheduler only."""
+
+    PENDING = 0
+    ALLOCATED = 1  # a node is picked, nothing decided for good
+    PIPELINED = 2  # a node is promised, its room is still being freed
+    BINDING = 3  # decided, the binding is under way
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+
+    @property
+    def label(self) -> str:
+        return self.name.capitalize()
+
+
+S = TaskStatus
+N_STATUSES: Final = len(TaskStatus)
+ALLOCATED: Final = (S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING)
+READY: Final = (*ALLOCATED, S.SUCCEEDED)
+SCHEDULED: Final = (S.BOUND, S.RUNNING, S.SUCCEEDED, S.FAILED)
+EVICTABLE: Final = frozenset({S.BOUND, S.RUNNING})
+
+# By status: is the room taken now, is it taken once everything leaving has left, and does the
+# task count as something its job and queue hold.
+TAKES_NOW: Final = tuple(s in {*ALLOCATED, S.RELEASING, S.UNKNOWN} for s in S)
+TAKES_LATER: Final = tuple(s in {*ALLOCATED, S.PIPELINED, S.UNKNOWN} for s in S)
+HELD: Final = tuple(s in {*ALLOCATED, S.PIPELINED} for s in S)
+ASKED: Final = tuple(s is S.PENDING for s in S)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    protocol: str
+    port: int
+    ip: str  # empty: every address
+
+    def clashes(self, other_ip: str) -> bool:
+        """Whether the same port at another address is the same socket."""
+        return not self.ip or not other_ip or self.ip == other_ip
+
+
+class Shape:
+    """All that decides where a pod fits and how well, except labels. One object per distinct value.
+
+    Tasks of one shape are interchangeable to every node, so they are placed as one class.
+    """
+
+    __slots__ = (
+        "best_effort",
+        "claims_volumes",
+        "fit_places",
+        "is_entangled",
+        "ports",
+        "quota_places",
+        "request",
+        "serial",
+        "spec",
+    )
+
+    def __init__(self, serial: int, spec: PodSpec, request: Vector) -> None:
+        self.serial = serial
+        self.spec = spec
+        self.ports = _host_ports(spec)
+        self.is_entangled = _depends_on_other_pods(spec)
+        self.claims_volumes = any(volume.persistent_volume_claim for volume in spec.volumes)
+        self.set_request(request)
+
+    def set_request(self, request: Vector) -> None:
+        self.request = request
+        self.fit_places = fit_places(request)
+        self.quota_places = quota_places(request)
+        self.best_effort = not len(self.quota_places)
+
+
+class ShapeBook:
+    """Gives equal pods the same shape."""
+
+    def __init__(self, dimensions: Dimensions) -> None:
+        self._dimensions = dimensions
+        self._shapes: dict[bytes, Shape] = {}
+
+    def shape_of(self, spec: PodSpec) -> Shape:
+        key = _shape_key(spec)
+        shape = self._shapes.get(key)
+        if shape is None:
+            request = _request_of(spec, self._dimensions)
+            shape = self._shapes[key] = Shape(len(self._shapes), spec, request)
+        return shape
+
+    def widen(self, width: int) -> None:
+        for shape in self._shapes.values():
+            shape.set_request(widened(shape.request, width))
+
+
+class Task:
+    """One pod. Immutable but for status and node, and for the pod's own newer states."""
+
+    __slots__ = (
+        "created",
+        "elastic",
+        "index",
+        "is_doomed",
+        "is_gated",
+        "job",
+        "key",
+        "never_preempts",
+        "node",
+        "nominated",
+        "order",
+        "pod",
+        "preemptable",
+        "priority",
+        "role",
+        "shape",
+        "status",
+    )
+
+    def __init__(self, pod: Pod, shape: Shape) -> None:
+        meta, spec = pod.metadata, pod.spec
+        self.pod = pod
+        self.key = f"{meta.namespace}/{meta.name}"
+        self.job: Job | None = None
+        self.role = meta.annotations.get(ROLE_KEY) or meta.labels.get(ROLE_KEY, "")
+        self.shape = shape
+        self.priority = _priority_of(pod)
+        self.preemptable = _flag(pod, PREEMPTABLE_KEY, default=True)
+        self.never_preempts = spec.preemption_policy == "Never"
+        self.is_gated = any(gate.name != OWN_GATE for gate in spec.scheduling_gates)
+        self.nominated = pod.status.nominated_node_name
+        self.created = meta.creation_timestamp or ""
+        self.order = (_index_of(meta), self.created, meta.uid or self.key)
+        self.status = S.PENDING
+        self.node = NOWHERE
+        self.is_doomed = False  # its eviction is decided, whatever the server still says of it
+        # The elastic role this pod belongs to, and its place in it.
+        self.elastic: ElasticRole | None = None
+        self.index = 0
+
+    @property
+    def request(self) -> Vector:
+        return self.shape.request
+
+    def __repr__(self) -> str:
+        return f"<{self.key} {self.status.label}>"
+
+
+def status_of(pod: Pod) -> TaskStatus:
+    """What the API server says about the pod, in our words."""
+    phase = pod.status.phase
+    if phase is PodPhase.SUCCEEDED:
+        return S.SUCCEEDED
+    if phase is PodPhase.FAILED:
+        return S.FAILED
+    if pod.metadata.deletion_timestamp is not None:
+        return S.RELEASING
+    if phase is PodPhase.RUNNING:
+        return S.RUNNING
+    if phase is PodPhase.PENDING:
+        return S.BOUND if pod.spec.node_name else S.PENDING
+    return S.UNKNOWN
+
+
+def _priority_of(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(PRIORITY_KEY, "")
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    return 1 if pod.spec.priority is None else pod.spec.priority
+
+
+def _flag(pod: Pod, key: str, *, default: bool) -> bool:
+    text = pod.metadata.annotations.get(key) or pod.metadata.labels.get(key)
+    return default if not text else text.lower() in {"true", "1", "t"}
+
+
+def _index_of(meta: ObjectMeta) -> int:
+    """An Indexed Job's label, or the number a generated name ends with: job-role-7."""
+    index = meta.labels.get(COMPLETION_INDEX, "")
+    if index.isdecimal():
+        return int(index)
+    parts = meta.name.split("-")
+    if len(parts) >= _NAME_PARTS_WITH_INDEX and parts[-1].isdecimal():
+        return int(parts[-1])
+    return 0
+
+
+def _shape_key(spec: PodSpec) -> bytes:
+    return codec.encode(
+        (
+            [(c.resources, c.ports) for c in spec.containers],
+            [(c.resources, c.ports, c.restart_policy) for c in spec.init_containers],
+            spec.overhead,
+            spec.resources,
+            spec.host_network,
+            [v.persistent_volume_claim is not None for v in spec.volumes],
+            sorted(spec.node_selector.items()),
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+        )
+    )
+
+
+def _request_of(spec: PodSpec, dimensions: Dimensions) -> Vector:
+    """What the pod asks for, and one place among the node's pods."""
+    amounts = scheduling_amounts(pod_requests(spec))
+    places = [(dimensions.place(name), amounts[name]) for name in sorted(amounts)]
+    request = dimensions.zero()
+    for place, amount in places:
+        request[place] = amount
+    request[PODS] = 1
+    return request
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """Sockets taken on the node; on the host's network every container port is one."""
+    return tuple(
+        HostPort(port.protocol or "TCP", number, "" if port.host_ip == "0.0.0.0" else port.host_ip)  # noqa: S104
+        for container in _running_containers(spec)
+        for port in container.ports
+        if (number := port.host_port or (port.container_port if spec.host_network else 0))
+    )
+
+
+def _running_containers(spec: PodSpec) -> Iterable[Container]:
+    yield from spec.containers
+    yield from (c for c in spec.init_containers if c.restart_policy == "Always")
+
+
+def _depends_on_other_pods(spec: PodSpec) -> bool:
+    affinity = spec.affinity
+    return bool(spec.topology_spread_constraints) or (
+        affinity is not None
+        and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
+    )

@@ -1,0 +1,58 @@
+"""Pods of ours that name no group: each is a gang of one, in a group that exists only here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from swell.api.meta import ObjectMeta
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup, PodGroupSpec
+from swell.scheduler.model.tasks import GROUP_ANNOTATION
+
+# No object of the API can be called so.
+SOLO: Final = "pod/"
+
+
+def is_alone(pod: Pod, scheduler_names: Collection[str]) -> bool:
+    is_ours = pod.spec.scheduler_name in scheduler_names
+    return is_ours and not pod.metadata.annotations.get(GROUP_ANNOTATION)
+
+
+def solo_name(pod: Pod) -> str:
+    """The name of the group that stands for the pod."""
+    return SOLO + pod.metadata.name
+
+
+def solo_group(pod: Pod, queue: str) -> PodGroup:
+    meta = pod.metadata
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=solo_name(pod),
+            namespace=meta.namespace,
+            uid=meta.uid,
+            creation_timestamp=meta.creation_timestamp,
+        ),
+        spec=PodGroupSpec(
+            min_member=1, queue=queue, priority_class_name=pod.spec.priority_class_name
+        ),
+    )
+
+
+def as_gangs(
+    pods: Iterable[Pod], scheduler_names: Collection[str], queue: str
+) -> tuple[list[Pod], list[PodGroup]]:
+    """All pods, those that are alone with a group of their own; and these groups."""
+    named: list[Pod] = []
+    groups: list[PodGroup] = []
+    for pod in pods:
+        if not is_alone(pod, scheduler_names):
+            named.append(pod)
+            continue
+        groups.append(solo_group(pod, queue))
+        annotations = {**pod.metadata.annotations, GROUP_ANNOTATION: solo_name(pod)}
+        metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+        named.append(msgspec.structs.replace(pod, metadata=metadata))
+    return named, groups

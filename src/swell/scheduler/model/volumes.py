@@ -1,0 +1,46 @@
+"""Whether the volumes a pod claims are there. Where they are is left to Kubernetes.
+
+A claim that waits for its first consumer is bound once the pod has a node: no obstacle. Nor is
+one that nobody has told us about.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from swell.api.volume import PersistentVolumeClaim, StorageClass
+from swell.scheduler.model.tasks import Task
+
+_LATE: Final = "WaitForFirstConsumer"
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+class Volumes:
+    """The claims and storage classes of a cluster."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, PersistentVolumeClaim] = {}
+        self.classes: dict[str, StorageClass] = {}
+
+    def are_ready_for(self, task: Task) -> bool:
+        namespace = task.pod.metadata.namespace
+        return all(
+            self._is_ready(f"{namespace}/{volume.persistent_volume_claim.claim_name}")
+            for volume in task.pod.spec.volumes
+            if volume.persistent_volume_claim is not None
+        )
+
+    def _is_ready(self, key: str) -> bool:
+        claim = self.claims.get(key)
+        if claim is None or claim.status.phase == "Bound":
+            return True
+        behind = self._class_of(claim)
+        return behind is not None and behind.volume_binding_mode == _LATE
+
+    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        if claim.spec.storage_class_name is not None:
+            return self.classes.get(claim.spec.storage_class_name)
+        defaults = (
+            c for c in self.classes.values() if c.metadata.annotations.get(_DEFAULT_CLASS) == "true"
+        )
+        return next(defaults, None)

@@ -1,0 +1,133 @@
+"""The string formats a custom resource's schema may ask for. Unknown formats allow everything."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from urllib.parse import urlsplit
+
+from swell.api.times import parse_time
+from swell.schema.patterns import searcher
+
+UUID = r"(?i)^[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}-?{variant}-?[0-9a-f]{{12}}$"
+HEX4, VARIANT = "[0-9a-f]{4}", "[89ab][0-9a-f]{3}"
+LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+HOSTNAME = (
+    r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)"
+    r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}"
+    r"([a-zA-Z\p{L}]){2,63})$"
+)
+CARD = (
+    r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
+    r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$"
+)
+RGB = r"^rgb\(\s*((25[0-5]|2[0-4]\d|1?\d?\d)\s*(,\s*|\))){3}$"
+DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+DURATION_LENGTH_MAX = 200
+GO_DURATION = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+|[-+]?0")
+WORDY_DURATION = re.compile(r"([-+]?\d+\s*[A-Za-z\u00b5]+)+")
+
+
+def format_check(name: str) -> Callable[[str], bool] | None:
+    """A test for the format, None when every text has it."""
+    return FORMATS.get(name.replace("-", "")) or FORMATS.get(name)
+
+
+def parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            parse(text)
+        except (ValueError, binascii.Error):
+            return False
+        return True
+
+    return check
+
+
+def is_uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return text.startswith("/") or bool(parts.scheme)
+
+
+def is_hostname(text: str) -> bool:
+    return _hostname(text) and all(len(label) <= 63 for label in text.split("."))
+
+
+def is_ipv4(text: str) -> bool:
+    return "." in text and _ip(text)
+
+
+def is_ipv6(text: str) -> bool:
+    return ":" in text and _ip(text)
+
+
+def is_cidr(text: str) -> bool:
+    return "/" in text and parses(lambda t: ipaddress.ip_network(t, strict=False))(text)
+
+
+def is_isbn10(text: str) -> bool:
+    digits = re.sub(r"[\s-]", "", text)
+    if not re.fullmatch(r"\d{9}[\dX]", digits):
+        return False
+    values = [10 if digit == "X" else int(digit) for digit in digits]
+    return sum(value * (10 - index) for index, value in enumerate(values)) % 11 == 0
+
+
+def is_isbn13(text: str) -> bool:
+    digits = re.sub(r"[\s-]", "", text)
+    if not re.fullmatch(r"\d{13}", digits):
+        return False
+    return sum(int(digit) * (1, 3)[index % 2] for index, digit in enumerate(digits)) % 10 == 0
+
+
+def is_duration(text: str) -> bool:
+    # Bounded, because these patterns take their time with long rows of digits.
+    bounded = len(text) <= DURATION_LENGTH_MAX
+    return bounded and bool(GO_DURATION.fullmatch(text) or WORDY_DURATION.fullmatch(text))
+
+
+def is_credit_card(text: str) -> bool:
+    return _card(re.sub(r"\D+", "", text))
+
+
+_hostname = searcher(HOSTNAME)
+_card = searcher(CARD)
+_base64 = parses(lambda text: base64.b64decode(text, validate=True))
+_date = parses(date.fromisoformat)
+_time = parses(parse_time)
+_ip = parses(ipaddress.ip_address)
+
+FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "bsonobjectid": searcher("^[0-9a-fA-F]{24}$"),
+    "byte": lambda text: bool(text) and _base64(text),
+    "cidr": is_cidr,
+    "creditcard": is_credit_card,
+    "date": lambda text: len(text) == 10 and _date(text),
+    "datetime": lambda text: bool(DATE_TIME.fullmatch(text)) and _time(text.upper()),
+    "duration": is_duration,
+    "email": searcher(r"^([^<>]*<)?[^@\s<>()\[\],;:\\]+@[^@\s<>()\[\],;:\\]+>?$"),
+    "hexcolor": searcher("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
+    "hostname": is_hostname,
+    "ipv4": is_ipv4,
+    "ipv6": is_ipv6,
+    "isbn": lambda text: is_isbn10(text) or is_isbn13(text),
+    "isbn10": is_isbn10,
+    "isbn13": is_isbn13,
+    "k8s-long-name": searcher(rf"^{LABEL}(\.{LABEL})*$"),
+    "k8s-short-name": searcher(f"^{LABEL}$"),
+    "mac": searcher(r"^(?i)([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?i)([0-9a-f]{4}\.){2}[0-9a-f]{4}$"),
+    "rgbcolor": searcher(RGB),
+    "ssn": searcher(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
+    "uri": is_uri,
+    "uuid": searcher(UUID.format(version=HEX4, variant=HEX4)),
+    "uuid3": searcher(UUID.format(version="3[0-9a-f]{3}", variant=HEX4)),
+    "uuid4": searcher(UUID.format(version="4[0-9a-f]{3}", variant=VARIANT)),
+    "uuid5": searcher(UUID.format(version="5[0-9a-f]{3}", variant=VARIANT)),
+}

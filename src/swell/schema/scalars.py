@@ -1,0 +1,188 @@
+"""Checks of single values: their type, and what a schema says of texts and numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import TypeAlias
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.registry import FieldError
+from swell.schema.formats import format_check
+from swell.schema.paths import Path, render
+from swell.schema.patterns import PatternError, searcher
+
+INT_OR_STRING = "x-kubernetes-int-or-string"
+INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+Errors: TypeAlias = list[FieldError]
+# (value, where, errors found)
+Test: TypeAlias = Callable[[object, Path, Errors], None]
+
+
+JSON_TYPES: Mapping[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
+
+
+def type_test(schema: Body) -> Test | None:
+    wanted = ("integer", "string") if schema.get(INT_OR_STRING) else (schema.get("type"),)
+    if wanted == (None,):
+        return None
+    shown = ",".join(str(name) for name in wanted)
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        found = JSON_TYPES[type(value)]
+        if found in wanted or (found == "integer" and "number" in wanted):
+            return
+        if isinstance(value, float) and value.is_integer() and "integer" in wanted:
+            return
+        text = render(path)
+        detail = f'{text} in body must be of type {shown}: "{found}"'
+        errors.append(faults.type_invalid(text, value, detail))
+
+    return test
+
+
+# --- scalars -----------------------------------------------------------------------------------
+
+
+def scalar_tests(schema: Body) -> list[Test]:
+    tests: list[Test] = []
+    if "enum" in schema:
+        tests.append(_enum_test(schema["enum"]))
+    for kinds, compilers in ((str, STRING_RULES), ((int, float), NUMBER_RULES)):
+        for word, compiler in compilers.items():
+            if schema.get(word) is not None:
+                rule = compiler(schema)
+                if rule is not None:
+                    tests.append(_only(kinds, rule))
+    return tests
+
+
+def _only(kinds: type | tuple[type, ...], rule: Test) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if isinstance(value, kinds) and not isinstance(value, bool):
+            rule(value, path, errors)
+
+    return test
+
+
+def _enum_test(allowed: list[object]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if value not in allowed:
+            shown = [item if isinstance(item, str) else json.dumps(item) for item in allowed]
+            errors.append(faults.not_supported(render(path), value, shown))
+
+    return test
+
+
+def _must(holds: Callable[[object], bool], detail: str) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not holds(value):
+            text = render(path)
+            errors.append(faults.invalid(text, value, f"{text} in body {detail}"))
+
+    return test
+
+
+def _max_length(schema: Body) -> Test:
+    limit = schema["maxLength"]
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if len(str(value)) > limit:
+            errors.append(faults.too_long(render(path), limit))
+
+    return test
+
+
+def _min_length(schema: Body) -> Test:
+    limit = schema["minLength"]
+    return _must(lambda value: len(str(value)) >= limit, f"should be at least {limit} chars long")
+
+
+def _pattern(schema: Body) -> Test | None:
+    try:
+        found = searcher(schema["pattern"])
+    except PatternError:
+        return None  # a definition with such a pattern is refused; nothing to check by
+    return _must(lambda value: found(str(value)), f"should match '{schema['pattern']}'")
+
+
+def _format(schema: Body) -> Test | None:
+    has_format = format_check(schema["format"])
+    if has_format is None:
+        return None
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not has_format(str(value)):
+            text = render(path)
+            detail = f"{text} in body must be of type {schema['format']}: {json.dumps(value)}"
+            errors.append(faults.type_invalid(text, value, detail))
+
+    return test
+
+
+def _maximum(schema: Body) -> Test:
+    limit = schema["maximum"]
+    if schema.get("exclusiveMaximum"):
+        return _must(lambda value: value < limit, f"should be less than {limit}")
+    return _must(lambda value: value <= limit, f"should be less than or equal to {limit}")
+
+
+def _minimum(schema: Body) -> Test:
+    limit = schema["minimum"]
+    if schema.get("exclusiveMinimum"):
+        return _must(lambda value: value > limit, f"should be greater than {limit}")
+    return _must(lambda value: value >= limit, f"should be greater than or equal to {limit}")
+
+
+def _multiple_of(schema: Body) -> Test:
+    factor = Decimal(str(schema["multipleOf"]))
+
+    def holds(value: object) -> bool:
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return Decimal(str(value)) % factor == 0
+
+    return _must(holds, f"should be a multiple of {factor}")
+
+
+def _int_range(schema: Body) -> Test | None:
+    bounds = INT_RANGES.get(schema["format"]) if schema.get("type") == "integer" else None
+    if bounds is None:
+        return None
+    low, high = bounds
+
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not isinstance(value, (int, float)) or low <= value <= high:
+            return
+        text, detail = render(path), f"must be of type integer with format {schema['format']}"
+        if not -(2**63) <= value < 2**63:  # no integer at all for the server
+            errors.append(faults.type_invalid(text, value, f"{text} in body {detail}"))
+        errors.append(faults.invalid(faults.NO_FIELD, "", f"Checked value {detail} in {text}"))
+
+    return test
+
+
+STRING_RULES = {
+    "maxLength": _max_length,
+    "minLength": _min_length,
+    "pattern": _pattern,
+    "format": _format,
+}
+NUMBER_RULES = {
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "multipleOf": _multiple_of,
+    "format": _int_range,
+}

@@ -1,0 +1,141 @@
+"""Custom resources are brought into shape: unknown fields and nulls go, defaults come.
+
+Checks no value: what has the wrong type passes through and is refused by `values`. Never changes
+what it is given.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+from swell.api.meta import Body
+from swell.schema.paths import Path, render
+
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED = "x-kubernetes-embedded-resource"
+META_FIELDS = ("apiVersion", "kind", "metadata")
+
+# (value, where it is, unknown fields found) -> the value to keep. None: nothing can change in it.
+Shaper: TypeAlias = Callable[[object, Path, list[str]], object]
+Compile: TypeAlias = Callable[[Body], Shaper | None]
+Field: TypeAlias = tuple[bool, Shaper | None]  # may it be null, and what shapes it
+
+
+def compile_shape(
+    schema: Body, *, metadata: Shaper, root: bool = False, fill: bool = True
+) -> Shaper | None:
+    """The shaper of a structural schema; `metadata` shapes the metadata of whole objects.
+
+    Without `fill` it prunes only.
+    """
+    whole = root or bool(schema.get(EMBEDDED))
+    inner = partial(compile_shape, metadata=metadata, fill=fill)
+    if "properties" in schema or "additionalProperties" in schema or whole:
+        return _object_shaper(schema, inner, metadata if whole else None, fill=fill)
+    if schema.get("type") == "array" or "items" in schema:
+        return _list_shaper(schema, inner, fill=fill)
+    # A schema without fields knows none: an object given for it is emptied.
+    return None if schema.get(PRESERVE) else _empty
+
+
+def _empty(value: object, path: Path, unknown: list[str]) -> object:
+    """No schema allows anything inside this value."""
+    if isinstance(value, dict):
+        unknown.extend(render((path, str(key))) for key in value)
+        return {}
+    if isinstance(value, list):
+        return [_empty(item, (path, index), unknown) for index, item in enumerate(value)]
+    return value
+
+
+def _object_shaper(schema: Body, inner: Compile, metadata: Shaper | None, *, fill: bool) -> Shaper:
+    """`metadata` is given for whole objects only."""
+    fields = _compile_fields(schema, inner, metadata)
+    defaults = _compile_defaults(schema, fields, whole=metadata is not None) if fill else {}
+    others = _compile_others(schema, inner)
+    preserve = bool(schema.get(PRESERVE))
+
+    def shape(value: object, path: Path, unknown: list[str]) -> object:
+        if type(value) is not dict:
+            return value
+        kept: Body = {}
+        for name, item in value.items():
+            field = fields.get(name, others)
+            if field is None:
+                if preserve:
+                    kept[name] = item
+                else:
+                    unknown.append(render((path, name)))
+                continue
+            nullable, child = field
+            if item is not None:
+                kept[name] = child(item, (path, name), unknown) if child else item
+            elif nullable:
+                kept[name] = None
+        for name, default in defaults.items():
+            if name not in kept:
+                kept[name] = copy.deepcopy(default)
+        return kept
+
+    return shape
+
+
+def _compile_others(schema: Body, inner: Compile) -> Field | None:
+    """Fields that have no name in the schema; None when there may be none."""
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        return _nullable(additional), inner(additional)
+    return (True, _empty) if additional is True else None
+
+
+def _compile_fields(schema: Body, inner: Compile, metadata: Shaper | None) -> dict[str, Field]:
+    parts = schema.get("properties", {}).items()
+    fields: dict[str, Field] = {name: (_nullable(part), inner(part)) for name, part in parts}
+    if metadata is not None:
+        fields |= {
+            "apiVersion": (False, None),
+            "kind": (False, None),
+            "metadata": (False, metadata),
+        }
+    return fields
+
+
+def _compile_defaults(
+    schema: Body, fields: Mapping[str, Field], *, whole: bool
+) -> Mapping[str, object]:
+    """Defaults of fields that are missing, themselves brought into shape."""
+    defaults: dict[str, object] = {}
+    for name, part in schema.get("properties", {}).items():
+        default, shaper = part.get("default"), fields[name][1]
+        if default is not None and not (whole and name in META_FIELDS):
+            defaults[name] = shaper(default, None, []) if shaper else default
+    return defaults
+
+
+def _list_shaper(schema: Body, inner: Compile, *, fill: bool) -> Shaper | None:
+    items = schema.get("items")
+    if not isinstance(items, dict):
+        return None if schema.get(PRESERVE) else _empty
+    child = inner(items)
+    default = items.get("default")
+    fill_nulls = fill and default is not None and not _nullable(items)
+    if child is None and not fill_nulls:
+        return None
+
+    def shape(value: object, path: Path, unknown: list[str]) -> object:
+        if type(value) is not list:
+            return value
+        if fill_nulls:
+            value = [copy.deepcopy(default) if item is None else item for item in value]
+        if child is None:
+            return value
+        return [child(item, (path, index), unknown) for index, item in enumerate(value)]
+
+    return shape
+
+
+def _nullable(schema: Body) -> bool:
+    return bool(schema.get("nullable"))

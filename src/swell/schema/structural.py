@@ -1,0 +1,318 @@
+"""Which schemas a CustomResourceDefinition may bring: the rules of structural schemas.
+
+A structural schema says the type of every field in one place; anyOf, oneOf, allOf and not may only
+narrow values. Expressions are checked elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.registry import FieldError
+from swell.schema.patterns import PatternError, compile_pattern
+from swell.schema.scalars import INT_OR_STRING
+from swell.schema.shape import EMBEDDED, PRESERVE, compile_shape
+from swell.schema.values import (
+    LIST_KEYS,
+    LIST_TYPE,
+    MISSING,
+    compile_values,
+)
+
+MAP_TYPE = "x-kubernetes-map-type"
+VALIDATIONS = "x-kubernetes-validations"
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+SCALARS = ("boolean", "integer", "number", "string")
+JUNCTORS = ("anyOf", "oneOf", "allOf")
+UNSUPPORTED = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
+# What may not stand under anyOf, oneOf, allOf and not.
+NOT_NESTED = (
+    "type",
+    "additionalProperties",
+    "default",
+    "title",
+    "description",
+    "nullable",
+    PRESERVE,
+    EMBEDDED,
+    INT_OR_STRING,
+    LIST_KEYS,
+    LIST_TYPE,
+    MAP_TYPE,
+    VALIDATIONS,
+)
+INT_OR_STRING_PARTS = [{"type": "integer"}, {"type": "string"}]
+ROOT_METADATA = frozenset({"name", "generateName"})
+
+
+class Place(NamedTuple):
+    """Where in a schema a part stands."""
+
+    path: str
+    level: str  # root | field | item
+
+    def child(self, word: str, level: str = "field") -> Place:
+        return Place(f"{self.path}.{word}", level)
+
+    def field(self, name: str) -> Place:
+        return Place(f"{self.path}.properties[{name}]", "field")
+
+
+def structural_errors(schema: Body, path: str) -> list[FieldError]:
+    """Everything that makes this no acceptable schema of a custom resource."""
+    return list(_part_errors(schema, Place(path, "root")))
+
+
+def children(schema: Body, place: Place) -> Iterator[tuple[Body, Place]]:
+    """The schemas of fields and items inside a schema, with where they stand."""
+    for name, part in schema.get("properties", {}).items():
+        yield part, place.field(name)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield schema["additionalProperties"], place.child("additionalProperties")
+    if isinstance(schema.get("items"), dict):
+        yield schema["items"], place.child("items", "item")
+
+
+def _part_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    yield from _word_errors(schema, place)
+    yield from _int_or_string_errors(schema, place)
+    yield from _pattern_errors(schema, place)
+    yield from _type_errors(schema, place)
+    yield from _map_errors(schema, place)
+    yield from _list_errors(schema, place)
+    yield from _metadata_errors(schema, place)
+    yield from _default_errors(schema, place)
+    yield from _junctor_errors(schema, place)
+    for part, where in children(schema, place):
+        if isinstance(part, dict):
+            yield from _part_errors(part, where)
+
+
+def _word_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    for word in UNSUPPORTED:
+        if schema.get(word):
+            yield faults.forbidden(f"{place.path}.{word}", f"{word} is not supported")
+    if schema.get("uniqueItems"):
+        yield faults.forbidden(f"{place.path}.uniqueItems", "uniqueItems cannot be set to true")
+    if isinstance(schema.get("items"), list):
+        yield faults.forbidden(f"{place.path}.items", "items must be a schema object")
+    if schema.get("properties") and schema.get("additionalProperties"):
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield faults.forbidden(f"{place.path}.additionalProperties", detail)
+    if schema.get(PRESERVE) is False:
+        yield faults.invalid(f"{place.path}.{PRESERVE}", False, "must be true or undefined")
+
+
+def _int_or_string_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    if schema.get(INT_OR_STRING):
+        for word in (PRESERVE, EMBEDDED):
+            if schema.get(word):
+                detail = f"must be false if {INT_OR_STRING} is true"
+                yield faults.invalid(f"{place.path}.{word}", schema[word], detail)
+
+
+def _pattern_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    if "pattern" in schema:
+        try:
+            compile_pattern(schema["pattern"])
+        except PatternError as error:
+            yield faults.invalid(f"{place.path}.pattern", schema["pattern"], str(error))
+
+
+def _type_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    kind, path = schema.get("type"), f"{place.path}.type"
+    if kind and kind not in TYPES:
+        yield faults.not_supported(path, kind, TYPES)
+    if place.level == "root":
+        if not kind:
+            yield faults.required(path, "must not be empty at the root")
+        elif kind != "object":
+            yield faults.invalid(path, kind, "must be object at the root")
+        if schema.get("nullable"):
+            yield faults.forbidden(f"{place.path}.nullable", "nullable cannot be true at the root")
+        if "additionalProperties" in schema:
+            detail = "must not be used at the root"
+            yield faults.forbidden(f"{place.path}.additionalProperties", detail)
+    elif not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
+        yield faults.required(path, f"must not be empty for specified {place.level}s")
+    if kind == "array" and "items" not in schema:
+        yield faults.required(f"{place.path}.items", "must be specified")
+    if schema.get(EMBEDDED):
+        yield from _embedded_errors(schema, place)
+
+
+def _embedded_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    if schema.get("type") != "object":
+        detail = f"must be object if {EMBEDDED} is true"
+        yield faults.invalid(f"{place.path}.type", schema.get("type", ""), detail)
+    if "additionalProperties" in schema:
+        detail = f"must not be used if {EMBEDDED} is set"
+        yield faults.forbidden(f"{place.path}.additionalProperties", detail)
+    if not schema.get(PRESERVE) and not schema.get("properties"):
+        detail = f"must not be empty if {EMBEDDED} is true without {PRESERVE}"
+        yield faults.required(f"{place.path}.properties", detail)
+
+
+def _metadata_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    if place.level != "root" and not schema.get(EMBEDDED):
+        return
+    fields = schema.get("properties", {})
+    wanted = {"kind": "string", "apiVersion": "string", "metadata": "object"}
+    for name, kind in wanted.items():
+        if name in fields and fields[name].get("type") != kind:
+            where = f"{place.field(name).path}.type"
+            yield faults.invalid(where, fields[name].get("type", ""), f"must be {kind}")
+    metadata = fields.get("metadata", {})
+    prose = {"type", "description", "properties"}
+    if place.level == "root" and (
+        set(metadata) - prose or set(metadata.get("properties", {})) - ROOT_METADATA
+    ):
+        detail = "must not specify anything other than name and generateName"
+        yield faults.forbidden(place.field("metadata").path, detail)
+
+
+def _map_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    kind, map_type = schema.get("type"), schema.get(MAP_TYPE)
+    if map_type is not None:
+        if map_type not in {"atomic", "granular"}:
+            where = f"{place.path}.{MAP_TYPE}"
+            yield faults.not_supported(where, map_type, ("atomic", "granular"))
+        if kind != "object":
+            detail = f"must be object if {MAP_TYPE} is specified"
+            yield faults.invalid(f"{place.path}.type", kind or "", detail)
+
+
+def _list_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    kind, list_type = schema.get("type"), schema.get(LIST_TYPE)
+    if list_type is not None:
+        if list_type not in {"atomic", "set", "map"}:
+            where = f"{place.path}.{LIST_TYPE}"
+            yield faults.not_supported(where, list_type, ("atomic", "set", "map"))
+        if kind != "array":
+            detail = f"must be array if {LIST_TYPE} is specified"
+            yield faults.invalid(f"{place.path}.type", kind or "", detail)
+    items = schema.get("items")
+    items = items if isinstance(items, dict) else {}
+    if list_type in {"set", "map"} and items.get("nullable"):
+        detail = f"cannot be nullable when {LIST_TYPE} is {list_type}"
+        yield faults.forbidden(f"{place.path}.items.nullable", detail)
+    if list_type == "set":
+        yield from _set_errors(items, place.child("items", "item"))
+    if list_type == "map":
+        yield from _list_map_errors(schema.get(LIST_KEYS, []), items, place)
+    elif schema.get(LIST_KEYS):
+        detail = f"must be map if {LIST_KEYS} is non-empty"
+        yield faults.invalid(f"{place.path}.{LIST_TYPE}", list_type or "", detail)
+
+
+def _set_errors(items: Body, place: Place) -> Iterator[FieldError]:
+    detail = f"must be atomic as item of a list with {LIST_TYPE}=set"
+    if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
+        yield faults.invalid(f"{place.path}.{LIST_TYPE}", items[LIST_TYPE], detail)
+    if items.get("type") == "object" and items.get(MAP_TYPE) != "atomic":
+        yield faults.invalid(f"{place.path}.{MAP_TYPE}", items.get(MAP_TYPE, ""), detail)
+
+
+def _list_map_errors(keys: list[str], items: Body, place: Place) -> Iterator[FieldError]:
+    if not keys:
+        detail = f"must not be empty if {LIST_TYPE} is map"
+        yield faults.required(f"{place.path}.{LIST_KEYS}", detail)
+    if items.get("type") != "object":
+        detail = f"must be object if parent array's {LIST_TYPE} is map"
+        yield faults.invalid(f"{place.path}.items.type", items.get("type", ""), detail)
+    if len(set(keys)) != len(keys):
+        detail = "must not contain duplicate entries"
+        yield faults.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
+    for key in keys:
+        where = f"{place.path}.items.properties[{key}]"
+        part = items.get("properties", {}).get(key)
+        if part is None:
+            detail = "entries must all be names of item properties"
+            yield faults.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
+            continue
+        if part.get("type") not in SCALARS and not part.get(INT_OR_STRING):
+            yield faults.invalid(f"{where}.type", part.get("type", ""), "must be a scalar type")
+        if key not in items.get("required", ()) and part.get("default") is None:
+            detail = f"is in {LIST_KEYS}, so it must have a default or be a required property"
+            yield faults.required(f"{where}.default", detail)
+        if part.get("nullable"):
+            detail = f"is in {LIST_KEYS}, so it cannot be nullable"
+            yield faults.forbidden(f"{where}.nullable", detail)
+
+
+def _default_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    if schema.get("default") is None:
+        return
+    where = f"{place.path}.default"
+    if place.level == "root":
+        yield faults.forbidden(where, "must not be set at the root")
+        return
+    unknown: list[str] = []
+    shaper = compile_shape(schema, metadata=lambda value, _path, _unknown: value)
+    if shaper is not None:
+        shaper(schema["default"], None, unknown)
+    if unknown:
+        yield faults.invalid(where, schema["default"], "must not have unknown fields")
+    errors: list[FieldError] = []
+    compile_values(schema)(schema["default"], MISSING, None, errors)
+    for error in errors:
+        yield error._replace(field=f"{where}.{error.field}" if error.field else where)
+
+
+def _junctor_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+    for junctor in JUNCTORS:
+        for index, part in enumerate(schema.get(junctor, ())):
+            where = place.child(f"{junctor}[{index}]", place.level)
+            yield from _nested_errors(part, where, free_type=_says_int_or_string(schema, junctor))
+    if schema.get("not") is not None:
+        where = place.child("not", place.level)
+        yield from _nested_errors(schema["not"], where, free_type=False)
+    if place.level == "root":  # deeper ones are not looked at by a real server either
+        yield from _unsaid_errors(schema, schema, place.path)
+
+
+def _unsaid_errors(nested: Body, schema: Body, path: str) -> Iterator[FieldError]:
+    """What is narrowed must be said outside first, or its values would be pruned."""
+    parts = [part for junctor in JUNCTORS for part in nested.get(junctor, ())]
+    if nested.get("not") is not None:
+        parts.append(nested["not"])
+    for part in parts:
+        yield from _unsaid_errors(part, schema, path)
+        for name, inner in part.get("properties", {}).items():
+            where = f"{path}.properties[{name}]"
+            said = schema.get("properties", {}).get(name)
+            if said is None:
+                yield faults.required(where, "because it is narrowed elsewhere")
+            else:
+                yield from _unsaid_errors({"allOf": [inner]}, said, where)
+
+
+def _says_int_or_string(schema: Body, junctor: str) -> bool:
+    """The one place where types may be said again: the long form of int-or-string."""
+    return (
+        bool(schema.get(INT_OR_STRING))
+        and junctor == "anyOf"
+        and schema.get("anyOf") == INT_OR_STRING_PARTS
+    )
+
+
+def _nested_errors(schema: Body, place: Place, *, free_type: bool) -> Iterator[FieldError]:
+    for word in NOT_NESTED:
+        if schema.get(word) and not (free_type and word == "type"):
+            yield faults.forbidden(f"{place.path}.{word}", "must be empty to be structural")
+    if "metadata" in schema.get("properties", {}):
+        where = f"{place.path}.properties[metadata]"
+        yield faults.forbidden(where, "must not be specified in a nested context")
+    yield from _pattern_errors(schema, place)
+    for junctor in JUNCTORS:
+        for index, part in enumerate(schema.get(junctor, ())):
+            where_ = place.child(f"{junctor}[{index}]")
+            free = bool(junctor == "anyOf" and schema["anyOf"] == INT_OR_STRING_PARTS)
+            yield from _nested_errors(part, where_, free_type=free)
+    if schema.get("not") is not None:
+        yield from _nested_errors(schema["not"], place.child("not"), free_type=False)
+    for part, where_ in children(schema, place):
+        yield from _nested_errors(part, where_, free_type=False)

@@ -1,0 +1,250 @@
+"""Values of custom resources are checked against their schema, as Kubernetes checks them.
+
+A value that did not change since the last write is not checked again: a new schema never makes an
+old object unwritable. Errors are collected, not raised.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence, Sized
+from typing import TypeAlias
+
+from swell.api.meta import Body
+from swell.cluster.embedded import faults
+from swell.cluster.embedded.registry import FieldError
+from swell.schema.paths import Path, render
+from swell.schema.scalars import (
+    INT_OR_STRING,
+    Errors,
+    Test,
+    scalar_tests,
+    type_test,
+)
+
+LIST_TYPE = "x-kubernetes-list-type"
+LIST_KEYS = "x-kubernetes-list-map-keys"
+KIND_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class _Missing:
+    """There is no old value to compare with."""
+
+
+MISSING = _Missing()
+
+# (new value, old value or MISSING, where, errors found)
+Check: TypeAlias = Callable[[object, object, Path, Errors], None]
+
+
+def compile_values(schema: Body) -> Check:
+    """The check of a structural schema, or of what stands under anyOf, oneOf, allOf and not."""
+    typed = type_test(schema)
+    tests = [*scalar_tests(schema), *_junctor_tests(schema)]
+    children = _object_check(schema), _list_check(schema)
+    descend = [child for child in children if child is not None]
+    nullable = bool(schema.get("nullable")) or typed is None
+
+    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+        if old is not MISSING and value == old:
+            return
+        if value is None:
+            if not nullable and typed is not None:
+                typed(value, path, errors)
+            return
+        if typed is not None:
+            typed(value, path, errors)
+        for test in tests:
+            test(value, path, errors)
+        for child in descend:
+            child(value, old, path, errors)
+
+    return check
+
+
+# --- schemas of schemas ------------------------------------------------------------------------
+
+
+def _junctor_tests(schema: Body) -> list[Test]:
+    tests: list[Test] = []
+    if schema.get("anyOf") and not schema.get(INT_OR_STRING):
+        tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
+    elif schema.get("anyOf"):
+        parts = [part for part in schema["anyOf"] if set(part) - {"type"}]
+        if parts:
+            tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
+    if schema.get("oneOf"):
+        tests.append(_one_of([compile_values(part) for part in schema["oneOf"]]))
+    if schema.get("allOf"):
+        tests.append(_all_of([compile_values(part) for part in schema["allOf"]]))
+    if schema.get("not") is not None:
+        tests.append(_not(compile_values(schema["not"])))
+    return tests
+
+
+def _verdicts(parts: list[Check], value: object, path: Path) -> list[Errors]:
+    verdicts: list[Errors] = []
+    for part in parts:
+        found: Errors = []
+        part(value, MISSING, path, found)
+        verdicts.append(found)
+    return verdicts
+
+
+def _fewest(verdicts: Sequence[Errors]) -> Errors:
+    return min(verdicts, key=len)
+
+
+def _composite(path: Path, detail: str) -> FieldError:
+    return faults.invalid(faults.NO_FIELD, "", f'"{render(path)}" {detail}')
+
+
+def _any_of(parts: list[Check]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        verdicts = _verdicts(parts, value, path)
+        if all(verdicts):
+            errors.append(_composite(path, "must validate at least one schema (anyOf)"))
+            errors.extend(_fewest(verdicts))
+
+    return test
+
+
+def _one_of(parts: list[Check]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        verdicts = _verdicts(parts, value, path)
+        n_valid = sum(not found for found in verdicts)
+        if n_valid == 1:
+            return
+        how = f"Found {n_valid} valid alternatives" if n_valid else "Found none valid"
+        detail = f"must validate one and only one schema (oneOf). {how}"
+        errors.append(_composite(path, detail))
+        if not n_valid:
+            errors.extend(_fewest(verdicts))
+
+    return test
+
+
+def _all_of(parts: list[Check]) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        verdicts = _verdicts(parts, value, path)
+        if any(verdicts):
+            errors.extend(error for found in verdicts for error in found)
+            errors.append(_composite(path, "must validate all the schemas (allOf)"))
+
+    return test
+
+
+def _not(part: Check) -> Test:
+    def test(value: object, path: Path, errors: Errors) -> None:
+        if not _verdicts([part], value, path)[0]:
+            errors.append(_composite(path, "must not validate the schema (not)"))
+
+    return test
+
+
+# --- objects and lists -------------------------------------------------------------------------
+
+OBJECT_WORDS = ("properties", "additionalProperties", "required", "maxProperties", "minProperties")
+LIST_WORDS = ("items", "maxItems", "minItems", "uniqueItems", LIST_TYPE)
+
+
+def _count_test(schema: Body, what: str) -> Callable[[Sized, Path, Errors], None]:
+    most, least = schema.get(f"max{what}"), schema.get(f"min{what}")
+
+    def test(value: Sized, path: Path, errors: Errors) -> None:
+        if most is not None and len(value) > most:
+            errors.append(faults.too_many(render(path), len(value), most))
+        if least is not None and len(value) < least:
+            detail = f"{render(path)} in body should have at least {least} {what.lower()}"
+            errors.append(faults.invalid(render(path), len(value), detail))
+
+    return test
+
+
+def _object_check(schema: Body) -> Check | None:
+    embedded = schema.get("x-kubernetes-embedded-resource")
+    if not embedded and not any(word in schema for word in OBJECT_WORDS):
+        return None
+    fields = {name: compile_values(part) for name, part in schema.get("properties", {}).items()}
+    additional = schema.get("additionalProperties")
+    other = compile_values(additional) if isinstance(additional, dict) else None
+    required = [*schema.get("required", ()), *(("apiVersion", "kind") if embedded else ())]
+    count = _count_test(schema, "Properties")
+
+    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+        if type(value) is not dict:
+            return
+        count(value, path, errors)
+        before = old if type(old) is dict else {}
+        for name, item in value.items():
+            part = fields.get(name, other)
+            if part is not None:
+                part(item, before.get(name, MISSING), (path, name), errors)
+        for name in required:
+            if name not in value:
+                errors.append(faults.required(render((path, name))))
+        if embedded:
+            _identity_test(value, path, errors)
+
+    return check
+
+
+def _identity_test(value: Body, path: Path, errors: Errors) -> None:
+    """An embedded resource says what it is."""
+    version, kind = value.get("apiVersion"), value.get("kind")
+    if isinstance(version, str) and (not version or version.count("/") > 1):
+        where = render((path, "apiVersion"))
+        errors.append(faults.invalid(where, version, "must be of the form <group>/<version>"))
+    if isinstance(kind, str) and not KIND_NAME.fullmatch(kind.lower()):
+        errors.append(faults.invalid(render((path, "kind")), kind, "must be a DNS-1035 label"))
+
+
+def _list_check(schema: Body) -> Check | None:
+    if not any(word in schema for word in LIST_WORDS):
+        return None
+    item_check = compile_values(schema["items"]) if isinstance(schema.get("items"), dict) else None
+    count = _count_test(schema, "Items")
+    list_type, keys = schema.get(LIST_TYPE), schema.get(LIST_KEYS, [])
+    unique = list_type == "set" or schema.get("uniqueItems")
+
+    def check(value: object, old: object, path: Path, errors: Errors) -> None:
+        if type(value) is not list:
+            return
+        count(value, path, errors)
+        if item_check is not None:
+            before = items_by_key(old, keys) if list_type == "map" else {}
+            for index, item in enumerate(value):
+                previous = before.get(item_key(item, keys), MISSING) if before else MISSING
+                item_check(item, previous, (path, index), errors)
+        if unique:
+            _duplicates(value, [_frozen(item) for item in value], path, errors)
+        elif list_type == "map":
+            _duplicates(value, [item_key(item, keys) for item in value], path, errors)
+
+    return check
+
+
+def items_by_key(items: object, keys: list[str]) -> dict[str, object]:
+    """Old items of a list that is a map, by their keys."""
+    if type(items) is not list:
+        return {}
+    return {item_key(item, keys): item for item in items}
+
+
+def item_key(item: object, keys: list[str]) -> str:
+    return _frozen([item.get(key) for key in keys]) if isinstance(item, dict) else _frozen(item)
+
+
+def _duplicates(items: list[object], ids: list[str], path: Path, errors: Errors) -> None:
+    if len(set(ids)) == len(ids):
+        return
+    seen: set[str] = set()
+    for index, (item, identity) in enumerate(zip(items, ids, strict=True)):
+        if identity in seen:
+            errors.append(faults.duplicate(render((path, index)), item))
+        seen.add(identity)
+
+
+def _frozen(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
