@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.runtime.backoff import Backoff
+from swell.api.backoff import Backoff
 from swell.runtime.queue import QueueClosedError, QueueOptions, WorkQueue
 from swell.sim.loop import VirtualClock, run
 

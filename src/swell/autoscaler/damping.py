@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
+from swell.api.backoff import Backoff
 from swell.api.meta import Key
 from swell.api.pod import PodPhase
 from swell.autoscaler.policies.interface import Reason, RoleId, Target, Targets
@@ -196,5 +198,5 @@ class _Case:
             n_failures += 1
         if not n_failures or self.calm.now is None:
             return False
-        wait_s = self.calm.cooldown_s * 2 ** (n_failures - 1)
+        wait_s = Backoff(self.calm.cooldown_s, cap_s=inf).full_s(n_failures)
         return self.id in self.calm.stuck or abs(self.calm.now - resizes[-1].at) < wait_s

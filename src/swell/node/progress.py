@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from swell.api.backoff import Backoff
 from swell.node.pods import BoundContainer, BoundPod
 from swell.node.runs import Exited, Run, Running, Runs, Waiting
 
-BACKOFF_BASE_S = 10.0
-BACKOFF_CAP_S = 300.0
+# The kubelet's values for CrashLoopBackOff, and for a run after which it starts over.
+RESTART = Backoff(base_s=10.0, cap_s=300.0)
 HEALTHY_S = 600.0
-_DOUBLINGS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,8 @@ def backoff_until(run: Run) -> float:
     if not isinstance(run.state, Exited):
         return 0.0
     ran_s = run.state.finished_at - run.state.started_at
-    if run.attempt == 0 or ran_s >= HEALTHY_S:
-        return run.state.finished_at
-    delay_s = BACKOFF_BASE_S * 2.0 ** min(run.attempt - 1, _DOUBLINGS_MAX)
-    return run.state.finished_at + min(delay_s, BACKOFF_CAP_S)
+    n_restarts = 0 if ran_s >= HEALTHY_S else run.attempt
+    return run.state.finished_at + RESTART.full_s(n_restarts)
 
 
 def restarts(pod: BoundPod, container: BoundContainer, ended: Exited, *, is_init: bool) -> bool:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
+from swell.api.backoff import Backoff
 from swell.api.resource import Resource
-from swell.runtime.backoff import Backoff
 from swell.runtime.cache import StaleListError, parse_version
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, IsKnown, Malformed, Selection, WatchEvent
@@ -122,7 +122,7 @@ class Follower(Generic[T]):
                 self._failures = 0
             # A watch that ends at once, however politely, must not be renewed in a hot loop.
             if self._failures:
-                wait_s = backoff.delay_s(self._failures, self._random)
+                wait_s = backoff.jittered_s(self._failures, self._random.random())
                 asked_s = max(asked_s, wait_s if self.is_served else min(wait_s, UNSERVED_S_MAX))
             await self._clock.sleep(asked_s)
             self._failures += 1

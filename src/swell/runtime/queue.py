@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
-from swell.runtime.backoff import Backoff
+from swell.api.backoff import Backoff
 from swell.runtime.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
@@ -118,7 +118,7 @@ class WorkQueue(Generic[K]):
     def retry(self, key: K, at_least_s: float = 0.0) -> float:
         """Have a key that failed worked on later, the later the more often; returns the delay."""
         self._failures[key] = self._failures.get(key, 0) + 1
-        own_s = self._options.backoff.delay_s(self._failures[key], self._random)
+        own_s = self._options.backoff.jittered_s(self._failures[key], self._random.random())
         delay_s = max(own_s, at_least_s, self._bucket_delay_s())
         self.add_after(key, delay_s)
         return delay_s

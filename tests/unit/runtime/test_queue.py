@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from swell.runtime.backoff import Backoff
+from swell.api.backoff import Backoff
 from swell.runtime.queue import QueueClosedError, QueueOptions, WorkQueue
 from swell.sim.loop import VirtualClock, run
 

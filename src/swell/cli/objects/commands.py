@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 
 from swell.api import codec
+from swell.api.backoff import Backoff
 from swell.api.kinds import NAMESPACES, QUEUES
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
@@ -28,7 +30,7 @@ from swell.runtime.errors import ClusterError, NotFoundError
 from swell.scheduler.model.queue_state import BUILT_IN
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-WAIT_S_MIN, WAIT_S_MAX = 0.05, 1.0
+POLL = Backoff(base_s=0.05, cap_s=1.0)
 SAY_AFTER_S = 1.0
 
 Words = Annotated[
@@ -215,8 +217,8 @@ def delete_one(resource: Resource[Body], body: Body, connection: Connection) -> 
 
 def wait_until_gone(resource: Resource[Body], body: Body, connection: Connection) -> None:
     meta = body["metadata"]
-    started, pause_s, said = time.monotonic(), WAIT_S_MIN, False
-    while True:
+    started, said = time.monotonic(), False
+    for n_reads in itertools.count(1):
         try:
             now = _read(resource, meta.get("namespace", ""), meta["name"], connection)
         except NotFoundError:
@@ -227,5 +229,4 @@ def wait_until_gone(resource: Resource[Body], body: Body, connection: Connection
             holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
             sys.stderr.write(f"waiting for {meta['name']} to go (held by {holders}) ...\n")
             said = True
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 2, WAIT_S_MAX)
+        time.sleep(POLL.full_s(n_reads))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from swell.api.backoff import Backoff
 from swell.runtime.errors import ClusterError, TooManyRequestsError, UnreachableError
 
 ATTEMPTS_MAX = 5
-BACKOFF_FIRST_S = 0.1
-BACKOFF_MAX_S = 5.0
+RESEND = Backoff(base_s=0.1, cap_s=5.0)
 RETRY_AFTER_MAX_S = 30.0  # a server may ask for any pause; nobody waits longer unasked
 
 # What may pass by itself; 501, for one, will not.
@@ -24,10 +24,9 @@ def pause_before_retry(
     """
     if attempt >= ATTEMPTS_MAX or not _may_repeat(error, writes=writes):
         return None
-    backoff_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (attempt - 1))
     asked_s = error.retry_after_s if isinstance(error, ClusterError) else 0.0
     # Full jitter: clients that failed together must not come back together.
-    return min(asked_s, RETRY_AFTER_MAX_S) + backoff_s * chance
+    return min(asked_s, RETRY_AFTER_MAX_S) + RESEND.full_s(attempt) * chance
 
 
 def is_outcome_unknown(error: ClusterError) -> bool:

@@ -21,12 +21,13 @@ from swell.api.aitrainingjob import (
     RestartPolicy,
     RestartScope,
 )
+from swell.api.backoff import Backoff
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob.causes import Cause, Kind
 from swell.operator.aitrainingjob.waiting import has_passed
 from swell.operator.aitrainingjob.world import Replica, World, covers, missing
 
-BACKOFF_S_MAX = 300.0
+BACKOFF = Backoff(base_s=1.0, cap_s=300.0)
 CALM_S = 600.0  # of running, after which the next restart is immediate again
 AVOID_S = 3600.0
 AVOIDED_MAX = 20
@@ -94,7 +95,7 @@ def begin(
         indexes=indexes,
         counts=counts,
         started_at=format_time(now),
-        not_before=None if k == 1 else format_time(now + min(2.0 ** (k - 2), BACKOFF_S_MAX)),
+        not_before=None if k == 1 else format_time(now + BACKOFF.full_s(k - 1)),
     )
     free = grown if first.kind in _UNCHARGED else 0
     restart_counts = {**status.restart_counts, **counts}

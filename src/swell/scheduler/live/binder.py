@@ -15,9 +15,9 @@ from itertools import groupby
 from random import Random
 from typing import Protocol
 
+from swell.api.backoff import Backoff
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key, Uid
-from swell.runtime.backoff import Backoff
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -265,7 +265,8 @@ class Binder:
             # It keeps its room meanwhile, so that nothing is tried in a hot loop.
             self._resting[bind.uid] = bind
             n_failures = self._failures.get(bind.uid, 1)
-            self._lookups.add_after(bind, _AGAIN.delay_s(n_failures, self._random))
+            delay_s = _AGAIN.jittered_s(n_failures, self._random.random())
+            self._lookups.add_after(bind, delay_s)
 
 
 def _body(bind: Bind) -> Body:

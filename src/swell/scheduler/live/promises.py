@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from swell.api.backoff import Backoff
 from swell.api.meta import Uid
 from swell.api.podgroup import PodGroupPhase
-from swell.runtime.backoff import Backoff
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.reasons import Reason, Refusal
 from swell.scheduler.model.snapshot import Snapshot

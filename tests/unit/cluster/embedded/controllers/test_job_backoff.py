@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, delay_s
+from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, RETRY
 from tests.unit.cluster.embedded.controllers.builders import (
     NOW,
     a_job,
@@ -19,7 +19,7 @@ from tests.unit.cluster.embedded.controllers.builders import (
 )
 def test_delay_doubles_up_to_ten_minutes(n_failures: int, seconds: float) -> None:
     """Ten seconds, doubled by every failure, ten minutes at most."""
-    assert delay_s(n_failures) == seconds
+    assert RETRY.full_s(n_failures) == seconds
 
 
 def failed(name: str, seconds_ago: float) -> object:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from swell.api.backoff import Backoff
 from swell.api.job import Job
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.controllers.job.jobpods import has_failed, is_tracked
 from swell.cluster.embedded.controllers.pods import finished_at, is_deleted
 
-FIRST_S = 10.0
-MAX_S = 600.0
+# The delays of Kubernetes' Job controller.
+RETRY = Backoff(base_s=10.0, cap_s=600.0)
 # 10 s doubled six times is beyond the maximum: more failures than these change nothing.
 FAILURES_MAX = 7
 
@@ -46,17 +47,10 @@ class FailureRecord:
     @property
     def retry_at(self) -> float:
         """When the next pod may be made; 0 when nothing speaks against making it now."""
-        return self.failures[-1][0] + delay_s(len(self.failures)) if self.failures else 0.0
+        return self.failures[-1][0] + RETRY.full_s(len(self.failures)) if self.failures else 0.0
 
 
 NO_FAILURES = FailureRecord()
-
-
-def delay_s(n_failures: int) -> float:
-    """The wait after so many failures in a row."""
-    if n_failures <= 0:
-        return 0.0
-    return min(MAX_S, FIRST_S * 2.0 ** min(n_failures - 1, FAILURES_MAX))
 
 
 def _is_failure(job: Job, pod: Pod) -> bool:

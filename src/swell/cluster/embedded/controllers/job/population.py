@@ -13,7 +13,7 @@ from swell.api.kinds import JOBS
 from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.cluster.embedded.controllers.claiming import controller_reference
-from swell.cluster.embedded.controllers.job.backoff import FailureRecord, delay_s
+from swell.cluster.embedded.controllers.job.backoff import RETRY, FailureRecord
 from swell.cluster.embedded.controllers.job.failurepolicy import judge
 from swell.cluster.embedded.controllers.job.indexes import Indexes
 from swell.cluster.embedded.controllers.job.jobpods import (
@@ -131,7 +131,7 @@ def _replacements(
 
 
 def _retry_at(former: Pod) -> float:
-    return finished_at(former) + delay_s(n_attempts_before(former) + 1)
+    return finished_at(former) + RETRY.full_s(n_attempts_before(former) + 1)
 
 
 def _pod(job: Job, position: int, seed: int) -> CreateObject:
