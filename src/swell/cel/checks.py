@@ -10,8 +10,8 @@ from swell.api.meta import Body
 from swell.cel.rules import EMBEDDED, REASONS, VALIDATIONS, compile_rule
 from swell.cel.schemas import most_of, type_of
 from swell.cel.syntax import ExpressionError
-from swell.cluster.embedded import faults
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 from swell.schema.values import LIST_TYPE
 
 RULE_COST_MAX = 10_000_000
@@ -40,7 +40,7 @@ def rule_errors(schema: Body, path: str) -> list[FieldError]:
                 total += cost
     if total > TOTAL_COST_MAX:
         detail = "estimated total cost of all rules exceeds the limit"
-        errors.append(faults.forbidden(path, detail))
+        errors.append(field_errors.forbidden(path, detail))
     return errors
 
 
@@ -67,19 +67,19 @@ def _times(place: Place, schema: Body, word: str) -> float | None:
 def _wording_errors(raw: Body, where: str) -> Iterator[FieldError]:
     rule, message = raw.get("rule", ""), raw.get("message", "")
     if not rule.strip():
-        yield faults.required(f"{where}.rule", "rule is not specified")
+        yield field_errors.required(f"{where}.rule", "rule is not specified")
     if message and not message.strip():
-        yield faults.invalid(f"{where}.message", message, "must be non-empty if specified")
+        yield field_errors.invalid(f"{where}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip():
-        yield faults.invalid(f"{where}.message", message, "must not contain line breaks")
+        yield field_errors.invalid(f"{where}.message", message, "must not contain line breaks")
     elif "\n" in rule.strip() and not message and not raw.get("messageExpression"):
         detail = "message must be specified if rule contains line breaks"
-        yield faults.required(f"{where}.message", detail)
+        yield field_errors.required(f"{where}.message", detail)
     if raw.get("messageExpression") and not raw["messageExpression"].strip():
         detail = "messageExpression must be non-empty if specified"
-        yield faults.required(f"{where}.messageExpression", detail)
+        yield field_errors.required(f"{where}.messageExpression", detail)
     if "reason" in raw and raw["reason"] not in REASONS:
-        yield faults.not_supported(f"{where}.reason", raw["reason"], REASONS)
+        yield field_errors.not_supported(f"{where}.reason", raw["reason"], REASONS)
 
 
 def _expression_errors(
@@ -88,24 +88,24 @@ def _expression_errors(
     """Adds what is wrong with one rule's expressions; gives their cost."""
     if raw.get("fieldPath") and not _path_exists(raw["fieldPath"], schema):
         errors.append(
-            faults.invalid(f"{where}.fieldPath", raw["fieldPath"], "must be a valid path")
+            field_errors.invalid(f"{where}.fieldPath", raw["fieldPath"], "must be a valid path")
         )
     type_ = type_of(schema, root=place.root or bool(schema.get(EMBEDDED)))
     if type_ is None:
-        errors.append(faults.invalid(f"{where}.rule", raw["rule"], "the schema has no type"))
+        errors.append(field_errors.invalid(f"{where}.rule", raw["rule"], "the schema has no type"))
         return 0.0
     try:
         rule = compile_rule(raw, type_)
     except ExpressionError as error:
         detail = f"compilation failed: {error}"
-        errors.append(faults.invalid(f"{where}.rule", raw["rule"], detail))
+        errors.append(field_errors.invalid(f"{where}.rule", raw["rule"], detail))
         return 0.0
     if rule.uses_old and not place.correlated:
         detail = "oldSelf cannot be used on the uncorrelatable portion of the schema"
-        errors.append(faults.invalid(f"{where}.rule", raw["rule"], detail))
+        errors.append(field_errors.invalid(f"{where}.rule", raw["rule"], detail))
     if rule.optional_old and not rule.uses_old:
         detail = "may not be set if oldSelf is not used in rule"
-        errors.append(faults.invalid(f"{where}.optionalOldSelf", True, detail))
+        errors.append(field_errors.invalid(f"{where}.optionalOldSelf", True, detail))
     cost = rule.program.cost * (place.times if place.times is not None else most_of(schema))
     if cost > RULE_COST_MAX:
         detail = (
@@ -113,7 +113,7 @@ def _expression_errors(
             "adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
             "declared)"
         )
-        errors.append(faults.forbidden(f"{where}.rule", detail))
+        errors.append(field_errors.forbidden(f"{where}.rule", detail))
     return cost
 
 

@@ -15,8 +15,8 @@ from swell.cel.program import Program, compile_expression
 from swell.cel.schemas import converter_of, type_of
 from swell.cel.syntax import ExpressionError
 from swell.cel.types import NOTHING, EvaluationError, Optional, Type, optional_of
-from swell.cluster.embedded import faults
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 from swell.schema.paths import MapKey, Path, render
 from swell.schema.values import (
     LIST_KEYS,
@@ -32,10 +32,10 @@ MESSAGE_LENGTH_MAX = 5120
 # Not a reason of Kubernetes: what failed did not change, so it only warns.
 TOLERATED = "Tolerated"
 REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
-    "FieldValueInvalid": faults.invalid,
-    "FieldValueForbidden": lambda field, _value, detail: faults.forbidden(field, detail),
-    "FieldValueRequired": lambda field, _value, detail: faults.required(field, detail),
-    "FieldValueDuplicate": lambda field, value, _detail: faults.duplicate(field, value),
+    "FieldValueInvalid": field_errors.invalid,
+    "FieldValueForbidden": lambda field, _value, detail: field_errors.forbidden(field, detail),
+    "FieldValueRequired": lambda field, _value, detail: field_errors.required(field, detail),
+    "FieldValueDuplicate": lambda field, value, _detail: field_errors.duplicate(field, value),
 }
 
 # (new value, old value or MISSING, where, errors found)
@@ -146,7 +146,7 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
                 before = Optional(old_value, True) if known else NOTHING
             detail = rule.failure(new_value, before)
             if detail is not None:
-                where = (render(path) + rule.field_path).lstrip(".") or faults.NO_FIELD
+                where = (render(path) + rule.field_path).lstrip(".") or field_errors.NO_FIELD
                 error = REASONS[rule.reason](where, value, detail)
                 tolerated = known and not rule.uses_old and value == old
                 errors.append(error._replace(reason=TOLERATED) if tolerated else error)

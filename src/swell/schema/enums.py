@@ -10,8 +10,8 @@ from functools import partial
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 from swell.schema.paths import Path, render
 
 # (value, where, errors found)
@@ -88,7 +88,7 @@ def _struct(fields: list[tuple[str, Check]], texts: list[str]) -> Check:
 
 
 def _add_required(errors: list[FieldError], path: Path) -> None:
-    errors.append(faults.required(render(path)))
+    errors.append(field_errors.required(render(path)))
 
 
 def _each(item: Check) -> Check:
@@ -103,6 +103,6 @@ def _each(item: Check) -> Check:
 def _enum(allowed: list[str]) -> Check:
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
         if value not in allowed and value != "":
-            errors.append(faults.not_supported(render(path), value, allowed))
+            errors.append(field_errors.not_supported(render(path), value, allowed))
 
     return check

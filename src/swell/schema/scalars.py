@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 from swell.schema.formats import format_check
 from swell.schema.paths import Path, render
 from swell.schema.patterns import PatternError, searcher
@@ -48,7 +48,7 @@ def type_test(schema: Body) -> Test | None:
             return
         text = render(path)
         detail = f'{text} in body must be of type {shown}: "{found}"'
-        errors.append(faults.type_invalid(text, value, detail))
+        errors.append(field_errors.type_invalid(text, value, detail))
 
     return test
 
@@ -81,7 +81,7 @@ def _enum_test(allowed: list[object]) -> Test:
     def test(value: object, path: Path, errors: Errors) -> None:
         if value not in allowed:
             shown = [item if isinstance(item, str) else json.dumps(item) for item in allowed]
-            errors.append(faults.not_supported(render(path), value, shown))
+            errors.append(field_errors.not_supported(render(path), value, shown))
 
     return test
 
@@ -90,7 +90,7 @@ def _must(holds: Callable[[object], bool], detail: str) -> Test:
     def test(value: object, path: Path, errors: Errors) -> None:
         if not holds(value):
             text = render(path)
-            errors.append(faults.invalid(text, value, f"{text} in body {detail}"))
+            errors.append(field_errors.invalid(text, value, f"{text} in body {detail}"))
 
     return test
 
@@ -100,7 +100,7 @@ def _max_length(schema: Body) -> Test:
 
     def test(value: object, path: Path, errors: Errors) -> None:
         if len(str(value)) > limit:
-            errors.append(faults.too_long(render(path), limit))
+            errors.append(field_errors.too_long(render(path), limit))
 
     return test
 
@@ -127,7 +127,7 @@ def _format(schema: Body) -> Test | None:
         if not has_format(str(value)):
             text = render(path)
             detail = f"{text} in body must be of type {schema['format']}: {json.dumps(value)}"
-            errors.append(faults.type_invalid(text, value, detail))
+            errors.append(field_errors.type_invalid(text, value, detail))
 
     return test
 
@@ -168,8 +168,10 @@ def _int_range(schema: Body) -> Test | None:
             return
         text, detail = render(path), f"must be of type integer with format {schema['format']}"
         if not -(2**63) <= value < 2**63:  # no integer at all for the server
-            errors.append(faults.type_invalid(text, value, f"{text} in body {detail}"))
-        errors.append(faults.invalid(faults.NO_FIELD, "", f"Checked value {detail} in {text}"))
+            errors.append(field_errors.type_invalid(text, value, f"{text} in body {detail}"))
+        errors.append(
+            field_errors.invalid(field_errors.NO_FIELD, "", f"Checked value {detail} in {text}")
+        )
 
     return test
 

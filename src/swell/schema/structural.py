@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 from swell.schema.patterns import PatternError, compile_pattern
 from swell.schema.scalars import INT_OR_STRING
 from swell.schema.shape import EMBEDDED, PRESERVE, compile_shape
@@ -94,16 +94,18 @@ def _part_errors(schema: Body, place: Place) -> Iterator[FieldError]:
 def _word_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     for word in UNSUPPORTED:
         if schema.get(word):
-            yield faults.forbidden(f"{place.path}.{word}", f"{word} is not supported")
+            yield field_errors.forbidden(f"{place.path}.{word}", f"{word} is not supported")
     if schema.get("uniqueItems"):
-        yield faults.forbidden(f"{place.path}.uniqueItems", "uniqueItems cannot be set to true")
+        yield field_errors.forbidden(
+            f"{place.path}.uniqueItems", "uniqueItems cannot be set to true"
+        )
     if isinstance(schema.get("items"), list):
-        yield faults.forbidden(f"{place.path}.items", "items must be a schema object")
+        yield field_errors.forbidden(f"{place.path}.items", "items must be a schema object")
     if schema.get("properties") and schema.get("additionalProperties"):
         detail = "additionalProperties and properties are mutual exclusive"
-        yield faults.forbidden(f"{place.path}.additionalProperties", detail)
+        yield field_errors.forbidden(f"{place.path}.additionalProperties", detail)
     if schema.get(PRESERVE) is False:
-        yield faults.invalid(f"{place.path}.{PRESERVE}", False, "must be true or undefined")
+        yield field_errors.invalid(f"{place.path}.{PRESERVE}", False, "must be true or undefined")
 
 
 def _int_or_string_errors(schema: Body, place: Place) -> Iterator[FieldError]:
@@ -111,7 +113,7 @@ def _int_or_string_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         for word in (PRESERVE, EMBEDDED):
             if schema.get(word):
                 detail = f"must be false if {INT_OR_STRING} is true"
-                yield faults.invalid(f"{place.path}.{word}", schema[word], detail)
+                yield field_errors.invalid(f"{place.path}.{word}", schema[word], detail)
 
 
 def _pattern_errors(schema: Body, place: Place) -> Iterator[FieldError]:
@@ -119,27 +121,29 @@ def _pattern_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         try:
             compile_pattern(schema["pattern"])
         except PatternError as error:
-            yield faults.invalid(f"{place.path}.pattern", schema["pattern"], str(error))
+            yield field_errors.invalid(f"{place.path}.pattern", schema["pattern"], str(error))
 
 
 def _type_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     kind, path = schema.get("type"), f"{place.path}.type"
     if kind and kind not in TYPES:
-        yield faults.not_supported(path, kind, TYPES)
+        yield field_errors.not_supported(path, kind, TYPES)
     if place.level == "root":
         if not kind:
-            yield faults.required(path, "must not be empty at the root")
+            yield field_errors.required(path, "must not be empty at the root")
         elif kind != "object":
-            yield faults.invalid(path, kind, "must be object at the root")
+            yield field_errors.invalid(path, kind, "must be object at the root")
         if schema.get("nullable"):
-            yield faults.forbidden(f"{place.path}.nullable", "nullable cannot be true at the root")
+            yield field_errors.forbidden(
+                f"{place.path}.nullable", "nullable cannot be true at the root"
+            )
         if "additionalProperties" in schema:
             detail = "must not be used at the root"
-            yield faults.forbidden(f"{place.path}.additionalProperties", detail)
+            yield field_errors.forbidden(f"{place.path}.additionalProperties", detail)
     elif not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
-        yield faults.required(path, f"must not be empty for specified {place.level}s")
+        yield field_errors.required(path, f"must not be empty for specified {place.level}s")
     if kind == "array" and "items" not in schema:
-        yield faults.required(f"{place.path}.items", "must be specified")
+        yield field_errors.required(f"{place.path}.items", "must be specified")
     if schema.get(EMBEDDED):
         yield from _embedded_errors(schema, place)
 
@@ -147,13 +151,13 @@ def _type_errors(schema: Body, place: Place) -> Iterator[FieldError]:
 def _embedded_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     if schema.get("type") != "object":
         detail = f"must be object if {EMBEDDED} is true"
-        yield faults.invalid(f"{place.path}.type", schema.get("type", ""), detail)
+        yield field_errors.invalid(f"{place.path}.type", schema.get("type", ""), detail)
     if "additionalProperties" in schema:
         detail = f"must not be used if {EMBEDDED} is set"
-        yield faults.forbidden(f"{place.path}.additionalProperties", detail)
+        yield field_errors.forbidden(f"{place.path}.additionalProperties", detail)
     if not schema.get(PRESERVE) and not schema.get("properties"):
         detail = f"must not be empty if {EMBEDDED} is true without {PRESERVE}"
-        yield faults.required(f"{place.path}.properties", detail)
+        yield field_errors.required(f"{place.path}.properties", detail)
 
 
 def _metadata_errors(schema: Body, place: Place) -> Iterator[FieldError]:
@@ -164,14 +168,14 @@ def _metadata_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     for name, kind in wanted.items():
         if name in fields and fields[name].get("type") != kind:
             where = f"{place.field(name).path}.type"
-            yield faults.invalid(where, fields[name].get("type", ""), f"must be {kind}")
+            yield field_errors.invalid(where, fields[name].get("type", ""), f"must be {kind}")
     metadata = fields.get("metadata", {})
     prose = {"type", "description", "properties"}
     if place.level == "root" and (
         set(metadata) - prose or set(metadata.get("properties", {})) - ROOT_METADATA
     ):
         detail = "must not specify anything other than name and generateName"
-        yield faults.forbidden(place.field("metadata").path, detail)
+        yield field_errors.forbidden(place.field("metadata").path, detail)
 
 
 def _map_errors(schema: Body, place: Place) -> Iterator[FieldError]:
@@ -179,10 +183,10 @@ def _map_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     if map_type is not None:
         if map_type not in {"atomic", "granular"}:
             where = f"{place.path}.{MAP_TYPE}"
-            yield faults.not_supported(where, map_type, ("atomic", "granular"))
+            yield field_errors.not_supported(where, map_type, ("atomic", "granular"))
         if kind != "object":
             detail = f"must be object if {MAP_TYPE} is specified"
-            yield faults.invalid(f"{place.path}.type", kind or "", detail)
+            yield field_errors.invalid(f"{place.path}.type", kind or "", detail)
 
 
 def _list_errors(schema: Body, place: Place) -> Iterator[FieldError]:
@@ -190,57 +194,59 @@ def _list_errors(schema: Body, place: Place) -> Iterator[FieldError]:
     if list_type is not None:
         if list_type not in {"atomic", "set", "map"}:
             where = f"{place.path}.{LIST_TYPE}"
-            yield faults.not_supported(where, list_type, ("atomic", "set", "map"))
+            yield field_errors.not_supported(where, list_type, ("atomic", "set", "map"))
         if kind != "array":
             detail = f"must be array if {LIST_TYPE} is specified"
-            yield faults.invalid(f"{place.path}.type", kind or "", detail)
+            yield field_errors.invalid(f"{place.path}.type", kind or "", detail)
     items = schema.get("items")
     items = items if isinstance(items, dict) else {}
     if list_type in {"set", "map"} and items.get("nullable"):
         detail = f"cannot be nullable when {LIST_TYPE} is {list_type}"
-        yield faults.forbidden(f"{place.path}.items.nullable", detail)
+        yield field_errors.forbidden(f"{place.path}.items.nullable", detail)
     if list_type == "set":
         yield from _set_errors(items, place.child("items", "item"))
     if list_type == "map":
         yield from _list_map_errors(schema.get(LIST_KEYS, []), items, place)
     elif schema.get(LIST_KEYS):
         detail = f"must be map if {LIST_KEYS} is non-empty"
-        yield faults.invalid(f"{place.path}.{LIST_TYPE}", list_type or "", detail)
+        yield field_errors.invalid(f"{place.path}.{LIST_TYPE}", list_type or "", detail)
 
 
 def _set_errors(items: Body, place: Place) -> Iterator[FieldError]:
     detail = f"must be atomic as item of a list with {LIST_TYPE}=set"
     if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
-        yield faults.invalid(f"{place.path}.{LIST_TYPE}", items[LIST_TYPE], detail)
+        yield field_errors.invalid(f"{place.path}.{LIST_TYPE}", items[LIST_TYPE], detail)
     if items.get("type") == "object" and items.get(MAP_TYPE) != "atomic":
-        yield faults.invalid(f"{place.path}.{MAP_TYPE}", items.get(MAP_TYPE, ""), detail)
+        yield field_errors.invalid(f"{place.path}.{MAP_TYPE}", items.get(MAP_TYPE, ""), detail)
 
 
 def _list_map_errors(keys: list[str], items: Body, place: Place) -> Iterator[FieldError]:
     if not keys:
         detail = f"must not be empty if {LIST_TYPE} is map"
-        yield faults.required(f"{place.path}.{LIST_KEYS}", detail)
+        yield field_errors.required(f"{place.path}.{LIST_KEYS}", detail)
     if items.get("type") != "object":
         detail = f"must be object if parent array's {LIST_TYPE} is map"
-        yield faults.invalid(f"{place.path}.items.type", items.get("type", ""), detail)
+        yield field_errors.invalid(f"{place.path}.items.type", items.get("type", ""), detail)
     if len(set(keys)) != len(keys):
         detail = "must not contain duplicate entries"
-        yield faults.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
+        yield field_errors.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
     for key in keys:
         where = f"{place.path}.items.properties[{key}]"
         part = items.get("properties", {}).get(key)
         if part is None:
             detail = "entries must all be names of item properties"
-            yield faults.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
+            yield field_errors.invalid(f"{place.path}.{LIST_KEYS}", keys, detail)
             continue
         if part.get("type") not in SCALARS and not part.get(INT_OR_STRING):
-            yield faults.invalid(f"{where}.type", part.get("type", ""), "must be a scalar type")
+            yield field_errors.invalid(
+                f"{where}.type", part.get("type", ""), "must be a scalar type"
+            )
         if key not in items.get("required", ()) and part.get("default") is None:
             detail = f"is in {LIST_KEYS}, so it must have a default or be a required property"
-            yield faults.required(f"{where}.default", detail)
+            yield field_errors.required(f"{where}.default", detail)
         if part.get("nullable"):
             detail = f"is in {LIST_KEYS}, so it cannot be nullable"
-            yield faults.forbidden(f"{where}.nullable", detail)
+            yield field_errors.forbidden(f"{where}.nullable", detail)
 
 
 def _default_errors(schema: Body, place: Place) -> Iterator[FieldError]:
@@ -248,14 +254,14 @@ def _default_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         return
     where = f"{place.path}.default"
     if place.level == "root":
-        yield faults.forbidden(where, "must not be set at the root")
+        yield field_errors.forbidden(where, "must not be set at the root")
         return
     unknown: list[str] = []
     shaper = compile_shape(schema, metadata=lambda value, _path, _unknown: value)
     if shaper is not None:
         shaper(schema["default"], None, unknown)
     if unknown:
-        yield faults.invalid(where, schema["default"], "must not have unknown fields")
+        yield field_errors.invalid(where, schema["default"], "must not have unknown fields")
     errors: list[FieldError] = []
     compile_values(schema)(schema["default"], MISSING, None, errors)
     for error in errors:
@@ -285,7 +291,7 @@ def _unsaid_errors(nested: Body, schema: Body, path: str) -> Iterator[FieldError
             where = f"{path}.properties[{name}]"
             said = schema.get("properties", {}).get(name)
             if said is None:
-                yield faults.required(where, "because it is narrowed elsewhere")
+                yield field_errors.required(where, "because it is narrowed elsewhere")
             else:
                 yield from _unsaid_errors({"allOf": [inner]}, said, where)
 
@@ -302,10 +308,10 @@ def _says_int_or_string(schema: Body, junctor: str) -> bool:
 def _nested_errors(schema: Body, place: Place, *, free_type: bool) -> Iterator[FieldError]:
     for word in NOT_NESTED:
         if schema.get(word) and not (free_type and word == "type"):
-            yield faults.forbidden(f"{place.path}.{word}", "must be empty to be structural")
+            yield field_errors.forbidden(f"{place.path}.{word}", "must be empty to be structural")
     if "metadata" in schema.get("properties", {}):
         where = f"{place.path}.properties[metadata]"
-        yield faults.forbidden(where, "must not be specified in a nested context")
+        yield field_errors.forbidden(where, "must not be specified in a nested context")
     yield from _pattern_errors(schema, place)
     for junctor in JUNCTORS:
         for index, part in enumerate(schema.get(junctor, ())):

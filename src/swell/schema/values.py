@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence, Sized
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 from swell.schema.paths import Path, render
 from swell.schema.scalars import (
     INT_OR_STRING,
@@ -97,7 +97,7 @@ def _fewest(verdicts: Sequence[Errors]) -> Errors:
 
 
 def _composite(path: Path, detail: str) -> FieldError:
-    return faults.invalid(faults.NO_FIELD, "", f'"{render(path)}" {detail}')
+    return field_errors.invalid(field_errors.NO_FIELD, "", f'"{render(path)}" {detail}')
 
 
 def _any_of(parts: list[Check]) -> Test:
@@ -154,10 +154,10 @@ def _count_test(schema: Body, what: str) -> Callable[[Sized, Path, Errors], None
 
     def test(value: Sized, path: Path, errors: Errors) -> None:
         if most is not None and len(value) > most:
-            errors.append(faults.too_many(render(path), len(value), most))
+            errors.append(field_errors.too_many(render(path), len(value), most))
         if least is not None and len(value) < least:
             detail = f"{render(path)} in body should have at least {least} {what.lower()}"
-            errors.append(faults.invalid(render(path), len(value), detail))
+            errors.append(field_errors.invalid(render(path), len(value), detail))
 
     return test
 
@@ -183,7 +183,7 @@ def _object_check(schema: Body) -> Check | None:
                 part(item, before.get(name, MISSING), (path, name), errors)
         for name in required:
             if name not in value:
-                errors.append(faults.required(render((path, name))))
+                errors.append(field_errors.required(render((path, name))))
         if embedded:
             _identity_test(value, path, errors)
 
@@ -195,9 +195,11 @@ def _identity_test(value: Body, path: Path, errors: Errors) -> None:
     version, kind = value.get("apiVersion"), value.get("kind")
     if isinstance(version, str) and (not version or version.count("/") > 1):
         where = render((path, "apiVersion"))
-        errors.append(faults.invalid(where, version, "must be of the form <group>/<version>"))
+        errors.append(field_errors.invalid(where, version, "must be of the form <group>/<version>"))
     if isinstance(kind, str) and not KIND_NAME.fullmatch(kind.lower()):
-        errors.append(faults.invalid(render((path, "kind")), kind, "must be a DNS-1035 label"))
+        errors.append(
+            field_errors.invalid(render((path, "kind")), kind, "must be a DNS-1035 label")
+        )
 
 
 def _list_check(schema: Body) -> Check | None:
@@ -242,7 +244,7 @@ def _duplicates(items: list[object], ids: list[str], path: Path, errors: Errors)
     seen: set[str] = set()
     for index, (item, identity) in enumerate(zip(items, ids, strict=True)):
         if identity in seen:
-            errors.append(faults.duplicate(render((path, index)), item))
+            errors.append(field_errors.duplicate(render((path, index)), item))
         seen.add(identity)
 
 

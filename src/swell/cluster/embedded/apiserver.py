@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from swell.api.meta import Body, Key
-from swell.cluster.embedded import failures
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.plainrules import merge_only
 from swell.cluster.embedded.registry import Kind, Registry
 from swell.cluster.embedded.storage import NotStoredError, Storage, Stored
@@ -137,7 +137,7 @@ class ApiServer:
         try:
             await self.storage.settled(version)
         except NotStoredError as error:
-            raise failures.internal(f"the store could not be written: {error}") from error
+            raise refusals.internal(f"the store could not be written: {error}") from error
 
     def ensure_namespaces(self, names: tuple[str, ...] = SYSTEM_NAMESPACES) -> None:
         """Create the namespaces a cluster begins with, where they are missing."""

@@ -16,7 +16,7 @@ import msgspec
 from swell.api.codec import decode, encode
 from swell.api.meta import Body, Key, Status, Uid
 from swell.api.resource import Resource
-from swell.cluster.embedded import failures
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.storage import Stored
@@ -119,7 +119,7 @@ class InProcessCluster:
                 case "eviction":
                     self._api.evict(kind, key, own, call)
                 case _:
-                    raise failures.method_not_allowed("create")
+                    raise refusals.method_not_allowed("create")
             return None
 
         stored = await self._api.answer(write)
@@ -213,7 +213,7 @@ class InProcessCluster:
     def _kind(self, resource: Resource[T]) -> Kind:
         kind = self._api.registry.find(resource.group, resource.version, resource.plural)
         if kind is None or (resource.subresource and not _has_subresource(kind, resource)):
-            raise failures.not_found(resource.plural, resource.group, resource.subresource)
+            raise refusals.not_found(resource.plural, resource.group, resource.subresource)
         return kind
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from swell.api.meta import Body
-from swell.cluster.embedded.faults import forbidden, invalid, required, too_long
-from swell.cluster.embedded.registry import FieldError, Kind
+from swell.cluster.embedded.registry import Kind
+from swell.schema.field_errors import FieldError, forbidden, invalid, required, too_long
 
 ANNOTATIONS_BYTES_MAX = 256 << 10
 _QUALIFIED_LENGTH_MAX = 253 + len("/") + 63

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
-from swell.cluster.embedded.faults import bad_request
-from swell.cluster.embedded.registry import FieldError, Kind, WriteContext
+from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.embedded.registry import Kind, WriteContext
 from swell.runtime.cluster import Patch, PatchKind
+from swell.schema.field_errors import FieldError
 
 _MAPS = ("labels", "annotations")
 _LISTS = ("finalizers", "ownerReferences")

@@ -13,14 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from swell.api.meta import Body, Key
-
-
-class FieldError(NamedTuple):
-    """One thing wrong with one field; becomes a cause of the Status."""
-
-    reason: str
-    field: str
-    message: str
+from swell.schema.field_errors import FieldError
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from swell.api.codec import convert
 from swell.api.meta import Body, Uid
 from swell.api.times import parse_time
-from swell.cluster.embedded.faults import bad_request
 from swell.cluster.embedded.http.logs import LogRequest
+from swell.cluster.embedded.refusals import bad_request
 from swell.node.pods import BoundPod
 from swell.node.process.folders import log_file, log_folder_of
 from swell.node.process.logfiles import LogQuery, log_segments, read_log

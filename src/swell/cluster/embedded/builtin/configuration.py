@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 BYTES_MAX = 1024 * 1024
 TYPED_KEYS = {
@@ -32,10 +33,10 @@ def config_map_errors(new: Body, old: Body | None, _context: WriteContext) -> It
     for key in data:
         if key in binary:
             detail = "duplicate of key present in binaryData"
-            yield faults.invalid(f"data[{key}]", key, detail)
+            yield field_errors.invalid(f"data[{key}]", key, detail)
     n_bytes = sum(len(value.encode("utf-8", "replace")) for value in data.values())
     if n_bytes + _n_decoded(binary) > BYTES_MAX:
-        yield faults.too_long("[]", BYTES_MAX)  # no field: the whole is too long
+        yield field_errors.too_long("[]", BYTES_MAX)  # no field: the whole is too long
     yield from _promise_errors(new, old, ("data", "binaryData"))
 
 
@@ -48,10 +49,10 @@ def _promise_errors(new: Body, old: Body | None, names: tuple[str, ...]) -> Iter
         return
     detail = "field is immutable when `immutable` is set"
     if not new.get("immutable"):
-        yield faults.forbidden("immutable", detail)
+        yield field_errors.forbidden("immutable", detail)
     for name in names:
         if new.get(name) != old.get(name):
-            yield faults.forbidden(name, detail)
+            yield field_errors.forbidden(name, detail)
 
 
 def default_secret(secret: Body) -> None:
@@ -68,7 +69,7 @@ def secret_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
     for key in data:
         yield from fields.config_key_errors(key, f"data[{key}]")
     if _n_decoded(data) > BYTES_MAX:
-        yield faults.too_long("data", BYTES_MAX)
+        yield field_errors.too_long("data", BYTES_MAX)
     yield from _type_errors(new, data)
     if old is not None:
         yield from fields.immutable(new.get("type"), old.get("type"), "type")
@@ -79,16 +80,18 @@ def _type_errors(secret: Body, data: dict[str, str]) -> Iterator[FieldError]:
     kind = secret.get("type", "")
     for key in TYPED_KEYS.get(kind, ()):
         if key not in data or (key == "ssh-privatekey" and not data[key]):
-            yield faults.required(f"data[{key}]")
+            yield field_errors.required(f"data[{key}]")
         elif key in JSON_KEYS and not _is_json_object(data[key]):
-            yield faults.invalid(f"data[{key}]", "<secret contents redacted>", "no JSON object")
+            yield field_errors.invalid(
+                f"data[{key}]", "<secret contents redacted>", "no JSON object"
+            )
     if kind == "kubernetes.io/basic-auth" and not any(key in data for key in BASIC_AUTH_KEYS):
         for key in BASIC_AUTH_KEYS:
-            yield faults.required(f"data[{key}]")
+            yield field_errors.required(f"data[{key}]")
     if kind == "kubernetes.io/service-account-token":
         annotations = secret["metadata"].get("annotations", {})
         if not annotations.get(SERVICE_ACCOUNT):
-            yield faults.required(f"metadata.annotations[{SERVICE_ACCOUNT}]")
+            yield field_errors.required(f"metadata.annotations[{SERVICE_ACCOUNT}]")
 
 
 def _is_json_object(encoded: str) -> bool:

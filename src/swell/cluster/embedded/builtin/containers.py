@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from swell.api import quantity
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 FIELD_PATHS = (
     "metadata.name",
@@ -47,7 +47,7 @@ def claim_errors(container: Body, claims: list[Body], path: str) -> Iterator[Fie
     names = [claim.get("name") for claim in claims]
     for index, claim in enumerate(container.get("resources", {}).get("claims", ())):
         if claim.get("name") not in names:
-            yield faults.not_found(f"{path}.resources.claims[{index}]", claim.get("name"))
+            yield field_errors.not_found(f"{path}.resources.claims[{index}]", claim.get("name"))
 
 
 def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
@@ -56,10 +56,10 @@ def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[
     if name:
         yield from fields.name_errors(name, f"{path}.name", "label")
     if not image:
-        yield faults.required(f"{path}.image")
+        yield field_errors.required(f"{path}.image")
     elif image != image.strip():
         detail = "must not have leading or trailing whitespace"
-        yield faults.invalid(f"{path}.image", image, detail)
+        yield field_errors.invalid(f"{path}.image", image, detail)
     yield from _port_errors(container.get("ports", ()), f"{path}.ports")
     for index, variable in enumerate(container.get("env", ())):
         yield from _env_errors(variable, f"{path}.env[{index}]")
@@ -91,7 +91,7 @@ def init_container_errors(container: Body, grace_s: int, path: str) -> Iterator[
     for name in ("lifecycle", *PROBES):
         if name in container:
             detail = "may not be set for init containers without restartPolicy=Always"
-            yield faults.forbidden(f"{path}.{name}", detail)
+            yield field_errors.forbidden(f"{path}.{name}", detail)
 
 
 def host_port_errors(containers: list[Body], path: str) -> Iterator[FieldError]:
@@ -101,7 +101,7 @@ def host_port_errors(containers: list[Body], path: str) -> Iterator[FieldError]:
         for at, port in enumerate(container.get("ports", ())):
             wanted = f"{port.get('protocol')}/{port.get('hostIP', '')}/{port.get('hostPort')}"
             if port.get("hostPort") and wanted in seen:
-                yield faults.duplicate(f"{path}[{index}].ports[{at}].hostPort", wanted)
+                yield field_errors.duplicate(f"{path}[{index}].ports[{at}].hostPort", wanted)
             seen.add(wanted)
 
 
@@ -113,10 +113,10 @@ def _port_errors(ports: list[Body], path: str) -> Iterator[FieldError]:
             problems = list(fields.port_name_errors(name, f"{where}.name"))
             yield from problems
             if not problems and name in names:
-                yield faults.duplicate(f"{where}.name", name)
+                yield field_errors.duplicate(f"{where}.name", name)
             names.add(name)
         if not port.get("containerPort"):
-            yield faults.required(f"{where}.containerPort")
+            yield field_errors.required(f"{where}.containerPort")
         else:
             yield from fields.port_number_errors(port["containerPort"], f"{where}.containerPort")
         if port.get("hostPort"):
@@ -142,11 +142,13 @@ def _env_errors(variable: Body, path: str) -> Iterator[FieldError]:
         if name in source:
             yield from _key_ref_errors(source[name], f"{where}.{name}")
     if not chosen:
-        yield faults.invalid(where, "", f"must specify one of: {', '.join(ENV_SOURCES)}")
+        yield field_errors.invalid(where, "", f"must specify one of: {', '.join(ENV_SOURCES)}")
     elif variable.get("value"):
-        yield faults.invalid(where, "", "may not be specified when `value` is not empty")
+        yield field_errors.invalid(where, "", "may not be specified when `value` is not empty")
     elif len(chosen) > 1:
-        yield faults.invalid(where, "", "may not have more than one field specified at a time")
+        yield field_errors.invalid(
+            where, "", "may not have more than one field specified at a time"
+        )
 
 
 def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
@@ -160,23 +162,27 @@ def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator
             shown = key[:-2].lower() if base.endswith("annotations") else key[:-2]
             yield from fields.qualified_name_errors(shown, path)
         else:
-            yield faults.invalid(f"{path}.fieldPath", field_path, "error converting fieldPath")
+            yield field_errors.invalid(
+                f"{path}.fieldPath", field_path, "error converting fieldPath"
+            )
     elif field_path in CONVERTIBLE and ref.get("apiVersion") == "v1":
         if field_path not in allowed:
-            yield faults.not_supported(f"{path}.fieldPath", field_path, allowed)
+            yield field_errors.not_supported(f"{path}.fieldPath", field_path, allowed)
     else:
-        yield faults.invalid(f"{path}.fieldPath", field_path, "error converting fieldPath")
+        yield field_errors.invalid(f"{path}.fieldPath", field_path, "error converting fieldPath")
 
 
 def resource_ref_errors(ref: Body, path: str) -> Iterator[FieldError]:
     resource = ref.get("resource", "")
     huge = resource.startswith(("limits.hugepages-", "requests.hugepages-"))
     if resource and resource not in RESOURCE_FIELDS and not huge:
-        yield faults.not_supported(f"{path}.resource", resource, RESOURCE_FIELDS)
+        yield field_errors.not_supported(f"{path}.resource", resource, RESOURCE_FIELDS)
         return
     divisors = CPU_DIVISORS if resource.endswith(".cpu") else SIZE_DIVISORS
     if ref.get("divisor", "0") not in divisors:
-        yield faults.invalid(f"{path}.divisor", resource, f"must be one of {', '.join(divisors)}")
+        yield field_errors.invalid(
+            f"{path}.divisor", resource, f"must be one of {', '.join(divisors)}"
+        )
 
 
 def _key_ref_errors(ref: Body, path: str) -> Iterator[FieldError]:
@@ -193,11 +199,13 @@ def _env_from_errors(sources: list[Body], path: str) -> Iterator[FieldError]:
         chosen = [name for name in ("configMapRef", "secretRef") if name in source]
         for name in chosen:
             if not source[name].get("name"):
-                yield faults.required(f"{where}.{name}.name")
+                yield field_errors.required(f"{where}.{name}.name")
             else:
                 yield from fields.name_errors(source[name]["name"], f"{where}.{name}.name")
         if len(chosen) != 1:
-            yield faults.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+            yield field_errors.invalid(
+                path, "", "must specify one of: `configMapRef` or `secretRef`"
+            )
 
 
 # --- mounts and resources ----------------------------------------------------------------------
@@ -208,16 +216,16 @@ def _mount_errors(mounts: list[Body], volumes: set[str], path: str) -> Iterator[
     for index, mount in enumerate(mounts):
         where, target = f"{path}[{index}]", mount.get("mountPath", "")
         if mount.get("name", "") not in volumes:
-            yield faults.not_found(f"{where}.name", mount.get("name", ""))
+            yield field_errors.not_found(f"{where}.name", mount.get("name", ""))
         if target in seen:
-            yield faults.invalid(f"{where}.mountPath", target, "must be unique")
+            yield field_errors.invalid(f"{where}.mountPath", target, "must be unique")
         seen.add(target)
         for name in ("subPath", "subPathExpr"):
             if mount.get(name):
                 yield from fields.relative_path_errors(mount[name], f"{path}.{name}")
         if mount.get("subPath") and mount.get("subPathExpr"):
             detail = "subPathExpr and subPath are mutually exclusive"
-            yield faults.invalid(f"{where}.subPathExpr", mount["subPathExpr"], detail)
+            yield field_errors.invalid(f"{where}.subPathExpr", mount["subPathExpr"], detail)
 
 
 def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
@@ -225,15 +233,15 @@ def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterato
     for index, device in enumerate(container.get("volumeDevices", ())):
         if device.get("name") not in volumes:
             where = f"{path}.volumeDevices[{index}].name"
-            yield faults.not_found(where, device.get("name", ""))
+            yield field_errors.not_found(where, device.get("name", ""))
     privileged = container.get("securityContext", {}).get("privileged")
     for mount in container.get("volumeMounts", ()):
         if mount.get("mountPropagation") == "Bidirectional" and not privileged:
             detail = "Bidirectional mount propagation is available only to privileged containers"
-            yield faults.forbidden(f"{path}.volumeMounts.mountPropagation", detail)
+            yield field_errors.forbidden(f"{path}.volumeMounts.mountPropagation", detail)
         if mount.get("recursiveReadOnly", "Disabled") != "Disabled" and not mount.get("readOnly"):
             detail = "may only be specified when readOnly is true"
-            yield faults.forbidden(f"{path}.volumeMounts.recursiveReadOnly", detail)
+            yield field_errors.forbidden(f"{path}.volumeMounts.recursiveReadOnly", detail)
 
 
 def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
@@ -248,7 +256,7 @@ def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
         yield from _request_errors(name, amount, limits.get(name), path)
     names = {*limits, *requests}
     if any(name.startswith("hugepages-") for name in names) and not names & {"cpu", "memory"}:
-        yield faults.forbidden(path, "HugePages require cpu or memory")
+        yield field_errors.forbidden(path, "HugePages require cpu or memory")
 
 
 def _resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
@@ -257,17 +265,19 @@ def _resource_name_errors(name: str, where: str) -> Iterator[FieldError]:
     if problems:
         return
     if "/" not in name and not is_standard_resource(name):
-        yield faults.invalid(where, name, "must be a standard resource type or fully qualified")
+        yield field_errors.invalid(
+            where, name, "must be a standard resource type or fully qualified"
+        )
     elif "/" in name and name.startswith("requests."):
-        yield faults.invalid(where, name, "doesn't follow extended resource name standard")
+        yield field_errors.invalid(where, name, "doesn't follow extended resource name standard")
 
 
 def _amount_errors(name: str, amount: str, where: str) -> Iterator[FieldError]:
     value = quantity.parse(amount)
     if value.nano < 0:
-        yield faults.invalid(where, amount, "must be greater than or equal to 0")
+        yield field_errors.invalid(where, amount, "must be greater than or equal to 0")
     if "/" in name and value.nano % quantity.NANO:
-        yield faults.invalid(where, amount, "must be an integer")
+        yield field_errors.invalid(where, amount, "must be an integer")
 
 
 def _request_errors(name: str, amount: str, limit: str | None, path: str) -> Iterator[FieldError]:
@@ -275,15 +285,15 @@ def _request_errors(name: str, amount: str, limit: str | None, path: str) -> Ite
     if limit is None:
         if not flexible and (is_standard_resource(name) or "/" in name):
             detail = "Limit must be set for non overcommitable resources"
-            yield faults.required(f"{path}.limits", detail)
+            yield field_errors.required(f"{path}.limits", detail)
         return
     wanted, most = quantity.parse(amount), quantity.parse(limit)
     if not flexible and wanted != most:
         detail = f"must be equal to {name} limit of {limit}"
-        yield faults.invalid(f"{path}.requests", amount, detail)
+        yield field_errors.invalid(f"{path}.requests", amount, detail)
     elif wanted > most:
         detail = f"must be less than or equal to {name} limit of {limit}"
-        yield faults.invalid(f"{path}.requests", amount, detail)
+        yield field_errors.invalid(f"{path}.requests", amount, detail)
 
 
 def is_standard_resource(name: str) -> bool:
@@ -304,44 +314,46 @@ def _probe_errors(name: str, probe: Body, grace_s: int, path: str) -> Iterator[F
     ):
         yield from fields.non_negative(probe, field, path)
     if name != "readinessProbe" and probe.get("successThreshold") != 1:
-        yield faults.invalid(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
+        yield field_errors.invalid(
+            f"{path}.successThreshold", probe["successThreshold"], "must be 1"
+        )
     grace = probe.get("terminationGracePeriodSeconds")
     where = f"{path}.terminationGracePeriodSeconds"
     if grace is not None and name == "readinessProbe":
-        yield faults.invalid(where, grace, "must not be set for readinessProbes")
+        yield field_errors.invalid(where, grace, "must not be set for readinessProbes")
     elif grace is not None and grace <= 0:
-        yield faults.invalid(where, grace, "must be greater than 0")
+        yield field_errors.invalid(where, grace, "must be greater than 0")
 
 
 def _handler_errors(handler: Body, grace_s: int, path: str) -> Iterator[FieldError]:
     chosen = [name for name in HANDLERS if name in handler]
     if not chosen:
-        yield faults.required(path, "must specify a handler type")
+        yield field_errors.required(path, "must specify a handler type")
         return
     for name in chosen[1:]:
-        yield faults.forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+        yield field_errors.forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
     first = chosen[0]
     action, where = handler[first], f"{path}.{first}"
     if first == "exec" and not action.get("command"):
-        yield faults.required(f"{where}.command")
+        yield field_errors.required(f"{where}.command")
     elif first in {"httpGet", "tcpSocket", "grpc"}:
         yield from fields.port_errors(action.get("port", 0), f"{where}.port")
         for header in action.get("httpHeaders", ()):
             if not fields.HEADER_NAME.fullmatch(header.get("name", "")):
                 name = header.get("name", "")
-                yield faults.invalid(f"{where}.httpHeaders", name, "is no name of a header")
+                yield field_errors.invalid(f"{where}.httpHeaders", name, "is no name of a header")
     elif first == "sleep" and not 0 <= action.get("seconds", 0) <= grace_s:
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
-        yield faults.invalid(where, action.get("seconds", 0), detail)
+        yield field_errors.invalid(where, action.get("seconds", 0), detail)
 
 
 def _restart_errors(container: Body, path: str) -> Iterator[FieldError]:
     policy = container.get("restartPolicy")
     if policy is not None and policy not in RESTART_POLICIES:
-        yield faults.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
+        yield field_errors.not_supported(f"{path}.restartPolicy", policy, RESTART_POLICIES)
     if policy is None and container.get("restartPolicyRules"):
         detail = "must specify restartPolicy when restart rules are used"
-        yield faults.required(f"{path}.restartPolicy", detail)
+        yield field_errors.required(f"{path}.restartPolicy", detail)
 
 
 def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
@@ -349,4 +361,4 @@ def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
         yield from fields.id_errors(context.get(field, 0), f"{path}.{field}")
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        yield faults.invalid(path, context, detail)
+        yield field_errors.invalid(path, context, detail)

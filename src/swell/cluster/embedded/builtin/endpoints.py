@@ -6,10 +6,11 @@ import ipaddress
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 ENDPOINTS_MAX = 1000
 ADDRESSES_MAX = 100
@@ -20,7 +21,7 @@ def endpoints_errors(new: Body, _old: Body | None, _context: WriteContext) -> It
     for index, subset in enumerate(new.get("subsets", ())):
         path = f"subsets[{index}]"
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            yield faults.required(path, "must specify `addresses` or `notReadyAddresses`")
+            yield field_errors.required(path, "must specify `addresses` or `notReadyAddresses`")
         for name in ("addresses", "notReadyAddresses"):
             for at, address in enumerate(subset.get(name, ())):
                 yield from _address_errors(address, f"{path}.{name}[{at}]")
@@ -30,7 +31,7 @@ def endpoints_errors(new: Body, _old: Body | None, _context: WriteContext) -> It
             if port.get("name"):
                 yield from fields.name_errors(port["name"], f"{where}.name", "label")
             elif len(ports) > 1:
-                yield faults.required(f"{where}.name")
+                yield field_errors.required(f"{where}.name")
             yield from fields.port_number_errors(port.get("port", 0), f"{where}.port")
 
 
@@ -47,7 +48,7 @@ def special_address_errors(address: str, field: str) -> Iterator[FieldError]:
     value = ipaddress.ip_address(address)
     if value.is_unspecified or value.is_loopback or value.is_link_local or value.is_multicast:
         detail = "may not be unspecified, loopback, link-local or multicast"
-        yield faults.invalid(field, address, detail)
+        yield field_errors.invalid(field, address, detail)
 
 
 def slice_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
@@ -56,17 +57,17 @@ def slice_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterato
     if old is not None:
         yield from fields.immutable(family, old.get("addressType"), "addressType")
     if len(ports) > PORTS_MAX:
-        yield faults.too_many("ports", len(ports), PORTS_MAX)
+        yield field_errors.too_many("ports", len(ports), PORTS_MAX)
     names: set[str] = set()
     for index, port in enumerate(ports):
         name, where = port.get("name", ""), f"ports[{index}].name"
         if name:
             yield from fields.name_errors(name, where, "label")
         if name in names:
-            yield faults.duplicate(where, name)
+            yield field_errors.duplicate(where, name)
         names.add(name)
     if len(endpoints) > ENDPOINTS_MAX:
-        yield faults.too_many("endpoints", len(endpoints), ENDPOINTS_MAX)
+        yield field_errors.too_many("endpoints", len(endpoints), ENDPOINTS_MAX)
         return
     if old is not None and old.get("endpoints") == new.get("endpoints"):
         return
@@ -77,9 +78,9 @@ def slice_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterato
 def _endpoint_errors(endpoint: Body, family: str, path: str) -> Iterator[FieldError]:
     addresses = endpoint.get("addresses", [])
     if not addresses:
-        yield faults.required(f"{path}.addresses", "must contain at least 1 address")
+        yield field_errors.required(f"{path}.addresses", "must contain at least 1 address")
     elif len(addresses) > ADDRESSES_MAX:
-        yield faults.too_many(f"{path}.addresses", len(addresses), ADDRESSES_MAX)
+        yield field_errors.too_many(f"{path}.addresses", len(addresses), ADDRESSES_MAX)
     for index, address in enumerate(addresses):
         where = f"{path}.addresses[{index}]"
         if family == "FQDN":
@@ -98,7 +99,7 @@ def _family_errors(address: str, family: str, field: str, list_field: str) -> It
         yield from problems
         return
     if (":" in address) != (family == "IPv6"):
-        yield faults.invalid(list_field, address, f"must be an {family} address")
+        yield field_errors.invalid(list_field, address, f"must be an {family} address")
     yield from special_address_errors(address, field)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 LENGTHS_MAX = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 # Field of events.k8s.io to field of the core group. Errors name the latter in both.
@@ -54,21 +55,21 @@ def new_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[
     yield from _common_errors(event, "reportingController")
     series = event.get("series")
     if series is not None and series.get("count", 0) < 2:
-        yield faults.invalid("series.count", series.get("count", 0), "should be at least 2")
+        yield field_errors.invalid("series.count", series.get("count", 0), "should be at least 2")
     if series is not None and not series.get("lastObservedTime"):
-        yield faults.required("series.lastObservedTime")
+        yield field_errors.required("series.lastObservedTime")
     if old is not None:
         yield from _change_errors(event, _renamed(old, CORE_NAMES))
         return
     if not event.get("eventTime"):
-        yield faults.required("eventTime")
+        yield field_errors.required("eventTime")
     if event.get("type") not in {"Normal", "Warning"}:
-        yield faults.invalid("type", event.get("type", ""), "has invalid value")
+        yield field_errors.invalid("type", event.get("type", ""), "has invalid value")
     for name in UNSET:
         if event.get(name):
-            yield faults.invalid(name, event[name], "needs to be unset")
+            yield field_errors.invalid(name, event[name], "needs to be unset")
     if any(event.get("source", {}).values()):
-        yield faults.invalid("source", event["source"], "needs to be unset")
+        yield field_errors.invalid("source", event["source"], "needs to be unset")
 
 
 def _change_errors(event: Body, before: Body) -> Iterator[FieldError]:
@@ -83,20 +84,20 @@ def _common_errors(event: Body, controller_field: str) -> Iterator[FieldError]:
     detail = "does not match event.namespace"
     if not event.get("eventTime"):
         if involved != namespace and (involved or namespace != "default"):
-            yield faults.invalid("involvedObject.namespace", involved, detail)
+            yield field_errors.invalid("involvedObject.namespace", involved, detail)
         return
     if not involved and namespace not in CLUSTER_NAMESPACES:
-        yield faults.invalid("involvedObject.namespace", involved, detail)
+        yield field_errors.invalid("involvedObject.namespace", involved, detail)
     controller = event.get("reportingComponent", "")
     if not controller:
-        yield faults.required(controller_field)
+        yield field_errors.required(controller_field)
     yield from fields.qualified_name_errors(controller, controller_field)
     for name, limit in LENGTHS_MAX.items():
         value = event.get(name, "")
         if not value and name != "message":
-            yield faults.required(name)
+            yield field_errors.required(name)
         elif len(value) > limit:
-            yield faults.invalid(name, "", f"can have at most {limit} characters")
+            yield field_errors.invalid(name, "", f"can have at most {limit} characters")
 
 
 CORE_EVENTS = Behaviour(errors=core_errors)

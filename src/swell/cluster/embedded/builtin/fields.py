@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.objectmeta import (
     label_errors,
     label_value_problem,
     name_problem,
     qualified_name_problem,
 )
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LETTER_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -31,50 +31,50 @@ HEADER_NAME = re.compile("[-A-Za-z0-9]+")
 def name_errors(value: str, field: str, rule: str = "subdomain") -> Iterator[FieldError]:
     """A name of the given rule: subdomain or label."""
     if problem := name_problem(value, rule):
-        yield faults.invalid(field, value, problem)
+        yield field_errors.invalid(field, value, problem)
 
 
 def letter_label_errors(value: str, field: str) -> Iterator[FieldError]:
     """A label that begins with a letter (RFC 1035)."""
     if len(value) > 63 or not LETTER_LABEL.fullmatch(value):
-        yield faults.invalid(field, value, "must be a DNS-1035 label")
+        yield field_errors.invalid(field, value, "must be a DNS-1035 label")
 
 
 def qualified_name_errors(value: str, field: str) -> Iterator[FieldError]:
     if problem := qualified_name_problem(value):
-        yield faults.invalid(field, value, problem)
+        yield field_errors.invalid(field, value, problem)
 
 
 def non_negative(body: Body, name: str, path: str) -> Iterator[FieldError]:
     value = body.get(name)
     if value is not None and value < 0:
         detail = "must be greater than or equal to 0"
-        yield faults.invalid(f"{path}.{name}", value, detail)
+        yield field_errors.invalid(f"{path}.{name}", value, detail)
 
 
 def immutable(new: object, old: object, field: str) -> Iterator[FieldError]:
     if new != old:
-        yield faults.invalid(field, new, "field is immutable")
+        yield field_errors.invalid(field, new, "field is immutable")
 
 
 def id_errors(value: int, field: str) -> Iterator[FieldError]:
     """The number of a user or a group."""
     if not 0 <= value <= INT32_MAX:
-        yield faults.invalid(field, value, f"must be between 0 and {INT32_MAX}, inclusive")
+        yield field_errors.invalid(field, value, f"must be between 0 and {INT32_MAX}, inclusive")
 
 
 def port_number_errors(port: int, field: str) -> Iterator[FieldError]:
     if not 1 <= port <= 65535:
-        yield faults.invalid(field, port, "must be between 1 and 65535, inclusive")
+        yield field_errors.invalid(field, port, "must be between 1 and 65535, inclusive")
 
 
 def port_name_errors(name: str, field: str) -> Iterator[FieldError]:
     if len(name) > 15:
-        yield faults.invalid(field, name, "must be no more than 15 characters")
+        yield field_errors.invalid(field, name, "must be no more than 15 characters")
     elif not PORT_NAME.fullmatch(name) or "--" in name:
-        yield faults.invalid(field, name, "must contain only alphanumeric characters and '-'")
+        yield field_errors.invalid(field, name, "must contain only alphanumeric characters and '-'")
     elif not re.search("[a-z]", name):
-        yield faults.invalid(field, name, "must contain at least one letter (a-z)")
+        yield field_errors.invalid(field, name, "must contain at least one letter (a-z)")
 
 
 def port_errors(port: object, field: str) -> Iterator[FieldError]:
@@ -89,47 +89,49 @@ def ip_errors(value: str, field: str) -> Iterator[FieldError]:
     try:
         ipaddress.ip_address(value)
     except ValueError:
-        yield faults.invalid(field, value, "must be a valid IP address")
+        yield field_errors.invalid(field, value, "must be a valid IP address")
 
 
 def network_errors(value: str, field: str) -> Iterator[FieldError]:
     try:
         ipaddress.ip_network(value, strict=False)
     except ValueError:
-        yield faults.invalid(field, value, "must be a valid CIDR value")
+        yield field_errors.invalid(field, value, "must be a valid CIDR value")
 
 
 def config_key_errors(key: str, field: str) -> Iterator[FieldError]:
     """A key of a ConfigMap or a Secret."""
     if len(key) > CONFIG_KEY_LENGTH_MAX:
-        yield faults.invalid(field, key, f"must be no more than {CONFIG_KEY_LENGTH_MAX} characters")
+        yield field_errors.invalid(
+            field, key, f"must be no more than {CONFIG_KEY_LENGTH_MAX} characters"
+        )
     elif not CONFIG_KEY.fullmatch(key):
-        yield faults.invalid(field, key, "a valid config key must consist of [-._a-zA-Z0-9]")
+        yield field_errors.invalid(field, key, "a valid config key must consist of [-._a-zA-Z0-9]")
     elif key == "." or key == ".." or key.startswith(".."):
-        yield faults.invalid(field, key, "must not be '.', '..' or start with '..'")
+        yield field_errors.invalid(field, key, "must not be '.', '..' or start with '..'")
 
 
 def env_name_errors(name: str, field: str) -> Iterator[FieldError]:
     if not ENV_NAME.fullmatch(name):
         detail = "must consist only of printable ASCII characters other than '='"
-        yield faults.invalid(field, name, detail)
+        yield field_errors.invalid(field, name, detail)
 
 
 def relative_path_errors(path: str, field: str) -> Iterator[FieldError]:
     if path.startswith("/"):
-        yield faults.invalid(field, path, "must be a relative path")
+        yield field_errors.invalid(field, path, "must be a relative path")
     yield from no_backstep_errors(path, field)
 
 
 def no_backstep_errors(path: str, field: str) -> Iterator[FieldError]:
     if ".." in path.split("/"):
-        yield faults.invalid(field, path, "must not contain '..'")
+        yield field_errors.invalid(field, path, "must not contain '..'")
 
 
 def file_mode_errors(body: Body, name: str, path: str) -> Iterator[FieldError]:
     mode = body.get(name)
     if mode is not None and not 0 <= mode <= 0o777:
-        yield faults.invalid(f"{path}.{name}", mode, "must be between 0 and 0777 (octal)")
+        yield field_errors.invalid(f"{path}.{name}", mode, "must be between 0 and 0777 (octal)")
 
 
 def labels_errors(labels: dict[str, str], field: str) -> list[FieldError]:
@@ -146,13 +148,17 @@ def selector_errors(selector: Body | None, field: str) -> Iterator[FieldError]:
         operator, values = term.get("operator"), term.get("values", [])
         if operator in {"In", "NotIn"}:
             if not values:
-                yield faults.required(f"{path}.values", "must be specified for In and NotIn")
+                yield field_errors.required(f"{path}.values", "must be specified for In and NotIn")
         elif operator in {"Exists", "DoesNotExist"}:
             if values:
-                yield faults.forbidden(f"{path}.values", "may not be specified for this operator")
+                yield field_errors.forbidden(
+                    f"{path}.values", "may not be specified for this operator"
+                )
         else:
-            yield faults.invalid(f"{path}.operator", operator, "not a valid selector operator")
+            yield field_errors.invalid(
+                f"{path}.operator", operator, "not a valid selector operator"
+            )
         yield from qualified_name_errors(term.get("key", ""), f"{path}.key")
         for at, value in enumerate(values):
             if problem := label_value_problem(value):
-                yield faults.invalid(f"{path}.values[{at}]", value, problem)
+                yield field_errors.invalid(f"{path}.values[{at}]", value, problem)

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.objectmeta import name_problem, qualified_name_problem
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
 from swell.cluster.embedded.selectors import SelectorError, from_label_selector
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 INT32_MAX = 2**31 - 1
 BACKOFF_LIMIT = 6
@@ -93,22 +94,22 @@ def _mode_errors(spec: Body) -> Iterator[FieldError]:
     failed_max = spec.get("maxFailedIndexes")
     if failed_max is not None and "backoffLimitPerIndex" not in spec:
         detail = "when maxFailedIndexes is specified"
-        yield faults.required("spec.backoffLimitPerIndex", detail)
+        yield field_errors.required("spec.backoffLimitPerIndex", detail)
     if not indexed:
         for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if name in spec:
                 detail = "requires indexed completion mode"
-                yield faults.invalid(f"spec.{name}", spec[name], detail)
+                yield field_errors.invalid(f"spec.{name}", spec[name], detail)
         return
     completions = spec.get("completions")
     if completions is None:
-        yield faults.required("spec.completions", "when completion mode is Indexed")
+        yield field_errors.required("spec.completions", "when completion mode is Indexed")
     if spec.get("parallelism", 0) > INDEXED_PARALLELISM_MAX:
         detail = f"must be less than or equal to {INDEXED_PARALLELISM_MAX}"
-        yield faults.invalid("spec.parallelism", spec["parallelism"], detail)
+        yield field_errors.invalid("spec.parallelism", spec["parallelism"], detail)
     if completions is not None and failed_max is not None and failed_max > completions:
         detail = "must be less than or equal to completions"
-        yield faults.invalid("spec.maxFailedIndexes", failed_max, detail)
+        yield field_errors.invalid("spec.maxFailedIndexes", failed_max, detail)
     if (completions or 0) > MANY_COMPLETIONS and "backoffLimitPerIndex" in spec:
         yield from _many_errors(spec, failed_max)
 
@@ -122,22 +123,24 @@ def _name_errors(job: Body) -> Iterator[FieldError]:
         and name_problem(f"{name}-{last}", "label")
     ):
         detail = f"will not able to create pod with invalid DNS label: {name}-{last}"
-        yield faults.invalid("metadata.name", name, detail)
+        yield field_errors.invalid("metadata.name", name, detail)
     manager = spec.get("managedBy")
     if manager is not None and (not manager.partition("/")[2] or qualified_name_problem(manager)):
         detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        yield faults.invalid("spec.managedBy", manager, detail)
+        yield field_errors.invalid("spec.managedBy", manager, detail)
 
 
 def _many_errors(spec: Body, failed_max: int | None) -> Iterator[FieldError]:
     """With very many indexes, those that run and those that fail must stay few."""
     detail = f"must be less than or equal to {MANY_LIMIT} when completions are that many"
     if failed_max is None:
-        yield faults.required("spec.maxFailedIndexes", "must be specified with many completions")
+        yield field_errors.required(
+            "spec.maxFailedIndexes", "must be specified with many completions"
+        )
     elif failed_max > MANY_LIMIT:
-        yield faults.invalid("spec.maxFailedIndexes", failed_max, detail)
+        yield field_errors.invalid("spec.maxFailedIndexes", failed_max, detail)
     if spec.get("parallelism", 0) > MANY_LIMIT:
-        yield faults.invalid("spec.parallelism", spec["parallelism"], detail)
+        yield field_errors.invalid("spec.parallelism", spec["parallelism"], detail)
 
 
 def _selector_errors(job: Body) -> Iterator[FieldError]:
@@ -145,7 +148,7 @@ def _selector_errors(job: Body) -> Iterator[FieldError]:
     labels = spec["template"].get("metadata", {}).get("labels", {})
     selector = spec.get("selector")
     if selector is None:
-        yield faults.required("spec.selector")
+        yield field_errors.required("spec.selector")
     yield from fields.selector_errors(selector, "spec.selector")
     try:
         matcher = from_label_selector(selector)
@@ -153,7 +156,7 @@ def _selector_errors(job: Body) -> Iterator[FieldError]:
         return
     if matcher is None or not matcher.matches(labels):
         detail = "`selector` does not match template `labels`"
-        yield faults.invalid("spec.template.metadata.labels", labels, detail)
+        yield field_errors.invalid("spec.template.metadata.labels", labels, detail)
     if not spec.get("manualSelector") and selector is not None:
         yield from _generated_errors(job, labels)
 
@@ -166,13 +169,13 @@ def _generated_errors(job: Body, labels: dict[str, str]) -> Iterator[FieldError]
     for label, value in expected.items():
         where = f"spec.template.metadata.labels[{label}]"
         if label not in labels:
-            yield faults.required(where, f"must be '{value}'")
+            yield field_errors.required(where, f"must be '{value}'")
         elif labels[label] != value:
-            yield faults.invalid(where, labels, f"{label} must be '{value}'")
+            yield field_errors.invalid(where, labels, f"{label} must be '{value}'")
     matcher = from_label_selector(job["spec"]["selector"])
     if matcher is not None and not matcher.matches(expected):
         detail = "`selector` not auto-generated"
-        yield faults.invalid("spec.selector", job["spec"]["selector"], detail)
+        yield field_errors.invalid("spec.selector", job["spec"]["selector"], detail)
 
 
 def _restart_policy_errors(spec: Body) -> Iterator[FieldError]:
@@ -181,58 +184,60 @@ def _restart_policy_errors(spec: Body) -> Iterator[FieldError]:
         "spec.template.spec.restartPolicy",
     )
     if policy in {None, "", "Always"}:
-        yield faults.required(where, 'valid values: "OnFailure", "Never"')
+        yield field_errors.required(where, 'valid values: "OnFailure", "Never"')
     elif policy == "OnFailure" and "podFailurePolicy" in spec:
         detail = 'only "Never" is supported when podFailurePolicy is specified'
-        yield faults.invalid(where, policy, detail)
+        yield field_errors.invalid(where, policy, detail)
 
 
 def _failure_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
     rules = spec["podFailurePolicy"].get("rules", [])
     if spec.get("podReplacementPolicy") != "Failed":
         given = spec.get("podReplacementPolicy")
-        yield faults.not_supported("spec.podReplacementPolicy", given, ["Failed"])
+        yield field_errors.not_supported("spec.podReplacementPolicy", given, ["Failed"])
     pod = spec["template"]["spec"]
     names = {
         one.get("name") for name in ("containers", "initContainers") for one in pod.get(name, ())
     }
     if len(rules) > FAILURE_RULES_MAX:
-        yield faults.too_many(path, len(rules), FAILURE_RULES_MAX)
+        yield field_errors.too_many(path, len(rules), FAILURE_RULES_MAX)
     for index, rule in enumerate(rules):
         where = f"{path}[{index}]"
         if rule.get("action") == "FailIndex" and "backoffLimitPerIndex" not in spec:
             detail = "requires the backoffLimitPerIndex to be set"
-            yield faults.invalid(f"{where}.action", rule["action"], detail)
+            yield field_errors.invalid(f"{where}.action", rule["action"], detail)
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
         if bool(codes) == bool(conditions):
             detail = "specifying one of OnExitCodes and OnPodConditions is required"
-            yield faults.invalid(where, "", detail)
+            yield field_errors.invalid(where, "", detail)
         if codes:
             yield from _exit_code_errors(codes, names, f"{where}.onExitCodes")
         for at, condition in enumerate(conditions or ()):
             place, status = f"{where}.onPodConditions[{at}]", condition.get("status")
             yield from fields.qualified_name_errors(condition.get("type", ""), f"{place}.type")
             if status not in CONDITION_STATUSES:
-                yield faults.not_supported(f"{place}.status", status, CONDITION_STATUSES)
+                yield field_errors.not_supported(f"{place}.status", status, CONDITION_STATUSES)
 
 
 def _exit_code_errors(codes: Body, names: set[str], path: str) -> Iterator[FieldError]:
     values = codes.get("values", [])
     name = codes.get("containerName")
     if name is not None and name not in names:
-        yield faults.invalid(f"{path}.containerName", name, "must be one of the container names")
+        yield field_errors.invalid(
+            f"{path}.containerName", name, "must be one of the container names"
+        )
     if not values:
-        yield faults.invalid(f"{path}.values", values, "at least one value is required")
+        yield field_errors.invalid(f"{path}.values", values, "at least one value is required")
     elif len(values) > EXIT_CODES_MAX:
-        yield faults.too_many(f"{path}.values", len(values), EXIT_CODES_MAX)
+        yield field_errors.too_many(f"{path}.values", len(values), EXIT_CODES_MAX)
     for index, value in enumerate(values):
         if codes.get("operator") == "In" and value == 0:
             detail = "must not be 0 for the In operator"
-            yield faults.invalid(f"{path}.values[{index}]", value, detail)
+            yield field_errors.invalid(f"{path}.values[{index}]", value, detail)
         if values.index(value) != index:
-            yield faults.duplicate(f"{path}.values[{index}]", value)
+            yield field_errors.duplicate(f"{path}.values[{index}]", value)
     if values != sorted(values):
-        yield faults.invalid(f"{path}.values", values, "must be ordered")
+        yield field_errors.invalid(f"{path}.values", values, "must be ordered")
 
 
 def _success_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
@@ -240,25 +245,27 @@ def _success_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
     if policy is None:
         return
     if spec.get("completionMode") != "Indexed":
-        yield faults.invalid(path, policy, "requires indexed completion mode")
+        yield field_errors.invalid(path, policy, "requires indexed completion mode")
         return
     rules = policy.get("rules", [])
     if not rules:
-        yield faults.required(f"{path}.rules", "at least one rule must be specified")
+        yield field_errors.required(f"{path}.rules", "at least one rule must be specified")
     if len(rules) > SUCCESS_RULES_MAX:
-        yield faults.too_many(f"{path}.rules", len(rules), SUCCESS_RULES_MAX)
+        yield field_errors.too_many(f"{path}.rules", len(rules), SUCCESS_RULES_MAX)
     for index, rule in enumerate(rules):
         where = f"{path}.rules[{index}]"
         if not rule.get("succeededIndexes") and "succeededCount" not in rule:
             detail = "at least one of succeededCount or succeededIndexes must be specified"
-            yield faults.required(where, detail)
+            yield field_errors.required(where, detail)
         indexes = rule.get("succeededIndexes")
         if indexes and not INDEXES.fullmatch(indexes):
-            yield faults.invalid(f"{where}.succeededIndexes", indexes, "error parsing indexes")
+            yield field_errors.invalid(
+                f"{where}.succeededIndexes", indexes, "error parsing indexes"
+            )
         count = rule.get("succeededCount")
         if count is not None and count > spec.get("completions", 0):
             detail = f"must be less than or equal to {spec.get('completions', 0)}"
-            yield faults.invalid(f"{where}.succeededCount", count, detail)
+            yield field_errors.invalid(f"{where}.succeededCount", count, detail)
 
 
 def _update_errors(spec: Body, old_job: Body) -> Iterator[FieldError]:
@@ -270,7 +277,7 @@ def _update_errors(spec: Body, old_job: Body) -> Iterator[FieldError]:
         yield from fields.immutable(completions, old.get("completions"), "spec.completions")
     elif completions != old.get("completions") and completions != spec.get("parallelism"):
         detail = "can only be modified in tandem with spec.parallelism"
-        yield faults.invalid("spec.completions", completions, detail)
+        yield field_errors.invalid("spec.completions", completions, detail)
     template = _with_mutable(old_job, spec["template"])
     yield from fields.immutable(spec["template"], template, "spec.template")
 
@@ -308,21 +315,23 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
         yield from fields.non_negative(status, name, "status")
     if status.get("ready", 0) > status.get("active", 0):
         detail = "cannot set more ready pods than active"
-        yield faults.invalid("status.ready", status["ready"], detail)
+        yield field_errors.invalid("status.ready", status["ready"], detail)
     now = _true_conditions(status)
     ended = {"Complete", "Failed"} & now - _true_conditions((old or {}).get("status", {}))
     for end in sorted(ended):
         if ANNOUNCED_BY[end] not in now:
             detail = f"cannot set {end}=True condition without {ANNOUNCED_BY[end]}=true"
-            yield faults.invalid("status.conditions", "", detail)
+            yield field_errors.invalid("status.conditions", "", detail)
         if "startTime" not in status:
-            yield faults.required("status.startTime", "startTime is required for finished job")
+            yield field_errors.required(
+                "status.startTime", "startTime is required for finished job"
+            )
     if "Complete" in ended and "completionTime" not in status:
         detail = "completionTime is required for Complete jobs"
-        yield faults.required("status.completionTime", detail)
+        yield field_errors.required("status.completionTime", detail)
     if "completionTime" in status and "Complete" not in now:
         detail = "cannot set completionTime when there is no Complete=True condition"
-        yield faults.invalid("status.completionTime", status["completionTime"], detail)
+        yield field_errors.invalid("status.completionTime", status["completionTime"], detail)
 
 
 def _true_conditions(status: Body) -> set[str]:

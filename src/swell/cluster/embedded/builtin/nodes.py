@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from swell.api import quantity
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import taint_errors
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 NOT_READY = "node.kubernetes.io/not-ready"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -49,7 +50,7 @@ def node_errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[
     for name in ("podCIDRs", "providerID"):
         if before.get(name) and before[name] != spec.get(name):
             detail = f'node updates may not change {name} except from "" to valid'
-            yield faults.forbidden(f"spec.{name}", detail)
+            yield field_errors.forbidden(f"spec.{name}", detail)
 
 
 def node_status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
@@ -59,13 +60,13 @@ def node_status_errors(new: Body, old: Body | None, _context: WriteContext) -> I
             value = quantity.parse(amount)
             if value.nano < 0:
                 detail = "must be greater than or equal to 0"
-                yield faults.invalid(f"status.{side}.{name}", amount, detail)
+                yield field_errors.invalid(f"status.{side}.{name}", amount, detail)
             if (name in WHOLE or "/" in name) and value.nano % quantity.NANO:
-                yield faults.invalid(f"status.{side}.{name}", amount, "must be an integer")
+                yield field_errors.invalid(f"status.{side}.{name}", amount, "must be an integer")
     addresses = status.get("addresses", []) if old is not None else []
     for index, address in enumerate(addresses):
         if addresses.index(address) != index:
-            yield faults.duplicate(f"status.addresses[{index}]", address)
+            yield field_errors.duplicate(f"status.addresses[{index}]", address)
 
 
 def default_namespace(namespace: Body) -> None:
@@ -89,7 +90,7 @@ def namespace_errors(new: Body, _old: Body | None, _context: WriteContext) -> It
     for name in new.get("spec", {}).get("finalizers", ()):
         if name != "kubernetes" and "/" not in name:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
-            yield faults.invalid("spec.finalizers", name, detail)
+            yield field_errors.invalid("spec.finalizers", name, detail)
 
 
 def namespace_status_errors(
@@ -98,7 +99,7 @@ def namespace_status_errors(
     wanted = "Terminating" if new["metadata"].get("deletionTimestamp") else "Active"
     phase = new.get("status", {}).get("phase")
     if phase != wanted:
-        yield faults.invalid("status.Phase", phase, f"may only be '{wanted}' now")
+        yield field_errors.invalid("status.Phase", phase, f"may only be '{wanted}' now")
 
 
 NODES = Behaviour(

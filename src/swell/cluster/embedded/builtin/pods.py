@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from swell.api import quantity
 from swell.api.meta import Body, Key
-from swell.cluster.embedded import faults
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import (
     all_containers,
@@ -17,7 +17,9 @@ from swell.cluster.embedded.builtin.podspec import (
 )
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import toleration_errors
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 TOLERATED_S = 300
@@ -103,7 +105,7 @@ def _default_class(context: WriteContext) -> Body | None:
 
 
 def _refused(pod: Body, message: str) -> Exception:
-    return faults.access_denied("pods", "", pod["metadata"].get("name", ""), message)
+    return refusals.access_denied("pods", "", pod["metadata"].get("name", ""), message)
 
 
 def _missing_tolerations(spec: Body) -> list[Body]:
@@ -155,10 +157,10 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
         yield from _update_errors(new["spec"], old["spec"])
         return
     if new["spec"].get("ephemeralContainers"):
-        yield faults.forbidden("spec.ephemeralContainers", "cannot be set on create")
+        yield field_errors.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if new["spec"].get("nodeName") and new["spec"].get("schedulingGates"):
         detail = "cannot be set until all schedulingGates have been cleared"
-        yield faults.forbidden("spec.nodeName", detail)
+        yield field_errors.forbidden("spec.nodeName", detail)
 
 
 def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
@@ -166,12 +168,12 @@ def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
     for name in ("containers", "initContainers"):
         if len(new.get(name, ())) != len(old.get(name, ())):
             detail = "pod updates may not add or remove containers"
-            yield faults.forbidden(f"spec.{name}", detail)
+            yield field_errors.forbidden(f"spec.{name}", detail)
             return
     problem = _deadline_problem(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
     if problem:
         deadline = new.get("activeDeadlineSeconds")
-        yield faults.invalid("spec.activeDeadlineSeconds", deadline, problem)
+        yield field_errors.invalid("spec.activeDeadlineSeconds", deadline, problem)
         if deadline is not None:
             return
     yield from _toleration_change_errors(new.get("tolerations", []), old.get("tolerations", []))
@@ -179,12 +181,12 @@ def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
     for index, gate in enumerate(new.get("schedulingGates", ())):
         if gate["name"] not in gates:
             where = f"spec.schedulingGates[{index}].name"
-            yield faults.forbidden(where, "only deletion is allowed")
+            yield field_errors.forbidden(where, "only deletion is allowed")
     allowed = _as_old(new, old)
     if gates:
         yield from _gated_errors(allowed, old)
     if allowed != old:
-        yield faults.forbidden("spec", "pod updates may not change fields other than images")
+        yield field_errors.forbidden("spec", "pod updates may not change fields other than images")
 
 
 def _deadline_problem(new: int | None, old: int | None) -> str:
@@ -202,7 +204,7 @@ def _toleration_change_errors(new: list[Body], old: list[Body]) -> Iterator[Fiel
     given = [kept(toleration) for toleration in new]
     if any(kept(toleration) not in given for toleration in old):
         detail = "existing toleration can not be modified except its tolerationSeconds"
-        yield faults.forbidden("spec.tolerations", detail)
+        yield field_errors.forbidden("spec.tolerations", detail)
     yield from toleration_errors(new, "spec.tolerations")
 
 
@@ -224,7 +226,7 @@ def _gated_errors(spec: Body, old: Body) -> Iterator[FieldError]:
     """While gates hold a pod back, its node selection may become narrower."""
     before = old.get("nodeSelector", {})
     if any(spec.get("nodeSelector", {}).get(key) != value for key, value in before.items()):
-        yield faults.invalid("spec.nodeSelector", spec.get("nodeSelector"), "only additions")
+        yield field_errors.invalid("spec.nodeSelector", spec.get("nodeSelector"), "only additions")
     spec.pop("nodeSelector", None)
     if before:
         spec["nodeSelector"] = before
@@ -281,7 +283,7 @@ def _revival_errors(status: Body, before: Body, spec: Body, name: str) -> Iterat
         failed = ended.get("exitCode", 0) != 0
         if policy == "Never" or (policy == "OnFailure" and not failed):
             detail = "may not be transitioned to non-terminated state"
-            yield faults.forbidden(f"status.{name}[{index}].state", detail)
+            yield field_errors.forbidden(f"status.{name}[{index}].state", detail)
 
 
 PODS = Behaviour(

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import containers, fields
 from swell.cluster.embedded.builtin.images import pull_policy
 from swell.cluster.embedded.builtin.scheduling import scheduling_errors
 from swell.cluster.embedded.builtin.volumes import default_volume, volume_errors
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 NAMESERVERS_MAX = 3
 SEARCHES_MAX = 32
@@ -61,11 +61,11 @@ def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[
     yield from _security_errors(spec.get("securityContext", {}), f"{path}.securityContext")
     system = spec.get("os", {}).get("name", "linux")
     if system and system not in SYSTEMS:
-        yield faults.not_supported(f"{path}.os", system, SYSTEMS)
+        yield field_errors.not_supported(f"{path}.os", system, SYSTEMS)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= INT32_MAX:
         detail = f"must be between 1 and {INT32_MAX}, inclusive"
-        yield faults.invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
+        yield field_errors.invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
     for index, alias in enumerate(spec.get("hostAliases", ())):
         where = f"{path}.hostAliases[{index}]"
         yield from fields.ip_errors(alias.get("ip", ""), f"{where}.ip")
@@ -84,17 +84,19 @@ def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
     for index, sysctl in enumerate(context.get("sysctls", ())):
         name = sysctl.get("name", "")
         if name and (len(name) > 253 or not SYSCTL.fullmatch(name)):
-            yield faults.invalid(f"{path}.sysctls[{index}].name", name, "is no name of a sysctl")
+            yield field_errors.invalid(
+                f"{path}.sysctls[{index}].name", name, "is no name of a sysctl"
+            )
     profile = context.get("seccompProfile", {})
     if profile.get("type") == "Localhost" and not profile.get("localhostProfile"):
         detail = "must be set when seccomp type is Localhost"
-        yield faults.required(f"{path}.seccompProfile.localhostProfile", detail)
+        yield field_errors.required(f"{path}.seccompProfile.localhostProfile", detail)
 
 
 def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
     grace_s = spec.get("terminationGracePeriodSeconds", 0)
     if not spec.get("containers"):
-        yield faults.required(f"{path}.containers")
+        yield field_errors.required(f"{path}.containers")
     names: set[str] = set()
     for index, container in enumerate(spec.get("containers", ())):
         where = f"{path}.containers[{index}]"
@@ -113,7 +115,7 @@ def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator
 def _unique_name(container: Body, names: set[str], path: str) -> Iterator[FieldError]:
     name = container.get("name", "")
     if name and name in names:
-        yield faults.duplicate(f"{path}.name", name)
+        yield field_errors.duplicate(f"{path}.name", name)
     names.add(name)
 
 
@@ -134,9 +136,11 @@ def _dns_errors(spec: Body, path: str) -> Iterator[FieldError]:
     config, where = spec.get("dnsConfig"), f"{path}.dnsConfig"
     if spec.get("dnsPolicy") == "None":
         if config is None:
-            yield faults.required(where, "must provide `dnsConfig` when `dnsPolicy` is None")
+            yield field_errors.required(where, "must provide `dnsConfig` when `dnsPolicy` is None")
         elif not config.get("nameservers"):
-            yield faults.required(f"{where}.nameservers", "must provide at least one nameserver")
+            yield field_errors.required(
+                f"{where}.nameservers", "must provide at least one nameserver"
+            )
     if config is None:
         return
     yield from _dns_config_errors(config, where)
@@ -145,9 +149,9 @@ def _dns_errors(spec: Body, path: str) -> Iterator[FieldError]:
 def _dns_config_errors(config: Body, path: str) -> Iterator[FieldError]:
     servers, searches = config.get("nameservers", []), config.get("searches", [])
     if len(servers) > NAMESERVERS_MAX:
-        yield faults.invalid(f"{path}.nameservers", servers, f"at most {NAMESERVERS_MAX}")
+        yield field_errors.invalid(f"{path}.nameservers", servers, f"at most {NAMESERVERS_MAX}")
     if len(searches) > SEARCHES_MAX:
-        yield faults.invalid(f"{path}.searches", searches, f"at most {SEARCHES_MAX}")
+        yield field_errors.invalid(f"{path}.searches", searches, f"at most {SEARCHES_MAX}")
     for index, server in enumerate(servers):
         yield from fields.ip_errors(server, f"{path}.nameservers[{index}]")
     for index, search in enumerate(searches):
@@ -156,7 +160,7 @@ def _dns_config_errors(config: Body, path: str) -> Iterator[FieldError]:
             yield from fields.name_errors(plain, f"{path}.searches[{index}]")
     for index, option in enumerate(config.get("options", ())):
         if not option.get("name"):
-            yield faults.required(f"{path}.options[{index}]", "must not be empty")
+            yield field_errors.required(f"{path}.options[{index}]", "must not be empty")
 
 
 def _host_network_errors(spec: Body, path: str, *, is_pod: bool) -> Iterator[FieldError]:
@@ -168,7 +172,7 @@ def _host_network_errors(spec: Body, path: str, *, is_pod: bool) -> Iterator[Fie
             if (is_pod or host) and host != port.get("containerPort"):
                 where = f"{path}.containers[{index}].ports[{at}].hostPort"
                 detail = "must match `containerPort` when `hostNetwork` is true"
-                yield faults.invalid(where, host, detail)
+                yield field_errors.invalid(where, host, detail)
 
 
 def template_errors(template: Body, path: str) -> Iterator[FieldError]:
@@ -179,4 +183,4 @@ def template_errors(template: Body, path: str) -> Iterator[FieldError]:
     yield from pod_spec_errors(spec, f"{path}.spec")
     if spec.get("ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
-        yield faults.forbidden(f"{path}.spec.ephemeralContainers", detail)
+        yield field_errors.forbidden(f"{path}.spec.ephemeralContainers", detail)

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 USER_PRIORITY_MAX = 1_000_000_000
@@ -23,7 +25,7 @@ def budget_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
     bounds = [name for name in ("minAvailable", "maxUnavailable") if name in spec]
     if len(bounds) == 2:
         detail = "minAvailable and maxUnavailable cannot be both set"
-        yield faults.invalid("spec", spec, detail)
+        yield field_errors.invalid("spec", spec, detail)
     for name in bounds:
         yield from _bound_errors(spec[name], f"spec.{name}")
     yield from fields.selector_errors(spec.get("selector"), "spec.selector")
@@ -32,11 +34,11 @@ def budget_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
 def _bound_errors(value: int | str, field: str) -> Iterator[FieldError]:
     if isinstance(value, int):
         if value < 0:
-            yield faults.invalid(field, value, "must be greater than or equal to 0")
+            yield field_errors.invalid(field, value, "must be greater than or equal to 0")
     elif not re.fullmatch(r"[0-9]+%", value):
-        yield faults.invalid(field, value, "must be an integer or percentage (e.g '5%%')")
+        yield field_errors.invalid(field, value, "must be an integer or percentage (e.g '5%%')")
     elif int(value[:-1]) > 100:
-        yield faults.invalid(field, value, "must not be greater than 100%")
+        yield field_errors.invalid(field, value, "must not be greater than 100%")
 
 
 def budget_status_errors(
@@ -48,7 +50,7 @@ def budget_status_errors(
     for index, condition in enumerate(conditions):
         for name in ("type", "status", "reason", "lastTransitionTime"):
             if not condition.get(name):
-                yield faults.required(f"status.conditions[{index}].{name}")
+                yield field_errors.required(f"status.conditions[{index}].{name}")
 
 
 def prepare_priority(new: Body, _old: Body | None, context: WriteContext) -> None:
@@ -59,23 +61,23 @@ def prepare_priority(new: Body, _old: Body | None, context: WriteContext) -> Non
     for other in context.each(PRIORITY_CLASSES):
         if other.get("globalDefault") and other["metadata"]["name"] != name:
             told = f"PriorityClass {other['metadata']['name']} is already marked as default"
-            raise faults.access_denied("priorityclasses", "scheduling.k8s.io", name, told)
+            raise refusals.access_denied("priorityclasses", "scheduling.k8s.io", name, told)
 
 
 def priority_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     name, value = new["metadata"].get("name", ""), new.get("value", 0)
     if old is not None:
         if value != old.get("value", 0):
-            yield faults.forbidden("value", "may not be changed in an update.")
+            yield field_errors.forbidden("value", "may not be changed in an update.")
         before = old.get("preemptionPolicy")
         yield from fields.immutable(new.get("preemptionPolicy"), before, "preemptionPolicy")
     elif name.startswith(SYSTEM_PREFIX):
         if SYSTEM_CLASSES.get(name) != value or new.get("globalDefault"):
             detail = f"names with the prefix '{SYSTEM_PREFIX}' are reserved for system use"
-            yield faults.forbidden("metadata.name", detail)
+            yield field_errors.forbidden("metadata.name", detail)
     elif value > USER_PRIORITY_MAX:
         detail = f"maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}"
-        yield faults.forbidden("value", detail)
+        yield field_errors.forbidden("value", detail)
 
 
 def default_lease(lease: Body) -> None:
@@ -88,7 +90,9 @@ def lease_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterat
     spec = new.get("spec", {})
     if "leaseDurationSeconds" in spec and spec["leaseDurationSeconds"] <= 0:
         detail = "must be greater than 0"
-        yield faults.invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], detail)
+        yield field_errors.invalid(
+            "spec.leaseDurationSeconds", spec["leaseDurationSeconds"], detail
+        )
     yield from fields.non_negative(spec, "leaseTransitions", "spec")
 
 

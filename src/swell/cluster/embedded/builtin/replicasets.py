@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
 from swell.cluster.embedded.selectors import from_label_selector
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 STATUS_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 
@@ -30,10 +31,10 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
     yield from template_errors(template, "spec.template")
     policy = template.get("spec", {}).get("restartPolicy", "Always")
     if policy != "Always":
-        yield faults.not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
+        yield field_errors.not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
     if "activeDeadlineSeconds" in template.get("spec", {}):
         detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
-        yield faults.forbidden("spec.template.spec.activeDeadlineSeconds", detail)
+        yield field_errors.forbidden("spec.template.spec.activeDeadlineSeconds", detail)
     if old is not None:
         before = old["spec"].get("selector")
         yield from fields.immutable(spec.get("selector"), before, "spec.selector")
@@ -44,20 +45,20 @@ def _selector_errors(spec: Body) -> Iterator[FieldError]:
     labels = spec.get("template", {}).get("metadata", {}).get("labels", {})
     mismatch = "`selector` does not match template `labels`"
     if selector is None:
-        yield faults.required("spec.selector")
-        yield faults.invalid("spec.template.metadata.labels", labels, mismatch)
+        yield field_errors.required("spec.selector")
+        yield field_errors.invalid("spec.template.metadata.labels", labels, mismatch)
         return
     problems = list(fields.selector_errors(selector, "spec.selector"))
     yield from problems
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        yield faults.invalid("spec.selector", selector, "empty selector is invalid")
+        yield field_errors.invalid("spec.selector", selector, "empty selector is invalid")
         return
     if problems:
-        yield faults.invalid("spec.selector", selector, "invalid label selector")
+        yield field_errors.invalid("spec.selector", selector, "invalid label selector")
         return
     matcher = from_label_selector(selector)
     if matcher is not None and not matcher.matches(labels):
-        yield faults.invalid("spec.template.metadata.labels", labels, mismatch)
+        yield field_errors.invalid("spec.template.metadata.labels", labels, mismatch)
 
 
 def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
@@ -67,7 +68,7 @@ def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
     for name in STATUS_COUNTS[1:]:
         if status.get(name, 0) > status.get("replicas", 0):
             detail = "cannot be greater than status.replicas"
-            yield faults.invalid(f"status.{name}", status[name], detail)
+            yield field_errors.invalid(f"status.{name}", status[name], detail)
 
 
 REPLICA_SETS = Behaviour(default=default, errors=errors, status_errors=status_errors)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from swell.api.meta import Body
-from swell.cluster.embedded import failures, faults
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import definitions
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
 from swell.schema.decode import DecodeError
+from swell.schema.field_errors import FieldError
 
 Default: TypeAlias = Callable[[Body], None]
 Prepare: TypeAlias = Callable[[Body, Body | None, WriteContext], None]
@@ -61,7 +62,7 @@ class BuiltinRules:
         try:
             shaped = cast("Body", self._decode(body, None, unknown)) | kept
         except DecodeError as error:
-            raise unreadable(str(error), context) from error
+            raise refusals.unreadable_body(context.verb, str(error)) from error
         report_unknown(unknown, context)
         self._behaviour.default(shaped)
         return shaped
@@ -101,19 +102,12 @@ class BuiltinRules:
         return self._behaviour.grows(new, old)
 
 
-def unreadable(problem: str, context: WriteContext) -> Exception:
-    """A body that cannot be read: a bad request, or in a patch an invalid one."""
-    if context.verb == "patch":
-        error = faults.invalid("patch", "", problem)
-        return failures.invalid("", "", "", [error])
-    return faults.bad_request(f"the body cannot be read: {problem}")
-
-
 def report_unknown(unknown: list[str], context: WriteContext) -> None:
     """Unknown fields are gone; whether that is an error, a warning or nothing is the caller's."""
     if not unknown or context.field_validation == "Ignore":
         return
     told = [f'unknown field "{field}"' for field in unknown]
     if context.field_validation == "Strict":
-        raise unreadable("strict decoding error: " + ", ".join(told), context)
+        problem = "strict decoding error: " + ", ".join(told)
+        raise refusals.unreadable_body(context.verb, problem)
     context.warnings.extend(told)

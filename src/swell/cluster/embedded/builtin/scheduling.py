@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.objectmeta import label_value_problem, name_problem
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 TOLERATION_OPERATORS = ("Equal", "Exists")
@@ -28,7 +28,7 @@ def scheduling_errors(spec: Body, path: str) -> Iterator[FieldError]:
         where, name = f"{path}.schedulingGates[{index}]", gate.get("name", "")
         yield from fields.qualified_name_errors(name, where)
         if name in seen:
-            yield faults.duplicate(where, name)
+            yield field_errors.duplicate(where, name)
         seen.add(name)
 
 
@@ -41,18 +41,18 @@ def toleration_errors(tolerations: list[Body], path: str) -> Iterator[FieldError
             yield from fields.qualified_name_errors(key, f"{where}.key")
         elif operator != "Exists":
             detail = "operator must be Exists when `key` is empty"
-            yield faults.invalid(f"{where}.operator", operator, detail)
+            yield field_errors.invalid(f"{where}.operator", operator, detail)
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield faults.invalid(f"{where}.effect", toleration.get("effect", ""), detail)
+            yield field_errors.invalid(f"{where}.effect", toleration.get("effect", ""), detail)
         if operator in {"", "Equal"}:
             if problem := label_value_problem(value):
-                yield faults.invalid(f"{where}.operator", value, problem)
+                yield field_errors.invalid(f"{where}.operator", value, problem)
         elif operator == "Exists" and value:
             detail = "value must be empty when `operator` is 'Exists'"
-            yield faults.invalid(f"{where}.operator", value, detail)
+            yield field_errors.invalid(f"{where}.operator", value, detail)
         elif operator in {"Lt", "Gt"}:
-            yield faults.not_supported(f"{where}.operator", operator, TOLERATION_OPERATORS)
+            yield field_errors.not_supported(f"{where}.operator", operator, TOLERATION_OPERATORS)
 
 
 def _affinity_errors(affinity: Body, path: str) -> Iterator[FieldError]:
@@ -76,14 +76,16 @@ def _affinity_errors(affinity: Body, path: str) -> Iterator[FieldError]:
 
 def _weight_errors(term: Body, path: str) -> Iterator[FieldError]:
     if not 1 <= term.get("weight", 0) <= 100:
-        yield faults.invalid(f"{path}.weight", term.get("weight", 0), "must be in the range 1-100")
+        yield field_errors.invalid(
+            f"{path}.weight", term.get("weight", 0), "must be in the range 1-100"
+        )
 
 
 def node_selector_errors(selector: Body, path: str) -> Iterator[FieldError]:
     terms = selector.get("nodeSelectorTerms", [])
     if not terms:
         detail = "must have at least one node selector term"
-        yield faults.required(f"{path}.nodeSelectorTerms", detail)
+        yield field_errors.required(f"{path}.nodeSelectorTerms", detail)
     for index, term in enumerate(terms):
         yield from _node_term_errors(term, f"{path}.nodeSelectorTerms[{index}]")
 
@@ -99,29 +101,33 @@ def _node_requirement_errors(requirement: Body, path: str) -> Iterator[FieldErro
     operator, values = requirement.get("operator", ""), requirement.get("values", [])
     if operator in {"In", "NotIn"}:
         if not values:
-            yield faults.required(f"{path}.values", "must be specified for In and NotIn")
+            yield field_errors.required(f"{path}.values", "must be specified for In and NotIn")
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
-            yield faults.forbidden(f"{path}.values", "may not be specified for this operator")
+            yield field_errors.forbidden(f"{path}.values", "may not be specified for this operator")
     elif operator in {"Gt", "Lt"}:
         if len(values) != 1:
-            yield faults.required(f"{path}.values", "must be one value for Lt and Gt")
+            yield field_errors.required(f"{path}.values", "must be one value for Lt and Gt")
     else:
-        yield faults.invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
     yield from fields.qualified_name_errors(requirement.get("key", ""), f"{path}.key")
     for index, value in enumerate(values):
         if problem := label_value_problem(value):
-            yield faults.invalid(f"{path}.values[{index}]", value, problem)
+            yield field_errors.invalid(f"{path}.values[{index}]", value, problem)
 
 
 def _node_field_errors(requirement: Body, path: str) -> Iterator[FieldError]:
     operator, values = requirement.get("operator", ""), requirement.get("values", [])
     if operator not in {"In", "NotIn"}:
-        yield faults.invalid(f"{path}.operator", operator, "not a valid selector operator")
+        yield field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
     elif len(values) != 1:
-        yield faults.required(f"{path}.values", "must be only one value for a node field selector")
+        yield field_errors.required(
+            f"{path}.values", "must be only one value for a node field selector"
+        )
     if requirement.get("key") != "metadata.name":
-        yield faults.invalid(f"{path}.key", requirement.get("key", ""), "not a valid field key")
+        yield field_errors.invalid(
+            f"{path}.key", requirement.get("key", ""), "not a valid field key"
+        )
         return
     for index, value in enumerate(values):
         yield from fields.name_errors(value, f"{path}.values[{index}]")
@@ -132,7 +138,7 @@ def _pod_term_errors(term: Body, path: str) -> Iterator[FieldError]:
         yield from fields.selector_errors(term.get(name), f"{path}.{name}")
     for namespace in term.get("namespaces", ()):
         if problem := name_problem(namespace, "label"):
-            yield faults.invalid(f"{path}.namespace", namespace, problem)
+            yield field_errors.invalid(f"{path}.namespace", namespace, problem)
     yield from fields.qualified_name_errors(term.get("topologyKey", ""), f"{path}.topologyKey")
 
 
@@ -142,25 +148,25 @@ def _spread_errors(constraints: list[Body], path: str) -> Iterator[FieldError]:
         where = f"{path}[{index}]"
         if constraint.get("maxSkew", 0) <= 0:
             detail = "must be greater than zero"
-            yield faults.invalid(f"{where}.maxSkew", constraint.get("maxSkew", 0), detail)
+            yield field_errors.invalid(f"{where}.maxSkew", constraint.get("maxSkew", 0), detail)
         action = constraint.get("whenUnsatisfiable", "")
         if action not in UNSATISFIABLE:
-            yield faults.not_supported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE)
+            yield field_errors.not_supported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE)
         pair = (constraint.get("topologyKey"), action)
         if pair in pairs:
             first = f"{path}[{pairs.index(pair)}].{{topologyKey, whenUnsatisfiable}}"
-            yield faults.duplicate(first, list(pair))
+            yield field_errors.duplicate(first, list(pair))
         pairs.append(pair)
         domains = constraint.get("minDomains")
         if domains is not None and domains <= 0:
-            yield faults.invalid(f"{where}.minDomains", domains, "must be greater than zero")
+            yield field_errors.invalid(f"{where}.minDomains", domains, "must be greater than zero")
         if domains is not None and action != "DoNotSchedule":
             detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule"
-            yield faults.invalid(f"{where}.minDomains", domains, detail)
+            yield field_errors.invalid(f"{where}.minDomains", domains, detail)
         yield from fields.selector_errors(constraint.get("labelSelector"), f"{where}.labelSelector")
         if constraint.get("matchLabelKeys") and "labelSelector" not in constraint:
             detail = "must not be specified when labelSelector is not set"
-            yield faults.forbidden(f"{where}.matchLabelKeys", detail)
+            yield field_errors.forbidden(f"{where}.matchLabelKeys", detail)
 
 
 def taint_errors(taints: list[Body], path: str) -> Iterator[FieldError]:
@@ -170,11 +176,11 @@ def taint_errors(taints: list[Body], path: str) -> Iterator[FieldError]:
         where, key, effect = f"{path}[{index}]", taint.get("key", ""), taint.get("effect", "")
         yield from fields.qualified_name_errors(key, f"{where}.key")
         if problem := label_value_problem(taint.get("value", "")):
-            yield faults.invalid(f"{where}.value", taint["value"], problem)
+            yield field_errors.invalid(f"{where}.value", taint["value"], problem)
         if not effect:
-            yield faults.required(f"{where}.effect")
+            yield field_errors.required(f"{where}.effect")
         elif effect not in TAINT_EFFECTS:
-            yield faults.not_supported(f"{where}.effect", effect, TAINT_EFFECTS)
+            yield field_errors.not_supported(f"{where}.effect", effect, TAINT_EFFECTS)
         if (key, effect) in seen:
-            yield faults.duplicate(where, taint)
+            yield field_errors.duplicate(where, taint)
         seen.add((key, effect))

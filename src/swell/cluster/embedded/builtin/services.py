@@ -6,10 +6,12 @@ import ipaddress
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 ADDRESSES = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
@@ -95,7 +97,7 @@ def _free_address(context: WriteContext) -> str:
     for address in ADDRESSES.hosts():
         if str(address) not in taken:
             return str(address)
-    raise faults.bad_request("all service addresses are taken")
+    raise refusals.bad_request("all service addresses are taken")
 
 
 def _is_taken(address: str, context: WriteContext) -> bool:
@@ -120,13 +122,13 @@ def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[Field
     spec = new["spec"]
     if old is None and _is_taken(spec.get("clusterIP", HEADLESS), context):
         detail = "failed to allocate IP: provided IP is already allocated"
-        yield faults.invalid("spec.clusterIPs", spec["clusterIPs"], detail)
+        yield field_errors.invalid("spec.clusterIPs", spec["clusterIPs"], detail)
     headless = spec.get("clusterIP") == HEADLESS
     if not spec.get("ports") and not headless and spec["type"] != "ExternalName":
-        yield faults.required("spec.ports")
+        yield field_errors.required("spec.ports")
     if headless and spec["type"] in EXTERNAL:
         detail = f"may not be set to 'None' for {spec['type']} services"
-        yield faults.invalid("spec.clusterIPs[0]", HEADLESS, detail)
+        yield field_errors.invalid("spec.clusterIPs[0]", HEADLESS, detail)
     if spec["type"] == "ExternalName":
         yield from _external_name_errors(spec)
     else:
@@ -136,28 +138,28 @@ def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[Field
     timeout = spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds")
     if timeout is not None and not 0 < timeout <= AFFINITY_S_MAX:
         where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
-        yield faults.invalid(where, timeout, f"must be between 1 and {AFFINITY_S_MAX}")
+        yield field_errors.invalid(where, timeout, f"must be between 1 and {AFFINITY_S_MAX}")
     for index, address in enumerate(spec.get("externalIPs", ())):
         yield from fields.ip_errors(address, f"spec.externalIPs[{index}]")
     policy, external = spec.get("externalTrafficPolicy"), spec.get("externalIPs")
     if policy and spec["type"] not in EXTERNAL and not external:
         detail = "may only be set for externally-accessible services"
-        yield faults.invalid("spec.externalTrafficPolicy", policy, detail)
+        yield field_errors.invalid("spec.externalTrafficPolicy", policy, detail)
     distribution = spec.get("trafficDistribution", DISTRIBUTIONS[0])
     if distribution not in DISTRIBUTIONS:
-        yield faults.not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
+        yield field_errors.not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
     if "allocateLoadBalancerNodePorts" in spec and spec["type"] != "LoadBalancer":
         detail = "may only be used when `type` is 'LoadBalancer'"
-        yield faults.forbidden("spec.allocateLoadBalancerNodePorts", detail)
+        yield field_errors.forbidden("spec.allocateLoadBalancerNodePorts", detail)
 
 
 def _external_name_errors(spec: Body) -> Iterator[FieldError]:
     for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if spec.get(name):
-            yield faults.forbidden(f"spec.{name}", "may not be set for ExternalName services")
+            yield field_errors.forbidden(f"spec.{name}", "may not be set for ExternalName services")
     target = spec.get("externalName", "").removesuffix(".")
     if not target:
-        yield faults.required("spec.externalName")
+        yield field_errors.required("spec.externalName")
     else:
         yield from fields.name_errors(target, "spec.externalName")
 
@@ -166,31 +168,33 @@ def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
     addresses = spec.get("clusterIPs", [])
     if addresses and not spec.get("clusterIP"):
         detail = "must be empty when `clusterIP` is not specified"
-        yield faults.invalid("spec.clusterIPs", addresses, detail)
+        yield field_errors.invalid("spec.clusterIPs", addresses, detail)
     elif addresses and addresses[0] != spec.get("clusterIP"):
-        yield faults.invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
+        yield field_errors.invalid(
+            "spec.clusterIPs", addresses, "first value must match `clusterIP`"
+        )
     for index, address in enumerate(addresses):
         if address != HEADLESS:
             problems = list(fields.ip_errors(address, f"spec.clusterIPs[{index}]"))
             yield from problems or _range_errors(address, addresses)
         elif len(addresses) > 1:
             detail = "'None' must be the first and only value"
-            yield faults.invalid("spec.clusterIPs", addresses, detail)
+            yield field_errors.invalid("spec.clusterIPs", addresses, detail)
     for index, (address, family) in enumerate(zip(addresses, spec["ipFamilies"], strict=False)):
         if address != HEADLESS and family in {"IPv4", "IPv6"} and _family(address) != family:
             detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            yield faults.invalid(f"spec.clusterIPs[{index}]", address, detail)
+            yield field_errors.invalid(f"spec.clusterIPs[{index}]", address, detail)
     if len(addresses) > 2:
-        yield faults.invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
+        yield field_errors.invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
     before = old.get("clusterIPs", [])
     if old.get("type") != "ExternalName" and before and before[:1] != addresses[:1]:
-        yield faults.invalid("spec.clusterIPs[0]", addresses, "may not change once set")
+        yield field_errors.invalid("spec.clusterIPs[0]", addresses, "may not change once set")
 
 
 def _range_errors(address: str, addresses: list[str]) -> Iterator[FieldError]:
     if ipaddress.ip_address(address) not in ADDRESSES:
         detail = "failed to allocate IP: the provided network does not match the current range"
-        yield faults.invalid("spec.clusterIPs", addresses, detail)
+        yield field_errors.invalid("spec.clusterIPs", addresses, detail)
 
 
 def _port_errors(spec: Body) -> Iterator[FieldError]:
@@ -202,9 +206,9 @@ def _port_errors(spec: Body) -> Iterator[FieldError]:
         if name:
             yield from fields.name_errors(name, f"{where}.name", "label")
             if name in names:
-                yield faults.duplicate(f"{where}.name", name)
+                yield field_errors.duplicate(f"{where}.name", name)
         elif len(ports) > 1:
-            yield faults.required(f"{where}.name")
+            yield field_errors.required(f"{where}.name")
         names.add(name)
         yield from fields.port_number_errors(port["port"], f"{where}.port")
         yield from fields.port_errors(port.get("targetPort", 0), f"{where}.targetPort")
@@ -212,10 +216,10 @@ def _port_errors(spec: Body) -> Iterator[FieldError]:
             yield from fields.qualified_name_errors(port["appProtocol"], f"{where}.appProtocol")
         if port.get("nodePort") and spec["type"] == "ClusterIP":
             detail = "may not be used when `type` is 'ClusterIP'"
-            yield faults.forbidden(f"{where}.nodePort", detail)
+            yield field_errors.forbidden(f"{where}.nodePort", detail)
         number = (port.get("protocol", "TCP"), port["port"])
         if number in numbers:
-            yield faults.duplicate(where, list(number))
+            yield field_errors.duplicate(where, list(number))
         numbers.add(number)
 
 

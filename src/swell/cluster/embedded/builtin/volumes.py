@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swell.api.meta import Body
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.containers import (
     FIELD_PATHS,
@@ -14,7 +13,8 @@ from swell.cluster.embedded.builtin.containers import (
     resource_ref_errors,
 )
 from swell.cluster.embedded.builtin.images import pull_policy
-from swell.cluster.embedded.registry import FieldError
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 
 VOLUME_FIELD_PATHS = (*FIELD_PATHS[:3], *SUBSCRIPTED)
 # The first source of a volume counts, in this order; others are refused.
@@ -46,7 +46,7 @@ def volume_errors(volumes: list[Body], path: str) -> tuple[set[str], list[FieldE
         if name:
             found += fields.name_errors(name, f"{where}.name", "label")
         if name in names:
-            found.append(faults.duplicate(f"{where}.name", name))
+            found.append(field_errors.duplicate(f"{where}.name", name))
         if not found:
             names.add(name)
         errors += found
@@ -57,7 +57,7 @@ def _source_errors(volume: Body, path: str) -> Iterator[FieldError]:
     sources = [name for name in volume if name != "name"]
     sources.sort(key=lambda name: SOURCES.index(name) if name in SOURCES else len(SOURCES))
     for name in sources[1:]:
-        yield faults.forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
+        yield field_errors.forbidden(f"{path}.{name}", "may not specify more than 1 volume type")
     for name in sources[:1]:
         check = CHECKS.get(name)
         if check is not None:
@@ -67,18 +67,18 @@ def _source_errors(volume: Body, path: str) -> Iterator[FieldError]:
 def _host_path(source: Body, path: str) -> Iterator[FieldError]:
     yield from fields.no_backstep_errors(source.get("path", ""), f"{path}.path")
     if source.get("type", "") not in HOST_PATH_TYPES:
-        yield faults.not_supported(f"{path}.type", source["type"], HOST_PATH_TYPES)
+        yield field_errors.not_supported(f"{path}.type", source["type"], HOST_PATH_TYPES)
 
 
 def _config_map(source: Body, path: str) -> Iterator[FieldError]:
     if not source.get("name"):
-        yield faults.required(f"{path}.name")
+        yield field_errors.required(f"{path}.name")
     yield from _items(source, path)
 
 
 def _secret(source: Body, path: str) -> Iterator[FieldError]:
     if not source.get("secretName"):
-        yield faults.required(f"{path}.secretName")
+        yield field_errors.required(f"{path}.secretName")
     yield from _items(source, path)
 
 
@@ -93,7 +93,7 @@ def _items(source: Body, path: str) -> Iterator[FieldError]:
 def _file_path(path: str, field: str) -> Iterator[FieldError]:
     yield from fields.relative_path_errors(path, field)
     if path.startswith("..") and not path.startswith("../"):
-        yield faults.invalid(field, path, "must not start with '..'")
+        yield field_errors.invalid(field, path, "must not start with '..'")
 
 
 def _downward(source: Body, path: str) -> Iterator[FieldError]:
@@ -101,7 +101,7 @@ def _downward(source: Body, path: str) -> Iterator[FieldError]:
     for item in source.get("items", ()):
         where = path  # a real server does not say which item
         if not item.get("path"):
-            yield faults.required(f"{where}.path")
+            yield field_errors.required(f"{where}.path")
         yield from _file_path(item.get("path", ""), f"{where}.path")
         yield from fields.file_mode_errors(item, "mode", where)
         field_ref, resource_ref = item.get("fieldRef"), item.get("resourceFieldRef")
@@ -109,13 +109,13 @@ def _downward(source: Body, path: str) -> Iterator[FieldError]:
             yield from field_ref_errors(field_ref, f"{where}.fieldRef", VOLUME_FIELD_PATHS)
             if resource_ref is not None:
                 detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
-                yield faults.invalid(where, "resource", detail)
+                yield field_errors.invalid(where, "resource", detail)
         elif resource_ref is not None:
             if not resource_ref.get("containerName"):
-                yield faults.required(f"{where}.resourceFieldRef.containerName")
+                yield field_errors.required(f"{where}.resourceFieldRef.containerName")
             yield from resource_ref_errors(resource_ref, f"{where}.resourceFieldRef")
         else:
-            yield faults.required(where, "one of fieldRef and resourceFieldRef is required")
+            yield field_errors.required(where, "one of fieldRef and resourceFieldRef is required")
 
 
 def _projected(source: Body, path: str) -> Iterator[FieldError]:
@@ -124,7 +124,9 @@ def _projected(source: Body, path: str) -> Iterator[FieldError]:
     for index, one in enumerate(source.get("sources", ())):
         where = f"{path}.sources[{index}]"
         if len(one) > 1:
-            yield faults.forbidden(where, "may not specify more than 1 volume type per source")
+            yield field_errors.forbidden(
+                where, "may not specify more than 1 volume type per source"
+            )
         for name, check in checks.items():
             if name in one:
                 yield from check(one[name], f"{where}.{name}")
@@ -132,20 +134,22 @@ def _projected(source: Body, path: str) -> Iterator[FieldError]:
 
 def _projected_secret(source: Body, path: str) -> Iterator[FieldError]:
     if not source.get("name"):
-        yield faults.required(f"{path}.name")
+        yield field_errors.required(f"{path}.name")
     yield from _items(source, path)
 
 
 def _nfs(source: Body, path: str) -> Iterator[FieldError]:
     target = source.get("path", "")
     if not target.startswith("/"):
-        yield faults.invalid(f"{path}.path", target, "must be an absolute path")
+        yield field_errors.invalid(f"{path}.path", target, "must be an absolute path")
 
 
 def _empty_dir(source: Body, path: str) -> Iterator[FieldError]:
     limit = source.get("sizeLimit", "")
     if limit.startswith("-"):
-        yield faults.forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid quantity")
+        yield field_errors.forbidden(
+            f"{path}.sizeLimit", "SizeLimit field must be a valid quantity"
+        )
 
 
 CHECKS = {

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.cel.checks import rule_errors
-from swell.cluster.embedded import faults
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.registry import FieldError, WriteContext
+from swell.cluster.embedded.registry import WriteContext
+from swell.schema import field_errors
+from swell.schema.field_errors import FieldError
 from swell.schema.structural import structural_errors
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -116,13 +117,15 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
     if new["metadata"].get("name") != f"{plural}.{group}":
         name = new["metadata"].get("name", "")
         detail = 'must be spec.names.plural+"."+spec.group'
-        yield faults.invalid("metadata.name", name, detail)
+        yield field_errors.invalid("metadata.name", name, detail)
     yield from _group_errors(new)
     if spec.get("scope") not in {"Namespaced", "Cluster"}:
-        yield faults.not_supported("spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"])
+        yield field_errors.not_supported(
+            "spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"]
+        )
     if spec.get("preserveUnknownFields"):
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields in the schema"
-        yield faults.invalid("spec.preserveUnknownFields", True, detail)
+        yield field_errors.invalid("spec.preserveUnknownFields", True, detail)
     yield from _name_errors(spec.get("names", {}), "spec.names")
     yield from _version_list_errors(spec.get("versions", []))
     for index, version in enumerate(spec.get("versions", ())):
@@ -139,18 +142,18 @@ def _group_errors(definition: Body) -> Iterator[FieldError]:
         return
     yield from fields.name_errors(group, "spec.group")
     if "." not in group:
-        yield faults.invalid("spec.group", group, "should be a domain with at least one dot")
+        yield field_errors.invalid("spec.group", group, "should be a domain with at least one dot")
     protected = any(group == name or group.endswith(f".{name}") for name in PROTECTED_GROUPS)
     if protected and not definition["metadata"].get("annotations", {}).get(APPROVAL):
         detail = "protected groups must have approval annotation"
-        yield faults.required(f"metadata.annotations[{APPROVAL}]", detail)
+        yield field_errors.required(f"metadata.annotations[{APPROVAL}]", detail)
 
 
 def _name_errors(names: Body, path: str) -> Iterator[FieldError]:
     for name in ("plural", "singular", "kind", "listKind"):
         value = names.get(name, "")
         if not value:
-            yield faults.required(f"{path}.{name}")
+            yield field_errors.required(f"{path}.{name}")
         else:  # kinds may have capital letters
             shown = value.lower() if name.endswith(("kind", "Kind")) else value
             yield from fields.letter_label_errors(shown, f"{path}.{name}")
@@ -159,23 +162,23 @@ def _name_errors(names: Body, path: str) -> Iterator[FieldError]:
             yield from fields.letter_label_errors(value, f"{path}.{name}[{index}]")
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         detail = "kind and listKind may not be the same"
-        yield faults.invalid(f"{path}.listKind", names["listKind"], detail)
+        yield field_errors.invalid(f"{path}.listKind", names["listKind"], detail)
 
 
 def _version_list_errors(versions: list[Body]) -> Iterator[FieldError]:
     names = [version.get("name", "") for version in versions]
     if len(set(names)) != len(names):
-        yield faults.invalid("spec.versions", names, "must contain unique version names")
+        yield field_errors.invalid("spec.versions", names, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
-        yield faults.invalid("spec.versions", names, detail)
+        yield field_errors.invalid("spec.versions", names, detail)
 
 
 def _version_errors(version: Body, path: str) -> Iterator[FieldError]:
     yield from fields.letter_label_errors(version.get("name", ""), f"{path}.name")
     schema, where = version.get("schema", {}).get("openAPIV3Schema"), f"{path}.schema"
     if schema is None:
-        yield faults.required(f"{where}.openAPIV3Schema", "schemas are required")
+        yield field_errors.required(f"{where}.openAPIV3Schema", "schemas are required")
     else:
         problems = structural_errors(schema, f"{where}.openAPIV3Schema")
         yield from problems or rule_errors(schema, f"{where}.openAPIV3Schema")
@@ -188,7 +191,7 @@ def _version_errors(version: Body, path: str) -> Iterator[FieldError]:
         if not _selects_scalar(json_path, schema or {}):
             where = f"{path}.selectableFields[{index}].jsonPath"
             detail = "must point to a field of type string, boolean or integer"
-            yield faults.invalid(where, json_path, detail)
+            yield field_errors.invalid(where, json_path, detail)
 
 
 def _selects_scalar(json_path: str, schema: Body) -> bool:
@@ -204,10 +207,10 @@ def _deprecation_errors(version: Body, path: str) -> Iterator[FieldError]:
     if warning is None:
         return
     if not version.get("deprecated"):
-        yield faults.invalid(path, warning, "can only be set for deprecated versions")
+        yield field_errors.invalid(path, warning, "can only be set for deprecated versions")
     if not warning or len(warning) > WARNING_LENGTH_MAX or not warning.isprintable():
         detail = f"must be printable and have 1 to {WARNING_LENGTH_MAX} characters"
-        yield faults.invalid(path, warning, detail)
+        yield field_errors.invalid(path, warning, detail)
 
 
 def _scale_errors(subresources: Body, path: str) -> Iterator[FieldError]:
@@ -223,28 +226,30 @@ def _scale_errors(subresources: Body, path: str) -> Iterator[FieldError]:
         value = scale.get(name, "")
         if not value:
             if name != "labelSelectorPath":
-                yield faults.required(f"{path}.{name}")
+                yield field_errors.required(f"{path}.{name}")
         elif not value.startswith(allowed) or "[" in value or value.endswith("."):
             detail = f"should be a json path under {' or '.join(allowed)}"
-            yield faults.invalid(f"{path}.{name}", value, detail)
+            yield field_errors.invalid(f"{path}.{name}", value, detail)
 
 
 def _column_errors(column: Body, path: str) -> Iterator[FieldError]:
     if not column.get("name"):
-        yield faults.required(f"{path}.name")
+        yield field_errors.required(f"{path}.name")
     if not column.get("type"):
-        yield faults.required(f"{path}.type")
+        yield field_errors.required(f"{path}.type")
     elif column["type"] not in COLUMN_TYPES:
-        yield faults.invalid(f"{path}.type", column["type"], f"one of {', '.join(COLUMN_TYPES)}")
+        yield field_errors.invalid(
+            f"{path}.type", column["type"], f"one of {', '.join(COLUMN_TYPES)}"
+        )
     if column.get("format", "") not in COLUMN_FORMATS:
         detail = f"one of {', '.join(COLUMN_FORMATS)}"
-        yield faults.invalid(f"{path}.format", column["format"], detail)
+        yield field_errors.invalid(f"{path}.format", column["format"], detail)
     json_path = column.get("jsonPath", "")
     if not json_path:
-        yield faults.required(f"{path}.JSONPath")
+        yield field_errors.required(f"{path}.JSONPath")
     elif not json_path.startswith("."):
         detail = "must be a simple json path starting with ."
-        yield faults.invalid(f"{path}.JSONPath", json_path, detail)
+        yield field_errors.invalid(f"{path}.JSONPath", json_path, detail)
 
 
 def _stored_version_errors(definition: Body) -> Iterator[FieldError]:
@@ -252,19 +257,19 @@ def _stored_version_errors(definition: Body) -> Iterator[FieldError]:
     for index, name in enumerate(definition["status"].get("storedVersions") or ()):
         if name not in names:
             where = f"status.storedVersions[{index}]"
-            yield faults.invalid(where, name, "missing from spec.versions")
+            yield field_errors.invalid(where, name, "missing from spec.versions")
 
 
 def _conversion_errors(conversion: Body) -> Iterator[FieldError]:
     strategy, where = conversion.get("strategy", "None"), "spec.conversion"
     if strategy not in {"None", "Webhook"}:
-        yield faults.not_supported(f"{where}.strategy", strategy, ["None", "Webhook"])
+        yield field_errors.not_supported(f"{where}.strategy", strategy, ["None", "Webhook"])
     elif strategy == "Webhook":
         # A deliberate difference: there are no webhooks here.
-        yield faults.not_supported(f"{where}.strategy", strategy, ["None"])
+        yield field_errors.not_supported(f"{where}.strategy", strategy, ["None"])
     elif conversion.get("webhook"):
         detail = "should not be set when strategy is not set to Webhook"
-        yield faults.forbidden(f"{where}.webhook", detail)
+        yield field_errors.forbidden(f"{where}.webhook", detail)
 
 
 def _change_errors(spec: Body, old: Body) -> Iterator[FieldError]:

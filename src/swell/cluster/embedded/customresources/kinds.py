@@ -9,19 +9,20 @@ from typing import cast
 
 from swell.api.meta import Body
 from swell.cel.rules import TOLERATED, compile_rules
-from swell.cluster.embedded import faults
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import definitions
-from swell.cluster.embedded.builtin.rules import report_unknown, unreadable
+from swell.cluster.embedded.builtin.rules import report_unknown
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     Column,
-    FieldError,
     FieldPath,
     Kind,
     ScalePaths,
     WriteContext,
 )
+from swell.schema import field_errors
 from swell.schema.decode import DecodeError
+from swell.schema.field_errors import FieldError
 from swell.schema.paths import Path
 from swell.schema.shape import compile_shape
 from swell.schema.values import MISSING, compile_values
@@ -51,7 +52,7 @@ class CustomRules:
         try:
             shaped = self._shape(body, None, unknown)
         except DecodeError as error:
-            raise unreadable(str(error), context) from error
+            raise refusals.unreadable_body(context.verb, str(error)) from error
         report_unknown(sorted(unknown), context)
         return cast("Body", shaped)
 
@@ -85,7 +86,7 @@ class CustomRules:
             return errors
         if any(error.reason in BLOCKING for error in errors):
             detail = "some validation rules were not checked because the object was invalid"
-            errors.append(faults.invalid(faults.NO_FIELD, "", detail))
+            errors.append(field_errors.invalid(field_errors.NO_FIELD, "", detail))
         else:
             self._rules(new, before, None, errors)
         tolerated = [error for error in errors if error.reason == TOLERATED]

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from swell.cluster.embedded.http.refusals import not_acceptable
+from swell.cluster.embedded.refusals import not_acceptable
 
 ANY = "*/*"  # `application/*` is not understood, as on a real server
 META_GROUP, DISCOVERY_GROUP = "meta.k8s.io", "apidiscovery.k8s.io"

@@ -13,7 +13,7 @@ from typing import NoReturn
 import msgspec
 
 from swell.api import codec
-from swell.cluster.embedded.faults import bad_request
+from swell.cluster.embedded.refusals import bad_request
 
 DEPTH_MAX = 200  # what no real object reaches, and every recursion of ours survives
 _LONG_NUMBER = re.compile(rb"\d{19}")

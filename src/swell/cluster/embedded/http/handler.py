@@ -13,8 +13,9 @@ from aiohttp import web
 from swell import __version__
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.http import answers, discovery, openapi, refusals
+from swell.cluster.embedded.http import answers, discovery, openapi
 from swell.cluster.embedded.http.accepting import Form, form_wanted
 from swell.cluster.embedded.http.addresses import Address, find_address, parse_path
 from swell.cluster.embedded.http.options import is_true, parse_query
@@ -51,7 +52,7 @@ class Handler:
             if address is not None and address.plural:
                 answer = await self._resources.handle(request, address, query)
             elif request.method != "GET":
-                raise refusals.method_not_allowed()
+                raise refusals.path_method_not_allowed()
             else:
                 answer = self._document(request, segments, address)
             if "pretty" in query and is_true(query, "pretty"):

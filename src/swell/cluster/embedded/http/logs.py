@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from swell.api.meta import Body
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import bad_request, forbidden, invalid
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.http.options import Query, is_true, number
-from swell.cluster.embedded.registry import FieldError
+from swell.cluster.embedded.refusals import bad_request
+from swell.schema.field_errors import FieldError, forbidden, invalid
 
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
@@ -45,14 +45,14 @@ class NoLogs:
     """A server without nodes of its own has no logs."""
 
     def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:  # noqa: ARG002
-        raise failures.not_found("nodes", "", pod["spec"]["nodeName"])
+        raise refusals.not_found("nodes", "", pod["spec"]["nodeName"])
 
 
 def parse_log_request(pod: Body, query: Query) -> LogRequest:
     """The request a query makes of a pod; ClusterError when it makes no sense."""
     errors = _range_errors(query)
     if errors:
-        raise failures.invalid("PodLogOptions", "", pod["metadata"]["name"], errors)
+        raise refusals.invalid("PodLogOptions", "", pod["metadata"]["name"], errors)
     values = query.get("sinceTime")
     return LogRequest(
         container=_container(pod, (query.get("container") or [""])[0]),

@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 import aiohttp
 
 from swell.api.meta import Body, Key
-from swell.cluster.embedded import failures
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.faults import bad_request
 from swell.cluster.embedded.http.credentials import Files, server_tls
 from swell.cluster.embedded.http.logs import LogRequest
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.verbs.calls import Call
 
 ACTOR = "logs"
@@ -73,13 +73,13 @@ class NodeLogs:
                 async for piece in answer.content.iter_chunked(PIECE_BYTES):
                     yield piece
         except (aiohttp.ClientError, OSError) as error:
-            raise failures.internal(f"no log from node: {error}") from error
+            raise refusals.internal(f"no log from node: {error}") from error
 
     def _place(self, node: str) -> str:
         """Where a node's own server is."""
         found = self._api.storage.get("nodes", Key("", node))
         if found is None:
-            raise failures.not_found("nodes", "", node)
+            raise refusals.not_found("nodes", "", node)
         status = found.body.get("status") or {}
         endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
         addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or ()}

@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from swell.api.codec import convert
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import bad_request, invalid, not_supported, too_long
-from swell.cluster.embedded.registry import FieldError
+from swell.cluster.embedded import refusals
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.verbs.calls import Call, DeleteOptions, ListOptions, WatchOptions
 from swell.cluster.embedded.verbs.core import VALIDATION_LEVELS
+from swell.schema.field_errors import FieldError, invalid, not_supported, too_long
 
 Query = Mapping[str, list[str]]
 _META = "meta.k8s.io"
@@ -99,7 +99,7 @@ def write_call(query: Query, actor: str, options_kind: str) -> Call:
     if level not in VALIDATION_LEVELS:
         errors.append(not_supported("fieldValidation", level, VALIDATION_LEVELS))
     if errors:
-        raise failures.invalid(options_kind, _META, "", errors)
+        raise refusals.invalid(options_kind, _META, "", errors)
     return Call(actor, bool(query.get("dryRun")), level)
 
 
@@ -154,7 +154,7 @@ def deletion_from_body(body: object) -> Deletion:
 def _deletion(options: DeleteOptions, dry_run: list[str]) -> Deletion:
     errors = _dry_run_errors(dry_run)
     if errors:
-        raise failures.invalid("DeleteOptions", _META, "", errors)
+        raise refusals.invalid("DeleteOptions", _META, "", errors)
     return Deletion(options, bool(dry_run))
 
 

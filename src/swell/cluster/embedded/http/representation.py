@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from swell.api import codec
 from swell.api.meta import Body
-from swell.cluster.embedded.faults import bad_request
 from swell.cluster.embedded.http import answers, tables
 from swell.cluster.embedded.http.accepting import Form
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Event, Page

@@ -8,10 +8,9 @@ from aiohttp import web
 
 from swell.api import codec
 from swell.api.meta import Body, Key, StatusDetails
-from swell.cluster.embedded import failures
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.faults import bad_request, invalid
-from swell.cluster.embedded.http import answers, options, refusals
+from swell.cluster.embedded.http import answers, options
 from swell.cluster.embedded.http.accepting import Form, form_wanted
 from swell.cluster.embedded.http.addresses import Address
 from swell.cluster.embedded.http.bodies import duplicate_fields, read_json, read_yaml
@@ -19,10 +18,12 @@ from swell.cluster.embedded.http.logs import LogSource, parse_log_request
 from swell.cluster.embedded.http.options import Query
 from swell.cluster.embedded.http.representation import View, view_of
 from swell.cluster.embedded.http.watches import Watches
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, Deleted
 from swell.runtime.cluster import Patch, PatchKind
+from swell.schema.field_errors import invalid
 
 BODY_BYTES_MAX = 3 << 20
 _STREAMS = frozenset({"attach", "exec", "portforward"})
@@ -79,7 +80,7 @@ class Resources:
         unknown = address.subresource and address.subresource not in kind.subresources
         if unknown and kind.custom and not misplaced and not nowhere:
             # Of a custom resource the paths exist; what is not declared is not found.
-            raise failures.not_found(kind.plural, kind.group, address.name)
+            raise refusals.not_found(kind.plural, kind.group, address.name)
         if misplaced or nowhere or unknown:
             raise refusals.unknown_path()
         return kind
@@ -97,7 +98,7 @@ class Resources:
             case "DELETE" if "deletecollection" in asked.kind.verbs:
                 return await self._delete_collection(asked)
             case _:
-                raise refusals.method_not_allowed()
+                raise refusals.path_method_not_allowed()
 
     async def _object(self, asked: Asked) -> web.StreamResponse:
         match asked.request.method:
@@ -110,7 +111,7 @@ class Resources:
             case "DELETE":
                 return await self._delete(asked)
             case _:
-                raise refusals.method_not_allowed()
+                raise refusals.path_method_not_allowed()
 
     async def _list(self, asked: Asked) -> web.StreamResponse:
         chosen = options.list_options(asked.query, asked.address.namespace)
@@ -203,7 +204,7 @@ class Resources:
             case name, ("GET" | "POST") if name in _STREAMS:
                 raise refusals.not_implemented(name)
             case name, _ if name in {"status", "scale", "finalize", "binding", "eviction", "log"}:
-                raise refusals.method_not_allowed()
+                raise refusals.path_method_not_allowed()
             case _:
                 raise refusals.unknown_path()
 
@@ -325,4 +326,4 @@ def _report_duplicates(raw: bytes, body: object, call: Call, patched: Asked | No
         raise bad_request(f"strict decoding error: {', '.join(found)}")
     kind = patched.kind
     error = invalid("patch", ", ".join(found), "strict decoding error")
-    raise failures.invalid(kind.kind, kind.group, patched.address.name, [error])
+    raise refusals.invalid(kind.kind, kind.group, patched.address.name, [error])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from swell.api.meta import Body, Status
-from swell.cluster.embedded.faults import bad_request
+from swell.api.meta import Body
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.patching.jsonpatch import JsonPatchError, apply_operations
 from swell.cluster.embedded.patching.strategic import (
     MergeSchema,
@@ -12,7 +12,6 @@ from swell.cluster.embedded.patching.strategic import (
 )
 from swell.cluster.embedded.registry import Kind
 from swell.runtime.cluster import Patch, PatchKind
-from swell.runtime.errors import ClusterError, error_for
 
 OPERATIONS_MAX = 10_000
 NAMES = ("apiVersion", "kind")
@@ -25,7 +24,7 @@ def apply_patch(kind: Kind, body: Body, patch: Patch) -> Body:
             return _json_patch(body, patch.body)
         case PatchKind.MERGE:
             if not isinstance(patch.body, dict):
-                raise bad_request("a merge patch must be an object")
+                raise refusals.bad_request("a merge patch must be an object")
             return merge(body, patch.body)
         case PatchKind.STRATEGIC:
             return _strategic(kind, body, patch.body)
@@ -47,32 +46,26 @@ def merge(body: Body, patch: Body) -> Body:
 
 def _json_patch(body: Body, operations: object) -> Body:
     if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
-        raise bad_request("a JSON patch must be a list of operations")
+        raise refusals.bad_request("a JSON patch must be a list of operations")
     if len(operations) > OPERATIONS_MAX:
-        told = f"at most {OPERATIONS_MAX} operations are allowed in a JSON patch"
-        raise _refused(413, "RequestEntityTooLarge", told)
+        raise refusals.too_many_patch_operations(OPERATIONS_MAX)
     try:
         patched = apply_operations(body, operations)
     except JsonPatchError as error:
-        raise _refused(422, "Invalid", f"the server rejected our request: {error}") from error
+        raise refusals.patch_not_applicable(f"the server rejected our request: {error}") from error
     if not isinstance(patched, dict):
-        raise _refused(422, "Invalid", "the patched object is no object")
+        raise refusals.patch_not_applicable("the patched object is no object")
     return patched
 
 
 def _strategic(kind: Kind, body: Body, patch: object) -> Body:
     if not isinstance(kind.merge_schema, MergeSchema):
-        told = "strategic merge patches are for built-in kinds only"
-        raise _refused(415, "UnsupportedMediaType", told)
+        raise refusals.strategic_patch_unsupported()
     if not isinstance(patch, dict):
-        raise bad_request("a strategic merge patch must be an object")
+        raise refusals.bad_request("a strategic merge patch must be an object")
     # The object's own kind counts, whatever the patch calls it.
     named = {k: v for k, v in patch.items() if k not in NAMES or not isinstance(v, str)}
     try:
         return strategic_merge(body, named, kind.merge_schema)
     except StrategicMergeError as error:
-        raise bad_request(str(error)) from error
-
-
-def _refused(code: int, reason: str, message: str) -> ClusterError:
-    return error_for(Status(status="Failure", code=code, reason=reason, message=message))
+        raise refusals.bad_request(str(error)) from error

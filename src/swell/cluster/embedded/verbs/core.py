@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import not_supported
-from swell.cluster.embedded.registry import FieldError, Kind, Registry, WriteContext
+from swell.cluster.embedded import refusals
+from swell.cluster.embedded.registry import Kind, Registry, WriteContext
 from swell.cluster.embedded.storage import Change, Storage, Stored
 from swell.cluster.embedded.verbs.calls import Call
 from swell.runtime.clock import Clock
+from swell.schema.field_errors import FieldError, not_supported
 
 EXPIRY_ACTOR = "expiry"
 VALIDATION_LEVELS = ("", "Ignore", "Strict", "Warn")
@@ -59,7 +59,7 @@ class Core:
         """The object as stored, or NotFoundError."""
         stored = self.find(kind, key)
         if stored is None:
-            raise failures.not_found(kind.plural, kind.group, key.name)
+            raise refusals.not_found(kind.plural, kind.group, key.name)
         return stored
 
     def view(self, kind: Kind, stored: Stored) -> Stored:
@@ -73,7 +73,7 @@ class Core:
         if call.field_validation not in VALIDATION_LEVELS:
             error = not_supported("fieldValidation", call.field_validation, VALIDATION_LEVELS)
             options = f"{verb.capitalize()}Options"
-            raise failures.invalid(options, "meta.k8s.io", "", [error])
+            raise refusals.invalid(options, "meta.k8s.io", "", [error])
         return WriteContext(
             verb=verb,
             now=self.clock.now(),
@@ -136,7 +136,7 @@ class Core:
 
 def refuse_invalid(kind: Kind, name: str, errors: list[FieldError]) -> None:
     if errors:
-        raise failures.invalid(kind.kind, kind.group, name, errors)
+        raise refusals.invalid(kind.kind, kind.group, name, errors)
 
 
 def _unstored(body: Body, before: Stored | None) -> Stored:

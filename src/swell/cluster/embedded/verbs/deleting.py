@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 from swell.api.meta import Body, Key
 from swell.api.times import format_time, parse_time
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import access_denied, invalid, not_supported
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
-from swell.cluster.embedded.registry import FieldError, Kind, WriteContext
+from swell.cluster.embedded.refusals import access_denied
+from swell.cluster.embedded.registry import Kind, WriteContext
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions, ListOptions, Page
 from swell.cluster.embedded.verbs.core import Core
 from swell.cluster.embedded.verbs.reading import Reading
 from swell.cluster.embedded.verbs.writing import NAMESPACES
 from swell.runtime.errors import NotFoundError
+from swell.schema.field_errors import FieldError, invalid, not_supported
 
 GRACE_S_DEFAULT = 30
 IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
@@ -201,7 +202,7 @@ def _end_namespace(body: Body, options: DeleteOptions, now: float) -> DeletionPl
 
 
 def _check_preconditions(kind: Kind, key: Key, stored: Stored, options: DeleteOptions) -> None:
-    refuse = failures.conflict if kind.collection == NAMESPACES else failures.delete_conflict
+    refuse = refusals.conflict if kind.collection == NAMESPACES else refusals.delete_conflict
     if options.uid is not None and options.uid != stored.uid:
         told = f"the UID in the precondition ({options.uid}) does not match the UID in record"
         raise refuse(kind, key.name, f"{told} ({stored.uid})")
@@ -222,7 +223,7 @@ def _check_options(options: DeleteOptions) -> None:
     if policy not in _POLICIES:
         errors.append(not_supported(field, policy, [*_POLICIES, "nil"]))
     if errors:
-        raise failures.invalid("DeleteOptions", "meta.k8s.io", "", errors)
+        raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", errors)
 
 
 def _says_propagation(options: DeleteOptions) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import bad_request, not_supported, required
+from swell.cluster.embedded import refusals
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.selectors import SelectorError, from_label_selector
 from swell.cluster.embedded.storage import Stored
@@ -13,6 +13,7 @@ from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions
 from swell.cluster.embedded.verbs.core import Core
 from swell.cluster.embedded.verbs.deleting import Deleting
 from swell.cluster.embedded.verbs.shapes import BindingShape, EvictionShape, check_shape
+from swell.schema.field_errors import not_supported, required
 
 BUDGETS = "poddisruptionbudgets.policy"
 # How many evicted pods a budget remembers until its controller has seen them go.
@@ -26,7 +27,7 @@ class PodVerbs:
 
     def bind(self, kind: Kind, key: Key, binding: Body, call: Call) -> int:
         """Give a pod its node, once; the version of the pod then."""
-        check_shape(binding, BindingShape, bad_request)
+        check_shape(binding, BindingShape, "create")
         _check_name(binding, key)
         metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
         errors = []
@@ -35,18 +36,18 @@ class PodVerbs:
         if not target.get("name"):
             errors.append(required("target.name"))
         if errors:
-            raise failures.invalid("Binding", "", key.name, errors)
+            raise refusals.invalid("Binding", "", key.name, errors)
         context = self._core.context("update", call, "binding")
         stored = self._core.need(kind, key)
         wanted_uid, wanted_version = metadata.get("uid"), metadata.get("resourceVersion")
         if wanted_uid and wanted_uid != stored.uid:
-            raise failures.conflict(kind, key.name, "the UID in the precondition does not match")
+            raise refusals.conflict(kind, key.name, "the UID in the precondition does not match")
         if wanted_version and wanted_version != str(stored.version):
-            raise failures.conflict(kind, key.name, "the ResourceVersion does not match")
+            raise refusals.conflict(kind, key.name, "the ResourceVersion does not match")
         pod = stored.copy()
         problem = _binding_problem(pod)
         if problem:
-            raise failures.subresource_conflict(kind, "binding", key.name, problem)
+            raise refusals.subresource_conflict(kind, "binding", key.name, problem)
         pod["spec"]["nodeName"] = target["name"]
         for field in ("annotations", "labels"):
             if metadata.get(field):
@@ -58,7 +59,7 @@ class PodVerbs:
 
     def evict(self, kind: Kind, key: Key, eviction: Body, call: Call) -> Deleted:
         """Delete a pod unless that would break a disruption budget."""
-        check_shape(eviction, EvictionShape, bad_request)
+        check_shape(eviction, EvictionShape, "create")
         _check_name(eviction, key)
         options, dry_run = _deletion_of(eviction)
         if dry_run:
@@ -107,7 +108,7 @@ class PodVerbs:
             if selector is not None and selector.matches(pod.labels):
                 found.append(budget)
         if len(found) > 1:
-            raise failures.two_budgets()
+            raise refusals.two_budgets()
         return found[0] if found else None
 
     def _charge(self, budget: Stored, pod: Key, call: Call) -> None:
@@ -116,15 +117,15 @@ class PodVerbs:
         name = body["metadata"]["name"]
         status = body.setdefault("status", {})
         if status.get("observedGeneration", 0) < body["metadata"].get("generation", 0):
-            raise failures.budget_lags(name)
+            raise refusals.budget_lags(name)
         allowed = status.get("disruptionsAllowed", 0)
         if allowed < 0:
-            raise failures.budget_exhausted(f"pdb disruptions allowed is negative: {allowed}")
+            raise refusals.budget_exhausted(f"pdb disruptions allowed is negative: {allowed}")
         disrupted = status.setdefault("disruptedPods", {})
         if len(disrupted) > _DISRUPTED_PODS_MAX:
-            raise failures.budget_exhausted("too many evictions not confirmed by the controller")
+            raise refusals.budget_exhausted("too many evictions not confirmed by the controller")
         if allowed == 0:
-            raise failures.budget_exhausted(
+            raise refusals.budget_exhausted(
                 f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy "
                 f"pods and has {status.get('currentHealthy', 0)} currently"
             )
@@ -185,10 +186,10 @@ def _check_eviction_preconditions(
     kind: Kind, key: Key, stored: Stored, options: DeleteOptions
 ) -> None:
     if options.uid and options.uid != stored.uid:
-        raise failures.delete_conflict(kind, key.name, "the UID in the precondition differs")
+        raise refusals.delete_conflict(kind, key.name, "the UID in the precondition differs")
     wanted = options.resource_version
     if wanted and wanted != str(stored.version):
-        raise failures.delete_conflict(kind, key.name, "the ResourceVersion differs")
+        raise refusals.delete_conflict(kind, key.name, "the ResourceVersion differs")
 
 
 def _spares_budget(pod: Body) -> bool:

@@ -9,14 +9,15 @@ import msgspec
 
 from swell.api.codec import decode, encode
 from swell.api.meta import Key
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import bad_request, forbidden, not_supported
-from swell.cluster.embedded.registry import FieldError, Kind
+from swell.cluster.embedded import refusals
+from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.storage import CompactedError, Snapshot, Stored
 from swell.cluster.embedded.verbs.calls import Event, ListOptions, Page, WatchOptions
 from swell.cluster.embedded.verbs.core import Core
 from swell.cluster.embedded.verbs.watching import Filter, LostWatch, Watch, parse_filter, too_old
 from swell.runtime.cluster import EventType
+from swell.schema.field_errors import FieldError, forbidden, not_supported
 
 _EXPIRED = "The provided continue parameter is too old to display a consistent list result."
 
@@ -63,7 +64,7 @@ class Reading:
         version = _parse_version(options.resource_version)
         initial = options.send_initial_events
         if version > self._core.storage.version and initial:
-            return LostWatch(failures.version_too_large(version, self._core.storage.version))
+            return LostWatch(refusals.version_too_large(version, self._core.storage.version))
         if initial or (initial is None and version == 0):
             return self._watch_all(kind, chosen, options.bookmarks)
         return self._watch_from(kind, chosen, version or self._core.storage.version)
@@ -83,12 +84,12 @@ class Reading:
         try:
             return self._core.storage.list_at(kind.collection, namespace, version)
         except CompactedError as error:
-            raise failures.expired(_EXPIRED) from error
+            raise refusals.expired(_EXPIRED) from error
 
     def _wanted_version(self, text: str) -> int:
         version = _parse_version(text)
         if version > self._core.storage.version:
-            raise failures.version_too_large(version, self._core.storage.version)
+            raise refusals.version_too_large(version, self._core.storage.version)
         return version
 
     def _page(
@@ -171,7 +172,7 @@ def _decode_token(text: str) -> _Token:
 
 def _refuse(errors: list[FieldError]) -> None:
     if errors:
-        raise failures.invalid("ListOptions", "meta.k8s.io", "", errors)
+        raise refusals.invalid("ListOptions", "meta.k8s.io", "", errors)
 
 
 def _list_option_errors(options: ListOptions) -> list[FieldError]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from swell.api.meta import Body, Key
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import bad_request, invalid
+from swell.cluster.embedded import refusals
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import Kind, ScalePaths
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call
@@ -14,7 +12,7 @@ from swell.cluster.embedded.verbs.core import Core
 from swell.cluster.embedded.verbs.shapes import ScaleShape, check_shape
 from swell.cluster.embedded.verbs.writing import ApplyPatch, Writing
 from swell.runtime.cluster import Patch
-from swell.runtime.errors import ClusterError
+from swell.schema.field_errors import invalid
 
 
 class Scaling:
@@ -28,23 +26,23 @@ class Scaling:
 
     def update(self, kind: Kind, key: Key, scale: Body, call: Call) -> Stored:
         stored = self._core.need(kind, key)
-        _check_scale(scale, key, bad_request)
+        _check_scale(scale, key, "update")
         if _uid(scale) not in {"", stored.uid}:
-            raise failures.conflict(kind, key.name, "Precondition failed: UID in object meta")
+            raise refusals.conflict(kind, key.name, "Precondition failed: UID in object meta")
         return self._set(kind, key, scale, call)
 
     def patch(self, kind: Kind, key: Key, patch: Patch, call: Call) -> Stored:
         scale = self._apply_patch(kind, self.get(kind, key).copy(), patch)
-        _check_scale(scale, key, failures.bad_patch)
+        _check_scale(scale, key, "patch")
         if _uid(scale) not in {"", self._core.need(kind, key).uid}:
-            raise failures.subresource_conflict(kind, "scale", key.name, "the UID differs")
+            raise refusals.subresource_conflict(kind, "scale", key.name, "the UID differs")
         return self._set(kind, key, scale, call)
 
     def _set(self, kind: Kind, key: Key, scale: Body, call: Call) -> Stored:
         replicas = _replicas(scale)
         if replicas < 0:
             error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-            raise failures.invalid("Scale", "autoscaling", key.name, [error])
+            raise refusals.invalid("Scale", "autoscaling", key.name, [error])
         body = self._core.view(kind, self._core.need(kind, key)).copy()
         version = (scale.get("metadata") or {}).get("resourceVersion")
         body["metadata"]["resourceVersion"] = version or body["metadata"]["resourceVersion"]
@@ -52,9 +50,9 @@ class Scaling:
         return _scale_of(kind, self._writing.update(kind, key, body, call).stored)
 
 
-def _check_scale(scale: Body, key: Key, refuse: Callable[[str], ClusterError]) -> None:
-    """Refuse what is no Scale in the caller's way, and one of another object as a bad request."""
-    check_shape(scale, ScaleShape, refuse)
+def _check_scale(scale: Body, key: Key, verb: str) -> None:
+    """Refuse a body that is no Scale, and the Scale of another object."""
+    check_shape(scale, ScaleShape, verb)
     metadata = scale.get("metadata") or {}
     if metadata.get("name") != key.name:
         raise bad_request("the name of the object does not match the name on the URL")
@@ -92,7 +90,7 @@ def _scale_of(kind: Kind, stored: Stored) -> Stored:
 
 def _paths(kind: Kind) -> ScalePaths:
     if kind.scale is None:
-        raise failures.not_found(kind.plural, kind.group, "scale")
+        raise refusals.not_found(kind.plural, kind.group, "scale")
     return kind.scale
 
 

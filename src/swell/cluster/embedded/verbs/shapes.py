@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from swell.api.codec import convert
-from swell.runtime.errors import ClusterError
+from swell.cluster.embedded import refusals
 
 
 class _Shape(msgspec.Struct, rename="camel"):
@@ -86,9 +85,9 @@ class ScaleShape(_Shape):
     status: _ScaleStatus | None = None
 
 
-def check_shape(body: object, shape: type[_Shape], refuse: Callable[[str], ClusterError]) -> None:
-    """Refuse, in the caller's way, a body whose fields are of other types."""
+def check_shape(body: object, shape: type[_Shape], verb: str) -> None:
+    """Refuse a body whose fields are of other types."""
     try:
         convert(body, shape)
     except msgspec.ValidationError as error:
-        raise refuse(str(error)) from error
+        raise refusals.not_of_kind(verb, str(error)) from error

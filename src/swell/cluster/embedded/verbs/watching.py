@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import bad_request
+from swell.cluster.embedded import refusals
+from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.selectors import (
     FieldSelector,
@@ -137,4 +137,4 @@ class LostWatch:
 
 
 def too_old(error: CompactedError) -> ClusterError:
-    return failures.expired(f"too old resource version: {error.version} ({error.compacted})")
+    return refusals.expired(f"too old resource version: {error.version} ({error.compacted})")

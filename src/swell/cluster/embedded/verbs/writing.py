@@ -11,15 +11,16 @@ from typing import NamedTuple
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
-from swell.cluster.embedded import failures
-from swell.cluster.embedded.faults import bad_request, invalid
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.objectmeta import metadata_errors
-from swell.cluster.embedded.registry import FieldError, Kind, WriteContext
+from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.embedded.registry import Kind, WriteContext
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.calls import Call, Written
 from swell.cluster.embedded.verbs.core import Core, refuse_invalid
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
+from swell.schema.field_errors import FieldError, invalid
 
 # Applies a patch to a body, which it may change, and returns the result.
 ApplyPatch = Callable[[Kind, Body, Patch], Body]
@@ -61,14 +62,14 @@ class Writing:
         stored = self._core.find(kind, key)
         if stored is None:
             if not kind.create_on_update or subresource:
-                raise failures.not_found(kind.plural, kind.group, key.name)
+                raise refusals.not_found(kind.plural, kind.group, key.name)
             if metadata.get("uid"):
-                raise failures.conflict(kind, key.name, "Precondition failed: there is no object")
+                raise refusals.conflict(kind, key.name, "Precondition failed: there is no object")
             metadata.pop("resourceVersion", None)
             return Written(self._create(kind, key.namespace, new, context), created=True)
         if metadata.get("uid") not in {None, "", stored.uid}:
             told = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
-            raise failures.conflict(kind, key.name, f"Precondition failed: {told}")
+            raise refusals.conflict(kind, key.name, f"Precondition failed: {told}")
         return Written(self._replace(kind, key, self._current(kind, stored), new, context))
 
     def patch(
@@ -98,9 +99,8 @@ class Writing:
                 read = field == "kind" or context.verb == "patch"
                 if kind.custom and read and given and isinstance(given, str):
                     raise _misplaced(kind, body, invalid(field, given, f"must be {wanted}"))
-                told = f"{field} {given!r} in the body, expected {wanted!r}"
-                refuse = failures.bad_patch if context.verb == "patch" else bad_request
-                raise refuse(told)
+                problem = f"{field} {given!r} in the body, expected {wanted!r}"
+                raise refusals.not_of_kind(context.verb, problem)
         body = kind.rules.shape(body, context)
         metadata = body.setdefault("metadata", {})
         metadata.pop("selfLink", None)
@@ -123,7 +123,7 @@ class Writing:
         errors = metadata_errors(kind, metadata, None)
         refuse_invalid(kind, key.name, errors + kind.rules.validate(body, None, context))
         if self._core.find(kind, key) is not None:
-            raise failures.already_exists(kind, key.name)
+            raise refusals.already_exists(kind, key.name)
         return self._core.put(kind, key, None, body, context)
 
     def _current(self, kind: Kind, stored: Stored) -> _Current:
@@ -163,9 +163,9 @@ class Writing:
         if int(given) == 0:
             if not kind.unconditional_update:
                 error = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-                raise failures.invalid(kind.plural, kind.group, key.name, [error])
+                raise refusals.invalid(kind.plural, kind.group, key.name, [error])
         elif int(given) != stored.version:
-            raise failures.conflict(kind, key.name, _STALE)
+            raise refusals.conflict(kind, key.name, _STALE)
 
     def _check_namespace(self, kind: Kind, namespace: str, metadata: Body) -> None:
         """Objects are created only in namespaces that exist and are not on their way out."""
@@ -173,10 +173,10 @@ class Writing:
             return
         holder = self._core.storage.get(NAMESPACES, Key("", namespace))
         if holder is None:
-            raise failures.not_found(NAMESPACES, "", namespace)
+            raise refusals.not_found(NAMESPACES, "", namespace)
         if holder.metadata.get("deletionTimestamp"):
             name = metadata.get("name") or metadata.get("generateName") or ""
-            raise failures.namespace_terminating(kind, namespace, name)
+            raise refusals.namespace_terminating(kind, namespace, name)
 
     def _free_name(self, kind: Kind, namespace: str, prefix: str) -> str:
         """A generated name; taken ones are rolled again, a few times, as a real server does."""
@@ -194,7 +194,7 @@ def _misplaced(kind: Kind, body: Body, error: FieldError) -> ClusterError:
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
     given = str(body.get("kind") or "")
-    return failures.invalid(given, kind.group, name if isinstance(name, str) else "", [error])
+    return refusals.invalid(given, kind.group, name if isinstance(name, str) else "", [error])
 
 
 def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:

@@ -1,0 +1,80 @@
+"""Errors of one field of an object, as values, in the words of Kubernetes.
+
+A `FieldError` becomes one cause of a Status. The constructors below are named after the types of
+error that Kubernetes has and write the same messages. Nothing here decides what is wrong: schemas,
+validation rules and the rules of built-in kinds do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# Kubernetes prints this for an error that belongs to no field.
+NO_FIELD = "<nil>"
+
+# A longer value is cut in a message, so that a huge field does not become a huge answer.
+_VALUE_CHARS_MAX = 200
+
+
+class FieldError(NamedTuple):
+    """One problem of one field: the cause's reason, the field's path and the message."""
+
+    reason: str
+    field: str
+    message: str
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", field, _message("Required value", detail))
+
+
+def invalid(field: str, value: object, detail: str) -> FieldError:
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {_quoted(value)}: {detail}")
+
+
+def type_invalid(field: str, value: object, detail: str) -> FieldError:
+    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {_quoted(value)}: {detail}")
+
+
+def not_supported(field: str, value: object, supported: Iterable[object]) -> FieldError:
+    values = ", ".join(_quoted(item) for item in supported)
+    return FieldError(
+        "FieldValueNotSupported",
+        field,
+        f"Unsupported value: {_quoted(value)}: supported values: {values}",
+    )
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", field, _message("Forbidden", detail))
+
+
+def duplicate(field: str, value: object) -> FieldError:
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_quoted(value)}")
+
+
+def not_found(field: str, value: object) -> FieldError:
+    return FieldError("FieldValueNotFound", field, f"Not found: {_quoted(value)}")
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    return FieldError(
+        "FieldValueTooLong", field, f"Too long: may not be more than {limit} characters"
+    )
+
+
+def too_many(field: str, n_items: int, limit: int) -> FieldError:
+    return FieldError(
+        "FieldValueTooMany", field, f"Too many: {n_items}: must have at most {limit} items"
+    )
+
+
+def _message(head: str, detail: str) -> str:
+    return f"{head}: {detail}" if detail else head
+
+
+def _quoted(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _VALUE_CHARS_MAX else text[:_VALUE_CHARS_MAX] + "..."
