@@ -25,10 +25,10 @@ from swell.api.aitrainingjob import (
 from swell.api.meta import Condition, ObjectMeta, OwnerReference, Uid
 from swell.api.node import Node, NodeStatus
 from swell.api.pod import Container, Pod, PodPhase, PodSpec, PodStatus, ResourceRequirements
-from swell.autoscaler.inquiry import Objects, inquiry_resource
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
+from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.fulfillment import fulfillment
-from swell.autoscaler.policies.interface import Parameters, Targets
-from swell.autoscaler.resource import Snapshot
+from swell.autoscaler.policies.interface import Parameters, RoleTargets
 
 T = TypeVar("T")
 
@@ -97,13 +97,15 @@ def _cost(n_roles: int, n_nodes: int, size: int, own_shapes: bool) -> Cost:
     return Cost(read_s, plan_s, plan_cpu_s, peak_mib, grown(targets))
 
 
-def decide(snapshot: Snapshot) -> Targets:
+def decide(snapshot: AutoscalerSnapshot) -> RoleTargets:
     return fulfillment(snapshot.jobs, snapshot.cluster, Parameters())
 
 
-def cluster(n_roles: int, n_nodes: int, *, size: int = 1, own_shapes: bool = False) -> Objects:
+def cluster(
+    n_roles: int, n_nodes: int, *, size: int = 1, own_shapes: bool = False
+) -> AutoscalerObjects:
     """Nodes of four shapes; jobs of twenty shapes, or each of its own, with one pod running."""
-    objects = Objects(nodes=[_node(n) for n in range(n_nodes)])
+    objects = AutoscalerObjects(nodes=[_node(n) for n in range(n_nodes)])
     for n in range(n_roles):
         _add_job(objects, n, size, n_nodes, own_shape=own_shapes)
     return objects
@@ -126,7 +128,9 @@ def _request(n: int, *, own_shape: bool) -> dict[str, str]:
     return request
 
 
-def _add_job(objects: Objects, n: int, size: int, n_nodes: int, *, own_shape: bool) -> None:
+def _add_job(
+    objects: AutoscalerObjects, n: int, size: int, n_nodes: int, *, own_shape: bool
+) -> None:
     request = _request(n, own_shape=own_shape)
     name, uid = f"job-{n:05}", Uid(f"job-{n}")
     template = {"spec": {"containers": [{"name": "aitj-t", "resources": {"limits": request}}]}}
@@ -162,7 +166,7 @@ def _add_job(objects: Objects, n: int, size: int, n_nodes: int, *, own_shape: bo
     )
 
 
-def grown(targets: Targets) -> int:
+def grown(targets: RoleTargets) -> int:
     return sum(target.delta for target in targets.values())
 
 

@@ -24,8 +24,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bench import live_ground as ground
-from bench.live_ground import N_CALLS
+from bench import live_cluster as ground
+from bench.live_cluster import N_CALLS
 from bench.live_idle import measure_idle
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Body

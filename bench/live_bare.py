@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from bench.live_ground import BOUND_PODS, at_once
+from bench.live_cluster import BOUND_PODS, at_once
 from swell.api.kinds import NODES, PODS
 from swell.api.meta import Body, ObjectMeta
 from swell.cluster.kube.client import connect

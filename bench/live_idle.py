@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from bench import live_ground as ground
+from bench import live_cluster as ground
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Body
 from swell.operator.framework.crds import install_crds

@@ -12,10 +12,10 @@ from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup
 from swell.api.trainingjob import TrainingJob
-from swell.autoscaler.inquiry import Objects, inquiry_resource
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
+from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.fulfillment import fulfillment
-from swell.autoscaler.policies.interface import Parameters, Targets, parse_max_load
-from swell.autoscaler.resource import Snapshot
+from swell.autoscaler.policies.interface import Parameters, RoleTargets, parse_max_load
 
 NAMESPACE = "ns"
 GI = 2**30
@@ -193,8 +193,8 @@ def a_group(name: str, *, phase: str = "Pending", reason: str = "") -> PodGroup:
     )
 
 
-def objects_of(*things: Node | Pod | AITrainingJob | TrainingJob | PodGroup) -> Objects:
-    return Objects(
+def objects_of(*things: Node | Pod | AITrainingJob | TrainingJob | PodGroup) -> AutoscalerObjects:
+    return AutoscalerObjects(
         nodes=[one for one in things if isinstance(one, Node)],
         pods=[one for one in things if isinstance(one, Pod)],
         groups=[one for one in things if isinstance(one, PodGroup)],
@@ -203,20 +203,20 @@ def objects_of(*things: Node | Pod | AITrainingJob | TrainingJob | PodGroup) -> 
     )
 
 
-def look(*things: Node | Pod | AITrainingJob | TrainingJob | PodGroup) -> Snapshot:
+def look(*things: Node | Pod | AITrainingJob | TrainingJob | PodGroup) -> AutoscalerSnapshot:
     return inquiry_resource(objects_of(*things))
 
 
-def decide(snapshot: Snapshot, max_load: str = "0.97") -> Targets:
+def decide(snapshot: AutoscalerSnapshot, max_load: str = "0.97") -> RoleTargets:
     return fulfillment(snapshot.jobs, snapshot.cluster, Parameters(parse_max_load(max_load)))
 
 
-def sizes(targets: Targets) -> dict[str, int]:
+def sizes(targets: RoleTargets) -> dict[str, int]:
     """Targets by `job/role`, without the namespace."""
     return {f"{id_.job.name}/{id_.role}": target.target for id_, target in targets.items()}
 
 
-def random_objects(seed: int) -> Objects:
+def random_objects(seed: int) -> AutoscalerObjects:
     """A small cluster in any state: nodes that do not count, pods of all kinds, odd sizes."""
     chance = Random(seed)
     nodes = [_random_node(chance, n) for n in range(chance.randint(0, 6))]

@@ -37,7 +37,7 @@ from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, Selection, merge_patch
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 from swell.runtime.manager import Manager
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from tests.contract.controller_world import LONG_AGO, Opened, World, index_of, is_active, play
 from tests.e2e.operator.jobs import GRACE_S, OWN_NODES
 

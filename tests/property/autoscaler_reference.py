@@ -20,7 +20,7 @@ from swell.api.requests import pod_limits, pod_requests
 from swell.api.trainingjob import FINAL as TRAINING_FINAL
 from swell.api.trainingjob import Phase as TrainingPhase
 from swell.api.trainingjob import TrainingJob
-from swell.autoscaler.inquiry import Objects
+from swell.autoscaler.plan import AutoscalerObjects
 
 GPU = "nvidia.com/gpu"
 REFUSED = {"QueueClosed", "QueueNotFound", "QueueQuotaExceeded"}
@@ -96,7 +96,7 @@ def request_of(spec: PodSpec) -> dict[str, int]:
     return {**found, GPU: limits[GPU]} if GPU in limits else found
 
 
-def jobs_of(objects: Objects) -> list[RefJob]:
+def jobs_of(objects: AutoscalerObjects) -> list[RefJob]:
     refused = {
         (g.metadata.namespace, g.metadata.name)
         for g in objects.groups
@@ -206,7 +206,7 @@ def fits(request: dict[str, int], room: dict[str, int]) -> bool:
     return all(room.get(name, 0) >= amount for name, amount in request.items())
 
 
-def resources_of(objects: Objects) -> tuple[RefCluster, list[RefJob]]:
+def resources_of(objects: AutoscalerObjects) -> tuple[RefCluster, list[RefJob]]:
     nodes = {
         node.metadata.name: node
         for node in objects.nodes

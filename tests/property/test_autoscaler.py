@@ -9,11 +9,11 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from swell.autoscaler.inquiry import Objects, inquiry_resource
-from swell.autoscaler.jobviews import id_of
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource
+from swell.autoscaler.job_views import id_of
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.needs import Needs, NeedsReader
-from swell.autoscaler.resource import ClusterResource, Snapshot
+from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from tests.autoscaler_cases import a_pod, a_trainer, decide, random_objects
 from tests.property import autoscaler_reference as reference
 
@@ -26,12 +26,12 @@ MAX_LOADS = ("0.97", "0.8", "1", "0.333")
 
 
 @cache
-def cluster_of(seed: int) -> Objects:
+def cluster_of(seed: int) -> AutoscalerObjects:
     return random_objects(seed)
 
 
 @cache
-def snapshot_of(seed: int) -> Snapshot:
+def snapshot_of(seed: int) -> AutoscalerSnapshot:
     return inquiry_resource(cluster_of(seed))
 
 
@@ -41,7 +41,7 @@ def shown(cluster: ClusterResource) -> object:
     return [node.name for node in cluster.nodes], used, cluster.gpu, idle
 
 
-def states(snapshot: Snapshot) -> object:
+def states(snapshot: AutoscalerSnapshot) -> object:
     return [
         (str(job.view.id), job.is_pending, job.is_hopeless, [len(r.pods) for r in job.roles])
         for job in snapshot.jobs
@@ -163,8 +163,10 @@ def test_growing_is_done_once_pods_land_where_it_was_assumed() -> None:
 
 
 def _landed(
-    objects: Objects, sizes: dict[tuple[str, str], int], placed: dict[tuple[str, str], list[str]]
-) -> Objects:
+    objects: AutoscalerObjects,
+    sizes: dict[tuple[str, str], int],
+    placed: dict[tuple[str, str], list[str]],
+) -> AutoscalerObjects:
     """The same cluster with the new targets, and the new replicas' pods on their nodes."""
     jobs = []
     pods = list(objects.pods)
@@ -197,7 +199,7 @@ def _landed(
         ]
         names = {pod.metadata.name for pod in fresh}
         pods = [pod for pod in pods if pod.metadata.name not in names] + fresh
-    return Objects(objects.nodes, pods, objects.groups, jobs, trainers)
+    return AutoscalerObjects(objects.nodes, pods, objects.groups, jobs, trainers)
 
 
 @pytest.mark.parametrize("seed", range(N_STORIES))
@@ -205,7 +207,7 @@ def test_ledger_equals_resources_from_scratch(seed: int) -> None:
     """After any sequence of changes the kept resources are those of the objects that are left."""
     chance = Random(seed)
     ledger = Ledger(NeedsReader())
-    held = Objects()
+    held = AutoscalerObjects()
     for step in range(40):
         _change(chance, ledger, held, random_objects(chance.randint(0, 40)))
         if step % 3:
@@ -217,7 +219,9 @@ def test_ledger_equals_resources_from_scratch(seed: int) -> None:
         assert kept.waiting_groups == fresh.waiting_groups, step
 
 
-def _change(chance: Random, ledger: Ledger, held: Objects, other: Objects) -> None:
+def _change(
+    chance: Random, ledger: Ledger, held: AutoscalerObjects, other: AutoscalerObjects
+) -> None:
     """One object appears, changes into another state, or goes."""
     kinds = ["nodes", "pods", "pods", "pods", "groups", "training_jobs", "trainer_jobs"]
     kind = chance.choice(kinds)

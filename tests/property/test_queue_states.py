@@ -14,11 +14,11 @@ from swell.api.meta import Body, Key
 from swell.api.queue import QueueState
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.informer import Informer
-from swell.scheduler.live.queues import BY_PARENT, BY_QUEUE, QueueController
+from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE, QueueController
 from swell.scheduler.model.queue_state import CLOSED_BY_PARENT
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
-from swell.sim.server import Server
+from swell.sim.server import SimulatedServer
 
 PARENTS = {"top": "root", "left": "top", "right": "top", "leaf": "left"}
 NAMES = st.sampled_from(sorted(PARENTS))
@@ -52,7 +52,7 @@ class Wishes:
 class World:
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.server = Server(self.clock, Chance(1), ())
+        self.server = SimulatedServer(self.clock, Chance(1), ())
         self.user: Cluster = self.server.connect("user")
         self.wishes = Wishes()
         self._working: asyncio.Future[tuple[None, None, None]] | None = None

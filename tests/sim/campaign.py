@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from swell.sim.campaign import Entry, main
+from swell.sim.campaign.command import CampaignEntry, main
 from tests.sim.autoscaler.entries import ENTRIES as AUTOSCALER
 from tests.sim.operator import hostile, sweep
 from tests.sim.operator.entries import ENTRIES as OPERATOR
@@ -14,8 +14,8 @@ from tests.sim.toy.scenarios import toy_pair, toy_subject
 from tests.sim.trainingjob.entries import ENTRIES as TRAINING_JOB
 
 ENTRIES = (
-    Entry(toy_subject(), {name: toy_subject(flaws) for name, flaws in PLANTED.items()}),
-    Entry(
+    CampaignEntry(toy_subject(), {name: toy_subject(flaws) for name, flaws in PLANTED.items()}),
+    CampaignEntry(
         toy_pair(),
         {name: toy_pair(flaws) for name, flaws in PLANTED_IN_PAIR.items()},
         share=0.1,

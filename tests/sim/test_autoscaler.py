@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from swell.sim.campaign.trial import try_faults
 from swell.sim.scenario import Scenario
-from swell.sim.trial import try_faults
 from tests.figures import Figure
 from tests.sim.autoscaler.classic import compare, turns_in_a_crowd
 from tests.sim.autoscaler.subject import SCENARIOS, autoscaler_subject, faultless

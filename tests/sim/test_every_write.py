@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.sim.search import search_every_write
+from swell.sim.campaign.search import search_every_write
 from tests.sim.campaign import ENTRIES
 
 SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}

@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from swell.api.kinds import EVENTS
+from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.scenario import Scenario
-from swell.sim.trial import Result, try_faults
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.jobs import Pods, a_role
 from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
 
 
-def a_life(n_pods: int, runs_s: float, policy: str = "All") -> Result:
+def a_life(n_pods: int, runs_s: float, policy: str = "All") -> TrialResult:
     """One job from submission to its cleaned end, and ten quiet minutes after that."""
 
-    async def script(world: World) -> None:
+    async def script(world: SimulatedWorld) -> None:
         user = await arrive(world)
         role = a_role(Pods(runs_s=runs_s), replicas=n_pods)
         await user.submit("fit", {"trainer": role}, cleanPodPolicy=policy)
@@ -28,7 +28,7 @@ def a_life(n_pods: int, runs_s: float, policy: str = "All") -> Result:
     return try_faults(replace(operator_subject(), scenarios=(scenario,)), scenario, n_pods)
 
 
-def writes_of(result: Result) -> Counter[str]:
+def writes_of(result: TrialResult) -> Counter[str]:
     """Every write request by kind, dry runs included."""
     return Counter(write.site.split(" ")[2].split("/")[0] for write in result.write_sites)
 
@@ -49,7 +49,7 @@ def test_writes_are_bounded_by_the_number_of_pods(n_pods: int, runs_s: float) ->
 def test_quiet_cluster_sees_no_writes() -> None:
     """Ten minutes in which nothing happens cost nothing, also while pods run."""
 
-    async def script(world: World) -> None:
+    async def script(world: SimulatedWorld) -> None:
         user = await arrive(world)
         for name in ("ant", "bee"):
             await user.submit(name, {"trainer": a_role(Pods(runs_s=9000), replicas=3)})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from swell.sim.campaign import digest, digests_elsewhere
-from swell.sim.plan import read_plan
-from swell.sim.trial import replay
+from swell.sim.campaign.command import digest, digests_elsewhere
+from swell.sim.campaign.trial import replay
+from swell.sim.faults.plan import read_plan
 from tests.sim.campaign import ENTRIES
 
 PLANS = Path(__file__).parents[1] / "data" / "fault_plans"

@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
-from swell.sim.figures import Figures
-from swell.sim.search import search_at_random
+from swell.sim.campaign.figures import CampaignFigures
+from swell.sim.campaign.search import search_at_random
 from tests.sim.campaign import ENTRIES
 
 SUBJECTS = {entry.subject.name: entry.subject for entry in ENTRIES}
@@ -30,8 +30,8 @@ N_SEEDS = {
 
 
 @cache
-def figures_of(name: str) -> Figures:
-    figures = Figures()
+def figures_of(name: str) -> CampaignFigures:
+    figures = CampaignFigures()
     n_seeds = int(os.environ.get(f"{name.upper().replace(' ', '_')}_SEEDS", N_SEEDS[name]))
     for result in search_at_random(SUBJECTS[name], range(n_seeds)):
         figures.add(result)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from swell.sim.search import (
+from swell.sim.campaign.search import (
     scenario_of,
     search_at_random,
     search_differences,
     search_every_write,
+    search_in_parallel,
+    search_writes_in_parallel,
 )
-from swell.sim.trial import try_faults, try_seed
-from swell.sim.workers import search_in_parallel, search_writes_in_parallel
+from swell.sim.campaign.trial import try_faults, try_seed
 from tests.sim.toy.scenarios import toy_subject
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from swell.sim.campaign.search import search_differences
+from swell.sim.campaign.trial import try_faults
 from swell.sim.scenario import Scenario
-from swell.sim.search import search_differences
-from swell.sim.trial import try_faults
 from tests.sim.trainingjob.scenarios import SCENARIOS, kept_subject, trainingjob_subject
 
 CALLS_PER_JOB_MAX = 150

@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from swell.api.kinds import EVENTS
+from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.scenario import Scenario
-from swell.sim.trial import Result, try_faults
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.trainingjob.scenarios import MULTI, trainingjob_subject, user_in
 
 N_PSERVERS = 2
 
 
-def a_life(n_trainers: int, **spec: object) -> Result:
+def a_life(n_trainers: int, **spec: object) -> TrialResult:
     """One job from submission to its released end, and ten quiet minutes after that."""
 
-    async def script(world: World) -> None:
+    async def script(world: SimulatedWorld) -> None:
         pserver = {"min-instance": N_PSERVERS}
         await user_in(world).submit("fit", size=(n_trainers, n_trainers), pserver=pserver, **spec)
 
@@ -27,7 +27,7 @@ def a_life(n_trainers: int, **spec: object) -> Result:
     return try_faults(replace(trainingjob_subject(), scenarios=(scenario,)), scenario, n_trainers)
 
 
-def writes_of(result: Result) -> Counter[str]:
+def writes_of(result: TrialResult) -> Counter[str]:
     """Every write request by kind."""
     return Counter(write.site.split(" ")[2].split("/")[0] for write in result.write_sites)
 
@@ -49,7 +49,7 @@ def test_writes_are_bounded_by_the_number_of_pods(n_trainers: int, fault_toleran
 def test_quiet_cluster_sees_no_writes() -> None:
     """Ten minutes in which nothing happens cost nothing, also while pods run."""
 
-    async def script(world: World) -> None:
+    async def script(world: SimulatedWorld) -> None:
         user = user_in(world)
         pserver = {"min-instance": 3}
         await user.submit("ant", fault_tolerant=True, runs_s=9000, pserver=pserver, **MULTI)

@@ -30,8 +30,8 @@ PURE = (
 )
 # What makes decisions of the same folder happen.
 SHELLS = (
-    "src/swell/autoscaler/loop.py",
-    "src/swell/autoscaler/running.py",
+    "src/swell/autoscaler/controller.py",
+    "src/swell/autoscaler/informers.py",
     "src/swell/scheduler/live/",
     "src/swell/operator/aitrainingjob/controller.py",
     "src/swell/operator/aitrainingjob/running.py",

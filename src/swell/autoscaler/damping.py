@@ -13,17 +13,17 @@ from math import inf
 from swell.api.backoff import Backoff
 from swell.api.meta import Key
 from swell.api.pod import PodPhase
-from swell.autoscaler.policies.interface import Reason, RoleId, Target, Targets
-from swell.autoscaler.resource import JobState
-from swell.autoscaler.tally import RoleState
-from swell.autoscaler.views import JobView, Resize
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot, JobState
+from swell.autoscaler.job_state import RoleState
+from swell.autoscaler.policies.interface import RoleId, RoleTarget, RoleTargets, SizeReason
+from swell.autoscaler.views import AutoscalerJob, Resize
 
 AUTOSCALER = "autoscaler"
 TAKEN_BACK = "its new pods were not bound in time"
 
 
 @dataclass(frozen=True, slots=True)
-class Calm:
+class DampingInput:
     """What damping goes by. Without a time, nothing that depends on time is held back.
 
     `waiting` has the groups that wait for room, `waited` when groups were last seen to. `settled`
@@ -44,14 +44,16 @@ class Calm:
         return self.now is not None and abs(self.now - at) < self.cooldown_s
 
 
-def calmed(wanted: Targets, jobs: Iterable[JobState], calm: Calm) -> dict[RoleId, Target]:
+def damped(
+    wanted: RoleTargets, jobs: Iterable[JobState], calm: DampingInput
+) -> dict[RoleId, RoleTarget]:
     """Targets of the same roles; those that must wait keep their current size, and say why."""
-    damped: dict[RoleId, Target] = {}
+    damped: dict[RoleId, RoleTarget] = {}
     for job in jobs:
         for state in job.roles:
             id_ = RoleId(job.view.id, state.view.name)
             if id_ in wanted:
-                damped[id_] = _Case(id_, job.view, state, calm).damped(wanted[id_])
+                damped[id_] = _RoleDamping(id_, job.view, state, calm).damped(wanted[id_])
     return damped
 
 
@@ -73,25 +75,25 @@ def is_taken_back(resize: Resize) -> bool:
     return resize.by == AUTOSCALER and not resize.is_raise and resize.reason.startswith(TAKEN_BACK)
 
 
-def _kept(target: Target, reason: Reason, message: str) -> Target:
+def _kept(target: RoleTarget, reason: SizeReason, message: str) -> RoleTarget:
     return replace(target, target=target.current, reason=reason, message=message, for_group="")
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _RoleDamping:
     """One role, seen with its history."""
 
     id: RoleId
-    job: JobView
+    job: AutoscalerJob
     state: RoleState
-    calm: Calm
+    calm: DampingInput
 
-    def damped(self, target: Target) -> Target:
+    def damped(self, target: RoleTarget) -> RoleTarget:
         last = self.job.last_resize(self.id.role)
         if last is not None and last.after != target.current:
             last = None  # a record of another size tells nothing about this one
         back = self._taken_back(last) if last is not None else None
-        is_urgent = target.reason is Reason.PENDING_JOB
+        is_urgent = target.reason is SizeReason.PENDING_JOB
         if back is not None and not (is_urgent and target.target < back.target):
             return back
         if not target.delta:
@@ -101,7 +103,7 @@ class _Case:
             return _kept(target, *held)
         return self._spared(target) if target.delta < 0 else target
 
-    def _spared(self, target: Target) -> Target:
+    def _spared(self, target: RoleTarget) -> RoleTarget:
         """A shrink that leaves the minimum at work. The highest indexes go, so where lower ones
         are missing it cannot go as far: those have to be there first."""
         role = self.state.view
@@ -114,7 +116,7 @@ class _Case:
         if size < target.current:
             return replace(target, target=size)
         return _kept(
-            target, Reason.PODS_MISSING, "with pods missing it would fall below its minimum"
+            target, SizeReason.PODS_MISSING, "with pods missing it would fall below its minimum"
         )
 
     def _running(self) -> list[int]:
@@ -127,19 +129,19 @@ class _Case:
         """Those below the target, the lowest first."""
         return sorted(index for index in some if index < self.state.view.target)
 
-    def _held(self, last: Resize | None, *, is_raise: bool) -> tuple[Reason, str] | None:
+    def _held(self, last: Resize | None, *, is_raise: bool) -> tuple[SizeReason, str] | None:
         if last is not None and not self._is_over(last):
-            return Reason.IN_PROGRESS, "its last resize is not finished"
+            return SizeReason.IN_PROGRESS, "its last resize is not finished"
         resizes = [one for one in self.job.resizes if one.role == self.id.role]
         if self._was_resized_of_late(is_raise=not is_raise):
-            return Reason.COOLING_DOWN, "it was resized the other way a moment ago"
+            return SizeReason.COOLING_DOWN, "it was resized the other way a moment ago"
         if not is_raise:
             return None
         group = next(filter(self._is_held_for, resizes), None)
         if group is not None:
-            return Reason.HELD_FOR_GROUP, f"its room was given to {group.for_group}"
+            return SizeReason.HELD_FOR_GROUP, f"its room was given to {group.for_group}"
         if self._must_wait(resizes):
-            return Reason.RAISE_FAILED, "its last raise failed; it waits for a change"
+            return SizeReason.RAISE_FAILED, "its last raise failed; it waits for a change"
         return None
 
     def _was_resized_of_late(self, *, is_raise: bool) -> bool:
@@ -151,7 +153,7 @@ class _Case:
     def _is_over(self, last: Resize) -> bool:
         return self.calm.settled.get(self.id) == last.at or is_settled(self.state, last)
 
-    def _taken_back(self, last: Resize) -> Target | None:
+    def _taken_back(self, last: Resize) -> RoleTarget | None:
         """The size to return to if the last raise has had its time and its pods no room."""
         if self.calm.now is None or not last.is_raise or last.by != AUTOSCALER:
             return None
@@ -165,7 +167,7 @@ class _Case:
         size = max(highest + 1, last.before, role.minimum)
         if size >= role.target:
             return None
-        return Target(role.target, size, Reason.NOT_BOUND, TAKEN_BACK)
+        return RoleTarget(role.target, size, SizeReason.NOT_BOUND, TAKEN_BACK)
 
     def _is_waiting_for_room(self, last: Resize) -> bool:
         """Whether it is the raise itself that lacks room, and not a replacement or a restart."""
@@ -200,3 +202,51 @@ class _Case:
             return False
         wait_s = Backoff(self.calm.cooldown_s, cap_s=inf).full_s(n_failures)
         return self.id in self.calm.stuck or abs(self.calm.now - resizes[-1].at) < wait_s
+
+
+class DampingMemory:
+    """Remembers when groups last waited, which raises came true, and which are stuck."""
+
+    def __init__(self, cooldown_s: float) -> None:
+        self._cooldown_s = cooldown_s
+        self._waited: dict[Key, float] = {}
+        self._settled: dict[RoleId, float] = {}
+        self._failed: dict[RoleId, tuple[float, int]] = {}
+
+    def calm(self, snapshot: AutoscalerSnapshot, now: float, changes: int) -> DampingInput:
+        """Take a look at how things are, and say what damping should know.
+
+        `changes` counts what may have made room since the last look.
+        """
+        recent = {
+            group: at for group, at in self._waited.items() if abs(now - at) < self._cooldown_s
+        }
+        self._waited = recent | dict.fromkeys(sorted(snapshot.waiting_groups), now)
+        self._look_at_resizes(snapshot.jobs, changes)
+        stuck = (id_ for id_, (_, seen) in self._failed.items() if seen == changes)
+        return DampingInput(
+            now=now,
+            cooldown_s=self._cooldown_s,
+            waiting=snapshot.waiting_groups,
+            waited=self._waited,
+            settled=self._settled,
+            stuck=frozenset(stuck),
+        )
+
+    def _look_at_resizes(self, jobs: tuple[JobState, ...], changes: int) -> None:
+        settled: dict[RoleId, float] = {}
+        failed: dict[RoleId, tuple[float, int]] = {}
+        for job in jobs:
+            if not job.view.resizes:
+                continue
+            for state in job.roles:
+                id_ = RoleId(job.view.id, state.view.name)
+                last = job.view.last_resize(id_.role)
+                if last is None:
+                    continue
+                if self._settled.get(id_) == last.at or is_settled(state, last):
+                    settled[id_] = last.at
+                if is_taken_back(last):
+                    known = self._failed.get(id_)
+                    failed[id_] = known if known and known[0] == last.at else (last.at, changes)
+        self._settled, self._failed = settled, failed

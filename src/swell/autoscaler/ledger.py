@@ -16,16 +16,27 @@ from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.requests import CPU, MEMORY
-from swell.autoscaler.hopeless import Places, is_hopeless, is_refused_for_queue
-from swell.autoscaler.jobviews import AnyJob, id_of, view_job
+from swell.autoscaler.cluster_resource import (
+    AutoscalerSnapshot,
+    ClusterResource,
+    IntArray,
+    JobState,
+    Usage,
+)
+from swell.autoscaler.job_state import (
+    CountedNodes,
+    ReplicaCount,
+    is_hopeless,
+    is_refused_for_queue,
+    tally,
+)
+from swell.autoscaler.job_views import AnyJob, id_of, view_job
 from swell.autoscaler.needs import NeedsReader
-from swell.autoscaler.resource import ClusterResource, IntArray, JobState, Snapshot, Usage
-from swell.autoscaler.tally import Count, tally
 from swell.autoscaler.views import (
+    AutoscalerJob,
+    AutoscalerNode,
+    AutoscalerPod,
     JobId,
-    JobView,
-    NodeView,
-    PodView,
     view_node,
     view_pod,
 )
@@ -47,22 +58,22 @@ class Ledger:
 
     def __init__(self, reader: NeedsReader) -> None:
         self._reader = reader
-        self._nodes: dict[str, NodeView] = {}
-        self._pods: dict[Key, PodView] = {}
-        self._jobs: dict[JobId, JobView] = {}
+        self._nodes: dict[str, AutoscalerNode] = {}
+        self._pods: dict[Key, AutoscalerPod] = {}
+        self._jobs: dict[JobId, AutoscalerJob] = {}
         self._refused: dict[Key, None] = {}
         self._waiting: dict[Key, None] = {}
         self._pods_of: dict[JobId, dict[Key, None]] = {}
         self._pods_on: dict[str, dict[Key, None]] = {}
         self._jobs_of: dict[Key, dict[JobId, None]] = {}
         self._states: dict[JobId, JobState] = {}
-        self._counts: dict[Key | JobId, tuple[Count, ...]] = {}
+        self._counts: dict[Key | JobId, tuple[ReplicaCount, ...]] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._requested: dict[str, int] = {}
         self._limited: dict[str, int] = {}
         self._changed_pods: dict[Key, None] = {}
         self._changed_jobs: dict[JobId, None] = {}
-        self._places = Places(())
+        self._places = CountedNodes(())
         self._are_nodes_changed = False
         self.changes = 0
 
@@ -113,14 +124,14 @@ class Ledger:
 
     # -- what is ----------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> AutoscalerSnapshot:
         self._settle()
         states = tuple(self._states[job] for job in sorted(self._states))
         # A scheduler may tell of a group late or never; that its job runs says it has its room.
         over = {job.view.group for job in states if job.is_hopeless or job.view.is_running}
         pending = {job.view.group for job in states if job.is_pending}
         waiting = frozenset((self._waiting.keys() - over) | pending)
-        return Snapshot(self._resource(), states, waiting)
+        return AutoscalerSnapshot(self._resource(), states, waiting)
 
     def is_waiting(self, job: JobId) -> bool:
         """Whether a live job's phase says, or may say, that it waits for room."""
@@ -134,7 +145,7 @@ class Ledger:
 
     # -- changes, noted -----------------------------------------------------------------------
 
-    def _replace_node(self, name: str, new: NodeView | None) -> None:
+    def _replace_node(self, name: str, new: AutoscalerNode | None) -> None:
         old = self._nodes.get(name)
         if new is None:
             self._nodes.pop(name, None)
@@ -148,7 +159,7 @@ class Ledger:
             for key in self._pods_on.get(name, ()):
                 self._touch_pod(key)
 
-    def _replace_pod(self, key: Key, new: PodView | None) -> None:
+    def _replace_pod(self, key: Key, new: AutoscalerPod | None) -> None:
         old = self._pods.pop(key, None)
         if old is not None:
             _leave(self._pods_on, old.node, key)
@@ -176,7 +187,7 @@ class Ledger:
         for job in self._jobs_of.get(key, ()):
             self._changed_jobs[job] = None
 
-    def _touch_pod(self, key: Key, pod: PodView | None = None) -> None:
+    def _touch_pod(self, key: Key, pod: AutoscalerPod | None = None) -> None:
         self._changed_pods[key] = None
         pod = pod or self._pods.get(key)
         if pod is not None and pod.claim is not None:
@@ -193,7 +204,7 @@ class Ledger:
         if self._are_nodes_changed:
             self._are_nodes_changed = False
             counted = (node for node in self._nodes.values() if node.is_counted)
-            self._places = Places(sorted(counted, key=lambda node: node.name))
+            self._places = CountedNodes(sorted(counted, key=lambda node: node.name))
             for job, state in self._states.items():
                 if state.is_pending or state.is_hopeless:
                     self._changed_jobs[job] = None
@@ -204,16 +215,16 @@ class Ledger:
             self._recount(job, self._job_counts(job))
         self._changed_jobs.clear()
 
-    def _pod_counts(self, key: Key) -> tuple[Count, ...]:
+    def _pod_counts(self, key: Key) -> tuple[ReplicaCount, ...]:
         """A pod by itself counts unless it is finished, leaves, or stands for a job's replica."""
         pod = self._pods.get(key)
         if pod is None or pod.is_finished or pod.is_leaving or self._owner(pod) is not None:
             return ()
         if pod.node and not self._is_counted(pod.node):
             return ()
-        return (Count(pod.node, pod.needs),)
+        return (ReplicaCount(pod.node, pod.needs),)
 
-    def _job_counts(self, job: JobId) -> tuple[Count, ...]:
+    def _job_counts(self, job: JobId) -> tuple[ReplicaCount, ...]:
         self._states.pop(job, None)
         view = self._jobs.get(job)
         if view is None or not view.is_live:
@@ -230,7 +241,7 @@ class Ledger:
             return tuple(count for count in tallied.counts if count.node)
         return tallied.counts
 
-    def _owner(self, pod: PodView) -> JobView | None:
+    def _owner(self, pod: AutoscalerPod) -> AutoscalerJob | None:
         """The live job of which this pod is a replica; a namesake's pods are not."""
         claim = pod.claim
         view = self._jobs.get(claim.job) if claim is not None else None
@@ -244,7 +255,7 @@ class Ledger:
         node = self._nodes.get(name)
         return node is not None and node.is_counted
 
-    def _recount(self, account: Key | JobId, counts: tuple[Count, ...]) -> None:
+    def _recount(self, account: Key | JobId, counts: tuple[ReplicaCount, ...]) -> None:
         old = self._counts.get(account, ())
         if old == counts:
             return
@@ -255,7 +266,7 @@ class Ledger:
         else:
             del self._counts[account]
 
-    def _add(self, counts: Iterable[Count], sign: int) -> None:
+    def _add(self, counts: Iterable[ReplicaCount], sign: int) -> None:
         for count in counts:
             n = sign * count.n
             sums = [self._requested]

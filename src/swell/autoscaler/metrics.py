@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Sizes = Mapping[RoleId, tuple[int, int]]  # desired, actual
 
 
-class Meter(Protocol):
+class AutoscalerMeter(Protocol):
     """What measures decisions."""
 
     def sized(self, sizes: Sizes) -> None: ...

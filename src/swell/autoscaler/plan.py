@@ -5,27 +5,32 @@ Objects in, answer out. What depends on the present time plays no part, since a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from swell.autoscaler.damping import Calm, calmed
-from swell.autoscaler.inquiry import Objects, inquiry_resource
-from swell.autoscaler.needs import GPU_RESOURCES
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.node import Node
+from swell.api.pod import Pod
+from swell.api.podgroup import PodGroup
+from swell.api.trainingjob import TrainingJob
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource, Usage
+from swell.autoscaler.damping import DampingInput, damped
+from swell.autoscaler.ledger import Ledger
+from swell.autoscaler.needs import GPU_RESOURCES, NeedsReader
 from swell.autoscaler.policies import DEFAULT, POLICIES
-from swell.autoscaler.policies.interface import Parameters, RoleId, Target, Targets
-from swell.autoscaler.resource import ClusterResource, Usage
+from swell.autoscaler.policies.interface import Parameters, RoleId, RoleTarget, RoleTargets
 
 GPU = "gpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    targets: Targets
+class AutoscalerPlan:
+    targets: RoleTargets
     cluster: ClusterResource
 
-    def by_job(self) -> dict[str, dict[str, Target]]:
+    def by_job(self) -> dict[str, dict[str, RoleTarget]]:
         """Targets by job and role, both in order of their names."""
-        jobs: dict[str, dict[str, Target]] = {}
+        jobs: dict[str, dict[str, RoleTarget]] = {}
         for id_, target in sorted(self.targets.items(), key=_name):
             jobs.setdefault(str(id_.job), {})[id_.role] = target
         return jobs
@@ -37,23 +42,24 @@ class Plan:
 
 
 def plan_autoscale(
-    objects: Objects,
+    objects: AutoscalerObjects,
     parameters: Parameters,
     policy: str = DEFAULT,
     gpu_resources: Sequence[str] = GPU_RESOURCES,
-) -> Plan:
+) -> AutoscalerPlan:
     snapshot = inquiry_resource(objects, gpu_resources)
     wanted = POLICIES[policy](snapshot.jobs, snapshot.cluster, parameters)
-    return Plan(
-        calmed(wanted, snapshot.jobs, Calm(waiting=snapshot.waiting_groups)), snapshot.cluster
+    return AutoscalerPlan(
+        damped(wanted, snapshot.jobs, DampingInput(waiting=snapshot.waiting_groups)),
+        snapshot.cluster,
     )
 
 
-def _name(item: tuple[RoleId, Target]) -> tuple[str, str]:
+def _name(item: tuple[RoleId, RoleTarget]) -> tuple[str, str]:
     return str(item[0].job), item[0].role
 
 
-def answer(plan: Plan) -> dict[str, object]:
+def answer(plan: AutoscalerPlan) -> dict[str, object]:
     """The plan as JSON data, every map in order of its keys."""
     jobs = plan.by_job()
     changed = {
@@ -81,7 +87,39 @@ def answer(plan: Plan) -> dict[str, object]:
     }
 
 
-def _sentences(roles: dict[str, Target]) -> Iterator[str]:
+def _sentences(roles: dict[str, RoleTarget]) -> Iterator[str]:
     for role, target in roles.items():
         size = f"{target.current} to {target.target}" if target.delta else f"{target.target}"
         yield f"{role} {size}: {target.message}"
+
+
+@dataclass(slots=True)
+class AutoscalerObjects:
+    """What a decision is made of; other kinds play no part."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    groups: list[PodGroup] = field(default_factory=list)
+    training_jobs: list[AITrainingJob] = field(default_factory=list)
+    trainer_jobs: list[TrainingJob] = field(default_factory=list)
+
+
+def inquiry_resource(
+    objects: AutoscalerObjects, gpu_resources: Sequence[str] = GPU_RESOURCES
+) -> AutoscalerSnapshot:
+    """The resources of the cluster these objects make up, and the state of its live jobs."""
+    ledger = Ledger(NeedsReader(gpu_resources))
+    _fill(ledger, objects)
+    return ledger.snapshot()
+
+
+def _fill(ledger: Ledger, objects: AutoscalerObjects) -> None:
+    for node in objects.nodes:
+        ledger.put_node(node)
+    for group in objects.groups:
+        ledger.put_group(group)
+    jobs: Iterable[AITrainingJob | TrainingJob] = (*objects.training_jobs, *objects.trainer_jobs)
+    for job in jobs:
+        ledger.put_job(job)
+    for pod in objects.pods:
+        ledger.put_pod(pod)

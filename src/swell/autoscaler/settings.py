@@ -11,7 +11,7 @@ from swell.autoscaler.policies.interface import Parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AutoscalerSettings:
     scale_period_s: float = 30.0
     scale_cooldown_s: float = 60.0
     policy: str = DEFAULT
@@ -20,4 +20,4 @@ class Settings:
 
 
 # One machine has few pods, and somebody who looks on.
-EMBEDDED: Final = Settings(scale_period_s=2.0, scale_cooldown_s=5.0)
+EMBEDDED: Final = AutoscalerSettings(scale_period_s=2.0, scale_cooldown_s=5.0)

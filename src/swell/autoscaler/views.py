@@ -70,7 +70,7 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
-class RoleView:
+class AutoscalerRole:
     """One role of a job. `target` is how many replicas it should have now."""
 
     name: str
@@ -85,7 +85,7 @@ class RoleView:
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class AutoscalerJob:
     """One job. A live one will go on: it neither has ended nor is about to."""
 
     id: JobId
@@ -95,7 +95,7 @@ class JobView:
     is_waiting: bool  # its phase says that it waits for room
     is_creating: bool  # its phase leaves open whether it does: its pods tell
     is_running: bool
-    roles: tuple[RoleView, ...]
+    roles: tuple[AutoscalerRole, ...]
     group: Key
     resizes: tuple[Resize, ...]
 
@@ -114,7 +114,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class PodView:
+class AutoscalerPod:
     key: Key
     node: str
     needs: Needs
@@ -134,7 +134,7 @@ class PodView:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class AutoscalerNode:
     """A node; one that does not count offers nothing."""
 
     name: str
@@ -142,7 +142,7 @@ class NodeView:
     allocatable: Amounts
     node: Node
 
-    def differs_from(self, other: NodeView) -> bool:
+    def differs_from(self, other: AutoscalerNode) -> bool:
         """Whether anything changed that decides what fits here: heartbeats are no change."""
         return (
             self.is_counted != other.is_counted
@@ -152,15 +152,17 @@ class NodeView:
         )
 
 
-def view_node(node: Node, reader: NeedsReader) -> NodeView:
+def view_node(node: Node, reader: NeedsReader) -> AutoscalerNode:
     is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     allocatable = reader.of_node(node.status.allocatable)
-    return NodeView(node.metadata.name, is_ready and not node.spec.unschedulable, allocatable, node)
+    return AutoscalerNode(
+        node.metadata.name, is_ready and not node.spec.unschedulable, allocatable, node
+    )
 
 
-def view_pod(pod: Pod, reader: NeedsReader) -> PodView:
+def view_pod(pod: Pod, reader: NeedsReader) -> AutoscalerPod:
     meta = pod.metadata
-    return PodView(
+    return AutoscalerPod(
         key=meta.key,
         node=pod.spec.node_name,
         needs=reader.of(pod.spec),

@@ -50,7 +50,7 @@ class LivenessCheck(Protocol):
         ...
 
 
-class Judge:
+class InvariantChecker:
     """Puts every commit before the safety checks and, at the end, the world before the others."""
 
     def __init__(

@@ -15,13 +15,13 @@ from swell.api.meta import Key
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.guard import GuardedCluster
 from swell.runtime.leader import LeaderElector, LeadershipLostError, LeaseTimes
-from swell.sim.faults import WRITE_VERBS
+from swell.sim.faults.cluster import WRITE_VERBS
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.process import Ports, ProcessExitError
-from swell.sim.scenario import Subject
+from swell.sim.scenario import SimulationSubject
 
 if TYPE_CHECKING:
-    from swell.sim.world import World
+    from swell.sim.world import SimulatedWorld
 
 LEASE_TIMES = LeaseTimes()
 
@@ -41,13 +41,13 @@ async def lead(
         raise ProcessExitError from None
 
 
-def in_pair(subject: Subject, lease: Key) -> Subject:
+def in_pair(subject: SimulationSubject, lease: Key) -> SimulationSubject:
     """The subject with two processes of each component, and the rules of leaders added."""
 
-    def safety(world: World) -> list[SafetyCheck]:
+    def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         return [*subject.safety(world), LeadersWrite(world, LEASE_TIMES.renew_deadline_s)]
 
-    def liveness(world: World) -> list[LivenessCheck]:
+    def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         return [*subject.liveness(world), LeaderExists(world, lease)]
 
     return replace(
@@ -64,7 +64,7 @@ class LeadersWrite:
 
     name = "only leaders write"
 
-    def __init__(self, world: World, renew_deadline_s: float) -> None:
+    def __init__(self, world: SimulatedWorld, renew_deadline_s: float) -> None:
         self._world = world
         self._deadline_s = renew_deadline_s
         self._sent_s: dict[str, float] = {}
@@ -84,14 +84,14 @@ class LeadersWrite:
         if resource == str(LEASES):
             self._sent_s[actor] = now_s
         elif now_s > self._renewed_s.get(actor, -1e9) + self._deadline_s:
-            self._world.judge.report(self.name, f"{site}, though its lease is not surely held")
+            self._world.checker.report(self.name, f"{site}, though its lease is not surely held")
 
 
 @dataclass
 class LeaderExists:
     """Somebody holds the lease."""
 
-    world: World
+    world: SimulatedWorld
     lease: Key
     name: str = "L6 a leader exists"
 

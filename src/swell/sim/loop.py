@@ -204,10 +204,10 @@ class _ReadyQueue(deque[asyncio.Handle]):
         return _NOTHING if self._divert(handle) else handle
 
 
-class _Nothing:
+class _SkippedHandle:
     """Stands in for a handle that was put aside: the loop skips what is cancelled."""
 
     _cancelled = True
 
 
-_NOTHING: Any = _Nothing()
+_NOTHING: Any = _SkippedHandle()

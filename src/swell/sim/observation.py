@@ -11,7 +11,13 @@ from swell.api.resource import ApiObject, Resource
 from swell.cluster.embedded.storage import Commit, Stored
 
 if TYPE_CHECKING:
-    from swell.sim.world import World
+    from swell.sim.world import SimulatedWorld
+
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from swell.sim.faults.plan import Fault
 
 T = TypeVar("T")
 J = TypeVar("J", bound=ApiObject)
@@ -20,16 +26,16 @@ NAMESPACE = "default"  # where simulated users work
 ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
-def all_of(world: World, resource: Resource[T]) -> list[T]:
+def all_of(world: SimulatedWorld, resource: Resource[T]) -> list[T]:
     found = world.storage.list(str(resource)).items
     return [stored.typed(resource.struct) for _, stored in found]
 
 
-def pods_in(world: World) -> list[Pod]:
+def pods_in(world: SimulatedWorld) -> list[Pod]:
     return all_of(world, PODS)
 
 
-def one_of(world: World, resource: Resource[T], name: str) -> T | None:
+def one_of(world: SimulatedWorld, resource: Resource[T], name: str) -> T | None:
     """The user's object of that name, if there is one."""
     key = Key(NAMESPACE if resource.namespaced else "", name)
     stored = world.storage.get(str(resource), key)
@@ -56,7 +62,7 @@ def owner_of(pod: Pod) -> Uid:
     return owner.uid if owner else Uid("")
 
 
-def owned(world: World, collection: str, uid: Uid) -> list[tuple[Key, Stored]]:
+def owned(world: SimulatedWorld, collection: str, uid: Uid) -> list[tuple[Key, Stored]]:
     """Objects of a kind that name an owner of this UID."""
     return [
         (key, stored)
@@ -65,14 +71,14 @@ def owned(world: World, collection: str, uid: Uid) -> list[tuple[Key, Stored]]:
     ]
 
 
-class History(Generic[J]):
+class ObjectHistory(Generic[J]):
     """Every job's states by version: what was true when a write was sent.
 
     A job that others tore away (finalizer and all) counts as it last was: nobody can see at once
     what others do, only what it did itself.
     """
 
-    def __init__(self, world: World, resource: Resource[J]) -> None:
+    def __init__(self, world: SimulatedWorld, resource: Resource[J]) -> None:
         self._world = world
         self._resource = resource
         self._states: dict[Uid, list[tuple[int, J | None]]] = {}
@@ -107,3 +113,44 @@ class History(Generic[J]):
         if job is None or (after is None and not self._world.is_subject(commit.actor)):
             return
         self._states.setdefault(job.metadata.uid, []).append((commit.version, after))
+
+
+class Trace:
+    """Takes every commit and every call, in order, with its time."""
+
+    def __init__(self, monotonic: Callable[[], float], *, keep: bool = False) -> None:
+        self._monotonic = monotonic
+        self._digest = sha256()
+        self._keep = keep
+        self.story: list[str] = []
+
+    def on_commit(self, commit: Commit) -> None:
+        state = commit.after or commit.before
+        self._note(
+            f"commit {commit.version} {commit.actor} {commit.verb} {commit.collection}"
+            f" {commit.key} {state.uid if state else ''}"
+        )
+
+    def on_call(self, _actor: str, site: str) -> None:
+        self._note(f"call {site}")
+
+    def on_fault(self, fault: Fault) -> None:
+        self._note(f"fault {fault}")
+
+    def note(self, text: str) -> None:
+        """Anything else worth telling; it counts as part of the run."""
+        self._note(text)
+
+    def tell(self, text: str) -> None:
+        """Something for readers only."""
+        if self._keep:
+            self.story.append(f"{self._monotonic():10.3f}  log {text}")
+
+    def digest(self) -> str:
+        return self._digest.hexdigest()[:16]
+
+    def _note(self, text: str) -> None:
+        line = f"{self._monotonic():10.3f}  {text}"
+        self._digest.update(line.encode())
+        if self._keep:
+            self.story.append(line)

@@ -17,10 +17,10 @@ from typing import Any
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.sim.chance import Chance
-from swell.sim.faults import FaultyCluster
+from swell.sim.faults.cluster import FaultyCluster
+from swell.sim.faults.network import SimulatedNetwork
+from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.loop import SCOPE, VirtualLoop
-from swell.sim.network import Network
-from swell.sim.plan import Fault, FaultKind
 
 _CANCELS_MAX = 10
 
@@ -53,7 +53,7 @@ class ProcessExitError(Exception):
 class _Life:
     """From one start to the next crash."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: SimulatedProcess) -> None:
         self.actor = process.name
         self._process = process
         self.is_over = asyncio.Event()
@@ -71,7 +71,7 @@ class _Life:
         await asyncio.sleep(0)
 
 
-class Process:
+class SimulatedProcess:
     """Keeps a component running through its crashes."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Process:
         name: str,
         main: Main,
         connect: Callable[[str], Cluster],
-        network: Network,
+        network: SimulatedNetwork,
         chance: Chance,
     ) -> None:
         self.name = name
@@ -179,3 +179,15 @@ def _loop() -> VirtualLoop:
     if not isinstance(loop, VirtualLoop):
         raise TypeError("simulated processes run on a VirtualLoop")
     return loop
+
+
+class BugMeter:
+    """Raises where a controller says that a pass of it was a bug: the process ends by itself."""
+
+    def passed(self, controller: str, result: str, seconds: float) -> None:
+        del seconds
+        if result == "bug":
+            raise AssertionError(f"bug in a pass of {controller}")
+
+    def queued(self, controller: str, n_keys: int) -> None:
+        pass

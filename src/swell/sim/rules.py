@@ -14,11 +14,11 @@ from swell.runtime.informer import Informer
 from swell.sim.observation import ENDED, owned, pod_states, states
 
 if TYPE_CHECKING:
-    from swell.sim.world import World
+    from swell.sim.world import SimulatedWorld
 
 
 @dataclass(frozen=True, slots=True)
-class SeenJob:
+class ObservedJob:
     """A job as these rules see it."""
 
     metadata: ObjectMeta
@@ -30,7 +30,7 @@ class SeenJob:
         return self.metadata.deletion_timestamp is not None
 
 
-Jobs = Callable[[], Iterable[SeenJob]]
+Jobs = Callable[[], Iterable[ObservedJob]]
 
 
 @dataclass
@@ -57,7 +57,7 @@ class OneLivePod:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Creation:
     """Who made an object, and at which version."""
 
     actor: str
@@ -71,17 +71,17 @@ class NothingLeftBehind:
     Except what whoever takes it off need not know of: by default, what another one made.
     """
 
-    world: World
+    world: SimulatedWorld
     resource: Resource[ApiObject]
     finalizer: str
     owned_by: Callable[[Uid], Iterable[tuple[str, Stored]]]
-    is_known: Callable[[Made, Commit], bool] = lambda made, commit: made.actor == commit.actor
+    is_known: Callable[[Creation, Commit], bool] = lambda made, commit: made.actor == commit.actor
     name: str = "nothing left behind"
-    _made: dict[str, Made] = field(default_factory=dict)
+    _made: dict[str, Creation] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         if commit.before is None and commit.after is not None:
-            self._made[commit.after.uid] = Made(commit.actor, commit.version)
+            self._made[commit.after.uid] = Creation(commit.actor, commit.version)
         before, after = states(commit, self.resource)
         if before is None or self.finalizer not in before.metadata.finalizers:
             return
@@ -115,7 +115,7 @@ class JobsEnd:
 class DeletedGo:
     """Deleted jobs disappear, and what they own with them."""
 
-    world: World
+    world: SimulatedWorld
     jobs: Jobs
     collections: tuple[str, ...]
     name: str = "deleted jobs go"
@@ -145,7 +145,7 @@ class DeletedGo:
 class CachesAreTrue:
     """Informers that processes expose hold what the store holds, in the same versions."""
 
-    world: World
+    world: SimulatedWorld
     is_followed: Callable[[str, Stored], bool] = lambda *_: True
     name: str = "caches are true"
 
@@ -164,7 +164,9 @@ class CachesAreTrue:
                     yield f"{process.name} has other {name} than there are"
 
 
-def owned_by(world: World, collections: Iterable[str], uid: Uid) -> Iterator[tuple[str, Stored]]:
+def owned_by(
+    world: SimulatedWorld, collections: Iterable[str], uid: Uid
+) -> Iterator[tuple[str, Stored]]:
     """What a job owns of these kinds, with names."""
     for collection in collections:
         for key, stored in owned(world, collection, uid):

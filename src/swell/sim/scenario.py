@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from swell.api.pod import Pod
 from swell.cluster.embedded.registry import Kind
-from swell.sim.actors.kubelet import PodStory
 from swell.sim.actors.nemesis import Disturbance
+from swell.sim.actors.pod_lifecycle import PodBehavior
+from swell.sim.faults.swarm import RATES_MAX
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.process import Main
-from swell.sim.swarm import RATES_MAX
 
 if TYPE_CHECKING:
-    from swell.sim.world import World
+    from swell.sim.world import SimulatedWorld
 
 USER = "user"  # the actor whose creates count as submitted work
 
@@ -29,7 +29,7 @@ class Scenario:
     """What users do, and for how long things go wrong meanwhile."""
 
     name: str
-    script: Callable[[World], Coroutine[Any, Any, None]]
+    script: Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
     faulty_s: float = 240.0  # how long faults are on
     settle_s: float = 900.0  # from then on, how long everything may take to be right
     rest_s: float = 15.0  # events and numbers are told at their own pace, after what they tell of
@@ -46,18 +46,18 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SimulationSubject:
     """Components under test with their rules."""
 
     name: str
     components: Mapping[str, Main]
     scenarios: tuple[Scenario, ...]
-    safety: Callable[[World], Sequence[SafetyCheck]]
-    liveness: Callable[[World], Sequence[LivenessCheck]]
-    end_state: Callable[[World], object]  # what must not depend on faults, comparable
+    safety: Callable[[SimulatedWorld], Sequence[SafetyCheck]]
+    liveness: Callable[[SimulatedWorld], Sequence[LivenessCheck]]
+    end_state: Callable[[SimulatedWorld], object]  # what must not depend on faults, comparable
     kinds: Sequence[Kind] = ()
-    story_of: Callable[[World, Pod], PodStory] | None = None
-    disturbances: Callable[[World], Mapping[str, Disturbance]] = lambda _: {}
+    behavior_of: Callable[[SimulatedWorld, Pod], PodBehavior] | None = None
+    disturbances: Callable[[SimulatedWorld], Mapping[str, Disturbance]] = lambda _: {}
     calls_per_min_max: int = 600  # of one process; more is a hot loop
 
     def scenario(self, name: str) -> Scenario:

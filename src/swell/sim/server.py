@@ -16,7 +16,6 @@ from swell.cluster.embedded.registry import Kind, Registry
 from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster, ObjectList, Selection
-from swell.sim.actors.collector import collect_garbage
 from swell.sim.chance import Chance
 
 T = TypeVar("T")
@@ -33,7 +32,7 @@ def _embedded_kinds() -> tuple[Kind, ...]:
     return tuple(new_api_server(Storage(lambda: 0.0), SystemClock(), rng).registry)
 
 
-class Server:
+class SimulatedServer:
     """One cluster's API server with its store, and a view of its past."""
 
     def __init__(self, clock: Clock, chance: Chance, kinds: Sequence[Kind]) -> None:
@@ -78,3 +77,16 @@ class Server:
     def _new_uid(self) -> str:
         self._n_uids += 1
         return f"00000000-0000-4000-8000-{self._n_uids:012d}"
+
+
+PACE_S_MAX = 10.0
+
+
+async def collect_garbage(collector: GarbageCollector, clock: Clock, chance: Chance) -> None:
+    """Collect from time to time until cancelled."""
+    n_rounds = 0
+    while True:
+        n_rounds += 1
+        # Squared: mostly prompt, now and then slow.
+        await clock.sleep(0.1 + PACE_S_MAX * chance.uniform("garbage", n_rounds) ** 2)
+        collector.drain()

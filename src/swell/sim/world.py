@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from swell.api.kinds import LEASES
 from swell.runtime.cluster import Cluster
-from swell.sim.actors.kubelet import ACTOR as KUBELET
-from swell.sim.actors.kubelet import Kubelet
 from swell.sim.actors.nemesis import Nemesis
+from swell.sim.actors.pod_lifecycle import ACTOR as KUBELET
+from swell.sim.actors.pod_lifecycle import Kubelet
 from swell.sim.chance import Chance
-from swell.sim.invariants import Judge
+from swell.sim.faults.network import SimulatedNetwork
+from swell.sim.faults.plan import FaultInjector, FaultSource
+from swell.sim.invariants import InvariantChecker
 from swell.sim.loop import VirtualClock
-from swell.sim.network import Network
-from swell.sim.plan import FaultBook, FaultSource
-from swell.sim.process import Process
-from swell.sim.scenario import Scenario, Subject
-from swell.sim.server import Server
-from swell.sim.trace import Trace
+from swell.sim.observation import Trace
+from swell.sim.process import SimulatedProcess
+from swell.sim.scenario import Scenario, SimulationSubject
+from swell.sim.server import SimulatedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,25 +40,33 @@ _QUIET_TRIES = 3
 _LEASES = str(LEASES)
 
 
-class World:
+class SimulatedWorld:
     """Everything of one run. Made and used inside a virtual loop."""
 
     def __init__(
-        self, subject: Subject, scenario: Scenario, seed: int, source: FaultSource, *, keep: bool
+        self,
+        subject: SimulationSubject,
+        scenario: Scenario,
+        seed: int,
+        source: FaultSource,
+        *,
+        keep: bool,
     ) -> None:
         self.subject = subject
         self.scenario = scenario
         self.chance = Chance(seed)
         self.clock = VirtualClock()
         self.fleet: Fleet | None = None  # for subjects that have nodes
-        self.server = Server(self.clock, self.chance, subject.kinds)
+        self.server = SimulatedServer(self.clock, self.chance, subject.kinds)
         self.storage = self.server.storage
-        self.book = FaultBook(source)
-        self.network = Network(self.book, self.chance, self.clock, self.server)
+        self.injector = FaultInjector(source)
+        self.network = SimulatedNetwork(self.injector, self.chance, self.clock, self.server)
         self.trace = Trace(self.clock.monotonic, keep=keep)
-        self.judge = Judge(subject.safety(self), subject.liveness(self), self.clock.monotonic)
+        self.checker = InvariantChecker(
+            subject.safety(self), subject.liveness(self), self.clock.monotonic
+        )
         self.processes = [
-            Process(f"{name}-{i}", main, self.connect, self.network, self.chance)
+            SimulatedProcess(f"{name}-{i}", main, self.connect, self.network, self.chance)
             for name, main in subject.components.items()
             for i in range(scenario.replicas)
         ]
@@ -67,8 +75,8 @@ class World:
         self._script_ended = False
         self._tasks: list[asyncio.Task[None]] = []
         self._recent: dict[str, deque[float]] = {p.name: deque() for p in self.processes}
-        self.storage.on_commit += [self._count, self.trace.on_commit, self.judge.on_commit]
-        self.book.on_taken.append(self.trace.on_fault)
+        self.storage.on_commit += [self._count, self.trace.on_commit, self.checker.on_commit]
+        self.injector.on_taken.append(self.trace.on_fault)
         self.network.on_call += [self.trace.on_call, self._note_issue, self._bound_calls]
 
     def connect(self, actor: str) -> Cluster:
@@ -102,17 +110,17 @@ class World:
     async def run(self) -> None:
         """Both phases. What was violated is the judge's to say."""
         async with self._actors():
-            await self.judge.wait_broken(self.scenario.faulty_s)
+            await self.checker.wait_broken(self.scenario.faulty_s)
             self._calm()
-            if not self.judge.violations and await self._settles():
+            if not self.checker.violations and await self._settles():
                 await self._stays_quiet()
 
     @asynccontextmanager
     async def _actors(self) -> AsyncIterator[None]:
-        if self.subject.story_of is not None:
-            story_of = self.subject.story_of
+        if self.subject.behavior_of is not None:
+            behavior_of = self.subject.behavior_of
             kubelet = Kubelet(
-                self.connect(KUBELET), self.clock, self.spawn, lambda pod: story_of(self, pod)
+                self.connect(KUBELET), self.clock, self.spawn, lambda pod: behavior_of(self, pod)
             )
             self.storage.on_commit.append(kubelet.on_commit)
         try:
@@ -121,7 +129,7 @@ class World:
             for process in self.processes:
                 self.spawn(process.run())
             disturbances = self.subject.disturbances(self)
-            self.spawn(Nemesis(self.book, self.clock, disturbances).run())
+            self.spawn(Nemesis(self.injector, self.clock, disturbances).run())
             self.spawn(self._play())
             yield
         finally:
@@ -134,11 +142,11 @@ class World:
         self._script_ended = True
 
     def _missing(self) -> list[tuple[str, str]]:
-        return self.judge.missing() if self._script_ended else [("script", "has not ended")]
+        return self.checker.missing() if self._script_ended else [("script", "has not ended")]
 
     def _calm(self) -> None:
         self.trace.note("faults off")
-        self.book.on = False
+        self.injector.on = False
         self.network.refused_until_s.clear()
         for process in self.processes:
             process.heal()
@@ -149,26 +157,26 @@ class World:
         while missing := self._missing():
             if self.clock.monotonic() >= deadline_s:
                 for rule, what in missing:
-                    self.judge.report(rule, what)
+                    self.checker.report(rule, what)
                 return False
-            if await self.judge.wait_broken(_POLL_S):
+            if await self.checker.wait_broken(_POLL_S):
                 return False
         return True
 
     async def _stays_quiet(self) -> None:
-        if await self.judge.wait_broken(self.scenario.rest_s):
+        if await self.checker.wait_broken(self.scenario.rest_s):
             return
         for _ in range(_QUIET_TRIES):
             before, before_in_all = self._subject_writes(), self.writes.total()
-            if await self.judge.wait_broken(self.scenario.quiet_s):
+            if await self.checker.wait_broken(self.scenario.quiet_s):
                 return
             n_writes = self._subject_writes() - before
             if n_writes == self.writes.total() - before_in_all:
                 break  # else others have given reason to write: a slow node, for example
         if n_writes:
-            self.judge.report("quiet", f"{n_writes} writes though nothing changed")
-        for rule, what in self.judge.missing():
-            self.judge.report(rule, f"{what}, after it had been right")
+            self.checker.report("quiet", f"{n_writes} writes though nothing changed")
+        for rule, what in self.checker.missing():
+            self.checker.report(rule, f"{what}, after it had been right")
 
     def _subject_writes(self) -> int:
         return sum(self.writes[process.name] for process in self.processes)
@@ -188,8 +196,8 @@ class World:
         while recent[0] < now_s - _MINUTE_S:
             recent.popleft()
         if len(recent) > self.subject.calls_per_min_max:
-            self.judge.report("hot loop", f"{len(recent)} calls in a minute, last: {site}")
+            self.checker.report("hot loop", f"{len(recent)} calls in a minute, last: {site}")
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.judge.report("alive", f"{type(error).__name__}: {error}")
+            self.checker.report("alive", f"{type(error).__name__}: {error}")

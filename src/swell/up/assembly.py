@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swell.autoscaler.loop import run_autoscaler
+from swell.autoscaler.controller import run_autoscaler
 from swell.autoscaler.settings import EMBEDDED
 from swell.cluster import home as homes
 from swell.cluster.embedded.apiserver import ApiServer
@@ -49,7 +49,7 @@ from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.health import Health
 from swell.runtime.manager import Manager
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 
 WHAT = "swell up"
 POLL_S = 0.02

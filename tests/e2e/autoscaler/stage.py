@@ -23,7 +23,7 @@ from swell.api.kinds import (
 )
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod, PodPhase
-from swell.autoscaler.loop import run_autoscaler
+from swell.autoscaler.controller import run_autoscaler
 from swell.autoscaler.settings import EMBEDDED
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster
@@ -43,7 +43,7 @@ from swell.runtime.cluster import Cluster, Selection, merge_patch
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.informer import Informer
 from swell.runtime.manager import Manager
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.autoscaler.kinds import JOB_LABELS, AnyJob, target_of
 

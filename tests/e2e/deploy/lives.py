@@ -32,7 +32,7 @@ from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Deletion
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from tests.e2e.deploy.installed import Installed
 from tests.e2e.deploy.rights import Right
 from tests.e2e.operator.happenings import (

@@ -28,7 +28,7 @@ from swell.operator.framework.crds import install_crds
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.manager import Manager
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from tests.e2e.faults.plans import STORIES, Plan
 from tests.e2e.faults.proxy import Asked, Fault, Rule, Spoiler, Write, proxied
 from tests.e2e.faults.recorder import Happening, recording

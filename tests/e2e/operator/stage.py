@@ -28,7 +28,7 @@ from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.operator.jobs import OWN_NODES, PRIORITY, PRIORITY_CLASS
 from tests.e2e.operator.sight import Sight

@@ -21,8 +21,8 @@ from swell.runtime.election import Election
 from swell.runtime.errors import NotFoundError
 from swell.runtime.guard import GuardedCluster, LeaderGuard
 from swell.runtime.leader import LeaseTimes
-from swell.scheduler.live.running import schedule
-from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.live.controller import schedule
+from swell.scheduler.live.settings import SchedulerSettings
 from tests.e2e.scheduler.story import Schedulers
 from tests.testbed.control_plane import ControlPlane
 from tests.testbed.processes import ChildProcess, ProcessEndedError
@@ -66,7 +66,7 @@ class Tasks:
     def __init__(self, connect: Callable[[str], Cluster], clock: Clock, config: Path) -> None:
         self._connect = connect
         self._clock = clock
-        self._options = SchedulerOptions(config_path=config, bind_window_s=BIND_WINDOW_S)
+        self._options = SchedulerSettings(config_path=config, bind_window_s=BIND_WINDOW_S)
         self._numbers = itertools.count()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._lines: dict[str, LeaderGuard] = {}

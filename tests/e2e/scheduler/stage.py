@@ -30,7 +30,7 @@ from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
-from swell.scheduler.live.configuration import LOOK_S
+from swell.scheduler.live.settings import LOOK_S
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.scheduler.objects import NAMESPACE, PRIORITIES, priority_class
 from tests.e2e.scheduler.plays import CAPACITY, UPSETTING, USUAL

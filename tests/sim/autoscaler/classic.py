@@ -14,13 +14,13 @@ from functools import partial
 
 from swell.api.aitrainingjob import FINAL, Phase
 from swell.api.meta import Uid
-from swell.autoscaler.settings import Settings
+from swell.autoscaler.settings import AutoscalerSettings
 from swell.cluster.embedded.storage import Commit
+from swell.sim.campaign.trial import try_faults
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import pod_states
 from swell.sim.scenario import Scenario
-from swell.sim.trial import try_faults
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.rules import Turns, safety
 from tests.sim.autoscaler.scenarios import (
     CLASSIC_APART_S,
@@ -33,7 +33,7 @@ from tests.sim.autoscaler.scenarios import (
 from tests.sim.autoscaler.subject import autoscaler_subject
 from tests.sim.operator.sight import job_states
 
-SETTINGS = Settings()
+SETTINGS = AutoscalerSettings()
 ARRIVING_S = CLASSIC_JOBS * CLASSIC_APART_S
 MINIMUM = 2
 MAXIMUM = 10
@@ -57,7 +57,7 @@ class Figures:
 class Observer:
     """Watches how long jobs wait and how many trainers run. It finds nothing wrong, ever."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "observer"
     _born: dict[Uid, float] = field(default_factory=dict)
     _waited: dict[Uid, float] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def measure(seed: int, *, is_on: bool) -> Figures:
     """One run. Without the autoscaler every job asks for all its trainers at once."""
     seen: list[Observer] = []
 
-    def watched(world: World) -> list[SafetyCheck]:
+    def watched(world: SimulatedWorld) -> list[SafetyCheck]:
         seen.append(Observer(world))
         return [*safety(world, SETTINGS), seen[0]]
 
@@ -130,7 +130,7 @@ def turns_in_a_crowd(seed: int, within_s: float) -> Turns:
     """How often roles change direction while the same jobs share a full cluster."""
     seen: list[Turns] = []
 
-    def watched(world: World) -> list[SafetyCheck]:
+    def watched(world: SimulatedWorld) -> list[SafetyCheck]:
         seen.append(Turns(world))
         return [*safety(world, SETTINGS), seen[0]]
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from swell.sim.campaign import Entry
+from swell.sim.campaign.command import CampaignEntry
 from tests.sim.autoscaler.flaws import PLANTED, PLANTED_AMONG_TRAINERS
 from tests.sim.autoscaler.rules import AUTOSCALER
 from tests.sim.autoscaler.subject import autoscaler_subject
 from tests.sim.autoscaler.trainers import trainers_subject
 
 ENTRIES = (
-    Entry(
+    CampaignEntry(
         autoscaler_subject(),
         {name: autoscaler_subject(flaw) for name, flaw in PLANTED.items()},
         share=0.25,
         whose_writes=AUTOSCALER,
     ),
-    Entry(
+    CampaignEntry(
         trainers_subject(),
         {name: trainers_subject(flaw) for name, flaw in PLANTED_AMONG_TRAINERS.items()},
         share=0.05,

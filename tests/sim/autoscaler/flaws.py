@@ -8,12 +8,12 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from swell.api.meta import Key
-from swell.autoscaler.loop import Autoscaler
+from swell.autoscaler.controller import Autoscaler
+from swell.autoscaler.job_state import ReplicaCount, tally
 from swell.autoscaler.policies.fulfillment import fulfillment
-from swell.autoscaler.policies.interface import Parameters, Reason, Targets
-from swell.autoscaler.tally import Count, tally
+from swell.autoscaler.policies.interface import Parameters, RoleTargets, SizeReason
+from swell.autoscaler.status import SizeChange, decide_write
 from swell.autoscaler.views import JobId
-from swell.autoscaler.writing import Change, decide_write
 from swell.runtime.controller import Work
 from swell.runtime.plan import Plan
 
@@ -25,7 +25,7 @@ def forgets_bounds(autoscaler: Autoscaler) -> None:
     """Grows by more than was decided."""
     propose = autoscaler._propose
 
-    def propose_more(targets: Targets, now: float) -> None:
+    def propose_more(targets: RoleTargets, now: float) -> None:
         more = {i: replace(t, target=t.target + 3 * (t.delta > 0)) for i, t in targets.items()}
         propose(more, now)
 
@@ -47,16 +47,18 @@ def writes_on_any_version(autoscaler: Autoscaler) -> None:
     for kind, writer in autoscaler._writers.items():
         owners = writer._owners
 
-        def take(key: Key, owners: object = owners, kind: str = kind) -> Change | None:
+        def take(key: Key, owners: object = owners, kind: str = kind) -> SizeChange | None:
             job = owners.get(key)  # type: ignore[attr-defined]
             found = [p for i, p in autoscaler._proposals.items() if (i.key, i.kind) == (key, kind)]
-            return Change(job, found[0] if found else None) if job else None
+            return SizeChange(job, found[0] if found else None) if job else None
 
-        def decide(change: Change, now: float) -> Plan:
+        def decide(change: SizeChange, now: float) -> Plan:
             if change.proposal is None or change.job.status.phase.value == "":
                 return Plan()
             version = change.job.metadata.resource_version
-            return decide_write(Change(change.job, replace(change.proposal, version=version)), now)
+            return decide_write(
+                SizeChange(change.job, replace(change.proposal, version=version)), now
+            )
 
         writer._work = Work(take, decide)
 
@@ -66,7 +68,7 @@ def hopes_in_vain(autoscaler: Autoscaler) -> None:
     ledger = autoscaler._ledger
     count = ledger._job_counts
 
-    def count_hopeless(job: JobId) -> tuple[Count, ...]:
+    def count_hopeless(job: JobId) -> tuple[ReplicaCount, ...]:
         counts = count(job)
         state = ledger._states.get(job)
         if state is None or not state.is_hopeless:
@@ -82,10 +84,10 @@ def forgets_the_missing(autoscaler: Autoscaler) -> None:
     """Shrinks a role as far as is wanted, whichever of its pods are missing."""
     propose = autoscaler._propose
 
-    def propose_wanted(targets: Targets, now: float) -> None:
+    def propose_wanted(targets: RoleTargets, now: float) -> None:
         snapshot, settings = autoscaler._ledger.snapshot(), autoscaler._settings
         wanted = fulfillment(snapshot.jobs, snapshot.cluster, settings.parameters)
-        is_spared = Reason.PODS_MISSING
+        is_spared = SizeReason.PODS_MISSING
         propose({i: wanted[i] if t.reason is is_spared else t for i, t in targets.items()}, now)
 
     autoscaler._propose = propose_wanted  # type: ignore[method-assign]

@@ -11,22 +11,22 @@ from collections.abc import Iterator, Mapping
 
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
-from swell.sim.actors import podwork
+from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.fleet import KUBELET, Fleet
-from swell.sim.actors.kubelet import PodStory
+from swell.sim.actors.pod_lifecycle import PodBehavior
 from swell.sim.observation import owner_of, pods_in
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 
 WORK = "sim/work-s"  # trainer-seconds until a job is done
 TRAINER = "paddle-job"  # the label of a trainer of a TrainingJob, which has no such annotation
 LOOK_S = 1.0
 NO_WORK: Mapping[str, float] = {}
 # Whoever has work ends when that is done, and nobody by himself.
-STORY = PodStory(start_s=2.0, run_s=1e9, exit_code=0, stop_s=3.0)
+STORY = PodBehavior(start_s=2.0, run_s=1e9, exit_code=0, stop_s=3.0)
 
 
 async def have_ground(
-    world: World, n_nodes: int, n_cpus: int, works_s: Mapping[str, float] = NO_WORK
+    world: SimulatedWorld, n_nodes: int, n_cpus: int, works_s: Mapping[str, float] = NO_WORK
 ) -> None:
     """Nodes of that size, and work being done on them: of TrainingJobs, so much by name."""
     names = [f"node-{n}" for n in range(n_nodes)]
@@ -35,7 +35,7 @@ async def have_ground(
     world.spawn(_work_on(world, works_s))
 
 
-async def _work_on(world: World, works_s: Mapping[str, float]) -> None:
+async def _work_on(world: SimulatedWorld, works_s: Mapping[str, float]) -> None:
     kubelet = world.connect(KUBELET)
     done_s: dict[Uid, float] = {}
     while True:
@@ -45,7 +45,9 @@ async def _work_on(world: World, works_s: Mapping[str, float]) -> None:
             if done_s[owner] >= _work_s(pods[0], works_s):
                 ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
                 for pod in pods:
-                    await podwork.report(kubelet, pod, podwork.phase(pod, "Succeeded", ended))
+                    await pod_lifecycle.report(
+                        kubelet, pod, pod_lifecycle.phase(pod, "Succeeded", ended)
+                    )
 
 
 def _work_s(pod: Pod, works_s: Mapping[str, float]) -> float:
@@ -53,7 +55,7 @@ def _work_s(pod: Pod, works_s: Mapping[str, float]) -> float:
     return float(pod.metadata.annotations.get(WORK, of_trainers))
 
 
-def _at_work(world: World) -> Iterator[tuple[Uid, list[Pod]]]:
+def _at_work(world: SimulatedWorld) -> Iterator[tuple[Uid, list[Pod]]]:
     """The pods of each job that run and are to go on."""
     owned: dict[Uid, list[Pod]] = {}
     for pod in pods_in(world):

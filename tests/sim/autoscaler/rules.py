@@ -9,14 +9,14 @@ from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ScaleRecord
 from swell.api.kinds import NODES, POD_GROUPS, PODS
 from swell.api.meta import Uid
 from swell.api.times import parse_time
-from swell.autoscaler.inquiry import Objects, inquiry_resource
+from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.room import NOWHERE, Room
-from swell.autoscaler.settings import Settings
+from swell.autoscaler.settings import AutoscalerSettings
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.observation import all_of, owner_of, pod_states, pods_in
-from swell.sim.rules import DeletedGo, JobsEnd, SeenJob
-from swell.sim.world import World
+from swell.sim.rules import DeletedGo, JobsEnd, ObservedJob
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.sight import job_states, jobs_in, replica_of, seen_jobs
 
 AUTOSCALER, OPERATOR = "autoscaler", "operator"
@@ -25,7 +25,7 @@ HOPELESS = "hopeless"  # what users call a job that can never start
 SIGHT_S = 60.0
 
 
-def safety(world: World, settings: Settings) -> list[SafetyCheck]:
+def safety(world: SimulatedWorld, settings: AutoscalerSettings) -> list[SafetyCheck]:
     return [
         WithinBounds(world),
         OnlyElastic(world),
@@ -37,7 +37,7 @@ def safety(world: World, settings: Settings) -> list[SafetyCheck]:
     ]
 
 
-def resizes(world: World, commit: Commit) -> Iterator[tuple[AITrainingJob, str, int, int]]:
+def resizes(world: SimulatedWorld, commit: Commit) -> Iterator[tuple[AITrainingJob, str, int, int]]:
     """Roles whose target the autoscaler changed: the job before, role, old and new size."""
     before, after = job_states(commit)
     if before is None or after is None or not commit.actor.startswith(AUTOSCALER):
@@ -52,7 +52,7 @@ def resizes(world: World, commit: Commit) -> Iterator[tuple[AITrainingJob, str, 
 class WithinBounds:
     """A1: every written target is within the bounds of the generation it was computed from."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "within bounds"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -66,7 +66,7 @@ class WithinBounds:
 class OnlyElastic:
     """A2: only elastic Auto roles of jobs that neither have ended nor are about to."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "only elastic"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -82,12 +82,12 @@ class OnlyElastic:
 class Sight:
     """Whether faults are over for a while: before, the autoscaler may see a past cluster."""
 
-    world: World
+    world: SimulatedWorld
     _faulty_at: float | None = None
 
     def is_clear(self) -> bool:
         now = self.world.clock.monotonic()
-        if self.world.book.on:
+        if self.world.injector.on:
             self._faulty_at = now
         return self._faulty_at is None or now - self._faulty_at > SIGHT_S
 
@@ -99,8 +99,8 @@ class OnlyIntoRoom:
     Judged while sight is clear.
     """
 
-    world: World
-    settings: Settings
+    world: SimulatedWorld
+    settings: AutoscalerSettings
     name: str = "only into room"
 
     def __post_init__(self) -> None:
@@ -125,8 +125,8 @@ class OnlyIntoRoom:
 class CalmDirection:
     """A4: no change of direction within the cool-down, except to let a pending job start."""
 
-    world: World
-    settings: Settings
+    world: SimulatedWorld
+    settings: AutoscalerSettings
     name: str = "calm direction"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -150,7 +150,7 @@ def is_up(record: ScaleRecord) -> bool:
 class HighestGo:
     """A5: shrinking removes the highest indexes, never index 0, never below the minimum."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "highest go"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -181,7 +181,7 @@ class NoRestart:
     and number its successor; that is not charged.
     """
 
-    world: World
+    world: SimulatedWorld
     name: str = "no restart"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -196,7 +196,7 @@ class NoRestart:
 class NotInVain:
     """Nobody makes room for a job that can never start."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "not in vain"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -206,20 +206,20 @@ class NotInVain:
                 yield f"{commit.key} shrank for {record.for_}"
 
 
-def liveness(world: World) -> list[LivenessCheck]:
-    def seen() -> list[SeenJob]:
+def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
+    def seen() -> list[ObservedJob]:
         return seen_jobs(world)
 
     return [JobsEnd(seen), DeletedGo(world, seen, (str(PODS), str(POD_GROUPS)))]
 
 
-def end_state(world: World) -> object:
+def end_state(world: SimulatedWorld) -> object:
     return {str(job.metadata.key): job.status.phase.value for job in jobs_in(world)}
 
 
-def objects_in(world: World) -> Objects:
+def objects_in(world: SimulatedWorld) -> AutoscalerObjects:
     """The whole cluster as it is."""
-    return Objects(
+    return AutoscalerObjects(
         nodes=all_of(world, NODES),
         pods=pods_in(world),
         groups=all_of(world, POD_GROUPS),
@@ -231,7 +231,7 @@ def objects_in(world: World) -> Objects:
 class Turns:
     """Counts how often each role changed direction, and how often it was resized at all."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "turns"
     n_resizes: int = 0
     turned_at: dict[tuple[Uid, str], list[float]] = field(default_factory=dict)

@@ -8,13 +8,13 @@ from typing import Any
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
-from swell.sim.actors.user import User
-from swell.sim.world import World
+from swell.sim.actors.user import SimulatedUser
+from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.ground import WORK, have_ground
 from tests.sim.operator.jobs import a_job
 from tests.sim.operator.sight import is_over
 
-Script = Callable[[World], Coroutine[Any, Any, None]]
+Script = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
 
 
 def elastic_job(
@@ -45,10 +45,12 @@ def elastic_job(
     return a_job(name, {"replicaSpecs": {"trainer": role}})
 
 
-async def arrive(world: World, n_nodes: int = 4, n_cpus: int = 4) -> User[AITrainingJob]:
+async def arrive(
+    world: SimulatedWorld, n_nodes: int = 4, n_cpus: int = 4
+) -> SimulatedUser[AITrainingJob]:
     """Somebody with elastic jobs, and a cluster of some nodes."""
     await have_ground(world, n_nodes, n_cpus)
-    return User(world, AI_TRAINING_JOBS, elastic_job, is_over)
+    return SimulatedUser(world, AI_TRAINING_JOBS, elastic_job, is_over)
 
 
 def bounds(**bounds: int) -> Body:
@@ -59,7 +61,7 @@ def grown(at_least: int) -> Callable[[AITrainingJob], bool]:
     return lambda job: job.status.target_replicas.get("trainer", 0) >= at_least
 
 
-async def share(world: World) -> None:
+async def share(world: SimulatedWorld) -> None:
     """Three elastic jobs share a cluster; a rigid one arrives, runs and ends; they grow back."""
     user = await arrive(world)
     for name in ("ant", "bee", "cat"):
@@ -70,7 +72,7 @@ async def share(world: World) -> None:
     await user.until_ended("rigid")
 
 
-async def finish(world: World) -> None:
+async def finish(world: SimulatedWorld) -> None:
     """Elastic jobs of little work come and go one after the other."""
     user = await arrive(world, n_nodes=2)
     for at in range(5):
@@ -79,7 +81,7 @@ async def finish(world: World) -> None:
         await user.wait(at, up_to_s=40)
 
 
-async def squeeze(world: World) -> None:
+async def squeeze(world: SimulatedWorld) -> None:
     """A job that can never start comes and goes; the others take no notice of it."""
     user = await arrive(world, n_nodes=2)
     await user.submit("ant", 2, 8, work_s=700)
@@ -91,7 +93,7 @@ async def squeeze(world: World) -> None:
     await user.delete("hopeless")
 
 
-async def edits(world: World) -> None:
+async def edits(world: SimulatedWorld) -> None:
     """People change the bounds of jobs that run, and delete one."""
     user = await arrive(world)
     await user.submit("ant", 1, 9, work_s=900)
@@ -111,7 +113,7 @@ CLASSIC_NODES = 9
 CLASSIC_CPUS = 4
 
 
-async def classic(world: World, *, minimum: int, replicas: int) -> None:
+async def classic(world: SimulatedWorld, *, minimum: int, replicas: int) -> None:
     """Twenty jobs of up to ten trainers arrive 90 s apart, more than the cluster can hold."""
     user = await arrive(world, CLASSIC_NODES, CLASSIC_CPUS)
     for at in range(CLASSIC_JOBS):
@@ -127,7 +129,7 @@ async def classic(world: World, *, minimum: int, replicas: int) -> None:
         await world.clock.sleep(CLASSIC_APART_S)
 
 
-async def crowd(world: World) -> None:
+async def crowd(world: SimulatedWorld) -> None:
     """Elastic jobs that never end, more than there is room for at their maximum."""
     user = await arrive(world, n_nodes=5)
     for at in range(6):

@@ -6,22 +6,20 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from swell.autoscaler.loop import Autoscaler, Informers, Meters
-from swell.autoscaler.settings import Settings
-from swell.sim.actors.disturbances import RATES_MAX, common_disturbances
-from swell.sim.actors.nemesis import Disturbance
-from swell.sim.meters import BugMeter
-from swell.sim.plan import FaultKind
-from swell.sim.process import Main, Ports
-from swell.sim.scenario import Scenario, Subject
-from swell.sim.world import World
+from swell.autoscaler.controller import Autoscaler, AutoscalerInformers, AutoscalerMeters
+from swell.autoscaler.settings import AutoscalerSettings
+from swell.sim.actors.nemesis import RATES_MAX, Disturbance, common_disturbances
+from swell.sim.faults.plan import FaultKind
+from swell.sim.process import BugMeter, Main, Ports
+from swell.sim.scenario import Scenario, SimulationSubject
+from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.flaws import Flaw
 from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, end_state, liveness, safety
 from tests.sim.autoscaler.scenarios import SCRIPTS
-from tests.sim.scheduler.sight import SCHEDULER
+from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.subject import operate, run_scheduler
 
-SETTINGS = Settings(scale_period_s=10.0, scale_cooldown_s=30.0)
+SETTINGS = AutoscalerSettings(scale_period_s=10.0, scale_cooldown_s=30.0)
 # Pods are never lost here: then a resize could not be told from a restart.
 DISTURBANCES = {kind: rate for kind, rate in RATES_MAX.items() if kind != FaultKind.POD_DELETED}
 SCENARIOS = tuple(
@@ -33,15 +31,15 @@ SCENARIOS = tuple(
 def autoscaler_subject(
     flaw: Flaw | None = None,
     *,
-    settings: Settings = SETTINGS,
+    settings: AutoscalerSettings = SETTINGS,
     scenarios: tuple[Scenario, ...] = SCENARIOS,
     is_on: bool = True,
-) -> Subject:
+) -> SimulationSubject:
     """Operator, scheduler and autoscaler; without the last if it is off."""
     components: dict[str, Main] = {OPERATOR: operate, SCHEDULER: run_scheduler}
     if is_on:
         components[AUTOSCALER] = autoscaler_main(settings, flaw)
-    return Subject(
+    return SimulationSubject(
         name="autoscaler",
         components=components,
         scenarios=scenarios,
@@ -53,16 +51,16 @@ def autoscaler_subject(
     )
 
 
-def autoscaler_main(settings: Settings, flaw: Flaw | None = None) -> Main:
+def autoscaler_main(settings: AutoscalerSettings, flaw: Flaw | None = None) -> Main:
     async def main(ports: Ports) -> None:
-        informers = Informers.over(ports.cluster, ports.clock, ports.random)
+        informers = AutoscalerInformers.over(ports.cluster, ports.clock, ports.random)
         autoscaler = Autoscaler(
             ports.cluster,
             informers,
             settings=settings,
             clock=ports.clock,
             random=ports.random,
-            meters=Meters(passes=BugMeter()),
+            meters=AutoscalerMeters(passes=BugMeter()),
         )
         if flaw is not None:
             flaw(autoscaler)
@@ -71,7 +69,7 @@ def autoscaler_main(settings: Settings, flaw: Flaw | None = None) -> Main:
     return main
 
 
-def disturbances(world: World) -> Mapping[str, Disturbance]:
+def disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     every = common_disturbances(world)
     return {kind: act for kind, act in every.items() if kind in DISTURBANCES}
 

@@ -18,23 +18,22 @@ from swell.api.trainingjob import FINAL, TrainingJob
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.operator.trainingjob.world import completion_index
-from swell.sim.actors import podwork
+from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.fleet import KUBELET
 from swell.sim.actors.nemesis import Disturbance
-from swell.sim.actors.user import User
+from swell.sim.actors.user import SimulatedUser
 from swell.sim.invariants import SafetyCheck
-from swell.sim.meters import BugMeter
 from swell.sim.observation import ENDED, pod_states, pods_in, states
-from swell.sim.process import Ports
-from swell.sim.rules import JobsEnd, SeenJob
-from swell.sim.scenario import Scenario, Subject
-from swell.sim.world import World
+from swell.sim.process import BugMeter, Ports
+from swell.sim.rules import JobsEnd, ObservedJob
+from swell.sim.scenario import Scenario, SimulationSubject
+from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.flaws import Flaw
 from tests.sim.autoscaler.ground import TRAINER, have_ground
 from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, Sight
 from tests.sim.autoscaler.subject import DISTURBANCES, SETTINGS, autoscaler_main, disturbances
 from tests.sim.scheduler.gangs import have_classes
-from tests.sim.scheduler.sight import SCHEDULER
+from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.subject import run_scheduler
 from tests.sim.trainingjob.nodes import FAILURE_COUNT, run_controllers
 from tests.sim.trainingjob.rules import end_state, jobs_in
@@ -61,11 +60,11 @@ def _manifest(name: str, size: tuple[int, int], priority: str) -> Body:
     return body
 
 
-async def evict(world: World) -> None:
+async def evict(world: SimulatedWorld) -> None:
     """Again and again some of them are drained, and a gang takes the room of others."""
     await have_ground(world, n_nodes=3, n_cpus=4, works_s=WORKS_S)
     await have_classes(world)
-    user = User(world, TRAINING_JOBS, _manifest, lambda job: job.status.phase in FINAL)
+    user = SimulatedUser(world, TRAINING_JOBS, _manifest, lambda job: job.status.phase in FINAL)
     await user.submit("ant", (2, 8), "low")
     await user.submit("bee", (1, 6), "low")
     await user.until("ant", lambda job: (job.status.trainer_target or 0) > 4, within_s=200)
@@ -77,7 +76,7 @@ async def evict(world: World) -> None:
         await user.until_ended(gang)
 
 
-async def drain(world: World, turn: int) -> None:
+async def drain(world: SimulatedWorld, turn: int) -> None:
     """Some trainers of the elastic jobs, of any index."""
     for nth in range(world.chance.integer(1, 4, "drained", turn)):
         at_work = [pod for pod in pods_in(world) if is_at_work(pod, ELASTIC)]
@@ -92,8 +91,8 @@ def is_at_work(pod: Pod, jobs: Container[str]) -> bool:
     return is_theirs and bool(pod.spec.node_name) and not is_going
 
 
-def trainers_subject(flaw: Flaw | None = None) -> Subject:
-    return Subject(
+def trainers_subject(flaw: Flaw | None = None) -> SimulationSubject:
+    return SimulationSubject(
         name="autoscaler trainers",
         components={
             OPERATOR: _operate,
@@ -111,9 +110,9 @@ def trainers_subject(flaw: Flaw | None = None) -> Subject:
     )
 
 
-def _seen(world: World) -> list[SeenJob]:
+def _seen(world: SimulatedWorld) -> list[ObservedJob]:
     return [
-        SeenJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
+        ObservedJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
         for job in jobs_in(world)
     ]
 
@@ -129,25 +128,25 @@ async def _operate(ports: Ports) -> None:
     await asyncio.gather(*(service.run() for service in operator.services))
 
 
-def _disturbances(world: World) -> Mapping[str, Disturbance]:
+def _disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     _report_more(world)
     world.spawn(run_controllers(world))
     return disturbances(world)
 
 
-def _report_more(world: World) -> None:
+def _report_more(world: SimulatedWorld) -> None:
     """What workloads want to know of their pods: that one is ready, and how a stopped one ended."""
     kubelet = world.connect(KUBELET)
 
     async def report(pod: Pod, status: Body, *, is_stopping: bool) -> None:
-        await podwork.report(kubelet, pod, status, is_stopping=is_stopping)
+        await pod_lifecycle.report(kubelet, pod, status, is_stopping=is_stopping)
 
     def on_commit(commit: Commit) -> None:
         _, pod = pod_states(commit)
         if pod is None or pod.status.phase in ENDED:
             return
-        if podwork.stopped_by(commit):
-            ended = podwork.phase(pod, "Failed", STOPPED)
+        if pod_lifecycle.stopped_by(commit):
+            ended = pod_lifecycle.phase(pod, "Failed", STOPPED)
             world.spawn(report(pod, ended, is_stopping=True))
         elif pod.status.phase is PodPhase.RUNNING and not pod.status.conditions:
             ready = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -156,7 +155,7 @@ def _report_more(world: World) -> None:
     world.storage.on_commit.append(on_commit)
 
 
-def safety(world: World) -> list[SafetyCheck]:
+def safety(world: SimulatedWorld) -> list[SafetyCheck]:
     return [TargetsFit(world), CalmTrainers(world), MinimumStays(world), NobodyCharged(world)]
 
 
@@ -174,7 +173,7 @@ def resizes(commit: Commit) -> Iterator[tuple[TrainingJob, int, int]]:
 class TargetsFit:
     """A1, A2: within the bounds of an elastic job that has not ended."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "trainer targets fit"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -190,7 +189,7 @@ class TargetsFit:
 class CalmTrainers:
     """A4: no change of direction within the cool-down, except to let a pending job start."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "calm trainers"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -209,7 +208,7 @@ class MinimumStays:
     """A5: a shrink leaves the minimum at work, where it was. Judged while sight is clear, and not
     of what happened so short a time ago that nobody can know."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "minimum stays"
     _lost_at: float = -LAG_S
 
@@ -234,7 +233,7 @@ class MinimumStays:
 class NobodyCharged:
     """A6: trainers are stopped by resizes and evictions only, and none of that is a failure."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "nobody charged"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:

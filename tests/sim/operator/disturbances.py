@@ -11,13 +11,13 @@ from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
-from swell.sim.actors import disturbances as common
+from swell.sim.actors import nemesis as common
 from swell.sim.actors.fleet import GPU_CONDITION
 from swell.sim.actors.nemesis import Disturbance
+from swell.sim.faults.plan import Fault
 from swell.sim.observation import pods_in
-from swell.sim.plan import Fault
 from swell.sim.scenario import USER
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES, fleet_of
 from tests.sim.operator.sight import jobs_in
 
@@ -52,7 +52,7 @@ RATES_MAX: Mapping[str, float] = {
 }
 
 
-def operator_disturbances(world: World) -> Mapping[str, Disturbance]:
+def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     acts = _Acts(world)
     return {
         **common.common_disturbances(world),
@@ -72,7 +72,7 @@ def operator_disturbances(world: World) -> Mapping[str, Disturbance]:
 class _Acts:
     """Each does its harm and says whether there was anything to harm."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._user = world.connect(USER)
         self._autoscaler = world.connect(AUTOSCALER)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from swell.sim.campaign import Entry
+from swell.sim.campaign.command import CampaignEntry
 from tests.sim.operator.flaws import PLANTED
 from tests.sim.operator.subject import operator_pair, operator_subject
 
 UNGUARDED = "operator leads without a guard"
 
 ENTRIES = (
-    Entry(
+    CampaignEntry(
         operator_subject(),
         {name: operator_subject(flaw) for name, flaw in PLANTED.items()},
         share=0.5,
     ),
-    Entry(operator_pair(), {UNGUARDED: operator_pair(guarded=False)}, share=0.1),
+    CampaignEntry(operator_pair(), {UNGUARDED: operator_pair(guarded=False)}, share=0.1),
 )

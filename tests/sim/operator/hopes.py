@@ -10,15 +10,15 @@ from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.operator.aitrainingjob.reasons import Reason
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import ENDED, owned, owner_of, pods_in
-from swell.sim.rules import DeletedGo, JobsEnd, SeenJob
-from swell.sim.world import World
+from swell.sim.rules import DeletedGo, JobsEnd, ObservedJob
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.sight import jobs_in, seen_jobs
 
 OWNED = tuple(map(str, (PODS, SERVICES, CONFIG_MAPS, POD_GROUPS)))
 
 
-def liveness(world: World) -> list[LivenessCheck]:
-    def seen() -> list[SeenJob]:
+def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
+    def seen() -> list[ObservedJob]:
         return seen_jobs(world)
 
     return [
@@ -28,7 +28,7 @@ def liveness(world: World) -> list[LivenessCheck]:
     ]
 
 
-def end_state(world: World) -> object:
+def end_state(world: SimulatedWorld) -> object:
     """Jobs and pods as users care for them; times, UIDs and versions aside.
 
     Restarts nobody is charged for depend on timing, and so does all that comes of lost nodes:
@@ -54,7 +54,7 @@ def _charged(job: AITrainingJob) -> dict[str, int]:
 class Tidied:
     """L2, O7: what ended is cleaned up as its policy says; status is about the current spec."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "L2 tidied up"
 
     def missing(self) -> Iterator[str]:

@@ -17,11 +17,11 @@ from swell.api.meta import Body, Key
 from swell.cluster.embedded.plainrules import PlainRules
 from swell.cluster.embedded.registry import Kind
 from swell.runtime.errors import ClusterError
+from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
-from swell.sim.trial import Result, try_faults
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.jobs import Pods, a_job, a_role
 from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
@@ -165,7 +165,7 @@ def _objects(value: object) -> list[Body]:
 class GoodOnesEnd:
     """O11: whatever stands beside them."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "O11 good jobs end"
 
     def missing(self) -> list[str]:
@@ -177,7 +177,7 @@ class GoodOnesEnd:
 class BadOnesAreTold:
     """A job is over, or waits for a reason that its status gives."""
 
-    world: World
+    world: SimulatedWorld
     names: list[str]
     name: str = "O11 bad jobs are told why"
 
@@ -190,25 +190,25 @@ class BadOnesAreTold:
         ]
 
 
-def _status(world: World, name: str) -> Body:
+def _status(world: SimulatedWorld, name: str) -> Body:
     stored = world.storage.get(str(AI_TRAINING_JOBS), Key(NAMESPACE, name))
     found = stored.body.get("status") if stored else None
     return found if isinstance(found, dict) else {}
 
 
-def _phase(world: World, name: str) -> str:
+def _phase(world: SimulatedWorld, name: str) -> str:
     return str(_status(world, name).get("phase", Phase.EMPTY.value))
 
 
-def _reason(world: World, name: str) -> str:
+def _reason(world: SimulatedWorld, name: str) -> str:
     return str(_status(world, name).get("reason", ""))
 
 
-def try_hostile(seed: int, n_specs: int = SPECS_A_WORLD) -> Result:
+def try_hostile(seed: int, n_specs: int = SPECS_A_WORLD) -> TrialResult:
     """One world with so many hostile jobs, made from the seed."""
     names: list[str] = []
 
-    async def script(world: World) -> None:
+    async def script(world: SimulatedWorld) -> None:
         user = await arrive(world)
         random = Random(seed)
         await user.submit(GOOD[0], {"trainer": a_role(replicas=2)})
@@ -221,7 +221,7 @@ def try_hostile(seed: int, n_specs: int = SPECS_A_WORLD) -> Result:
             names.append(name)
         await user.submit(GOOD[1], {"trainer": a_role(replicas=2)})
 
-    def liveness(world: World) -> list[LivenessCheck]:
+    def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         return [GoodOnesEnd(world), BadOnesAreTold(world, names)]
 
     scenario = Scenario("hostile specs", script, faulty_s=60, settle_s=900, quiet_s=0)

@@ -8,9 +8,9 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.operator.aitrainingjob import labels
-from swell.sim.actors.kubelet import PodStory
+from swell.sim.actors.pod_lifecycle import PodBehavior
 from swell.sim.observation import NAMESPACE
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 
 FAILS = "sim/fails"  # how many of a pod's lives fail, by their RestartCount
 CODE = "sim/exit-code"
@@ -55,13 +55,13 @@ def a_role(pods: Pods = Pods(), /, **fields: object) -> Body:  # noqa: B008
     }
 
 
-def story_of(world: World, pod: Pod) -> PodStory:
+def behavior_of(world: SimulatedWorld, pod: Pod) -> PodBehavior:
     """By name and count, so that a pod created anew after an eviction does the same again."""
     notes = pod.metadata.annotations
     count = int(pod.metadata.labels.get(labels.RESTART_COUNT, "0"))
     key = (pod.metadata.key, count)
     fails = count < int(notes.get(FAILS, "0"))
-    return PodStory(
+    return PodBehavior(
         start_s=world.chance.between(0.1, 3, "start", *key),
         run_s=world.chance.between(2, float(notes.get(RUNS, "20")), "run", *key),
         exit_code=int(notes.get(CODE, "1")) if fails else 0,

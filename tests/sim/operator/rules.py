@@ -23,9 +23,9 @@ from swell.operator.aitrainingjob.reasons import Reason
 from swell.operator.aitrainingjob.settings import Settings
 from swell.operator.aitrainingjob.world import covers
 from swell.sim.invariants import SafetyCheck
-from swell.sim.observation import ENDED, History, owner_of, pod_states
+from swell.sim.observation import ENDED, ObjectHistory, owner_of, pod_states
 from swell.sim.rules import NothingLeftBehind, OneLivePod, owned_by
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.sight import count_of, job_states, replica_of
 
@@ -33,8 +33,8 @@ from tests.sim.operator.sight import count_of, job_states, replica_of
 PRESENT_S = 20.0
 
 
-def safety(world: World, settings: Settings) -> list[SafetyCheck]:
-    history = History(world, AI_TRAINING_JOBS)
+def safety(world: SimulatedWorld, settings: Settings) -> list[SafetyCheck]:
+    history = ObjectHistory(world, AI_TRAINING_JOBS)
     return [
         OneLivePod(_place_of, "O1 one live pod"),
         ForcedOnlyWhenFenced(world, settings),
@@ -63,7 +63,7 @@ def _place_of(pod: Pod) -> tuple[Uid, str, int] | None:
 class ForcedOnlyWhenFenced:
     """O1: a record is dropped only when the processes behind it certainly have ended."""
 
-    world: World
+    world: SimulatedWorld
     settings: Settings
     name: str = "O1 forced only when fenced"
     _sent_s: dict[str, float] = field(default_factory=dict)
@@ -96,8 +96,8 @@ class ForcedOnlyWhenFenced:
 class CreatedForOwner:
     """O2: a pod is created only for a job that existed, and was neither ending nor over."""
 
-    world: World
-    history: History[AITrainingJob]
+    world: SimulatedWorld
+    history: ObjectHistory[AITrainingJob]
     name: str = "O2 created for its owner"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -117,8 +117,8 @@ class CreatedForOwner:
 class RestartsRecorded:
     """O3: counts never fall, stay within the limit, and are on record before they are used."""
 
-    world: World
-    history: History[AITrainingJob]
+    world: SimulatedWorld
+    history: ObjectHistory[AITrainingJob]
     name: str = "O3 restarts recorded"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -188,8 +188,8 @@ class PhasesMove:
 class DeletedForReason:
     """O5, O7: a pod is deleted only for a reason that was on record when the delete was sent."""
 
-    world: World
-    history: History[AITrainingJob]
+    world: SimulatedWorld
+    history: ObjectHistory[AITrainingJob]
     name: str = "O5 deleted for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -238,7 +238,7 @@ def _goes_at_end(job: AITrainingJob, pod: Pod) -> bool:
 class SpecUntouched:
     """O8: the spec is the user's."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "O8 spec untouched"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from swell.api.aitrainingjob import AITrainingJob, Phase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
-from swell.sim.actors.user import User
+from swell.sim.actors.user import SimulatedUser
 from swell.sim.scenario import Scenario
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.disturbances import RATES_MAX
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.jobs import Pods, a_job, a_role
@@ -20,10 +20,10 @@ def _manifest(name: str, roles: dict[str, Body], **spec: object) -> Body:
     return a_job(name, {"replicaSpecs": roles, **spec})
 
 
-async def arrive(world: World) -> User[AITrainingJob]:
+async def arrive(world: SimulatedWorld) -> SimulatedUser[AITrainingJob]:
     """Somebody with jobs to run, and nodes to run them on."""
     await fleet_of(world).start()
-    return User(world, AI_TRAINING_JOBS, _manifest, is_over)
+    return SimulatedUser(world, AI_TRAINING_JOBS, _manifest, is_over)
 
 
 def in_phase(*phases: Phase) -> Callable[[AITrainingJob], bool]:
@@ -34,7 +34,7 @@ def sized(replicas: int) -> Body:
     return {"replicaSpecs": {"trainer": {"replicas": replicas}}}
 
 
-async def finish(world: World) -> None:
+async def finish(world: SimulatedWorld) -> None:
     """Jobs of several sizes and clean-up policies run to their end."""
     user = await arrive(world)
     for name, policy in (("ant", "All"), ("bee", "None"), ("cat", "Running")):
@@ -43,7 +43,7 @@ async def finish(world: World) -> None:
         await user.wait(name)
 
 
-async def restart(world: World) -> None:
+async def restart(world: SimulatedWorld) -> None:
     """Pods fail in each scope; one job has more failures than it may have."""
     user = await arrive(world)
     often = {"restartPolicy": "OnFailure"}
@@ -62,7 +62,7 @@ async def restart(world: World) -> None:
     await user.submit("dog", {"trainer": coded}, restartingExitCode="137,128")
 
 
-async def delete(world: World) -> None:
+async def delete(world: SimulatedWorld) -> None:
     """Jobs are deleted as they start, as they run, as they restart, and after they have ended."""
     user = await arrive(world)
     for name, size in (("ant", 2), ("bee", 3), ("cat", 1)):
@@ -79,7 +79,7 @@ async def delete(world: World) -> None:
     await user.delete("cat")
 
 
-async def recreate(world: World) -> None:
+async def recreate(world: SimulatedWorld) -> None:
     """A job is replaced by another one of the same name: first patiently, then by force."""
     user = await arrive(world)
     again = {"restartPolicy": "OnFailure", "restartScope": "Pod"}
@@ -93,7 +93,7 @@ async def recreate(world: World) -> None:
     await user.submit("ant", {"trainer": a_role(Pods(fails=1), replicas=2, **again)})
 
 
-async def resize(world: World) -> None:
+async def resize(world: SimulatedWorld) -> None:
     """Users change their mind about the size; the nemesis resizes what is Auto."""
     user = await arrive(world)
     manual = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 5}
@@ -111,7 +111,7 @@ async def resize(world: World) -> None:
     await user.edit("ant", sized(3))
 
 
-async def nodes(world: World) -> None:
+async def nodes(world: SimulatedWorld) -> None:
     """Nodes fall silent and die under jobs that survive it, and under one that does not."""
     user = await arrive(world)
     survives = {"restartPolicy": "OnNodeFailWithExitCode", "restartLimit": 6}
@@ -130,7 +130,7 @@ async def nodes(world: World) -> None:
     fleet.lose("node-c", 30, dies=True)
 
 
-async def end(world: World) -> None:
+async def end(world: SimulatedWorld) -> None:
     """Jobs are ended from outside: by annotations, and by their time limit."""
     user = await arrive(world)
     endless = a_role(Pods(runs_s=4000), replicas=2)
@@ -146,7 +146,7 @@ async def end(world: World) -> None:
     await user.annotate("cat", "FAILED", "no use")
 
 
-async def hostile(world: World) -> None:
+async def hostile(world: SimulatedWorld) -> None:
     """Jobs that cannot work stand beside jobs that can."""
     user = await arrive(world)
     doubtful: Body = a_role(replicas=2)
@@ -163,7 +163,7 @@ async def hostile(world: World) -> None:
     await user.delete("ant")
 
 
-async def roles(world: World) -> None:
+async def roles(world: SimulatedWorld) -> None:
     """Several roles with policies of their own decide together how a job ends."""
     user = await arrive(world)
     await user.submit(
@@ -198,7 +198,7 @@ async def roles(world: World) -> None:
     )
 
 
-async def creation(world: World) -> None:
+async def creation(world: SimulatedWorld) -> None:
     """Images cannot be pulled for a while; stuck pods are replaced."""
     user = await arrive(world)
     fleet_of(world).images_broken_until_s = world.clock.monotonic() + 70

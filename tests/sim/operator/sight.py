@@ -8,20 +8,22 @@ from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob import labels
 from swell.sim.observation import all_of, one_of, states
-from swell.sim.rules import SeenJob
-from swell.sim.world import World
+from swell.sim.rules import ObservedJob
+from swell.sim.world import SimulatedWorld
 
 
-def job_at(world: World, name: str) -> AITrainingJob | None:
+def job_at(world: SimulatedWorld, name: str) -> AITrainingJob | None:
     return one_of(world, AI_TRAINING_JOBS, name)
 
 
-def jobs_in(world: World) -> list[AITrainingJob]:
+def jobs_in(world: SimulatedWorld) -> list[AITrainingJob]:
     return all_of(world, AI_TRAINING_JOBS)
 
 
-def seen_jobs(world: World) -> list[SeenJob]:
-    return [SeenJob(job.metadata, job.status.phase.value, is_over(job)) for job in jobs_in(world)]
+def seen_jobs(world: SimulatedWorld) -> list[ObservedJob]:
+    return [
+        ObservedJob(job.metadata, job.status.phase.value, is_over(job)) for job in jobs_in(world)
+    ]
 
 
 def is_over(job: AITrainingJob) -> bool:

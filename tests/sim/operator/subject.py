@@ -10,9 +10,8 @@ from swell.api.meta import Key
 from swell.operator.aitrainingjob.running import Meters, Operator
 from swell.operator.aitrainingjob.settings import Settings
 from swell.sim.leadership import in_pair, lead
-from swell.sim.meters import BugMeter
-from swell.sim.process import Main, Ports
-from swell.sim.scenario import Subject
+from swell.sim.process import BugMeter, Main, Ports
+from swell.sim.scenario import SimulationSubject
 from tests.sim.operator.disturbances import operator_disturbances
 from tests.sim.operator.hopes import end_state, liveness
 from tests.sim.operator.rules import safety
@@ -32,14 +31,14 @@ LEASE = Key("default", "swell-operator")
 Flaw = Callable[[Operator], None]
 
 
-def operator_subject(flaw: Flaw | None = None) -> Subject:
+def operator_subject(flaw: Flaw | None = None) -> SimulationSubject:
     async def main(ports: Ports) -> None:
         await _run(ports, flaw)
 
     return _subject(main)
 
 
-def operator_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> Subject:
+def operator_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> SimulationSubject:
     """Two replicas, one of which leads; a paused one may believe that it still does."""
 
     async def main(ports: Ports) -> None:
@@ -49,8 +48,8 @@ def operator_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> Subject:
     return in_pair(replace(_subject(main), scenarios=scenarios), LEASE)
 
 
-def _subject(main: Main) -> Subject:
-    return Subject(
+def _subject(main: Main) -> SimulationSubject:
+    return SimulationSubject(
         name="operator",
         components={"operator": main},
         scenarios=SCENARIOS,

@@ -16,11 +16,11 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
-from swell.sim.actors.user import User
+from swell.sim.actors.user import SimulatedUser
+from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
-from swell.sim.trial import Result, try_faults
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.hopes import liveness
 from tests.sim.operator.jobs import Pods, a_job, a_role
 from tests.sim.operator.scenarios import arrive
@@ -122,7 +122,9 @@ def held(spec: object, path: Path) -> object:
 class _Sweeper:
     """Plays one case on one job."""
 
-    def __init__(self, user: User[AITrainingJob], name: str, case: Case, judged: list[str]) -> None:
+    def __init__(
+        self, user: SimulatedUser[AITrainingJob], name: str, case: Case, judged: list[str]
+    ) -> None:
         self._user = user
         self._name = name
         self._key = Key(NAMESPACE, name)
@@ -171,7 +173,7 @@ class _Sweeper:
 class EndsWell:
     """L7: after the change is undone, or was refused, the job succeeds."""
 
-    world: World
+    world: SimulatedWorld
     names: list[str]
     cases: list[Case]
     name: str = "L7 recovers"
@@ -184,11 +186,11 @@ class EndsWell:
                 yield f"{self.cases[int(name.removeprefix('job-'))]}: {phase}"
 
 
-def sweep(chosen: list[Case], seed: int = 0) -> Result:
+def sweep(chosen: list[Case], seed: int = 0) -> TrialResult:
     """One world in which these cases are played, each on a job of its own."""
     judged: list[str] = []
 
-    async def script(world: World) -> None:
+    async def script(world: SimulatedWorld) -> None:
         user = await arrive(world)
         for n, case in enumerate(chosen):
             world.spawn(_Sweeper(user, f"job-{n}", case, judged).play())

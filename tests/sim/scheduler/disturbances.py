@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from swell.sim.actors.nemesis import Disturbance
-from swell.sim.plan import Fault
-from swell.sim.world import World
+from swell.sim.faults.plan import Fault
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.disturbances import RATES_MAX as OPERATOR_RATES
 from tests.sim.operator.disturbances import OperatorFault, operator_disturbances
 from tests.sim.operator.fleets import NODES, fleet_of
@@ -26,7 +26,7 @@ RATES_MAX: Mapping[str, float] = {
 }
 
 
-def scheduler_disturbances(world: World) -> Mapping[str, Disturbance]:
+def scheduler_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     async def shrink_node(fault: Fault) -> bool:
         """A node has less for a while, down to nothing."""
         fleet, name = fleet_of(world), NODES[int(fault.amount * len(NODES))]

@@ -17,9 +17,9 @@ from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.scheduler.cycle import Plan, run_cycle
 from swell.scheduler.live import binder, loop
-from swell.scheduler.live.evictor import Departure
-from swell.scheduler.live.running import Scheduler
-from swell.scheduler.live.windows import Window
+from swell.scheduler.live.bind_windows import BindWindow
+from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.evictor import EvictionCause
 from swell.scheduler.model.snapshot import Snapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
 from tests.sim.scheduler.subject import Flaw
@@ -97,7 +97,7 @@ def leaks(scheduler: Scheduler) -> None:
 def keeps_parts(scheduler: Scheduler) -> None:
     """A gang that cannot be completed keeps what it has."""
 
-    def nothing(now: float) -> dict[str, Window]:
+    def nothing(now: float) -> dict[str, BindWindow]:
         return {}
 
     scheduler.windows.overdue = nothing  # type: ignore[method-assign]
@@ -116,7 +116,7 @@ def hasty(scheduler: Scheduler) -> None:
 def unrecorded(scheduler: Scheduler) -> None:
     """Evicts without saying so first."""
 
-    async def mark(pod: Pod, why: Departure) -> Pod | None:
+    async def mark(pod: Pod, why: EvictionCause) -> Pod | None:
         return pod
 
     scheduler.evictor._mark = mark  # type: ignore[method-assign]

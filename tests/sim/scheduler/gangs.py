@@ -12,10 +12,10 @@ from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
-from swell.sim.actors.podwork import bound_by
+from swell.sim.actors.pod_lifecycle import bound_by
 from swell.sim.observation import NAMESPACE, pod_states
 from swell.sim.scenario import USER
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.jobs import RUNS
 
 KEEPER = "keeper"
@@ -74,7 +74,7 @@ class Gang:
 class Keeper:
     """Keeps gangs as complete as their owners want them."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._user = world.connect(USER)
         self._keeper = world.connect(KEEPER)
@@ -200,7 +200,7 @@ class Keeper:
             await self._create(gang, int(meta.name.rpartition("-")[2]))
 
 
-async def have_classes(world: World) -> None:
+async def have_classes(world: SimulatedWorld) -> None:
     """Priority classes from low to high."""
     for name, value in (("low", 10), ("middle", 100), ("high", 1000)):
         body: Body = {
@@ -212,7 +212,7 @@ async def have_classes(world: World) -> None:
         await world.connect(USER).create(PRIORITY_CLASSES, body)
 
 
-async def have_queue(world: World, name: str, **spec: object) -> None:
+async def have_queue(world: SimulatedWorld, name: str, **spec: object) -> None:
     body: Body = {
         "apiVersion": QUEUES.api_version,
         "kind": QUEUES.kind,
@@ -222,7 +222,7 @@ async def have_queue(world: World, name: str, **spec: object) -> None:
     await world.connect(USER).create(QUEUES, body)
 
 
-async def set_queue_state(world: World, name: str, state: str) -> None:
+async def set_queue_state(world: SimulatedWorld, name: str, state: str) -> None:
     """As `swell queue close` and `open` do."""
     patch = merge_patch({"status": {"state": state}})
     try:

@@ -14,17 +14,17 @@ from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.quantity import units
 from swell.cluster.embedded.storage import Commit
+from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.evictor import RELEASED
-from swell.scheduler.live.running import Scheduler
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plan import Objects, answer, plan_schedule
-from swell.sim.actors.podwork import bound_by
+from swell.sim.actors.pod_lifecycle import bound_by
+from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import all_of, one_of, pod_states, pods_in, states
-from swell.sim.plan import Fault, FaultKind
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.sight import jobs_in
-from tests.sim.scheduler.sight import (
+from tests.sim.scheduler.observation import (
     BINDING,
     DELETION,
     SCHEDULER,
@@ -58,7 +58,7 @@ LONG_EFFECTS_S = {
 }
 
 
-def safety(world: World) -> list[SafetyCheck]:
+def safety(world: SimulatedWorld) -> list[SafetyCheck]:
     sends = Sends(world)
     return [
         sends,
@@ -75,7 +75,7 @@ def safety(world: World) -> list[SafetyCheck]:
 class Sends:
     """G1, G3: a binding is sent only for a gang that has its minimum, to a node that takes pods."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "G1 binds with a reservation"
     sent: dict[str, Sent] = field(default_factory=dict)
 
@@ -96,12 +96,12 @@ class Sends:
         key = pod_key(site)
         task = scheduler.cache.snapshot.task(str(key))
         if task is None:
-            self.world.judge.report(self.name, f"{key} is bound, though nobody knows it")
+            self.world.checker.report(self.name, f"{key} is bound, though nobody knows it")
             return
         node = scheduler.cache.snapshot.nodes.names[task.node]
         known = scheduler.informers.nodes.get(Key("", node))
         if known is None or not is_ready(known) or known.spec.unschedulable:
-            self.world.judge.report("G3 bound where it may", f"{key} is bound to {node}")
+            self.world.checker.report("G3 bound where it may", f"{key} is bound to {node}")
             return
         uid, version = task.pod.metadata.uid, self.world.storage.version
         self.sent[site] = Sent(uid, node, cpus_of(known), version)
@@ -109,7 +109,7 @@ class Sends:
         unknown = [str(one.resource) for one in scheduler.informers.required if not one.synced]
         if unknown:
             what = f"{key} is bound before anything is known of {', '.join(unknown)}"
-            self.world.judge.report("decides when it knows", what)
+            self.world.checker.report("decides when it knows", what)
 
     def _judge_gang(self, scheduler: Scheduler, task: Task) -> None:
         job = task.job
@@ -119,7 +119,7 @@ class Sends:
         n_bound = sum(is_bound(pod) for pod in members(self.world, job.key))
         if job.counts.ready < group.spec.min_member and not n_bound:
             what = f"{job.key} begins with {job.counts.ready} of {group.spec.min_member}"
-            self.world.judge.report(self.name, what)
+            self.world.checker.report(self.name, what)
 
 
 @dataclass
@@ -129,14 +129,14 @@ class WholeGangs:
     Nobody is blamed for a gang that was complete and has lost pods, or whose minimum was raised.
     """
 
-    world: World
+    world: SimulatedWorld
     name: str = "G1 whole gangs"
     _complete: dict[Uid, None] = field(default_factory=dict)
     _partial_since: dict[Uid, float] = field(default_factory=dict)
     _disturbed_until: float = 0.0
 
     def __post_init__(self) -> None:
-        self.world.book.on_taken.append(self._on_fault)
+        self.world.injector.on_taken.append(self._on_fault)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         pods, groups = pod_states(commit), states(commit, POD_GROUPS)
@@ -186,7 +186,7 @@ class NodesHold:
     Another replica's binding that was under way is nobody's fault.
     """
 
-    world: World
+    world: SimulatedWorld
     sends: Sends
     name: str = "G2 nodes hold"
     _bound: dict[Uid, tuple[str, int]] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class NodesHold:
 class BoundOnce:
     """G3: a pod gets a node once, and it is the pod that was meant, on the node that was meant."""
 
-    world: World
+    world: SimulatedWorld
     sends: Sends
     name: str = "G3 bound once"
 
@@ -240,7 +240,7 @@ class VictimsMarked:
     """G6: who has to leave is told first, is of lower priority where the queue is the same, and
     leaves with its whole gang, or as surplus of it."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "G6 victims"
 
     def __post_init__(self) -> None:
@@ -284,14 +284,14 @@ class VictimsMarked:
             return
         live = [task.key for task in job.tasks.values() if task.status in HOLDING]
         if live:
-            self.world.judge.report(self.name, f"of {job.key} only {', '.join(live)} would stay")
+            self.world.checker.report(self.name, f"of {job.key} only {', '.join(live)} would stay")
 
 
 @dataclass
 class QuotaKept:
     """G7: what a queue's pods hold stays within its capability."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "G7 quota kept"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -323,7 +323,7 @@ class QuotaKept:
 class SamePlacement:
     """G8: the same objects give the same plan, in whatever order they are learnt of."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "G8 same placement"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -338,7 +338,7 @@ class SamePlacement:
             yield f"at version {commit.version} the order of objects decides"
 
 
-def objects_in(world: World) -> Objects:
+def objects_in(world: SimulatedWorld) -> Objects:
     """The whole cluster as it is."""
     return Objects(
         nodes=list(nodes_in(world).values()),

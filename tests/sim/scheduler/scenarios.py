@@ -12,11 +12,11 @@ from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.sim.actors.fleet import Fleet
-from swell.sim.actors.user import User
+from swell.sim.actors.user import SimulatedUser
 from swell.sim.scenario import USER, Scenario
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES
-from tests.sim.operator.jobs import Pods, a_job, a_role, story_of
+from tests.sim.operator.jobs import Pods, a_job, a_role, behavior_of
 from tests.sim.operator.scenarios import in_phase, sized
 from tests.sim.operator.sight import is_over
 from tests.sim.scheduler.disturbances import RATES_MAX
@@ -36,20 +36,22 @@ def _manifest(name: str, role: Body, **spec: object) -> Body:
     return a_job(name, {"replicaSpecs": {"trainer": role}, **spec})
 
 
-async def arrive(world: World, n_cpus: int = N_CPUS) -> tuple[User[AITrainingJob], Keeper]:
+async def arrive(
+    world: SimulatedWorld, n_cpus: int = N_CPUS
+) -> tuple[SimulatedUser[AITrainingJob], Keeper]:
     """Somebody with jobs and somebody with bare gangs, and four nodes to share."""
-    world.fleet = Fleet(world, story_of, NODES, n_cpus=n_cpus, binds=False)
+    world.fleet = Fleet(world, behavior_of, NODES, n_cpus=n_cpus, binds=False)
     await world.fleet.start()
-    return User(world, AI_TRAINING_JOBS, _manifest, is_over), Keeper(world)
+    return SimulatedUser(world, AI_TRAINING_JOBS, _manifest, is_over), Keeper(world)
 
 
-async def set_cordon(world: World, name: str, *, is_on: bool) -> None:
+async def set_cordon(world: SimulatedWorld, name: str, *, is_on: bool) -> None:
     with suppress(NotFoundError):  # a node that died comes back without
         patch = merge_patch({"spec": {"unschedulable": is_on or None}})
         await world.connect(USER).patch(NODE_KIND, Key("", name), patch)
 
 
-async def crowd(world: World) -> None:
+async def crowd(world: SimulatedWorld) -> None:
     """More gangs than there is room for, of several sizes, and pods without any."""
     user, keeper = await arrive(world)
     for at, name in enumerate(("ant", "bee", "cat")):
@@ -62,7 +64,7 @@ async def crowd(world: World) -> None:
     await keeper.submit(Gang("hopeless", size=2, minimum=2, queue="nowhere"))
 
 
-async def grow(world: World) -> None:
+async def grow(world: SimulatedWorld) -> None:
     """Gangs get larger, and their minimum with them: before, while and after they are bound."""
     user, keeper = await arrive(world)
     filler = Gang("filler", size=3, minimum=3, cpu=4, runs_s=60)
@@ -80,7 +82,7 @@ async def grow(world: World) -> None:
     await user.edit("ant", sized(1))
 
 
-async def recreate(world: World) -> None:
+async def recreate(world: SimulatedWorld) -> None:
     """Gangs are deleted and come again under the same names, at any moment."""
     user, keeper = await arrive(world)
     await user.submit("ant", a_trainer(4))
@@ -97,7 +99,7 @@ async def recreate(world: World) -> None:
     await keeper.replace(replace(gang, size=4, minimum=4, cpu=2))
 
 
-async def preempt(world: World) -> None:
+async def preempt(world: SimulatedWorld) -> None:
     """Important gangs arrive on a full cluster; one job there can be shrunk."""
     user, keeper = await arrive(world)
     await have_classes(world)
@@ -113,7 +115,7 @@ async def preempt(world: World) -> None:
     await user.submit("urgent", a_trainer(3, runs_s=20, cpu=2), priority="high")
 
 
-async def queues(world: World) -> None:
+async def queues(world: SimulatedWorld) -> None:
     """Queues share the cluster by weight, one within its limit; another is closed for a while."""
     user, keeper = await arrive(world)
     await have_queue(world, "red", weight=3, capability={"cpu": "8"})
@@ -129,7 +131,7 @@ async def queues(world: World) -> None:
     await set_queue_state(world, "shut", "Open")
 
 
-async def nodes(world: World) -> None:
+async def nodes(world: SimulatedWorld) -> None:
     """Nodes fall silent, die, shrink and are cordoned while gangs are bound and run on them."""
     user, keeper = await arrive(world)
     assert world.fleet is not None
@@ -147,7 +149,7 @@ async def nodes(world: World) -> None:
     await set_cordon(world, "node-d", is_on=False)
 
 
-async def bind(world: World) -> None:
+async def bind(world: SimulatedWorld) -> None:
     """Two gangs that fit together, and one that has to wait for them."""
     _, keeper = await arrive(world, n_cpus=2)
     await keeper.submit(Gang("ant", size=4, minimum=4, runs_s=12))
@@ -155,7 +157,7 @@ async def bind(world: World) -> None:
     await keeper.submit(Gang("cat", size=3, minimum=3, runs_s=5))
 
 
-async def part(world: World) -> None:
+async def part(world: SimulatedWorld) -> None:
     """A gang loses a pod while it is being bound, for longer than it may be bound in part."""
     _, keeper = await arrive(world, n_cpus=2)
     keeper.break_when_bound("ant", away_s=100)
@@ -164,7 +166,7 @@ async def part(world: World) -> None:
     await keeper.until_done("ant")
 
 
-async def oust(world: World) -> None:
+async def oust(world: SimulatedWorld) -> None:
     """A gang has to leave as a whole for one that is more important, and comes again."""
     user, keeper = await arrive(world, n_cpus=2)
     await have_classes(world)
@@ -173,7 +175,7 @@ async def oust(world: World) -> None:
     await keeper.submit(Gang("high", size=2, minimum=2, cpu=2, runs_s=6, priority="high"))
 
 
-async def again(world: World) -> None:
+async def again(world: SimulatedWorld) -> None:
     """A gang that was complete has to leave, comes again, and then loses a pod half-way."""
     user, keeper = await arrive(world, n_cpus=2)
     await have_classes(world)
@@ -185,7 +187,7 @@ async def again(world: World) -> None:
     await keeper.until_done("low")
 
 
-async def shrink(world: World) -> None:
+async def shrink(world: SimulatedWorld) -> None:
     """An elastic job gives up what it does not need to one that is more important."""
     user, keeper = await arrive(world, n_cpus=2)
     await have_classes(world)

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from swell.api.meta import Key
 from swell.operator.aitrainingjob.settings import Settings
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from swell.sim.leadership import in_pair, lead
 from swell.sim.process import Main, Ports
-from swell.sim.scenario import Subject
+from swell.sim.scenario import SimulationSubject
 from tests.sim.operator.subject import run_operator
 from tests.sim.scheduler.disturbances import scheduler_disturbances
-from tests.sim.scheduler.hopes import end_state, liveness
+from tests.sim.scheduler.liveness import end_state, liveness
+from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
 from tests.sim.scheduler.scenarios import SCENARIOS
-from tests.sim.scheduler.sight import SCHEDULER
 
 OPERATOR = "operator"
 SETTINGS = Settings(workers=2)
@@ -28,14 +28,14 @@ IN_PAIR = frozenset({"bind", "oust", "recreate", "preempt"})
 Flaw = Callable[[Scheduler], None]
 
 
-def scheduler_subject(flaw: Flaw | None = None) -> Subject:
+def scheduler_subject(flaw: Flaw | None = None) -> SimulationSubject:
     async def schedule(ports: Ports) -> None:
         await run_scheduler(ports, flaw)
 
     return _subject({OPERATOR: operate, SCHEDULER: schedule})
 
 
-def scheduler_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> Subject:
+def scheduler_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> SimulationSubject:
     """Two of each, of which one leads."""
 
     async def operate_leading(ports: Ports) -> None:
@@ -65,8 +65,8 @@ async def run_scheduler(ports: Ports, flaw: Flaw | None = None) -> None:
     await asyncio.gather(*(service.run() for service in scheduler.services))
 
 
-def _subject(components: dict[str, Main]) -> Subject:
-    return Subject(
+def _subject(components: dict[str, Main]) -> SimulationSubject:
+    return SimulationSubject(
         name=SCHEDULER,
         components=components,
         scenarios=SCENARIOS,

@@ -14,8 +14,7 @@ from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.queue import WorkQueue
 from swell.runtime.uncertain import Children
 from swell.sim.leadership import lead
-from swell.sim.meters import BugMeter
-from swell.sim.process import Main, Ports
+from swell.sim.process import BugMeter, Main, Ports
 from tests.sim.planting import believe_lists, never_doubt
 from tests.sim.toy.decisions import View, decide
 from tests.sim.toy.flaws import Flaw

@@ -10,22 +10,30 @@ from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import LivenessCheck, SafetyCheck
-from swell.sim.observation import ENDED, History, all_of, owner_of, pod_states, pods_in, states
+from swell.sim.observation import (
+    ENDED,
+    ObjectHistory,
+    all_of,
+    owner_of,
+    pod_states,
+    pods_in,
+    states,
+)
 from swell.sim.rules import (
     CachesAreTrue,
     DeletedGo,
     JobsEnd,
     NothingLeftBehind,
+    ObservedJob,
     OneLivePod,
-    SeenJob,
     owned_by,
 )
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 from tests.sim.toy.kind import FAILED, FINAL, FINALIZER, SUCCEEDED, TOY_JOBS, ToyJob, index_of
 
 
-def safety(world: World) -> list[SafetyCheck]:
-    history = History(world, TOY_JOBS)
+def safety(world: SimulatedWorld) -> list[SafetyCheck]:
+    history = ObjectHistory(world, TOY_JOBS)
     return [
         OneLivePod(lambda pod: (owner_of(pod), index_of(pod)) if owner_of(pod) else None),
         CreatedForOwner(world, history),
@@ -38,10 +46,10 @@ def safety(world: World) -> list[SafetyCheck]:
     ]
 
 
-def liveness(world: World) -> list[LivenessCheck]:
-    def seen() -> list[SeenJob]:
+def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
+    def seen() -> list[ObservedJob]:
         return [
-            SeenJob(job.metadata, job.status.phase, job.status.phase in FINAL)
+            ObservedJob(job.metadata, job.status.phase, job.status.phase in FINAL)
             for job in jobs_in(world)
         ]
 
@@ -53,7 +61,7 @@ def liveness(world: World) -> list[LivenessCheck]:
     ]
 
 
-def jobs_in(world: World) -> list[ToyJob]:
+def jobs_in(world: SimulatedWorld) -> list[ToyJob]:
     return all_of(world, TOY_JOBS)
 
 
@@ -61,7 +69,7 @@ def job_states(commit: Commit) -> tuple[ToyJob | None, ToyJob | None]:
     return states(commit, TOY_JOBS)
 
 
-def end_state(world: World) -> object:
+def end_state(world: SimulatedWorld) -> object:
     """What became of the jobs. Pods are not in it: others may delete those of a finished job."""
     return {
         str(job.metadata.key): (job.status.phase, job.status.restarts) for job in jobs_in(world)
@@ -72,8 +80,8 @@ def end_state(world: World) -> object:
 class CreatedForOwner:
     """A pod is created only for a job that existed, unfinished, when the create was sent."""
 
-    world: World
-    history: History[ToyJob]
+    world: SimulatedWorld
+    history: ObjectHistory[ToyJob]
     name: str = "created for its owner"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -91,8 +99,8 @@ class CreatedForOwner:
 class DeletedForReason:
     """A pod is deleted only for a reason that was on record when the delete was sent."""
 
-    world: World
-    history: History[ToyJob]
+    world: SimulatedWorld
+    history: ObjectHistory[ToyJob]
     name: str = "deleted for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -175,7 +183,7 @@ class StatusIsTrue:
 class Tidied:
     """Finished jobs that ask for it have no pods; status speaks of the current generation."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "tidied up"
 
     def missing(self) -> Iterator[str]:

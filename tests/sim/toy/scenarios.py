@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swell.api.pod import Pod
-from swell.sim.actors.disturbances import RATES_MAX, common_disturbances
-from swell.sim.actors.kubelet import PodStory
-from swell.sim.actors.user import User
+from swell.sim.actors.nemesis import RATES_MAX, common_disturbances
+from swell.sim.actors.pod_lifecycle import PodBehavior
+from swell.sim.actors.user import SimulatedUser
 from swell.sim.leadership import in_pair
-from swell.sim.scenario import Scenario, Subject
-from swell.sim.world import World
+from swell.sim.scenario import Scenario, SimulationSubject
+from swell.sim.world import SimulatedWorld
 from tests.sim.toy.controller import LEASE, toy_main, toy_replica_main
 from tests.sim.toy.flaws import Flaw
 from tests.sim.toy.kind import (
@@ -25,8 +25,8 @@ from tests.sim.toy.kind import (
 from tests.sim.toy.rules import end_state, liveness, safety
 
 
-def toy_subject(flaws: Flaw = Flaw.NONE) -> Subject:
-    return Subject(
+def toy_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
+    return SimulationSubject(
         name="toy",
         components={"toy": toy_main(flaws)},
         scenarios=SCENARIOS,
@@ -34,22 +34,22 @@ def toy_subject(flaws: Flaw = Flaw.NONE) -> Subject:
         liveness=liveness,
         end_state=end_state,
         kinds=(TOY_KIND,),
-        story_of=story_of,
+        behavior_of=behavior_of,
         disturbances=common_disturbances,
     )
 
 
-def toy_pair(flaws: Flaw = Flaw.NONE) -> Subject:
+def toy_pair(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
     """Two replicas, one of which leads; a paused one may believe that it still does."""
 
     return in_pair(replace(toy_subject(), components={"toy": toy_replica_main(flaws)}), LEASE)
 
 
-def story_of(world: World, pod: Pod) -> PodStory:
+def behavior_of(world: SimulatedWorld, pod: Pod) -> PodBehavior:
     """By name and attempt, so that a pod created anew after an eviction does the same again."""
     key = (pod.metadata.key, attempt_of(pod))
     fails = attempt_of(pod) < int(pod.metadata.annotations[FAILS_ANNOTATION])
-    return PodStory(
+    return PodBehavior(
         start_s=world.chance.between(0.1, 3, "start", *key),
         run_s=world.chance.between(2, 40, "run", *key),
         exit_code=1 if fails else 0,
@@ -57,11 +57,11 @@ def story_of(world: World, pod: Pod) -> PodStory:
     )
 
 
-def user_in(world: World) -> User[ToyJob]:
-    return User(world, TOY_JOBS, toy_job, lambda job: job.status.phase in FINAL)
+def user_in(world: SimulatedWorld) -> SimulatedUser[ToyJob]:
+    return SimulatedUser(world, TOY_JOBS, toy_job, lambda job: job.status.phase in FINAL)
 
 
-async def finish(world: World) -> None:
+async def finish(world: SimulatedWorld) -> None:
     """Jobs of several sizes run to their end."""
     user = user_in(world)
     for index, name in enumerate(("ant", "bee", "cat")):
@@ -70,7 +70,7 @@ async def finish(world: World) -> None:
         await user.wait(name)
 
 
-async def restart(world: World) -> None:
+async def restart(world: SimulatedWorld) -> None:
     """Pods fail; one job has more failures than it may have."""
     user = user_in(world)
     await user.submit("ant", replicas=3, fails=[2, 0, 1])
@@ -79,7 +79,7 @@ async def restart(world: World) -> None:
     await user.submit("cat", replicas=1, fails=[9], restartLimit=2)
 
 
-async def delete(world: World) -> None:
+async def delete(world: SimulatedWorld) -> None:
     """Jobs are deleted as they start, as they run, and after they have ended."""
     user = user_in(world)
     await user.submit("ant", replicas=2)
@@ -93,7 +93,7 @@ async def delete(world: World) -> None:
     await user.delete("cat")
 
 
-async def recreate(world: World) -> None:
+async def recreate(world: SimulatedWorld) -> None:
     """A job is replaced by another one of the same name: first patiently, then by force."""
     user = user_in(world)
     await user.submit("ant", replicas=3, fails=[1])
@@ -106,7 +106,7 @@ async def recreate(world: World) -> None:
     await user.submit("ant", replicas=2, fails=[1])
 
 
-async def resize(world: World) -> None:
+async def resize(world: SimulatedWorld) -> None:
     """Users change their mind about the size."""
     user = user_in(world)
     await user.submit("ant", replicas=2, fails=[1])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from swell.sim.campaign import Entry
-from swell.sim.scenario import Subject
+from swell.sim.campaign.command import CampaignEntry
+from swell.sim.scenario import SimulationSubject
 from tests.sim.trainingjob.scenarios import kept_subject, trainingjob_subject
 from tests.sim.trainingjob.subject import FOCUS, PLANTED
 
 
-def _mutant(name: str) -> Subject:
+def _mutant(name: str) -> SimulationSubject:
     subject = trainingjob_subject(PLANTED[name])
     if name not in FOCUS:
         return subject
@@ -18,10 +18,10 @@ def _mutant(name: str) -> Subject:
 
 
 ENTRIES = (
-    Entry(
+    CampaignEntry(
         trainingjob_subject(),
         {name: _mutant(name) for name in PLANTED},
         share=0.25,
     ),
-    Entry(kept_subject(), share=0.05),
+    CampaignEntry(kept_subject(), share=0.05),
 )

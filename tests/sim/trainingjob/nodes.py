@@ -19,14 +19,13 @@ from swell.operator.trainingjob.labels import ROLE_LABELS, Role
 from swell.operator.trainingjob.world import completion_index
 from swell.runtime.cluster import Deletion
 from swell.runtime.manager import Manager
-from swell.sim.actors import podwork
-from swell.sim.actors.disturbances import common_disturbances
-from swell.sim.actors.nemesis import Disturbance
+from swell.sim.actors import pod_lifecycle
+from swell.sim.actors.nemesis import Disturbance, common_disturbances
+from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.observation import ENDED, pods_in
-from swell.sim.plan import Fault, FaultKind
 
 if TYPE_CHECKING:
-    from swell.sim.world import World
+    from swell.sim.world import SimulatedWorld
 
 NODE, KUBELET, SCHEDULER = "node-0", "kubelet", "scheduler"
 FAILS, RUNS_S = "FAILS", "RUNS_S"
@@ -44,14 +43,14 @@ JUMPY_RATES: Mapping[str, float] = {**RATES, FaultKind.CLOCK_JUMP: 0.02}
 ROUGH_RATES: Mapping[str, float] = {**RATES, FaultKind.POD_DELETED: 0.05}
 
 
-def disturbances(world: World) -> Mapping[str, Disturbance]:
+def disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     nodes = Nodes(world)
     world.storage.on_commit.append(nodes.on_commit)
     world.spawn(run_controllers(world))
     return {**common_disturbances(world), EVICTED: nodes.evict}
 
 
-async def run_controllers(world: World) -> None:
+async def run_controllers(world: SimulatedWorld) -> None:
     manager = Manager(clock=world.clock)
     add_controllers(
         manager,
@@ -66,7 +65,7 @@ async def run_controllers(world: World) -> None:
 class Nodes:
     """All nodes at once. They hear of pods by the commit log, so they never lag."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._kubelet = world.connect(KUBELET)
         self._scheduler = world.connect(SCHEDULER)
@@ -77,7 +76,7 @@ class Nodes:
         pod = commit.after.typed(Pod)
         if commit.before is None:
             self._world.spawn(self._live(pod, commit.after.body))
-        if podwork.stopped_by(commit):
+        if pod_lifecycle.stopped_by(commit):
             self._world.spawn(self._stop(pod))
 
     async def evict(self, fault: Fault) -> bool:
@@ -91,7 +90,7 @@ class Nodes:
             return False
         pod = pods[int(fault.amount * len(pods))]
         disrupted = [{"type": "DisruptionTarget", "status": "True", "reason": "Preempted"}]
-        if await podwork.report(self._kubelet, pod, {"conditions": disrupted}):
+        if await pod_lifecycle.report(self._kubelet, pod, {"conditions": disrupted}):
             deletion = Deletion(uid=pod.metadata.uid)
             await self._scheduler.delete(PODS, pod.metadata.key, deletion)
         return True
@@ -100,7 +99,7 @@ class Nodes:
         clock, key = self._world.clock, (pod.metadata.namespace, pod.metadata.generate_name)
         index = completion_index(pod)
         await clock.sleep(self._between(0.05, 3, "bind", *key, index))
-        if not await podwork.bind(self._scheduler, pod, NODE):
+        if not await pod_lifecycle.bind(self._scheduler, pod, NODE):
             return
         await clock.sleep(self._between(0.1, 3, "start", *key, index))
         ready = [{"type": "Ready", "status": "True"}]
@@ -124,12 +123,12 @@ class Nodes:
         if stored.typed(Pod).status.phase not in ENDED:
             ended = {"terminated": {"exitCode": 143, "reason": "Stopped"}}
             status = {"phase": "Failed", **_shown(pod, ended)}
-            await podwork.report(self._kubelet, pod, status, is_stopping=True)
-        await podwork.remove(self._kubelet, pod)
+            await pod_lifecycle.report(self._kubelet, pod, status, is_stopping=True)
+        await pod_lifecycle.remove(self._kubelet, pod)
 
     async def _report(self, pod: Pod, phase: str, state: Body, **more: object) -> bool:
         status = {"phase": phase, **_shown(pod, state), **more}
-        return await podwork.report(self._kubelet, pod, status)
+        return await pod_lifecycle.report(self._kubelet, pod, status)
 
     def _between(self, low: float, high: float, *what: object) -> float:
         return self._world.chance.between(low, high, *what)

@@ -16,22 +16,22 @@ from swell.operator.trainingjob.labels import FINALIZER, JOB_UID, Role, index_la
 from swell.operator.trainingjob.phases import TRANSITIONS
 from swell.operator.trainingjob.world import completed_indexes, completion_index, is_over
 from swell.sim.invariants import LivenessCheck, SafetyCheck
-from swell.sim.observation import ENDED, History, all_of, pod_states, pods_in, states
+from swell.sim.observation import ENDED, ObjectHistory, all_of, pod_states, pods_in, states
 from swell.sim.rules import (
     CachesAreTrue,
     DeletedGo,
     JobsEnd,
     NothingLeftBehind,
+    ObservedJob,
     OneLivePod,
-    SeenJob,
 )
-from swell.sim.world import World
+from swell.sim.world import SimulatedWorld
 
 OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS))
 
 
-def safety(world: World) -> list[SafetyCheck]:
-    history = History(world, TRAINING_JOBS)
+def safety(world: SimulatedWorld) -> list[SafetyCheck]:
+    history = ObjectHistory(world, TRAINING_JOBS)
     return [
         OneLivePod(_index_of, "one live trainer"),
         CreatedForOwner(world, history),
@@ -50,10 +50,10 @@ def safety(world: World) -> list[SafetyCheck]:
     ]
 
 
-def liveness(world: World) -> list[LivenessCheck]:
-    def seen() -> list[SeenJob]:
+def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
+    def seen() -> list[ObservedJob]:
         return [
-            SeenJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
+            ObservedJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
             for job in jobs_in(world)
         ]
 
@@ -75,16 +75,16 @@ def _is_followed(name: str, stored: Stored) -> bool:
     return name == "jobs" or bool(owner_uid(stored.typed(OnlyMetadata).metadata))
 
 
-def end_state(world: World) -> object:
+def end_state(world: SimulatedWorld) -> object:
     """What became of the jobs; reasons name pods, and those have other names every time."""
     return {str(job.metadata.key): job.status.phase.value for job in jobs_in(world)}
 
 
-def jobs_in(world: World) -> list[TrainingJob]:
+def jobs_in(world: SimulatedWorld) -> list[TrainingJob]:
     return all_of(world, TRAINING_JOBS)
 
 
-def owned_in(world: World, uid: Uid) -> Iterator[tuple[str, Stored]]:
+def owned_in(world: SimulatedWorld, uid: Uid) -> Iterator[tuple[str, Stored]]:
     """Everything that carries a job's UID, with what it is."""
     for collection in (*OWNED, str(PODS)):
         for key, stored in world.storage.list(collection).items:
@@ -92,7 +92,7 @@ def owned_in(world: World, uid: Uid) -> Iterator[tuple[str, Stored]]:
                 yield f"{collection} {key}", stored
 
 
-def live_pods(world: World, uid: Uid) -> list[str]:
+def live_pods(world: SimulatedWorld, uid: Uid) -> list[str]:
     """The pods of a job, but for records of deleted ones that have ended."""
     return [
         pod.metadata.name
@@ -114,8 +114,8 @@ def is_ending(job: TrainingJob) -> bool:
 class CreatedForOwner:
     """A workload is created only for a job that existed, unfinished, when that was sent."""
 
-    world: World
-    history: History[TrainingJob]
+    world: SimulatedWorld
+    history: ObjectHistory[TrainingJob]
     name: str = "created for its owner"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -138,8 +138,8 @@ class CreatedForOwner:
 class DeletedForReason:
     """What is deleted belongs to a job that is being deleted, or that is over and cleans up."""
 
-    world: World
-    history: History[TrainingJob]
+    world: SimulatedWorld
+    history: ObjectHistory[TrainingJob]
     name: str = "deleted for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -166,8 +166,8 @@ class DeletedForReason:
 class SizedForReason:
     """A workload's size is what is on record, or nothing for a job that is over."""
 
-    world: World
-    history: History[TrainingJob]
+    world: SimulatedWorld
+    history: ObjectHistory[TrainingJob]
     name: str = "sized for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -208,7 +208,7 @@ def _wrong_size(key: str, job: TrainingJob, sizes: tuple[int, int | None]) -> It
 class StatusMoves:
     """Phases follow the table, final is final, and what is set once stays."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "status moves forward"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -235,8 +235,8 @@ class StatusMoves:
 class StatusIsTrue:
     """Success is of trainers of this very job; released is a job without pods."""
 
-    world: World
-    history: History[TrainingJob]
+    world: SimulatedWorld
+    history: ObjectHistory[TrainingJob]
     name: str = "status is true"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -292,7 +292,7 @@ class UniqueIndexes:
 class CleanedUp:
     """A job that is over has no group; with autoclean it has no pods, and says so."""
 
-    world: World
+    world: SimulatedWorld
     name: str = "cleaned up"
 
     def missing(self) -> Iterator[str]:

@@ -7,10 +7,10 @@ from swell.api.meta import Body, Key
 from swell.api.trainingjob import FINAL, TrainingJob
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
-from swell.sim.actors.user import User
+from swell.sim.actors.user import SimulatedUser
 from swell.sim.observation import NAMESPACE
-from swell.sim.scenario import Scenario, Subject
-from swell.sim.world import World
+from swell.sim.scenario import Scenario, SimulationSubject
+from swell.sim.world import SimulatedWorld
 from tests.sim.trainingjob.nodes import (
     FAILS,
     JUMPY_RATES,
@@ -41,20 +41,20 @@ def training_job(
     }
 
 
-def trainingjob_subject(flaws: Flaw = Flaw.NONE) -> Subject:
+def trainingjob_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
     """With autoclean: everything a job had is given back."""
     return _subject("trainingjob", flaws, autoclean=True, scenarios=SCENARIOS)
 
 
-def kept_subject(flaws: Flaw = Flaw.NONE) -> Subject:
+def kept_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
     """Without: what comes out depends on no timing."""
     return _subject("trainingjob kept", flaws, autoclean=False, scenarios=KEPT_SCENARIOS)
 
 
 def _subject(
     name: str, flaws: Flaw, *, autoclean: bool, scenarios: tuple[Scenario, ...]
-) -> Subject:
-    return Subject(
+) -> SimulationSubject:
+    return SimulationSubject(
         name=name,
         components={"operator": operator_main(flaws, autoclean=autoclean)},
         scenarios=scenarios,
@@ -65,11 +65,11 @@ def _subject(
     )
 
 
-def user_in(world: World) -> User[TrainingJob]:
-    return User(world, TRAINING_JOBS, training_job, lambda job: job.status.phase in FINAL)
+def user_in(world: SimulatedWorld) -> SimulatedUser[TrainingJob]:
+    return SimulatedUser(world, TRAINING_JOBS, training_job, lambda job: job.status.phase in FINAL)
 
 
-async def set_target(world: World, name: str, target: int) -> None:
+async def set_target(world: SimulatedWorld, name: str, target: int) -> None:
     """As the autoscaler does."""
     patch = merge_patch({"status": {"trainer_target": target}})
     try:
@@ -79,7 +79,7 @@ async def set_target(world: World, name: str, target: int) -> None:
         return
 
 
-async def finish(world: World) -> None:
+async def finish(world: SimulatedWorld) -> None:
     """Jobs of several shapes run to their end."""
     user = user_in(world)
     size = world.chance.integer(1, 3, "size")
@@ -89,7 +89,7 @@ async def finish(world: World) -> None:
     await user.submit("cat", is_nccl=True, fault_tolerant=True)
 
 
-async def fail(world: World) -> None:
+async def fail(world: SimulatedWorld) -> None:
     """Trainers fail: tolerated, for good, without a survivor, and where nothing is tolerated."""
     user = user_in(world)
     await user.submit("ant", fault_tolerant=True, fails="1,9")
@@ -98,14 +98,14 @@ async def fail(world: World) -> None:
     await user.submit("cat", is_nccl=True, fails="0,1")
 
 
-async def index(world: World) -> None:
+async def index(world: SimulatedWorld) -> None:
     """Pservers come and go while they are numbered."""
     user = user_in(world)
     await user.submit("ant", fault_tolerant=True, pserver={"min-instance": 4}, **MULTI)
     await user.submit("bee", size=(1, 1), pserver={"min-instance": 2}, **MULTI)
 
 
-async def scale(world: World) -> None:
+async def scale(world: SimulatedWorld) -> None:
     """The autoscaler changes its mind at any time."""
     user = user_in(world)
     await user.submit("ant", size=(1, 4), fault_tolerant=True)
@@ -117,14 +117,14 @@ async def scale(world: World) -> None:
         await set_target(world, "bee", 2 + world.chance.integer(0, 3, "other", turn))
 
 
-async def time_out(world: World) -> None:
+async def time_out(world: SimulatedWorld) -> None:
     """One job is out of time while it runs, another is done before."""
     user = user_in(world)
     await user.submit("ant", size=(3, 3), annotations={"walltime": 1})
     await user.submit("bee", size=(1, 1), annotations={"walltime": 900}, is_nccl=True)
 
 
-async def delete(world: World) -> None:
+async def delete(world: SimulatedWorld) -> None:
     """Jobs are deleted as they start, run, scale, and after they have ended."""
     user = user_in(world)
     await user.submit("ant", fault_tolerant=True)
@@ -140,7 +140,7 @@ async def delete(world: World) -> None:
     await user.delete("cat")
 
 
-async def recreate(world: World) -> None:
+async def recreate(world: SimulatedWorld) -> None:
     """A job is replaced by another one of the same name: first patiently, then by force."""
     user = user_in(world)
     await user.submit("ant", fault_tolerant=True, fails="1")

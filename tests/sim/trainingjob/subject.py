@@ -28,8 +28,7 @@ from swell.runtime.plan import (
     Step,
     Together,
 )
-from swell.sim.meters import BugMeter
-from swell.sim.process import Main, Ports
+from swell.sim.process import BugMeter, Main, Ports
 from tests.sim.planting import act_then_record, believe_lists, blind_status
 
 RESTART_LIMIT = 2

@@ -6,10 +6,9 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
 from swell.api.times import format_time
-from swell.autoscaler.damping import TAKEN_BACK, Calm, calmed
-from swell.autoscaler.memory import Memory
-from swell.autoscaler.policies.interface import Reason, RoleId, Target
-from swell.autoscaler.resource import Snapshot
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
+from swell.autoscaler.damping import TAKEN_BACK, DampingInput, DampingMemory, damped
+from swell.autoscaler.policies.interface import RoleId, RoleTarget, SizeReason
 from swell.autoscaler.views import JobId
 from tests.autoscaler_cases import (
     a_group,
@@ -59,22 +58,22 @@ def unbound(index: int, created: float = 0.0) -> Pod:
 
 
 def damp(
-    snapshot: Snapshot,
+    snapshot: AutoscalerSnapshot,
     to: int,
-    reason: Reason = Reason.ROOM,
-    calm: Calm | None = None,
-) -> tuple[int, Reason]:
+    reason: SizeReason = SizeReason.ROOM,
+    calm: DampingInput | None = None,
+) -> tuple[int, SizeReason]:
     job, role = snapshot.jobs[0].view, snapshot.jobs[0].roles[0].view
     id_ = RoleId(job.id, role.name)
-    wanted = {id_: Target(role.target, to, reason, "")}
-    given = calm or Calm(now=NOW, cooldown_s=COOLDOWN_S, waiting=snapshot.waiting_groups)
-    done = calmed(wanted, snapshot.jobs, given)[id_]
+    wanted = {id_: RoleTarget(role.target, to, reason, "")}
+    given = calm or DampingInput(now=NOW, cooldown_s=COOLDOWN_S, waiting=snapshot.waiting_groups)
+    done = damped(wanted, snapshot.jobs, given)[id_]
     return done.target, done.reason
 
 
 def test_without_history_what_is_wanted_is_done() -> None:
     """A role that was never resized follows the policy."""
-    assert damp(look(NODE, job(2), *bound(2)), 4) == (4, Reason.ROOM)
+    assert damp(look(NODE, job(2), *bound(2)), 4) == (4, SizeReason.ROOM)
 
 
 def test_resize_in_progress_holds_the_next() -> None:
@@ -82,14 +81,14 @@ def test_resize_in_progress_holds_the_next() -> None:
     raised = look(NODE, job(3, record(10, 2, 3)), *bound(2), unbound(2))
     shrunk = look(NODE, job(2, record(10, 3, 2)), *bound(3))
 
-    assert damp(raised, 5) == (3, Reason.IN_PROGRESS)
-    assert damp(raised, 2, Reason.OVER_COMMITTED) == (3, Reason.IN_PROGRESS)
-    assert damp(shrunk, 1, Reason.OVER_COMMITTED) == (2, Reason.IN_PROGRESS)
+    assert damp(raised, 5) == (3, SizeReason.IN_PROGRESS)
+    assert damp(raised, 2, SizeReason.OVER_COMMITTED) == (3, SizeReason.IN_PROGRESS)
+    assert damp(shrunk, 1, SizeReason.OVER_COMMITTED) == (2, SizeReason.IN_PROGRESS)
 
 
 def test_finished_resize_may_go_on_in_its_direction() -> None:
     """Once its pods are bound a role may be raised again at once."""
-    assert damp(look(NODE, job(3, record(10, 2, 3)), *bound(3)), 5) == (5, Reason.ROOM)
+    assert damp(look(NODE, job(3, record(10, 2, 3)), *bound(3)), 5) == (5, SizeReason.ROOM)
 
 
 def test_direction_is_not_changed_within_the_cooldown() -> None:
@@ -98,16 +97,16 @@ def test_direction_is_not_changed_within_the_cooldown() -> None:
     shrunk = look(NODE, job(2, record(59, 3, 2, by="scheduler")), *bound(2))
     later = look(NODE, job(2, record(61, 3, 2)), *bound(2))
 
-    assert damp(raised, 1, Reason.OVER_COMMITTED) == (3, Reason.COOLING_DOWN)
-    assert damp(shrunk, 4) == (2, Reason.COOLING_DOWN)
-    assert damp(later, 4) == (4, Reason.ROOM)
+    assert damp(raised, 1, SizeReason.OVER_COMMITTED) == (3, SizeReason.COOLING_DOWN)
+    assert damp(shrunk, 4) == (2, SizeReason.COOLING_DOWN)
+    assert damp(later, 4) == (4, SizeReason.ROOM)
 
 
 def test_shrinking_for_a_pending_job_is_exempt() -> None:
     """Who makes room for a job that waits does so at once."""
     raised = look(NODE, job(4, record(5, 2, 4)), *bound(3), unbound(3))
 
-    assert damp(raised, 1, Reason.PENDING_JOB) == (1, Reason.PENDING_JOB)
+    assert damp(raised, 1, SizeReason.PENDING_JOB) == (1, SizeReason.PENDING_JOB)
 
 
 def test_room_given_away_is_not_taken_while_its_group_waits() -> None:
@@ -115,14 +114,17 @@ def test_room_given_away_is_not_taken_while_its_group_waits() -> None:
     shrunk = job(2, record(500, 3, 2, by="scheduler", **{"for": "ns/big"}))
     waiting = look(NODE, shrunk, *bound(2), a_group("big", phase="Inqueue"))
     started = look(NODE, shrunk, *bound(2), a_group("big", phase="Running"))
-    just_started = Calm(now=NOW, waited={Key("ns", "big"): NOW - 59})
-    long_started = Calm(now=NOW, waited={Key("ns", "big"): NOW - 61})
+    just_started = DampingInput(now=NOW, waited={Key("ns", "big"): NOW - 59})
+    long_started = DampingInput(now=NOW, waited={Key("ns", "big"): NOW - 61})
 
-    assert damp(waiting, 4) == (2, Reason.HELD_FOR_GROUP)
-    assert damp(waiting, 4, calm=Calm(waiting=waiting.waiting_groups)) == (2, Reason.HELD_FOR_GROUP)
-    assert damp(started, 4, calm=just_started) == (2, Reason.HELD_FOR_GROUP)
-    assert damp(started, 4, calm=long_started) == (4, Reason.ROOM)
-    assert damp(started, 4) == (4, Reason.ROOM)
+    assert damp(waiting, 4) == (2, SizeReason.HELD_FOR_GROUP)
+    assert damp(waiting, 4, calm=DampingInput(waiting=waiting.waiting_groups)) == (
+        2,
+        SizeReason.HELD_FOR_GROUP,
+    )
+    assert damp(started, 4, calm=just_started) == (2, SizeReason.HELD_FOR_GROUP)
+    assert damp(started, 4, calm=long_started) == (4, SizeReason.ROOM)
+    assert damp(started, 4) == (4, SizeReason.ROOM)
 
 
 def test_raise_without_room_is_taken_back_to_the_bound_size() -> None:
@@ -130,10 +132,10 @@ def test_raise_without_room_is_taken_back_to_the_bound_size() -> None:
     early = look(NODE, job(6, record(59, 2, 6)), *bound(4), unbound(4))
     late = look(NODE, job(6, record(60, 2, 6)), *bound(4), unbound(4))
 
-    assert damp(early, 6, Reason.AT_MAXIMUM) == (6, Reason.AT_MAXIMUM)
-    assert damp(late, 6, Reason.AT_MAXIMUM) == (4, Reason.NOT_BOUND)
-    assert damp(late, 9) == (4, Reason.NOT_BOUND)
-    assert damp(late, 3, Reason.PENDING_JOB) == (3, Reason.PENDING_JOB)
+    assert damp(early, 6, SizeReason.AT_MAXIMUM) == (6, SizeReason.AT_MAXIMUM)
+    assert damp(late, 6, SizeReason.AT_MAXIMUM) == (4, SizeReason.NOT_BOUND)
+    assert damp(late, 9) == (4, SizeReason.NOT_BOUND)
+    assert damp(late, 3, SizeReason.PENDING_JOB) == (3, SizeReason.PENDING_JOB)
 
 
 def test_raise_is_taken_back_to_its_highest_bound_pod() -> None:
@@ -141,15 +143,15 @@ def test_raise_is_taken_back_to_its_highest_bound_pod() -> None:
     holes = look(NODE, job(8, record(60, 2, 8)), *at(0, 1, 4), unbound(2), unbound(3))
     at_the_end = look(NODE, job(6, record(60, 2, 6)), *at(0, 1, 5), unbound(2))
 
-    assert damp(holes, 8, Reason.AT_MAXIMUM) == (5, Reason.NOT_BOUND)
-    assert damp(at_the_end, 6, Reason.AT_MAXIMUM) == (6, Reason.AT_MAXIMUM)
+    assert damp(holes, 8, SizeReason.AT_MAXIMUM) == (5, SizeReason.NOT_BOUND)
+    assert damp(at_the_end, 6, SizeReason.AT_MAXIMUM) == (6, SizeReason.AT_MAXIMUM)
 
 
 def test_raise_is_taken_back_though_a_policy_wants_even_less() -> None:
     """What never came true is no resize in progress: the rest follows in the same direction."""
     late = look(NODE, job(6, record(60, 2, 6)), *bound(4), unbound(4))
 
-    assert damp(late, 3, Reason.OVER_COMMITTED) == (4, Reason.NOT_BOUND)
+    assert damp(late, 3, SizeReason.OVER_COMMITTED) == (4, SizeReason.NOT_BOUND)
 
 
 def test_shrink_leaves_the_minimum_at_work() -> None:
@@ -161,11 +163,11 @@ def test_shrink_leaves_the_minimum_at_work() -> None:
     one_starts = look(NODE, job(6, minimum=2), starting, *at(1, 4))
     whole = look(NODE, job(6, minimum=2), *bound(6))
 
-    assert damp(evicted, 2, Reason.PENDING_JOB) == (6, Reason.PODS_MISSING)
-    assert damp(evicted, 2, Reason.OVER_COMMITTED) == (6, Reason.PODS_MISSING)
-    assert damp(one_left, 2, Reason.PENDING_JOB) == (5, Reason.PENDING_JOB)
-    assert damp(one_starts, 2, Reason.PENDING_JOB) == (5, Reason.PENDING_JOB)
-    assert damp(whole, 2, Reason.PENDING_JOB) == (2, Reason.PENDING_JOB)
+    assert damp(evicted, 2, SizeReason.PENDING_JOB) == (6, SizeReason.PODS_MISSING)
+    assert damp(evicted, 2, SizeReason.OVER_COMMITTED) == (6, SizeReason.PODS_MISSING)
+    assert damp(one_left, 2, SizeReason.PENDING_JOB) == (5, SizeReason.PENDING_JOB)
+    assert damp(one_starts, 2, SizeReason.PENDING_JOB) == (5, SizeReason.PENDING_JOB)
+    assert damp(whole, 2, SizeReason.PENDING_JOB) == (2, SizeReason.PENDING_JOB)
 
 
 def test_shrink_spares_nobody_where_the_minimum_is_not_at_work() -> None:
@@ -174,16 +176,19 @@ def test_shrink_spares_nobody_where_the_minimum_is_not_at_work() -> None:
     lowered = look(NODE, job(9, minimum=2, maximum=5), *at(6, 7, 8))
     missing = look(NODE, job(6, minimum=2), *at(4, 5))
 
-    assert damp(torn, 3, Reason.PENDING_JOB) == (3, Reason.PENDING_JOB)
-    assert damp(lowered, 5, Reason.ABOVE_MAXIMUM) == (5, Reason.ABOVE_MAXIMUM)
-    assert damp(missing, 2, Reason.PENDING_JOB, calm=Calm()) == (2, Reason.PENDING_JOB)
+    assert damp(torn, 3, SizeReason.PENDING_JOB) == (3, SizeReason.PENDING_JOB)
+    assert damp(lowered, 5, SizeReason.ABOVE_MAXIMUM) == (5, SizeReason.ABOVE_MAXIMUM)
+    assert damp(missing, 2, SizeReason.PENDING_JOB, calm=DampingInput()) == (
+        2,
+        SizeReason.PENDING_JOB,
+    )
 
 
 def test_raise_is_not_taken_back_near_any_other_raise() -> None:
     """Where the clock was set back, an earlier raise may be nearer than the last one."""
     jumped = look(NODE, job(6, record(-10, 2, 4), record(70, 4, 6)), *bound(4), unbound(4))
 
-    assert damp(jumped, 6, Reason.AT_MAXIMUM) == (6, Reason.AT_MAXIMUM)
+    assert damp(jumped, 6, SizeReason.AT_MAXIMUM) == (6, SizeReason.AT_MAXIMUM)
 
 
 def test_lost_pod_is_no_failed_raise() -> None:
@@ -192,15 +197,15 @@ def test_lost_pod_is_no_failed_raise() -> None:
     replaced = look(NODE, job(4, record(500, 2, 4)), *bound(3), young)
     restarting = look(NODE, job(4, record(500, 2, 4), phase="Restarting"), *bound(2))
     missing = look(NODE, job(4, record(500, 2, 4)), *bound(3))
-    seen = Calm(now=NOW, settled={ID: NOW - 500})
+    seen = DampingInput(now=NOW, settled={ID: NOW - 500})
 
-    assert damp(replaced, 4, Reason.AT_MAXIMUM) == (4, Reason.AT_MAXIMUM)
-    assert damp(restarting, 4, Reason.AT_MAXIMUM) == (4, Reason.AT_MAXIMUM)
-    assert damp(missing, 4, Reason.AT_MAXIMUM, calm=seen) == (4, Reason.AT_MAXIMUM)
-    assert damp(missing, 4, Reason.AT_MAXIMUM) == (3, Reason.NOT_BOUND)
+    assert damp(replaced, 4, SizeReason.AT_MAXIMUM) == (4, SizeReason.AT_MAXIMUM)
+    assert damp(restarting, 4, SizeReason.AT_MAXIMUM) == (4, SizeReason.AT_MAXIMUM)
+    assert damp(missing, 4, SizeReason.AT_MAXIMUM, calm=seen) == (4, SizeReason.AT_MAXIMUM)
+    assert damp(missing, 4, SizeReason.AT_MAXIMUM) == (3, SizeReason.NOT_BOUND)
 
 
-def failures(n: int, last_ago_s: float) -> Snapshot:
+def failures(n: int, last_ago_s: float) -> AutoscalerSnapshot:
     records: list[Body] = []
     for nth in range(n):
         ago_s = last_ago_s + (n - 1 - nth) * 1000
@@ -211,31 +216,31 @@ def failures(n: int, last_ago_s: float) -> Snapshot:
 
 def test_each_failed_raise_doubles_the_wait() -> None:
     """60 s after the first failure, 120 s after the second, 240 s after the third."""
-    held = (2, Reason.RAISE_FAILED)
+    held = (2, SizeReason.RAISE_FAILED)
 
-    assert damp(failures(1, 61), 4) == (4, Reason.ROOM)
+    assert damp(failures(1, 61), 4) == (4, SizeReason.ROOM)
     assert damp(failures(2, 119), 4) == held
-    assert damp(failures(2, 121), 4) == (4, Reason.ROOM)
+    assert damp(failures(2, 121), 4) == (4, SizeReason.ROOM)
     assert damp(failures(3, 239), 4) == held
-    assert damp(failures(3, 241), 4) == (4, Reason.ROOM)
+    assert damp(failures(3, 241), 4) == (4, SizeReason.ROOM)
 
 
 def test_failed_raise_is_not_repeated_until_something_changes() -> None:
     """However long ago it was: the same raise into the same cluster would fail again."""
-    memory = Memory(COOLDOWN_S)
+    memory = DampingMemory(COOLDOWN_S)
     snapshot = failures(1, 61)
     first = memory.calm(snapshot, NOW, changes=7)
     second = memory.calm(snapshot, NOW + 900, changes=7)
     third = memory.calm(snapshot, NOW + 901, changes=8)
 
-    assert damp(snapshot, 4, calm=first) == (2, Reason.RAISE_FAILED)
-    assert damp(snapshot, 4, calm=second) == (2, Reason.RAISE_FAILED)
-    assert damp(snapshot, 4, calm=third) == (4, Reason.ROOM)
+    assert damp(snapshot, 4, calm=first) == (2, SizeReason.RAISE_FAILED)
+    assert damp(snapshot, 4, calm=second) == (2, SizeReason.RAISE_FAILED)
+    assert damp(snapshot, 4, calm=third) == (4, SizeReason.ROOM)
 
 
 def test_memory_knows_which_raises_came_true_and_who_waited() -> None:
     """What was seen once is not doubted when a pod is lost later."""
-    memory = Memory(COOLDOWN_S)
+    memory = DampingMemory(COOLDOWN_S)
     raised = job(3, record(100, 2, 3))
     memory.calm(look(NODE, raised, *bound(3), a_group("big")), NOW, changes=0)
     calm = memory.calm(look(NODE, raised, *bound(2)), NOW + 30, changes=0)
@@ -248,7 +253,7 @@ def test_memory_knows_which_raises_came_true_and_who_waited() -> None:
 
 def test_clock_set_back_does_not_hold_for_ever() -> None:
     """A record from a far future says nothing about now."""
-    assert damp(look(NODE, job(2, record(-3600, 3, 2)), *bound(2)), 4) == (4, Reason.ROOM)
+    assert damp(look(NODE, job(2, record(-3600, 3, 2)), *bound(2)), 4) == (4, SizeReason.ROOM)
 
 
 def test_without_time_only_what_is_under_way_holds() -> None:
@@ -256,5 +261,5 @@ def test_without_time_only_what_is_under_way_holds() -> None:
     shrunk = look(NODE, job(2, record(1, 3, 2)), *bound(2))
     raised = look(NODE, job(3, record(999, 2, 3)), *bound(2), unbound(2))
 
-    assert damp(shrunk, 4, calm=Calm()) == (4, Reason.ROOM)
-    assert damp(raised, 4, calm=Calm()) == (3, Reason.IN_PROGRESS)
+    assert damp(shrunk, 4, calm=DampingInput()) == (4, SizeReason.ROOM)
+    assert damp(raised, 4, calm=DampingInput()) == (3, SizeReason.IN_PROGRESS)

@@ -10,8 +10,9 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Body
 from swell.api.node import Node
 from swell.api.pod import Pod
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.policies.fulfillment import (
-    ElasticRole,
+    CandidateRole,
     elastic,
     find_jobs_that_might_be_rescheduled,
     find_pending_job,
@@ -21,9 +22,8 @@ from swell.autoscaler.policies.fulfillment import (
     search_assignable_node,
     sorted_jobs,
 )
-from swell.autoscaler.policies.interface import MaxLoadError, Reason, parse_max_load
+from swell.autoscaler.policies.interface import MaxLoadError, SizeReason, parse_max_load
 from swell.autoscaler.policies.room import Room
-from swell.autoscaler.resource import Snapshot
 from tests.autoscaler_cases import (
     a_job,
     a_node,
@@ -39,8 +39,8 @@ from tests.autoscaler_cases import (
 FULL = Fraction(1)
 
 
-def roles_of(snapshot: Snapshot) -> list[ElasticRole]:
-    return [ElasticRole.of(job, state) for job in snapshot.jobs for state in job.roles]
+def roles_of(snapshot: AutoscalerSnapshot) -> list[CandidateRole]:
+    return [CandidateRole.of(job, state) for job in snapshot.jobs for state in job.roles]
 
 
 def one_step(
@@ -285,7 +285,7 @@ def test_below_minimum_is_raised_at_once_room_or_not() -> None:
     targets = decide(look(a_node("n", cpu=1, memory="1Gi"), a_job("a", targets={"t": 1}, t=role)))
 
     assert sizes(targets) == {"a/t": 4}
-    assert [one.reason for one in targets.values()] == [Reason.BELOW_MINIMUM]
+    assert [one.reason for one in targets.values()] == [SizeReason.BELOW_MINIMUM]
 
 
 def test_extended_resources_bound_by_node_only() -> None:
@@ -428,7 +428,7 @@ def test_shrinking_for_a_pending_job_names_its_group() -> None:
     snapshot = look(node, a_job("a", targets={"t": 4}, t=role), *running(4, role), waiting)
     target = next(iter(decide(snapshot, "1").values()))
 
-    assert (target.target, target.reason, target.for_group) == (2, Reason.PENDING_JOB, "ns/w")
+    assert (target.target, target.reason, target.for_group) == (2, SizeReason.PENDING_JOB, "ns/w")
 
 
 @pytest.mark.parametrize("text", ["x", "nan", "1.01", "-1", ""])

@@ -10,8 +10,8 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.meta import Body
 from swell.autoscaler.needs import NeedsReader
-from swell.autoscaler.policies.fulfillment import ElasticRole, sorted_jobs
-from swell.autoscaler.policies.interface import Parameters, Reason
+from swell.autoscaler.policies.fulfillment import CandidateRole, sorted_jobs
+from swell.autoscaler.policies.interface import Parameters, SizeReason
 from tests.autoscaler_cases import (
     a_group,
     a_job,
@@ -110,16 +110,16 @@ def test_hopeless_job_is_no_candidate_and_makes_none() -> None:
 
     assert sizes(targets) == {"a/t": 3, "h/t": 7, "q/t": 1}
     assert [one.reason for one in targets.values()] == [
-        Reason.FULL,
-        Reason.HOPELESS,
-        Reason.HOPELESS,
+        SizeReason.FULL,
+        SizeReason.HOPELESS,
+        SizeReason.HOPELESS,
     ]
 
 
 def test_roles_of_one_job_are_ordered_by_name() -> None:
     """The last tie-break, after namespace and name."""
     snapshot = look(a_job("b", y=a_role(), x=a_role()), a_job("a", z=a_role()))
-    roles = [ElasticRole.of(job, state) for job in snapshot.jobs for state in job.roles]
+    roles = [CandidateRole.of(job, state) for job in snapshot.jobs for state in job.roles]
 
     assert [f"{role.id.job.name}/{role.id.role}" for role in sorted_jobs(roles)] == [
         "a/z",

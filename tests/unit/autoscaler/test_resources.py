@@ -8,10 +8,10 @@ from swell.api.codec import convert
 from swell.api.meta import Body, Key
 from swell.api.node import Node
 from swell.api.pod import Pod, PodSpec
-from swell.autoscaler.hopeless import REFUSED_FOR_QUEUE
-from swell.autoscaler.inquiry import inquiry_resource
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
+from swell.autoscaler.job_state import REFUSED_FOR_QUEUE
 from swell.autoscaler.needs import NeedsReader
-from swell.autoscaler.resource import Snapshot
+from swell.autoscaler.plan import inquiry_resource
 from swell.scheduler.model.reasons import Reason as SchedulerReason
 from tests.autoscaler_cases import (
     GI,
@@ -31,7 +31,7 @@ NODE = a_node("n", cpu=8, memory="8Gi")
 ROLE = a_role(1, 4, cpu="1", memory="1Gi")
 
 
-def cpu(snapshot: Snapshot) -> tuple[int, int]:
+def cpu(snapshot: AutoscalerSnapshot) -> tuple[int, int]:
     """Requested in all, and idle on node n."""
     return snapshot.cluster.of("cpu").requested, snapshot.cluster.idle_on("n")["cpu"]
 
@@ -227,7 +227,7 @@ def test_gpus_are_limits_summed_over_makes() -> None:
 # -- hopeless jobs ------------------------------------------------------------------------------
 
 
-def waiting(**role: object) -> Snapshot:
+def waiting(**role: object) -> AutoscalerSnapshot:
     job = a_job("w", phase="Pending", t=a_role(2, 4, **role))  # type: ignore[arg-type]
     return look(NODE, a_node("m", cpu=8, memory="8Gi"), job, a_pod("w", "t", 0, cpu="1"))
 

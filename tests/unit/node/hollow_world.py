@@ -21,7 +21,7 @@ from swell.node.pods import BOUND_PODS, BoundPod
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.runtime.manager import Manager
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from swell.sim.loop import VirtualClock, run
 
 NAMESPACE = "default"

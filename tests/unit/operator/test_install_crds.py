@@ -8,7 +8,7 @@ from swell.operator.framework.crds import install_crds
 from swell.runtime.cluster import merge_patch
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
-from swell.sim.server import Server
+from swell.sim.server import SimulatedServer
 
 OWN = Key("", "aitrainingjobs.elasticdeeplearning.ai")
 SHARED = Key("", "queues.scheduling.volcano.sh")
@@ -19,7 +19,7 @@ def test_kinds_of_volcano_are_not_overwritten() -> None:
 
     async def main() -> dict[Key, list[str]]:
         clock = VirtualClock()
-        cluster = Server(clock, Chance(1), ()).connect("admin")
+        cluster = SimulatedServer(clock, Chance(1), ()).connect("admin")
         await install_crds(cluster, clock)
         change = merge_patch({"spec": {"names": {"shortNames": ["theirs"]}}})
         for key in (OWN, SHARED):

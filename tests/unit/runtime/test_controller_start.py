@@ -14,7 +14,7 @@ from swell.runtime.plan import NOTHING
 from swell.runtime.queue import WorkQueue
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
-from swell.sim.server import Server
+from swell.sim.server import SimulatedServer
 
 
 def test_controller_listens_to_an_informer_that_is_still_empty() -> None:
@@ -22,7 +22,7 @@ def test_controller_listens_to_an_informer_that_is_still_empty() -> None:
 
     async def main() -> list[Key]:
         clock = VirtualClock()
-        cluster = Server(clock, Chance(0), ()).connect("test")
+        cluster = SimulatedServer(clock, Chance(0), ()).connect("test")
         queue: WorkQueue[Key] = WorkQueue(clock=clock, random=random.Random(0))
         pods = Informer(cluster, PODS, clock=clock, random=random.Random(0))
         Controller(

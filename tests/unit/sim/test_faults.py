@@ -23,11 +23,11 @@ from swell.runtime.errors import (
     UnreachableError,
 )
 from swell.sim.chance import Chance
-from swell.sim.faults import FaultyCluster
+from swell.sim.faults.cluster import FaultyCluster
+from swell.sim.faults.network import CLIENT_TIMEOUT_S, SimulatedNetwork
+from swell.sim.faults.plan import Fault, FaultInjector, FaultKind, PlannedFaults
 from swell.sim.loop import VirtualClock, run
-from swell.sim.network import CLIENT_TIMEOUT_S, Network
-from swell.sim.plan import Fault, FaultBook, FaultKind, PlannedFaults
-from swell.sim.server import Server
+from swell.sim.server import SimulatedServer
 
 KEY = Key("default", "a")
 CREATE = "me create configmaps default/a"
@@ -64,10 +64,10 @@ class Bench:
 
     def __init__(self, *faults: Fault) -> None:
         self.clock = VirtualClock()
-        self.server = Server(self.clock, Chance(0), ())
-        self.book = FaultBook(PlannedFaults(faults))
+        self.server = SimulatedServer(self.clock, Chance(0), ())
+        self.injector = FaultInjector(PlannedFaults(faults))
         self.life = FakeLife()
-        self.network = Network(self.book, Chance(0), self.clock, self.server)
+        self.network = SimulatedNetwork(self.injector, Chance(0), self.clock, self.server)
         self.sure = self.server.connect("sure")
         self.faulty: Cluster = FaultyCluster(self.server.connect("me"), self.network, self.life)
 
@@ -127,7 +127,7 @@ def test_failed_create_says_so_and_may_have_happened(
 
         assert await bench.exists() is applied
 
-    assert on_bench(main, Fault(CREATE, 1, kind, amount)).book.hits == {kind: 1}
+    assert on_bench(main, Fault(CREATE, 1, kind, amount)).injector.hits == {kind: 1}
 
 
 def test_timeout_takes_the_clients_patience() -> None:
@@ -249,7 +249,7 @@ def test_list_again_may_travel_in_time_but_not_the_first() -> None:
         assert int(again.resource_version) <= int(first.resource_version)
 
     faults = [Fault(LIST, nth, FaultKind.STALE_LIST, 0.1) for nth in (1, 2)]
-    assert on_bench(main, *faults).book.hits == {FaultKind.STALE_LIST: 1}
+    assert on_bench(main, *faults).injector.hits == {FaultKind.STALE_LIST: 1}
 
 
 def test_list_of_any_version_may_be_stale_at_once() -> None:

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swell.sim.chance import Chance
-from swell.sim.plan import (
+from swell.sim.faults.plan import (
     DrawnFaults,
     Fault,
-    FaultBook,
+    FaultInjector,
     FaultKind,
     FaultPlan,
     PlannedFaults,
     read_plan,
     write_plan,
 )
-from swell.sim.swarm import OVERLAPS, RATES_MAX, draw_rates
+from swell.sim.faults.swarm import OVERLAPS, RATES_MAX, draw_rates
 
 OFFERED = (FaultKind.CONFLICT, FaultKind.SLOW)
 HALF: Mapping[str, float] = {FaultKind.CONFLICT: 0.25, FaultKind.SLOW: 0.25, FaultKind.GONE: 0.5}
@@ -24,7 +24,7 @@ HALF: Mapping[str, float] = {FaultKind.CONFLICT: 0.25, FaultKind.SLOW: 0.25, Fau
 
 def test_drawn_fault_depends_on_site_and_call_alone() -> None:
     """More traffic at one site leaves the faults of the others as they were."""
-    quiet, busy = (FaultBook(DrawnFaults(Chance(5), HALF)) for _ in range(2))
+    quiet, busy = (FaultInjector(DrawnFaults(Chance(5), HALF)) for _ in range(2))
     for _ in range(50):
         busy.consult("other", OFFERED)
 
@@ -35,33 +35,33 @@ def test_drawn_fault_depends_on_site_and_call_alone() -> None:
 
 def test_drawn_fault_is_one_that_was_offered() -> None:
     """A kind that cannot happen at a site is not drawn there, however high its rate."""
-    book = FaultBook(DrawnFaults(Chance(5), HALF))
+    injector = FaultInjector(DrawnFaults(Chance(5), HALF))
     for _ in range(400):
-        book.consult("site", OFFERED)
+        injector.consult("site", OFFERED)
 
-    assert set(book.drawn()) == set(OFFERED)
-    assert 140 < len(book.taken) < 260
+    assert set(injector.drawn()) == set(OFFERED)
+    assert 140 < len(injector.taken) < 260
 
 
 def test_planned_faults_happen_where_the_plan_says() -> None:
     """The n-th call of the site, and no other."""
     fault = Fault("site", 2, FaultKind.SLOW, 0.5)
-    book = FaultBook(PlannedFaults([fault]))
+    injector = FaultInjector(PlannedFaults([fault]))
 
-    assert [book.consult("site", OFFERED) for _ in range(3)] == [None, fault, None]
-    assert book.consult("other", OFFERED) is None
-    assert book.taken == [fault]
+    assert [injector.consult("site", OFFERED) for _ in range(3)] == [None, fault, None]
+    assert injector.consult("other", OFFERED) is None
+    assert injector.taken == [fault]
 
 
 def test_book_that_is_off_still_counts_calls() -> None:
     """Calls while faults are off are calls: later ones keep their number."""
-    book = FaultBook(PlannedFaults([Fault("site", 2, FaultKind.SLOW)]))
-    book.on = False
-    book.consult("site", OFFERED)
-    book.on = True
+    injector = FaultInjector(PlannedFaults([Fault("site", 2, FaultKind.SLOW)]))
+    injector.on = False
+    injector.consult("site", OFFERED)
+    injector.on = True
 
-    assert book.consult("site", OFFERED) is not None
-    assert book.count("site") == 2
+    assert injector.consult("site", OFFERED) is not None
+    assert injector.count("site") == 2
 
 
 def test_plan_is_the_same_after_writing_and_reading(tmp_path: Path) -> None:

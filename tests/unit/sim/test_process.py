@@ -10,11 +10,11 @@ import pytest
 from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body
 from swell.sim.chance import Chance
+from swell.sim.faults.network import SimulatedNetwork
+from swell.sim.faults.plan import Fault, FaultInjector, FaultKind, PlannedFaults
 from swell.sim.loop import VirtualClock, run
-from swell.sim.network import Network
-from swell.sim.plan import Fault, FaultBook, FaultKind, PlannedFaults
-from swell.sim.process import Main, Ports, Process, ProcessExitError, ProcessFailedError
-from swell.sim.server import Server
+from swell.sim.process import Main, Ports, ProcessExitError, ProcessFailedError, SimulatedProcess
+from swell.sim.server import SimulatedServer
 
 CRASH = Fault("anywhere", 1, FaultKind.KILLED)
 LOOP = Fault("anywhere", 1, FaultKind.CRASH_LOOP)
@@ -25,12 +25,14 @@ def config_map(name: str) -> Body:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def with_process(main: Main, story: Callable[[Process, Server], Awaitable[None]]) -> None:
+def with_process(
+    main: Main, story: Callable[[SimulatedProcess, SimulatedServer], Awaitable[None]]
+) -> None:
     async def play() -> None:
         clock, chance = VirtualClock(), Chance(0)
-        server = Server(clock, chance, ())
-        network = Network(FaultBook(PlannedFaults()), chance, clock, server)
-        process = Process("p", main, server.connect, network, chance)
+        server = SimulatedServer(clock, chance, ())
+        network = SimulatedNetwork(FaultInjector(PlannedFaults()), chance, clock, server)
+        process = SimulatedProcess("p", main, server.connect, network, chance)
         running = asyncio.create_task(process.run())
         try:
             await asyncio.sleep(1)
@@ -51,7 +53,7 @@ def test_crash_loses_memory_and_starts_again() -> None:
         lives.append(ports.name)
         await asyncio.sleep(1e6)
 
-    async def story(process: Process, _: Server) -> None:
+    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
         process.crash(CRASH)
         await asyncio.sleep(20)
         process.crash(CRASH)
@@ -72,7 +74,7 @@ def test_dead_process_writes_nothing() -> None:
         finally:
             await ports.cluster.create(CONFIG_MAPS, config_map("last-words"))
 
-    async def story(process: Process, server: Server) -> None:
+    async def story(process: SimulatedProcess, server: SimulatedServer) -> None:
         process.crash(CRASH)
         await asyncio.sleep(20)
 
@@ -89,7 +91,7 @@ def test_crash_loop_dies_again_soon() -> None:
         starts.append(ports.name)
         await asyncio.sleep(1e6)
 
-    async def story(process: Process, _: Server) -> None:
+    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
         process.crash(LOOP)
         await asyncio.sleep(100)
 
@@ -108,7 +110,7 @@ def test_paused_process_stands_still_and_goes_on() -> None:
             await ports.clock.sleep(2)
             ticks.append(ports.clock.monotonic())
 
-    async def story(process: Process, _: Server) -> None:
+    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
         process.pause(10)
         await asyncio.sleep(13.5)
 
@@ -126,7 +128,7 @@ def test_process_that_fails_is_reported() -> None:
     async def raises(_: Ports) -> None:
         raise LookupError("bug")
 
-    async def story(_: Process, __: Server) -> None:
+    async def story(_: SimulatedProcess, __: SimulatedServer) -> None:
         pass
 
     with pytest.raises(ProcessFailedError):
@@ -144,7 +146,7 @@ def test_process_may_exit_on_purpose() -> None:
         await ports.clock.sleep(5)
         raise ProcessExitError
 
-    async def story(process: Process, _: Server) -> None:
+    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
         await asyncio.sleep(11)
 
         assert len(lives) == 3

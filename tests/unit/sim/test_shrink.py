@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.sim.shrink import shrink
+from swell.sim.campaign.trial import shrink
 
 
 @given(st.integers(1, 60), st.sets(st.integers(0, 59), max_size=5))

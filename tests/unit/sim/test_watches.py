@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.runtime.cluster import EventType, WatchEvent
-from swell.sim.watches import merged
+from swell.sim.faults.watches import merged
 
 ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
 

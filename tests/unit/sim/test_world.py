@@ -10,11 +10,11 @@ from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
+from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.invariants import LivenessCheck
 from swell.sim.process import Main, Ports
-from swell.sim.scenario import USER, Scenario, Subject
-from swell.sim.trial import Result, try_faults
-from swell.sim.world import World
+from swell.sim.scenario import USER, Scenario, SimulationSubject
+from swell.sim.world import SimulatedWorld
 
 KEY = Key("default", "a")
 BODY: Body = {
@@ -24,11 +24,11 @@ BODY: Body = {
 }
 
 
-async def create(world: World) -> None:
+async def create(world: SimulatedWorld) -> None:
     await world.connect(USER).create(CONFIG_MAPS, BODY)
 
 
-async def wait_for_ever(_: World) -> None:
+async def wait_for_ever(_: SimulatedWorld) -> None:
     await asyncio.sleep(1e9)
 
 
@@ -37,7 +37,7 @@ class Marked:
 
     name = "marked"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
 
     def missing(self) -> list[str]:
@@ -45,13 +45,13 @@ class Marked:
         return [] if stored and "data" in stored.body else ["a has no mark"]
 
 
-def liveness(world: World) -> list[LivenessCheck]:
+def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
     return [Marked(world)]
 
 
-def result_of(main: Main, script: Any = create) -> Result:
+def result_of(main: Main, script: Any = create) -> TrialResult:
     scenario = Scenario("s", script, faulty_s=20, settle_s=100, quiet_s=60)
-    subject = Subject(
+    subject = SimulationSubject(
         name="subject",
         components={"c": main},
         scenarios=(scenario,),
@@ -62,7 +62,7 @@ def result_of(main: Main, script: Any = create) -> Result:
     return try_faults(subject, scenario, 0)
 
 
-def rules(result: Result) -> list[str]:
+def rules(result: TrialResult) -> list[str]:
     return [violation.invariant for violation in result.violations]
 
 

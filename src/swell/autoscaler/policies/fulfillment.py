@@ -10,17 +10,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from swell.autoscaler.cluster_resource import ClusterResource, JobState
+from swell.autoscaler.job_state import RoleState
 from swell.autoscaler.needs import Needs
-from swell.autoscaler.policies.interface import Parameters, RoleId, Target, Targets
-from swell.autoscaler.policies.ranking import Ranking
-from swell.autoscaler.policies.reason_texts import role_kept, role_planned
+from swell.autoscaler.policies.dry_run import Ranking
+from swell.autoscaler.policies.interface import (
+    Parameters,
+    RoleId,
+    RoleTarget,
+    RoleTargets,
+    SizeReason,
+)
 from swell.autoscaler.policies.room import NOWHERE, Room
-from swell.autoscaler.resource import ClusterResource, JobState
-from swell.autoscaler.tally import RoleState
+from swell.autoscaler.views import AutoscalerRole
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticRole:
+class CandidateRole:
     """A role whose size may be chosen, and what one replica of it asks for."""
 
     id: RoleId
@@ -33,7 +39,7 @@ class ElasticRole:
     needs: Needs
 
     @classmethod
-    def of(cls, job: JobState, state: RoleState) -> ElasticRole:
+    def of(cls, job: JobState, state: RoleState) -> CandidateRole:
         view, needs = state.view, state.view.needs
         return cls(
             id=RoleId(job.view.id, view.name),
@@ -47,12 +53,12 @@ class ElasticRole:
         )
 
 
-Filter = Callable[[ElasticRole], bool]
+Filter = Callable[[CandidateRole], bool]
 
 
 def fulfillment(
     jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
-) -> Targets:
+) -> RoleTargets:
     """The targets of every role considered: see the module's docstring."""
     pending = find_pending_job(jobs)
     candidates = find_jobs_that_might_be_rescheduled(jobs, have_pending=pending is not None)
@@ -61,18 +67,18 @@ def fulfillment(
     return set_targets(jobs, candidates, deltas, room)
 
 
-def elastic(role: ElasticRole) -> bool:
+def elastic(role: CandidateRole) -> bool:
     """Whether there is anything to choose."""
     return role.minimum < role.maximum
 
 
-def need_gpu(role: ElasticRole) -> bool:
+def need_gpu(role: CandidateRole) -> bool:
     return role.gpu > 0
 
 
 def sorted_jobs(
-    roles: Iterable[ElasticRole], *filters: Filter, deltas: Mapping[RoleId, int] | None = None
-) -> list[ElasticRole]:
+    roles: Iterable[CandidateRole], *filters: Filter, deltas: Mapping[RoleId, int] | None = None
+) -> list[CandidateRole]:
     """Those that pass all filters, the one to grow first in front."""
     passing = [role for role in roles if all(passes(role) for passes in filters)]
     planned = deltas or {}
@@ -81,13 +87,13 @@ def sorted_jobs(
     return passing
 
 
-def search_assignable_node(room: Room, role: ElasticRole) -> str:
+def search_assignable_node(room: Room, role: CandidateRole) -> str:
     """The first node by name with room for one more replica; empty when there is none."""
     at = room.find(role.needs)
     return "" if at == NOWHERE else room.cluster.nodes[at].name
 
 
-def scale_dry_run(room: Room, role: ElasticRole, delta: int, *, scale_down: bool = False) -> int:
+def scale_dry_run(room: Room, role: CandidateRole, delta: int, *, scale_down: bool = False) -> int:
     """By how much to change a role whose plan so far is `delta`; the room is changed with it."""
     planned = role.current + delta
     change = _step_down(room, role, planned) if scale_down else _step_up(room, role, planned)
@@ -97,7 +103,7 @@ def scale_dry_run(room: Room, role: ElasticRole, delta: int, *, scale_down: bool
 
 
 def scale_all_jobs_dry_run(
-    roles: Iterable[ElasticRole], cluster: ClusterResource, max_load: Fraction
+    roles: Iterable[CandidateRole], cluster: ClusterResource, max_load: Fraction
 ) -> dict[RoleId, int]:
     """The change of every elastic role once no further step is possible."""
     return _plan([role for role in roles if elastic(role)], Room(cluster, max_load))
@@ -110,10 +116,10 @@ def find_pending_job(jobs: Iterable[JobState]) -> JobState | None:
 
 def find_jobs_that_might_be_rescheduled(
     jobs: Iterable[JobState], *, have_pending: bool
-) -> list[ElasticRole]:
+) -> list[CandidateRole]:
     """The candidates: all roles considered when somebody waits, else those of running jobs."""
     return [
-        ElasticRole.of(job, state)
+        CandidateRole.of(job, state)
         for job in jobs
         if not job.is_hopeless and (have_pending or job.view.is_running)
         for state in job.roles
@@ -128,14 +134,14 @@ def is_considered(state: RoleState) -> bool:
 
 def set_targets(
     jobs: Iterable[JobState],
-    candidates: Iterable[ElasticRole],
+    candidates: Iterable[CandidateRole],
     deltas: Mapping[RoleId, int],
     room: Room,
-) -> dict[RoleId, Target]:
+) -> dict[RoleId, RoleTarget]:
     """A target and its reason for every role considered; who is no candidate keeps its own."""
     chosen = {role.id: role for role in candidates}
     pending = find_pending_job(jobs := list(jobs))
-    targets: dict[RoleId, Target] = {}
+    targets: dict[RoleId, RoleTarget] = {}
     for job in jobs:
         for state in job.roles:
             if not is_considered(state):
@@ -149,17 +155,17 @@ def set_targets(
     return targets
 
 
-def _fulfillment(role: ElasticRole, planned: int) -> Fraction:
+def _fulfillment(role: CandidateRole, planned: int) -> Fraction:
     return Fraction(planned - role.minimum, role.maximum - role.minimum)
 
 
-def _tie_break(role: ElasticRole) -> tuple[int, int, int, str, str, str]:
+def _tie_break(role: CandidateRole) -> tuple[int, int, int, str, str, str]:
     """Between equally fulfilled roles: the cheaper to grow first, then by name."""
     job = role.id.job
     return role.gpu, role.cpu, role.memory, str(job.key), role.id.role, job.kind
 
 
-def _step_up(room: Room, role: ElasticRole, planned: int) -> int:
+def _step_up(room: Room, role: CandidateRole, planned: int) -> int:
     if planned > role.maximum:
         return role.maximum - planned
     if planned < role.minimum:
@@ -177,13 +183,13 @@ def _step_up(room: Room, role: ElasticRole, planned: int) -> int:
     return 1
 
 
-def _step_down(room: Room, role: ElasticRole, planned: int) -> int:
+def _step_down(room: Room, role: CandidateRole, planned: int) -> int:
     if planned > role.maximum:
         return -1
     return -1 if planned > role.minimum and _presses(room, role) else 0
 
 
-def _presses(room: Room, role: ElasticRole) -> bool:
+def _presses(room: Room, role: CandidateRole) -> bool:
     """Whether the role asks for something that is over-committed."""
     return bool(
         (role.cpu and room.cpu > room.cpu_max)
@@ -192,7 +198,7 @@ def _presses(room: Room, role: ElasticRole) -> bool:
     )
 
 
-def _plan(roles: Sequence[ElasticRole], room: Room) -> dict[RoleId, int]:
+def _plan(roles: Sequence[CandidateRole], room: Room) -> dict[RoleId, int]:
     """Rounds of steps up and then down, until a round changes nothing.
 
     All roles are put within their bounds in the first round. From then on a cluster that is
@@ -216,7 +222,7 @@ def _plan(roles: Sequence[ElasticRole], room: Room) -> dict[RoleId, int]:
 class _Plan:
     """Sizes as they are planned so far, by position in the roles' fixed order."""
 
-    def __init__(self, roles: Sequence[ElasticRole], room: Room) -> None:
+    def __init__(self, roles: Sequence[CandidateRole], room: Room) -> None:
         self.roles = roles
         self.sizes = [role.current for role in roles]
         self._room = room
@@ -316,5 +322,57 @@ class _Plan:
         return True
 
 
-def _amounts(role: ElasticRole) -> tuple[int, int, int]:
+def _amounts(role: CandidateRole) -> tuple[int, int, int]:
     return role.cpu, role.memory, role.gpu
+
+
+def role_kept(job: JobState, role: AutoscalerRole) -> RoleTarget:
+    """A role that is no candidate now."""
+    if job.is_hopeless:
+        reason, message = SizeReason.HOPELESS, "the job cannot start on this cluster"
+    else:
+        reason, message = SizeReason.NO_CANDIDATE, "the job is not running"
+    return RoleTarget(role.target, role.target, reason, message)
+
+
+def role_planned(
+    role: AutoscalerRole, size: int, room: Room, pending: JobState | None
+) -> RoleTarget:
+    if size > role.target:
+        if role.target < role.minimum:
+            reason, message = SizeReason.BELOW_MINIMUM, "it was below its minimum"
+        else:
+            reason, message = SizeReason.ROOM, "there is room for more"
+        return RoleTarget(role.target, size, reason, message)
+    if size == role.target:
+        return RoleTarget(size, size, *_unchanged(role, room))
+    if size == role.maximum:
+        return RoleTarget(role.target, size, SizeReason.ABOVE_MAXIMUM, "it was above its maximum")
+    if pending is None:
+        return RoleTarget(
+            role.target, size, SizeReason.OVER_COMMITTED, "more is requested than the cluster has"
+        )
+    group = str(pending.view.group)
+    message = f"{pending.view.id} waits for room"
+    return RoleTarget(role.target, size, SizeReason.PENDING_JOB, message, for_group=group)
+
+
+def _unchanged(role: AutoscalerRole, room: Room) -> tuple[SizeReason, str]:
+    """What kept a candidate from growing."""
+    needs = role.needs
+    if role.target >= role.maximum:
+        return SizeReason.AT_MAXIMUM, "it is at its maximum"
+    lacking = [
+        name
+        for name, used, more, most in (
+            ("cpu", room.cpu, needs.cpu_milli, room.cpu_max),
+            ("memory", room.memory, needs.memory_bytes, room.memory_max),
+            ("GPUs", room.gpu, needs.gpus, room.gpu_max),
+        )
+        if used + more > most
+    ]
+    if lacking:
+        return SizeReason.FULL, f"the cluster has no {' and no '.join(lacking)} for another replica"
+    if room.find(needs) == NOWHERE:
+        return SizeReason.NO_NODE, "no node has room for another replica"
+    return SizeReason.BALANCED, "it has its share"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
-from swell.autoscaler.resource import ClusterResource, JobState
+from swell.autoscaler.cluster_resource import ClusterResource, JobState
 from swell.autoscaler.views import JobId
 
 MAX_LOAD = "0.97"
@@ -34,7 +34,7 @@ def parse_max_load(text: str) -> Fraction:
     return Fraction(load)
 
 
-class Reason(StrEnum):
+class SizeReason(StrEnum):
     """Why a role gets the target it gets: for events, records, metrics and the command line."""
 
     ROOM = "RoomForMore"
@@ -64,12 +64,12 @@ class RoleId(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RoleTarget:
     """What one role should be, and why in words."""
 
     current: int
     target: int
-    reason: Reason
+    reason: SizeReason
     message: str
     for_group: str = ""  # who is to get the room that a shrink makes
 
@@ -83,12 +83,12 @@ class Parameters:
     max_load: Fraction = field(default_factory=lambda: parse_max_load(MAX_LOAD))
 
 
-Targets = Mapping[RoleId, Target]
+RoleTargets = Mapping[RoleId, RoleTarget]
 
 
 class Policy(Protocol):
     def __call__(
         self, jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
-    ) -> Targets:
+    ) -> RoleTargets:
         """A target for every role that is considered, also where it stays as it is."""
         ...

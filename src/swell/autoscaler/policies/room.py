@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from swell.api.pod import Toleration
 from swell.api.requests import CPU, MEMORY
+from swell.autoscaler.cluster_resource import ClusterResource
 from swell.autoscaler.needs import Constraints, Needs
-from swell.autoscaler.resource import ClusterResource
 
 NOWHERE = -1
 

@@ -8,7 +8,7 @@ import typer
 
 from swell.autoscaler.policies import POLICIES
 from swell.autoscaler.policies.interface import MaxLoadError, Parameters, parse_max_load
-from swell.autoscaler.settings import Settings
+from swell.autoscaler.settings import AutoscalerSettings
 from swell.cli.durations import seconds_of
 from swell.cli.failure import CommandError
 
@@ -67,9 +67,9 @@ GpuResources = Annotated[
 
 def settings_of(
     period_s: float, cooldown_s: float, policy: str, max_load: str, gpu_resources: str
-) -> Settings:
+) -> AutoscalerSettings:
     """Settings from what was typed; CommandError when it makes no sense."""
-    return Settings(
+    return AutoscalerSettings(
         scale_period_s=period_s,
         scale_cooldown_s=cooldown_s,
         policy=known_policy(policy),

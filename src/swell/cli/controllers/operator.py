@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.autoscaler.policies.interface import MAX_LOAD
-from swell.autoscaler.settings import Settings as AutoscalerSettings
+from swell.autoscaler.settings import AutoscalerSettings
 from swell.cli.choice import Flags
 from swell.cli.controllers.autoscaler_flags import (
     Autoscale,
@@ -235,7 +235,7 @@ def _run(process: Process, settings: Settings, options: _Options) -> None:
 def _add_services(
     manager: Manager, ground: Ground, lease: Lease | None, settings: Settings, options: _Options
 ) -> None:
-    from swell.autoscaler.running import autoscale
+    from swell.autoscaler.controller import autoscale
     from swell.operator.aitrainingjob.running import operate
     from swell.operator.trainingjob.running import operate as operate_training_jobs
 

@@ -36,7 +36,7 @@ from swell.cli.failure import CommandError
 if TYPE_CHECKING:
     from swell.cli.controllers.process import Ground
     from swell.runtime.manager import Manager
-    from swell.scheduler.live.settings import SchedulerOptions
+    from swell.scheduler.live.settings import SchedulerSettings
 
 SchedulerConf = Annotated[
     Path | None,
@@ -80,11 +80,11 @@ def scheduler(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Give pods nodes, gang by gang, until told to stop."""
-    from swell.scheduler.live.settings import SchedulerOptions
+    from swell.scheduler.live.settings import SchedulerSettings
 
     if bind_workers < 1:
         raise CommandError("--bind-workers must be at least 1", exit_code=2)
-    options = SchedulerOptions(
+    options = SchedulerSettings(
         scheduler_names=tuple(scheduler_name),
         schedule_period_s=schedule_period,
         bind_workers=bind_workers,
@@ -99,10 +99,10 @@ def scheduler(
     _run(process, options)
 
 
-def _run(process: Process, options: SchedulerOptions) -> None:
+def _run(process: Process, options: SchedulerSettings) -> None:
     from swell.cli.controllers.process import run_controller
     from swell.cluster.kube.transport import LIMITS
-    from swell.scheduler.live.running import schedule
+    from swell.scheduler.live.controller import schedule
 
     async def start(manager: Manager, ground: Ground) -> None:
         work = partial(

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swell.api.quantity import QuantityError
-from swell.autoscaler.inquiry import Objects
-from swell.autoscaler.plan import Plan, plan_autoscale
+from swell.autoscaler.plan import AutoscalerObjects, AutoscalerPlan, plan_autoscale
 from swell.cli.controllers.autoscaler_flags import known_policy, names_in, parameters_of
 from swell.cli.failure import CommandError
 from swell.cli.plan.input import read_into
 from swell.cli.tables import aligned
 
 
-def plan_sizes(files: Iterable[str], policy: str, max_load: str, gpu_resources: str) -> Plan:
+def plan_sizes(
+    files: Iterable[str], policy: str, max_load: str, gpu_resources: str
+) -> AutoscalerPlan:
     """Decide over the objects in some files; options are as they were typed."""
-    objects = Objects()
+    objects = AutoscalerObjects()
     read_into(objects, files)
     try:
         return plan_autoscale(
@@ -25,7 +26,7 @@ def plan_sizes(files: Iterable[str], policy: str, max_load: str, gpu_resources: 
         raise CommandError(str(error)) from error
 
 
-def render(plan: Plan) -> str:
+def render(plan: AutoscalerPlan) -> str:
     rows = [
         (
             job,
@@ -45,7 +46,7 @@ def render(plan: Plan) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _summary(plan: Plan) -> str:
+def _summary(plan: AutoscalerPlan) -> str:
     n_roles = len(plan.targets)
     n_changed = sum(bool(target.delta) for target in plan.targets.values())
     roles = "1 elastic role" if n_roles == 1 else f"{n_roles} elastic roles"
@@ -53,7 +54,7 @@ def _summary(plan: Plan) -> str:
     return f"{roles} on {nodes}, {n_changed or 'none'} to resize."
 
 
-def _load(plan: Plan) -> list[tuple[str, str, str, str, str]]:
+def _load(plan: AutoscalerPlan) -> list[tuple[str, str, str, str, str]]:
     return [
         (
             name,

@@ -17,17 +17,21 @@ from typing import Protocol
 
 from swell.api.backoff import Backoff
 from swell.api.kinds import PODS
+from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.meta import Body, Key, Uid
+from swell.api.node import Node
+from swell.api.pod import Pod
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
 from swell.runtime.logs import get_logger
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.live.cache import Cache
-from swell.scheduler.live.recheck import still_takes
-from swell.scheduler.live.windows import Windows
-from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.live.bind_windows import BindWindows
+from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.model.resources import TOLERANCE
+from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 
 log = get_logger(__name__)
 
@@ -72,8 +76,8 @@ class Binder:
     def __init__(
         self,
         cluster: Cluster,
-        cache: Cache,
-        windows: Windows,
+        cache: SchedulerCache,
+        windows: BindWindows,
         *,
         workers: int,
         clock: Clock,
@@ -277,3 +281,26 @@ def _body(bind: Bind) -> Body:
         "metadata": {"name": name, "namespace": namespace, "uid": bind.uid},
         "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
     }
+
+
+def still_takes(snapshot: Snapshot, task: Task) -> bool:
+    """The node is there, ready and willing, and not over-full with the task counted in."""
+    nodes, place = snapshot.nodes, task.node
+    if place == NOWHERE or not nodes.ready[place] or nodes.cordoned[place]:
+        return False
+    node = nodes.objects[place]
+    if node is None or not _admits(node, task.pod):
+        return False
+    idle = nodes.idle[:, place]
+    return all(idle[p] > -TOLERANCE for p in task.shape.fit_places)
+
+
+def _admits(node: Node, pod: Pod) -> bool:
+    spec, labels = pod.spec, node.metadata.labels
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
+        return False
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    if required is not None and not node_selector_matches(required, node):
+        return False
+    return tolerates_all(spec.tolerations, node.spec.taints)

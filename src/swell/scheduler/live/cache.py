@@ -19,9 +19,9 @@ from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.queue import Queue
 from swell.api.resource import ApiObject
 from swell.runtime.informer import Informer
-from swell.scheduler.live.dirty import GATHERING_S, News
-from swell.scheduler.live.informers import Informers
-from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.live.dirty import GATHERING_S, DirtyMarks
+from swell.scheduler.live.informers import SchedulerInformers
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.elastic import trainers_key
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.snapshot import Snapshot
@@ -35,10 +35,12 @@ _ARRIVED = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
-class Cache:
+class SchedulerCache:
     """The snapshot, fed by informers; news tell when something is to be looked at."""
 
-    def __init__(self, informers: Informers, options: SchedulerOptions, news: News) -> None:
+    def __init__(
+        self, informers: SchedulerInformers, options: SchedulerSettings, news: DirtyMarks
+    ) -> None:
         self.informers = informers
         self.snapshot = Snapshot(options.scheduler_names)
         # Jobs of which something may have changed since they were last taken.

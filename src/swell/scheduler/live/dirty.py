@@ -11,7 +11,7 @@ SOON_S: Final = 0.5
 GATHERING_S: Final = 0.1
 
 
-class News:
+class DirtyMarks:
     """Set by whoever sees a change, taken by the loop; must be used inside a running loop."""
 
     def __init__(self) -> None:

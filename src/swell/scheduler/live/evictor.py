@@ -31,7 +31,7 @@ from swell.runtime.executor import EventSink
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.live.cache import Cache
+from swell.scheduler.live.cache import SchedulerCache
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
@@ -54,7 +54,7 @@ _WORKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class EvictionCause:
     """Why pods leave: a word of the API, and a sentence."""
 
     reason: str
@@ -62,10 +62,10 @@ class Departure:
 
 
 @dataclass(eq=False, slots=True)
-class _Party:
+class _EvictionBatch:
     """Pods that leave together; those not marked yet hold up the deletion of the others."""
 
-    why: Departure
+    why: EvictionCause
     pods: dict[Uid, Key]
     unmarked: dict[Uid, Key] = field(default_factory=dict)
 
@@ -76,7 +76,7 @@ class Evictor:
     def __init__(
         self,
         cluster: Cluster,
-        cache: Cache,
+        cache: SchedulerCache,
         events: EventSink,
         *,
         clock: Clock,
@@ -87,16 +87,16 @@ class Evictor:
         self._events = events
         self._clock = clock
         self._queue = WorkQueue[Uid](clock=clock, random=random)
-        self._parties: dict[Uid, _Party] = {}
+        self._parties: dict[Uid, _EvictionBatch] = {}
 
-    def evict(self, tasks: Iterable[Task], why: Departure) -> None:
+    def evict(self, tasks: Iterable[Task], why: EvictionCause) -> None:
         """Have pods deleted that the snapshot has as leaving already."""
         pods = {
             task.pod.metadata.uid: task.pod.metadata.key
             for task in tasks
             if task.pod.metadata.uid not in self._parties
         }
-        party = _Party(why, pods, dict(pods))
+        party = _EvictionBatch(why, pods, dict(pods))
         for uid in pods:
             self._parties[uid] = party
             self._queue.add(uid)
@@ -140,14 +140,14 @@ class Evictor:
         # What it held is free by now, and how it ended is its job's to know.
         return None if task.status in _FINISHED else task.pod
 
-    def _note_marked(self, party: _Party, uid: Uid) -> None:
+    def _note_marked(self, party: _EvictionBatch, uid: Uid) -> None:
         """When the last one is marked, all of them are deleted."""
         if party.unmarked.pop(uid, None) is not None and not party.unmarked:
             for other in party.pods:
                 if other in self._parties and other != uid:
                     self._queue.add(other)
 
-    async def _mark(self, pod: Pod, why: Departure) -> Pod | None:
+    async def _mark(self, pod: Pod, why: EvictionCause) -> Pod | None:
         meta = pod.metadata
         self._events.record(
             EmitEvent(PODS, meta.key, meta.uid, EventSeverity.WARNING, "Evicted", why.message)

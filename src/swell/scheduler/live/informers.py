@@ -43,14 +43,14 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer
-from swell.scheduler.live.queues import BY_PARENT, BY_QUEUE
+from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
 
 T = TypeVar("T", bound=ApiObject)
 _ALWAYS_SERVED = InformerOptions()
 _OPTIONAL = InformerOptions(is_optional=True)
 
 
-class Followed(Protocol):
+class RunnableInformer(Protocol):
     """What is needed of an informer to run it and to ask how it is."""
 
     @property
@@ -67,7 +67,7 @@ class Followed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Informers:
+class SchedulerInformers:
     pods: Informer[Pod]
     nodes: Informer[Node]
     groups: Informer[PodGroup]
@@ -85,7 +85,7 @@ class Informers:
     quotas: Informer[ResourceQuota]
 
     @classmethod
-    def over(cls, cluster: Cluster, clock: Clock, random: Random) -> Informers:
+    def over(cls, cluster: Cluster, clock: Clock, random: Random) -> SchedulerInformers:
         def informer(
             resource: Resource[T],
             options: InformerOptions = _ALWAYS_SERVED,
@@ -113,7 +113,7 @@ class Informers:
         )
 
     @property
-    def required(self) -> tuple[Followed, ...]:
+    def required(self) -> tuple[RunnableInformer, ...]:
         """Without these nothing is decided. Nodes and groups come before the pods they hold."""
         return (
             self.namespaces,
@@ -130,5 +130,5 @@ class Informers:
         )
 
     @property
-    def every(self) -> tuple[Followed, ...]:
+    def every(self) -> tuple[RunnableInformer, ...]:
         return (*self.required, self.volumes, self.csi_nodes, self.quotas)

@@ -17,16 +17,16 @@ from swell.api.meta import Key, Uid
 from swell.runtime.clock import Clock
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import Plan, run_cycle
+from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
-from swell.scheduler.live.cache import Cache, is_solo
-from swell.scheduler.live.dirty import News
-from swell.scheduler.live.evictor import PREEMPTED, RELEASED, Departure, Evictor, is_marked
+from swell.scheduler.live.cache import SchedulerCache, is_solo
+from swell.scheduler.live.dirty import DirtyMarks
+from swell.scheduler.live.evictor import PREEMPTED, RELEASED, EvictionCause, Evictor, is_marked
+from swell.scheduler.live.nominations import Admissions, Nominations
 from swell.scheduler.live.pod_conditions import PodConditions
-from swell.scheduler.live.promises import Admissions, Promises
-from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.live.shrinker import Shrink, Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
-from swell.scheduler.live.windows import Windows
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.reasons import Reason
 from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
@@ -52,7 +52,7 @@ class CycleMeter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class Actuators:
     """Who carries out what is decided."""
 
     binder: Binder
@@ -62,18 +62,18 @@ class Hands:
     pods: PodConditions
 
 
-class Loop:
+class SchedulerLoop:
     """See the module's docstring."""
 
     def __init__(
         self,
-        cache: Cache,
-        windows: Windows,
-        hands: Hands,
+        cache: SchedulerCache,
+        windows: BindWindows,
+        actuators: Actuators,
         *,
-        options: SchedulerOptions,
+        options: SchedulerSettings,
         config: Callable[[], Config],
-        news: News,
+        news: DirtyMarks,
         clock: Clock,
         random: Random,
         touch_queue: Callable[[str], None],
@@ -82,7 +82,7 @@ class Loop:
         self._cache = cache
         self._snapshot = cache.snapshot
         self._windows = windows
-        self._hands = hands
+        self._actuators = actuators
         self._options = options
         self._config = config
         self._news = news
@@ -90,7 +90,7 @@ class Loop:
         self._random = random
         self._touch_queue = touch_queue
         self._meter = meter
-        self._promises = Promises(self._snapshot, options.promise_slack_s)
+        self._promises = Nominations(self._snapshot, options.promise_slack_s)
         self._admissions = Admissions(self._snapshot, options.inqueue_timeout_s)
         self._told: dict[str, tuple[tuple[Uid, Reason], float]] = {}
         self._has_work = False
@@ -134,7 +134,7 @@ class Loop:
             self._windows.next_deadline(),
             self._promises.next_deadline(),
             self._admissions.next_deadline(),
-            self._hands.shrinker.next_deadline(),
+            self._actuators.shrinker.next_deadline(),
             self._clock.monotonic() + _LOOK_AGAIN_S if self._has_work else None,
         ]
         return min((time for time in times if time is not None), default=None)
@@ -164,13 +164,13 @@ class Loop:
 
     def _forget_missing(self) -> None:
         """Drops notes on what is gone; costs what is noted, so only when something has gone."""
-        self._hands.pods.forget_missing()
+        self._actuators.pods.forget_missing()
         if self._n_gone == self._cache.n_groups_gone:
             return
         self._n_gone = self._cache.n_groups_gone
         jobs = self._snapshot.jobs
         self._windows.forget_missing(jobs)
-        self._hands.updater.forget_missing()
+        self._actuators.updater.forget_missing()
         for key in [key for key in self._told if key not in jobs]:
             del self._told[key]
 
@@ -184,44 +184,44 @@ class Loop:
             for task in tasks:
                 task.nominated = ""
                 self._cache.forget(task)
-            self._hands.pods.nominate(tasks)
+            self._actuators.pods.nominate(tasks)
         for job in self._admissions.expire(now):
             self._cache.touch(job)
-        for claimer, tasks in self._hands.shrinker.lingering(now).items():
-            self._evict(tasks, Departure(PREEMPTED, f"stayed when shrunk for {claimer}"))
+        for claimer, tasks in self._actuators.shrinker.lingering(now).items():
+            self._evict(tasks, EvictionCause(PREEMPTED, f"stayed when shrunk for {claimer}"))
 
     def _release_overdue(self, now: float) -> None:
         """Gives up gangs that could not be completed in time: what was bound has to go."""
         for key, window in self._windows.overdue(now).items():
-            self._hands.binder.cancel(key)
+            self._actuators.binder.cancel(key)
             bound: list[Task] = []
             is_open = False
             for uid, pod in window.pods.items():
                 task = self._cache.task_of(pod, uid)
-                if task is None or uid in self._hands.evictor:
+                if task is None or uid in self._actuators.evictor:
                     continue
                 if task.status in EVICTABLE:
                     bound.append(task)
-                elif self._hands.binder.is_open(uid):
+                elif self._actuators.binder.is_open(uid):
                     is_open = True  # it may be bound: looked at again when that is known
                 elif task.status is TaskStatus.BINDING:
                     self._cache.forget(task)
             if bound and self._meter is not None:
                 self._meter.released()
             text = f"gang {key} was not complete within {self._options.bind_window_s:.0f} s"
-            self._evict(bound, Departure(RELEASED, text))
+            self._evict(bound, EvictionCause(RELEASED, text))
             if not is_open:
                 self._windows.close(key)
 
-    def _evict(self, tasks: list[Task], why: Departure) -> None:
+    def _evict(self, tasks: list[Task], why: EvictionCause) -> None:
         for task in tasks:
             self._cache.doom(task)
-        self._hands.evictor.evict(tasks, why)
+        self._actuators.evictor.evict(tasks, why)
 
     # --- handing over
 
     def _carry_out(self, plan: Plan, now: float) -> None:
-        self._hands.binder.bind(plan.binds)
+        self._actuators.binder.bind(plan.binds)
         by_claim: dict[tuple[str, str], list[Task]] = {}
         for eviction in plan.evictions:
             claim = (eviction.action, eviction.claimer)
@@ -229,10 +229,10 @@ class Loop:
             self._make_truce(eviction.task.job, eviction.claimer, now)
         for (action, claimer), tasks in by_claim.items():
             text = f"{action} for {claimer}" if claimer else action
-            self._hands.evictor.evict(tasks, Departure(PREEMPTED, text))
+            self._actuators.evictor.evict(tasks, EvictionCause(PREEMPTED, text))
         self._shrink(plan, now)
         self._promises.look_at(plan.pipelined, now)
-        self._hands.pods.nominate(
+        self._actuators.pods.nominate(
             [t for t, node in plan.pipelined.items() if t.pod.status.nominated_node_name != node]
         )
 
@@ -245,9 +245,9 @@ class Loop:
                 role = task.elastic.role if task.elastic else ""
                 if role in shrinks and task.index >= shrinks[role].target:
                     self._make_truce(task.job, shrinks[role].claimer, now)
-                    self._hands.shrinker.expect_to_leave([task], shrinks[role].claimer)
+                    self._actuators.shrinker.expect_to_leave([task], shrinks[role].claimer)
             namespace, _, name = job.partition("/")
-            self._hands.shrinker.shrink(Key(namespace, name), shrinks)
+            self._actuators.shrinker.shrink(Key(namespace, name), shrinks)
 
     def _make_truce(self, victim: Job | None, claimer: str, now: float) -> None:
         if victim is not None and claimer and claimer != victim.key:
@@ -266,9 +266,9 @@ class Loop:
                 for queue in job.queue.lineage:
                     self._touch_queue(queue.name)
             if not is_solo(job):
-                self._hands.updater.update_job_status(job, status, session)
+                self._actuators.updater.update_job_status(job, status, session)
             if self._is_to_be_told(job, status, now, is_fresh=key in fresh):
-                self._hands.pods.refuse(plan.pod_refusals(job))
+                self._actuators.pods.refuse(plan.pod_refusals(job))
 
     def _is_to_be_told(self, job: Job, status: GroupStatus, now: float, *, is_fresh: bool) -> bool:
         """Whether the job's pods are to say why they wait: at news, and now and then."""
@@ -298,7 +298,9 @@ class Loop:
             if job.counts.ready - len(marked) < job.min_member:
                 # All of it or none was decided on: not one pod less than that.
                 marked = list(job.evictable())
-            self._evict(marked, Departure(PREEMPTED, "its eviction was decided before a restart"))
+            self._evict(
+                marked, EvictionCause(PREEMPTED, "its eviction was decided before a restart")
+            )
 
 
 def keeps_gangs(config: Config) -> bool:

@@ -63,7 +63,7 @@ class SchedulerMetrics:
 
     def watch(self, snapshot: Snapshot) -> None:
         """Have queues and waiting jobs counted whenever somebody asks."""
-        self._registry.register(_Standing(snapshot))
+        self._registry.register(_SnapshotCollector(snapshot))
 
     def cycled(self, plan: Plan, seconds: float) -> None:
         self._cycle_ms.observe(seconds * _MS)
@@ -88,7 +88,7 @@ class SchedulerMetrics:
         self._config_valid.set(is_valid)
 
 
-class _Standing:
+class _SnapshotCollector:
     """A collector of what the snapshot says at the moment."""
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -22,7 +22,7 @@ from swell.runtime.executor import Executor, Verdict, WriteMeter
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import PatchObject, Plan
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.live.cache import Cache
+from swell.scheduler.live.cache import SchedulerCache
 from swell.scheduler.model.reasons import Reason, Refusal
 from swell.scheduler.model.tasks import Task, TaskStatus
 
@@ -38,7 +38,7 @@ _WAITING = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED})
 
 
 @dataclass(slots=True)
-class _Note:
+class _PodReport:
     key: Key
     refusal: Refusal | None = None
     said: Reason | None = None
@@ -51,7 +51,7 @@ class PodConditions:
     def __init__(
         self,
         cluster: Cluster,
-        cache: Cache,
+        cache: SchedulerCache,
         *,
         clock: Clock,
         random: Random,
@@ -61,7 +61,7 @@ class PodConditions:
         self._clock = clock
         self._executor = Executor(cluster, informers=[cache.informers.pods], meter=meter)
         self._queue = WorkQueue[Uid](clock=clock, random=random)
-        self._notes: dict[Uid, _Note] = {}
+        self._notes: dict[Uid, _PodReport] = {}
 
     def refuse(self, refusals: Mapping[Task, Refusal]) -> None:
         """Have pods say why they wait."""
@@ -94,11 +94,11 @@ class PodConditions:
             if task is None or task.status not in _WAITING:
                 del self._notes[uid]
 
-    def _note(self, task: Task) -> _Note:
+    def _note(self, task: Task) -> _PodReport:
         uid = task.pod.metadata.uid
         note = self._notes.get(uid)
         if note is None:
-            note = self._notes[uid] = _Note(task.pod.metadata.key)
+            note = self._notes[uid] = _PodReport(task.pod.metadata.key)
         return note
 
     async def _write(self, uid: Uid) -> None:

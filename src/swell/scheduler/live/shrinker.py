@@ -25,8 +25,8 @@ from swell.runtime.executor import EventSink, Executor, Verdict
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.live.cache import Cache
-from swell.scheduler.live.promises import grace_s
+from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.nominations import grace_s
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
@@ -53,7 +53,7 @@ class Shrink:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _PendingShrink:
     uid: Uid
     roles: dict[str, Shrink]
 
@@ -64,7 +64,7 @@ class Shrinker:
     def __init__(
         self,
         cluster: Cluster,
-        cache: Cache,
+        cache: SchedulerCache,
         events: EventSink,
         *,
         clock: Clock,
@@ -75,7 +75,7 @@ class Shrinker:
         self._clock = clock
         self._executor = Executor(cluster, informers=[jobs], events=events)
         self._queue = WorkQueue[Key](clock=clock, random=random)
-        self._wanted: dict[Key, _Wanted] = {}
+        self._wanted: dict[Key, _PendingShrink] = {}
         # Pods that should leave by themselves: until when, for whom.
         self._leaving: dict[Uid, tuple[Key, float, str]] = {}
 
@@ -86,7 +86,7 @@ class Shrinker:
             return
         wanted = self._wanted.get(key)
         if wanted is None or wanted.uid != job.metadata.uid:
-            wanted = self._wanted[key] = _Wanted(job.metadata.uid, {})
+            wanted = self._wanted[key] = _PendingShrink(job.metadata.uid, {})
         wanted.roles.update(roles)
         self._cache.lower(job, {role: shrink.target for role, shrink in wanted.roles.items()})
         self._queue.add(key)

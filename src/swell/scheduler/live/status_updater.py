@@ -29,8 +29,8 @@ from swell.runtime.executor import EventSink, Executor, Failure, Verdict, WriteM
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.live.cache import Cache
-from swell.scheduler.live.windows import n_placed
+from swell.scheduler.live.bind_windows import n_placed
+from swell.scheduler.live.cache import SchedulerCache
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.tasks import TaskStatus
@@ -60,7 +60,7 @@ _READ_FAILURES = (
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _PendingStatus:
     """What a group's status should say, and what was last said when."""
 
     uid: Uid
@@ -76,7 +76,7 @@ class StatusUpdater:
     def __init__(
         self,
         cluster: Cluster,
-        cache: Cache,
+        cache: SchedulerCache,
         events: EventSink,
         *,
         clock: Clock,
@@ -90,7 +90,7 @@ class StatusUpdater:
         self._clock = clock
         self._executor = Executor(cluster, informers=[cache.informers.groups], meter=meter)
         self._queue = WorkQueue[Key](clock=clock, random=random)
-        self._wanted: dict[Key, _Wanted] = {}
+        self._wanted: dict[Key, _PendingStatus] = {}
 
     def update_job_status(self, job: Job, status: GroupStatus, session: str) -> None:
         """Have a group's status say what a session found, unless it does already."""
@@ -99,14 +99,14 @@ class StatusUpdater:
         if known is not None and known.uid == meta.uid:
             known.status, known.session = status, session
         else:
-            known = self._wanted[meta.key] = _Wanted(meta.uid, status, session)
+            known = self._wanted[meta.key] = _PendingStatus(meta.uid, status, session)
         wanted = next_status(job, status, session, "")
         if not _differs(job.group.status, wanted):
             known.due_since = None
             return
         now = self._clock.monotonic()
         known.due_since = now if known.due_since is None else known.due_since
-        if is_news(job.group.status, wanted):
+        if has_changed(job.group.status, wanted):
             self._queue.add_after(meta.key, SETTLE_S)
         else:
             self._queue.add_after(meta.key, max(known.written_at + NUMBERS_S - now, SETTLE_S))
@@ -197,7 +197,7 @@ def next_status(job: Job, found: GroupStatus, session: str, now: str) -> PodGrou
     )
 
 
-def is_news(old: PodGroupStatus, new: PodGroupStatus) -> bool:
+def has_changed(old: PodGroupStatus, new: PodGroupStatus) -> bool:
     """Whether more than numbers and words have changed."""
     return old.phase is not new.phase or _reasons(old) != _reasons(new)
 

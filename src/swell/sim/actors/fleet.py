@@ -18,11 +18,11 @@ from swell.api.times import format_time
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import ClusterError, NotFoundError
-from swell.sim.actors import podwork
-from swell.sim.actors.kubelet import PodStory
+from swell.sim.actors import pod_lifecycle
+from swell.sim.actors.pod_lifecycle import PodBehavior
 
 if TYPE_CHECKING:
-    from swell.sim.world import World
+    from swell.sim.world import SimulatedWorld
 
 KUBELET, SCHEDULER, CLOUD = "kubelet", "scheduler", "cloud"
 GPU_CONDITION = "GPUUnhealthy"
@@ -31,7 +31,7 @@ _NOTICE_S = 5.0  # until the control plane notices that a node is silent
 
 
 @dataclass(slots=True)
-class Machine:
+class SimulatedMachine:
     """The truth about a node. Times are of the monotonic clock."""
 
     name: str
@@ -47,21 +47,21 @@ class Fleet:
 
     def __init__(
         self,
-        world: World,
-        story_of: Callable[[World, Pod], PodStory],
+        world: SimulatedWorld,
+        behavior_of: Callable[[SimulatedWorld, Pod], PodBehavior],
         names: Sequence[str],
         *,
         n_cpus: int = 64,
         binds: bool = True,
     ) -> None:
         self._world = world
-        self._story_of = story_of
+        self._behavior_of = behavior_of
         self.n_cpus = n_cpus
         self._binds = binds
         self._kubelet = world.connect(KUBELET)
         self._scheduler = world.connect(SCHEDULER)
         self._cloud = world.connect(CLOUD)
-        self.machines = {name: Machine(name) for name in names}
+        self.machines = {name: SimulatedMachine(name) for name in names}
         self.images_broken_until_s = 0.0
         world.storage.on_commit.append(self._on_commit)
 
@@ -100,7 +100,7 @@ class Fleet:
     def was_absent(self, name: str, at_s: float) -> bool:
         return any(begin_s <= at_s < end_s for begin_s, end_s in self.machines[name].absent)
 
-    async def _fall_silent(self, machine: Machine, for_s: float) -> None:
+    async def _fall_silent(self, machine: SimulatedMachine, for_s: float) -> None:
         await self._world.clock.sleep(_NOTICE_S)
         begin_s = self._world.clock.monotonic()
         machine.unready.append((begin_s, float("inf")))
@@ -112,7 +112,7 @@ class Fleet:
         machine.is_up = True
         await self.set_condition(machine.name, GPU_CONDITION, False)
 
-    async def _die(self, machine: Machine, for_s: float) -> None:
+    async def _die(self, machine: SimulatedMachine, for_s: float) -> None:
         machine.life += 1
         begin_s = self._world.clock.monotonic()
         machine.absent.append((begin_s, float("inf")))
@@ -123,7 +123,7 @@ class Fleet:
         machine.exists = machine.is_up = True
         await self._register(machine)
 
-    async def _register(self, machine: Machine) -> None:
+    async def _register(self, machine: SimulatedMachine) -> None:
         body: Body = {
             "apiVersion": "v1",
             "kind": "Node",
@@ -140,7 +140,7 @@ class Fleet:
             untainted = merge_patch({"spec": {"taints": None}})
             await self._cloud.patch(NODES, Key("", machine.name), untainted)
 
-    async def _write_conditions(self, machine: Machine, conditions: list[Body]) -> None:
+    async def _write_conditions(self, machine: SimulatedMachine, conditions: list[Body]) -> None:
         await self._patch_node(machine.name, {"conditions": conditions})
 
     async def _patch_node(self, name: str, status: Body) -> None:
@@ -160,9 +160,9 @@ class Fleet:
         pod = commit.after.typed(Pod)
         if self._binds and commit.before is None and not pod.spec.node_name:
             self._world.spawn(self._bind(pod))
-        if podwork.bound_by(commit):
+        if pod_lifecycle.bound_by(commit):
             self._world.spawn(self._run(pod))
-        if podwork.stopped_by(commit):
+        if pod_lifecycle.stopped_by(commit):
             self._world.spawn(self._stop(pod))
 
     async def _bind(self, pod: Pod) -> None:
@@ -173,7 +173,7 @@ class Fleet:
             if not self._is_current(pod):
                 return
         name = world.chance.pick(fit, "node", pod.metadata.uid)
-        await podwork.bind(self._scheduler, pod, name)
+        await pod_lifecycle.bind(self._scheduler, pod, name)
 
     def _fitting(self, pod: Pod) -> list[str]:
         avoided = set(_avoided(pod))
@@ -182,7 +182,7 @@ class Fleet:
         ]
 
     async def _run(self, pod: Pod) -> None:
-        world, story = self._world, self._story_of(self._world, pod)
+        world, story = self._world, self._behavior_of(self._world, pod)
         machine = self.machines[pod.spec.node_name]
         life = machine.life
         await world.clock.sleep(story.start_s)
@@ -197,24 +197,26 @@ class Fleet:
         ended = {"terminated": {"exitCode": story.exit_code, "reason": "Ended"}}
         await self._report(pod, machine, life, story.end, ended)
 
-    async def _report(self, pod: Pod, machine: Machine, life: int, phase: str, state: Body) -> bool:
+    async def _report(
+        self, pod: Pod, machine: SimulatedMachine, life: int, phase: str, state: Body
+    ) -> bool:
         """Whether the pod is still there and running; one being stopped is not ours any more."""
         while not machine.is_up:
             await self._world.clock.sleep(_LOOK_S)
         if machine.life != life:
             phase, state = "Failed", {"terminated": {"exitCode": 137, "reason": "NodeReplaced"}}
-        status = podwork.phase(pod, phase, state)
-        return await podwork.report(self._kubelet, pod, status) and machine.life == life
+        status = pod_lifecycle.phase(pod, phase, state)
+        return await pod_lifecycle.report(self._kubelet, pod, status) and machine.life == life
 
     async def _stop(self, pod: Pod) -> None:
         """Take a pod down, when its node hears of it."""
-        await self._world.clock.sleep(self._story_of(self._world, pod).stop_s)
+        await self._world.clock.sleep(self._behavior_of(self._world, pod).stop_s)
         machine = self.machines.get(pod.spec.node_name)
         while machine is not None and not machine.is_up:
             await self._world.clock.sleep(_LOOK_S)
             if not self._is_current(pod):
                 return
-        await podwork.remove(self._kubelet, pod)
+        await pod_lifecycle.remove(self._kubelet, pod)
 
     async def evict(self, pod: Pod) -> bool:
         """As a node under pressure does: the pod fails as disrupted, then it is deleted."""

@@ -14,17 +14,17 @@ from swell.sim.observation import NAMESPACE, one_of, pods_in
 from swell.sim.scenario import USER
 
 if TYPE_CHECKING:
-    from swell.sim.world import World
+    from swell.sim.world import SimulatedWorld
 
 J = TypeVar("J", bound=ApiObject)
 
 
-class User(Generic[J]):
+class SimulatedUser(Generic[J]):
     """`make` writes the manifest of a job from its name and whatever else it takes."""
 
     def __init__(
         self,
-        world: World,
+        world: SimulatedWorld,
         resource: Resource[J],
         make: Callable[..., Body],
         is_over: Callable[[J], bool],

@@ -17,22 +17,22 @@ from swell.api.podgroup import PodGroup
 from swell.cluster.embedded.client import InProcessCluster
 from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import NotFoundError
-from swell.scheduler.live.running import Scheduler
-from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
-from swell.sim.server import Server
+from swell.sim.server import SimulatedServer
 from tests.unit.runtime.world import Line
 
 NAMESPACE = "ns"
-DEFAULTS = SchedulerOptions()
+DEFAULTS = SchedulerSettings()
 
 
 class Stage:
-    def __init__(self, options: SchedulerOptions = DEFAULTS) -> None:
+    def __init__(self, options: SchedulerSettings = DEFAULTS) -> None:
         self.clock = VirtualClock()
         self.options = options
-        self.server = Server(self.clock, Chance(1), ())
+        self.server = SimulatedServer(self.clock, Chance(1), ())
         self.user = self.server.connect("user")
         self._lives: list[asyncio.Task[None]] = []
         self.lines: list[Line] = []
@@ -150,7 +150,7 @@ class Stage:
 
 def on_stage(
     play: Callable[[Stage], Awaitable[None]],
-    options: SchedulerOptions = DEFAULTS,
+    options: SchedulerSettings = DEFAULTS,
 ) -> None:
     """Have a play played, in virtual time."""
 

@@ -11,7 +11,7 @@ from swell.api.podgroup import PodGroupPhase
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import OutcomeUnknownError
 from swell.scheduler.config import DEFAULT
-from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.tasks import TaskStatus
 from tests.unit.runtime.world import failure
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
@@ -125,7 +125,7 @@ def test_parts_of_gangs_stay_where_nobody_keeps_gangs() -> None:
         assert sorted(await stage.where()) == ["a-0"]
 
     tiers = (tuple(o for o in DEFAULT.tiers[0] if o.name != "gang"), *DEFAULT.tiers[1:])
-    on_stage(play, SchedulerOptions(config=replace(DEFAULT, tiers=tiers)))
+    on_stage(play, SchedulerSettings(config=replace(DEFAULT, tiers=tiers)))
 
 
 def test_once_complete_gang_is_never_released() -> None:
@@ -213,7 +213,7 @@ def test_node_that_is_cordoned_meanwhile_gets_nothing() -> None:
         after = list((await stage.where()).values()).count("node-1")
         assert after <= n_there + 1
 
-    on_stage(play, SchedulerOptions(bind_workers=1))
+    on_stage(play, SchedulerSettings(bind_workers=1))
 
 
 def test_pod_of_the_same_name_is_another_pod() -> None:

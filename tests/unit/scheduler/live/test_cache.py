@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
-from swell.scheduler.live.running import Scheduler
+from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.model.snapshot import Snapshot
 from swell.scheduler.model.tasks import COMPLETION_INDEX, TaskStatus
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage

@@ -7,7 +7,7 @@ from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.podgroup import PodGroupPhase
 from swell.runtime.cluster import merge_patch
-from swell.scheduler.live.settings import SchedulerOptions
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.tasks import TaskStatus
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 
@@ -133,7 +133,7 @@ def test_admission_without_a_place_ends() -> None:
 
         assert (await stage.read_group("a")).status.phase is PodGroupPhase.INQUEUE
 
-    on_stage(play, SchedulerOptions(inqueue_timeout_s=60.0))
+    on_stage(play, SchedulerSettings(inqueue_timeout_s=60.0))
 
 
 def test_idle_scheduler_does_not_decide() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from swell.runtime.metrics import Metrics
+from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.metrics import SchedulerMetrics
-from swell.scheduler.live.running import Scheduler
 from tests.unit.scheduler.live.stage import Stage, on_stage
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from swell.api.podgroup import PodGroupPhase, PodGroupStatus
-from swell.scheduler.live.settings import SchedulerOptions
-from swell.scheduler.live.status_updater import BUSY_S, LATE_S_MAX, is_news, next_status
+from swell.scheduler.live.settings import SchedulerSettings
+from swell.scheduler.live.status_updater import BUSY_S, LATE_S_MAX, has_changed, next_status
 from swell.scheduler.model.reasons import Reason, Refusal
 from swell.scheduler.status import GroupStatus
 from tests.unit.scheduler.live.stage import Stage, on_stage
-from tests.unit.scheduler.live.test_windows import a_gang
+from tests.unit.scheduler.live.test_bind_windows import a_gang
 
 NO_ROOM = GroupStatus(PodGroupPhase.INQUEUE, Refusal(Reason.NOT_ENOUGH_RESOURCES, "0/1 nodes fit"))
 
@@ -34,10 +34,10 @@ def test_other_numbers_are_no_news() -> None:
     reason = GroupStatus(PodGroupPhase.INQUEUE, Refusal(Reason.QUEUE_QUOTA, "other"))
     phase = GroupStatus(PodGroupPhase.PENDING, NO_ROOM.refusal)
 
-    assert not is_news(old, next_status(job, words, "s", "t"))
-    assert is_news(old, next_status(job, reason, "s", "t"))
-    assert is_news(old, next_status(job, phase, "s", "t"))
-    assert is_news(PodGroupStatus(), old)
+    assert not has_changed(old, next_status(job, words, "s", "t"))
+    assert has_changed(old, next_status(job, reason, "s", "t"))
+    assert has_changed(old, next_status(job, phase, "s", "t"))
+    assert has_changed(PodGroupStatus(), old)
 
 
 def test_gang_that_runs_says_that_it_was_complete() -> None:
@@ -68,4 +68,4 @@ def test_groups_are_written_after_pods_are_bound_but_not_too_late() -> None:
         assert LATE_S_MAX < stage.clock.monotonic() - begun < LATE_S_MAX + 2 * BUSY_S
         assert 0 < n_bound < 64
 
-    on_stage(play, SchedulerOptions(bind_workers=2))
+    on_stage(play, SchedulerSettings(bind_workers=2))

@@ -1,0 +1,166 @@
+"""How each kind of job states its roles, sizes and resizes; seen as `JobView`s.
+
+A job that nobody can read, because its template is malformed, has no view: the operator reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from swell.api import aitrainingjob, trainingjob
+from swell.api.aitrainingjob import AITrainingJob, EdlPolicy, ReplicaSpec, RestartPolicy
+from swell.api.codec import convert
+from swell.api.meta import Key
+from swell.api.pod import Container, PodSpec, Toleration
+from swell.api.quantity import QuantityError
+from swell.api.times import parse_time
+from swell.api.trainingjob import RoleSpec, TrainingJob
+from swell.autoscaler.needs import NeedsReader
+from swell.autoscaler.views import TRAINER, AutoscalerJob, AutoscalerRole, JobId, JobKind, Resize
+
+AnyJob = AITrainingJob | TrainingJob
+
+
+def id_of(job: AnyJob) -> JobId:
+    kind = JobKind.TRAINING_JOB if isinstance(job, TrainingJob) else JobKind.AI_TRAINING_JOB
+    return JobId(job.metadata.namespace, job.metadata.name, kind)
+
+
+def view_job(job: AnyJob, reader: NeedsReader) -> AutoscalerJob | None:
+    """The job as the autoscaler sees it; None when its templates make no sense."""
+    try:
+        if isinstance(job, TrainingJob):
+            return _view_training_job(job, reader)
+        return _view_ai_training_job(job, reader)
+    except (msgspec.ValidationError, QuantityError):
+        return None
+
+
+def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> AutoscalerJob:
+    status = job.status
+    phase = status.phase
+    is_ending = status.ending is not None or phase in aitrainingjob.FINAL
+    return AutoscalerJob(
+        id=id_of(job),
+        uid=job.metadata.uid,
+        generation=job.metadata.generation,
+        is_live=not is_ending and job.metadata.deletion_timestamp is None,
+        is_waiting=phase in {aitrainingjob.Phase.EMPTY, aitrainingjob.Phase.PENDING},
+        is_creating=False,
+        is_running=phase is aitrainingjob.Phase.RUNNING,
+        roles=tuple(
+            _view_role(name.lower(), spec, status.target_replicas.get(name.lower()), reader)
+            for name, spec in sorted(job.spec.replica_specs.items())
+        ),
+        group=job.metadata.key,
+        resizes=tuple(map(_resize, status.scale_records)),
+    )
+
+
+def _view_role(
+    name: str, spec: ReplicaSpec, target: int | None, reader: NeedsReader
+) -> AutoscalerRole:
+    template = spec.template.get("spec") or {}
+    return AutoscalerRole(
+        name=name,
+        minimum=spec.minimum,
+        maximum=spec.maximum,
+        target=spec.size if target is None else target,
+        gang_minimum=spec.gang_minimum,
+        is_auto=spec.edl_policy is EdlPolicy.AUTO and spec.minimum < spec.maximum,
+        replaces_failed=spec.restart_policy is not RestartPolicy.NEVER,
+        is_indexed=True,
+        needs=reader.of(convert(template, PodSpec)),
+    )
+
+
+def _view_training_job(job: TrainingJob, reader: NeedsReader) -> AutoscalerJob:
+    spec, status = job.spec, job.status
+    phase = status.phase
+    is_over = phase in trainingjob.FINAL or status.released
+    return AutoscalerJob(
+        id=id_of(job),
+        uid=job.metadata.uid,
+        generation=job.metadata.generation,
+        is_live=not is_over and job.metadata.deletion_timestamp is None,
+        is_waiting=phase is trainingjob.Phase.EMPTY,
+        is_creating=phase is trainingjob.Phase.CREATING,
+        is_running=phase is trainingjob.Phase.RUNNING,
+        roles=tuple(_training_roles(job, reader)),
+        group=Key(job.metadata.namespace, spec.pod_group_name or job.metadata.name),
+        resizes=tuple(map(_trainer_resize, status.scale_records)),
+    )
+
+
+def _training_roles(job: TrainingJob, reader: NeedsReader) -> Iterator[AutoscalerRole]:
+    spec, target = job.spec, job.status.trainer_target
+    yield AutoscalerRole(
+        name=TRAINER,
+        minimum=spec.trainer_minimum,
+        maximum=spec.trainer_maximum,
+        target=spec.trainer_minimum if target is None else target,
+        gang_minimum=spec.trainer_minimum,
+        is_auto=spec.is_elastic,
+        replaces_failed=spec.fault_tolerant,
+        is_indexed=True,
+        needs=reader.of(_pod_spec(spec.trainer)),
+    )
+    if spec.has_pservers:
+        yield _fixed_role("pserver", spec.pserver, spec.pserver.minimum, reader)
+    if spec.fault_tolerant:
+        yield _fixed_role("master", spec.master, 1, reader)
+
+
+def _fixed_role(name: str, spec: RoleSpec, size: int, reader: NeedsReader) -> AutoscalerRole:
+    return AutoscalerRole(
+        name=name,
+        minimum=size,
+        maximum=size,
+        target=size,
+        gang_minimum=size,
+        is_auto=False,
+        replaces_failed=True,
+        is_indexed=False,
+        needs=reader.of(_pod_spec(spec)),
+    )
+
+
+def _pod_spec(role: RoleSpec) -> PodSpec:
+    return PodSpec(
+        containers=(Container(resources=role.resources),),
+        node_selector=role.node_selector,
+        tolerations=tuple(convert(one, Toleration) for one in role.tolerations),
+    )
+
+
+def _resize(record: aitrainingjob.ScaleRecord) -> Resize:
+    return Resize(
+        at=_seconds(record.time),
+        role=record.role.lower(),
+        before=record.from_,
+        after=record.to,
+        by=record.by.value,
+        reason=record.reason,
+        for_group=record.for_,
+    )
+
+
+def _trainer_resize(record: trainingjob.ScaleRecord) -> Resize:
+    return Resize(
+        at=_seconds(record.time),
+        role=TRAINER,
+        before=record.from_,
+        after=record.to,
+        by=record.by,
+        reason=record.reason,
+    )
+
+
+def _seconds(text: str) -> float:
+    """A record's time; one that cannot be read was long ago."""
+    try:
+        return parse_time(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,162 @@
+"""The scheduler as a whole: what it follows, decides and carries out, as services to run.
+
+`Scheduler` is the one assembly for `swell scheduler`, `swell up`, simulations and benches.
+One process may run it beside others (`run` as a task), or as one of several replicas of which a
+lease lets one work (`schedule`).
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster
+from swell.runtime.election import Election, work_if_elected
+from swell.runtime.events import EventRecorder
+from swell.runtime.health import Health
+from swell.runtime.manager import Service, run_services
+from swell.runtime.metrics import Metrics
+from swell.scheduler.live.bind_windows import BindWindows
+from swell.scheduler.live.binder import Binder
+from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.dirty import DirtyMarks
+from swell.scheduler.live.evictor import Evictor
+from swell.scheduler.live.informers import SchedulerInformers
+from swell.scheduler.live.loop import Actuators, SchedulerLoop
+from swell.scheduler.live.metrics import SchedulerMetrics
+from swell.scheduler.live.pod_conditions import PodConditions
+from swell.scheduler.live.queue_controller import QueueController
+from swell.scheduler.live.settings import ConfigurationFile, SchedulerSettings
+from swell.scheduler.live.shrinker import Shrinker
+from swell.scheduler.live.status_updater import StatusUpdater
+from swell.scheduler.model.amounts import texts
+
+ACTOR = "swell-scheduler"
+
+
+class Scheduler:
+    """The parts, put together for one cluster; give it one behind a leader's guard where several
+    run. `services` are in the order they are to be started; `run` runs them all.
+
+    Nothing is decided before everything that is followed has been listed.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: SchedulerSettings = SchedulerSettings(),  # noqa: B008
+        *,
+        clock: Clock,
+        random: Random,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.options = options
+        self._clock = clock
+        meter = SchedulerMetrics(metrics.registry) if metrics is not None else None
+        self.configuration = ConfigurationFile(options.config_path, options.config, clock, meter)
+        news = DirtyMarks()
+        events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
+        self.informers = SchedulerInformers.over(cluster, clock, random)
+        self.cache = SchedulerCache(self.informers, options, news)
+        self.windows = BindWindows(options.bind_window_s)
+        self.binder = Binder(
+            cluster,
+            self.cache,
+            self.windows,
+            workers=options.bind_workers,
+            clock=clock,
+            random=random,
+            meter=meter,
+        )
+        self.evictor = Evictor(cluster, self.cache, events, clock=clock, random=random)
+        self.shrinker = Shrinker(cluster, self.cache, events, clock=clock, random=random)
+        self.updater = StatusUpdater(
+            cluster,
+            self.cache,
+            events,
+            clock=clock,
+            random=random,
+            is_busy=lambda: self.binder.is_busy,
+            meter=metrics,
+        )
+        self.pods = PodConditions(cluster, self.cache, clock=clock, random=random, meter=metrics)
+        self.queues = QueueController(
+            cluster,
+            self.informers.queues,
+            self.informers.groups,
+            clock=clock,
+            random=random,
+            allocated=self._allocated,
+            events=events,
+            meter=metrics,
+            write_meter=metrics,
+        )
+        self.loop = SchedulerLoop(
+            self.cache,
+            self.windows,
+            Actuators(self.binder, self.evictor, self.shrinker, self.updater, self.pods),
+            options=options,
+            config=lambda: self.configuration.current,
+            news=news,
+            clock=clock,
+            random=random,
+            touch_queue=self.queues.touch,
+            meter=meter,
+        )
+        if meter is not None:
+            meter.watch(self.cache.snapshot)
+        self.services = self._services(events)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether decisions are being made: all caches are filled."""
+        return self.cache.is_filled
+
+    def problem(self) -> str:
+        """What keeps it from knowing the cluster; empty when nothing does."""
+        problems = ((one.resource, one.problem()) for one in self.informers.required)
+        return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
+
+    def _services(self, events: EventRecorder) -> tuple[Service, ...]:
+        return (
+            Service("configuration", self.configuration.run),
+            Service("events", events.run),
+            *(Service(f"{one.resource} cache", one.run) for one in self.informers.every),
+            Service("queue states", self.queues.loop.run, self.queues.loop.stop),
+            Service("pod conditions", self.pods.run, self.pods.stop),
+            Service("group statuses", self.updater.run, self.updater.stop),
+            Service("shrinker", self.shrinker.run, self.shrinker.stop),
+            Service("evictor", self.evictor.run, self.evictor.stop),
+            Service("binder", self.binder.run, self.binder.stop),
+            Service("cycles", self.loop.run),
+        )
+
+    def _allocated(self, queue: str) -> dict[str, str] | None:
+        """What the jobs of a queue and of those below it hold, once that is known."""
+        entry = self.cache.snapshot.queues.get(queue) if self.cache.is_filled else None
+        return None if entry is None else texts(self.cache.snapshot.dimensions, entry.subtree)
+
+    async def run(self) -> None:
+        """Run everything until cancelled; raises ServiceFailedError when a part ends."""
+        await run_services(self.services, self._clock)
+
+
+async def schedule(
+    cluster: Cluster,
+    *,
+    clock: Clock,
+    random: Random,
+    options: SchedulerSettings = SchedulerSettings(),  # noqa: B008
+    election: Election | None = None,
+    metrics: Metrics | None = None,
+    health: Health | None = None,
+) -> None:
+    """Run until cancelled; with an election only while leading. Raises LeadershipLostError."""
+
+    async def work(cluster: Cluster) -> None:
+        scheduler = Scheduler(cluster, options, clock=clock, random=random, metrics=metrics)
+        if health is not None:
+            health.ready["scheduler caches"] = scheduler.problem
+        await scheduler.run()
+
+    await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)

@@ -1,0 +1,134 @@
+"""The nodes' part: pods start, run, end and are taken down, each after its own story.
+
+Obeys what a kubelet must: status is written for the pod's UID, and a pod marked for deletion goes
+away only when its process has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from swell.api.kinds import PODS
+from swell.api.meta import Body
+from swell.api.pod import Pod
+from swell.cluster.embedded.storage import Commit
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster, Deletion, merge_patch
+from swell.runtime.errors import ConflictError, InvalidError, NotFoundError
+from swell.sim.observation import pod_states
+
+ACTOR = "kubelet"
+
+
+@dataclass(frozen=True, slots=True)
+class PodBehavior:
+    """What a pod does if it is left alone, and how long it takes to stop if it is not."""
+
+    start_s: float
+    run_s: float
+    exit_code: int
+    stop_s: float
+
+    @property
+    def end(self) -> str:
+        return "Failed" if self.exit_code else "Succeeded"
+
+
+class Kubelet:
+    """All nodes at once. It hears of pods by the commit log, so it never lags."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        behavior_of: Callable[[Pod], PodBehavior],
+    ) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._spawn = spawn
+        self._behavior_of = behavior_of
+
+    def on_commit(self, commit: Commit) -> None:
+        if pod := bound_by(commit):
+            self._spawn(self._run(pod, self._behavior_of(pod)))
+        if pod := stopped_by(commit):
+            self._spawn(self._stop(pod, self._behavior_of(pod)))
+
+    async def _run(self, pod: Pod, story: PodBehavior) -> None:
+        await self._clock.sleep(story.start_s)
+        if not await report(self._cluster, pod, {"phase": "Running"}):
+            return
+        await self._clock.sleep(story.run_s)
+        ended = {"terminated": {"exitCode": story.exit_code, "reason": "Ended"}}
+        await report(self._cluster, pod, phase(pod, story.end, ended))
+
+    async def _stop(self, pod: Pod, story: PodBehavior) -> None:
+        await self._clock.sleep(story.stop_s)
+        await remove(self._cluster, pod)
+
+
+_GONE = (NotFoundError, ConflictError, InvalidError)
+
+
+def bound_by(commit: Commit) -> Pod | None:
+    """The pod that this commit gave a node."""
+    before, pod = pod_states(commit)
+    if pod is None or not pod.spec.node_name or (before and before.spec.node_name):
+        return None
+    return pod
+
+
+def stopped_by(commit: Commit) -> Pod | None:
+    """The pod that this commit marked for deletion."""
+    before, pod = pod_states(commit)
+    if pod is None or not pod.metadata.deletion_timestamp:
+        return None
+    return None if before and before.metadata.deletion_timestamp else pod
+
+
+async def bind(cluster: Cluster, pod: Pod, node: str) -> bool:
+    """Whether the pod was there to be bound."""
+    meta = pod.metadata
+    binding: Body = {
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "target": {"kind": "Node", "name": node},
+    }
+    try:
+        await cluster.create(PODS.sub("binding", dict), binding)
+    except _GONE:
+        return False
+    return True
+
+
+async def report(cluster: Cluster, pod: Pod, status: Body, *, is_stopping: bool = False) -> bool:
+    """Whether the pod is still there; one being stopped says nothing more of itself."""
+    patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
+    try:
+        current = await cluster.get(PODS, pod.metadata.key)
+        if current.metadata.uid != pod.metadata.uid:
+            return False
+        if current.metadata.deletion_timestamp and not is_stopping:
+            return False
+        await cluster.patch(PODS.status, pod.metadata.key, patch)
+    except _GONE:
+        return False
+    return True
+
+
+async def remove(cluster: Cluster, pod: Pod) -> None:
+    """Its process has ended: the record goes."""
+    try:
+        await cluster.delete(PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid, grace_s=0))
+    except _GONE:
+        return
+
+
+def phase(pod: Pod, phase: str, state: Body) -> Body:
+    """A status of that phase in which every container is in that state."""
+    return {
+        "phase": phase,
+        "containerStatuses": [{"name": c.name, "state": state} for c in pod.spec.containers],
+    }

@@ -1,0 +1,156 @@
+"""Ways to look for trouble: at random, at every write in turn, and by comparison.
+
+All of them return results for others to count; none prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from swell.sim.campaign.trial import TrialResult, try_faults, try_seed
+from swell.sim.faults.plan import Fault, FaultKind
+from swell.sim.invariants import Violation
+from swell.sim.scenario import Scenario, SimulationSubject
+
+# What is done at each write of the reference run.
+AT_EVERY_WRITE = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TIMEOUT_AFTER)
+
+
+def scenario_of(subject: SimulationSubject, seed: int) -> Scenario:
+    """Seeds go round the scenarios."""
+    return subject.scenarios[seed % len(subject.scenarios)]
+
+
+def search_at_random(subject: SimulationSubject, seeds: range) -> Iterator[TrialResult]:
+    for seed in seeds:
+        yield try_seed(subject, scenario_of(subject, seed), seed)
+
+
+def search_every_write(
+    subject: SimulationSubject, scenario: Scenario, seed: int, whose: str = ""
+) -> Iterator[TrialResult]:
+    """The faultless run first; then, for each write in it, one run for each thing done to it.
+
+    `whose` names the component whose writes are meant; all of them by default.
+
+    Every run is also compared with the faultless one: a fault may cost time, but must not change
+    what comes out.
+    """
+    reference = try_faults(subject, scenario, seed)
+    yield reference
+    if not reference.violations:
+        for fault in faults_at_writes(reference, whose):
+            yield try_against(subject, reference, fault)
+
+
+def faults_at_writes(reference: TrialResult, whose: str = "") -> list[Fault]:
+    """Everything that is done to the writes of a run, one thing at a time."""
+    return [
+        Fault(write.site, write.nth, kind, amount=0.2)
+        for write in reference.write_sites
+        if write.site.startswith(whose)
+        for kind in AT_EVERY_WRITE
+    ]
+
+
+def try_against(subject: SimulationSubject, reference: TrialResult, fault: Fault) -> TrialResult:
+    """The same run with one fault, compared with the one without."""
+    scenario = subject.scenario(reference.scenario)
+    result = try_faults(subject, scenario, reference.seed, [fault])
+    return _compared(result, reference, effects=scenario.steady)
+
+
+def search_differences(subject: SimulationSubject, seeds: range) -> Iterator[TrialResult]:
+    """Random runs compared with faultless ones, where the end depends on no timing.
+
+    Faults may change how often things are done, but not what comes of it.
+    """
+    for seed in seeds:
+        scenario = scenario_of(subject, seed)
+        if scenario.steady:
+            reference = try_faults(subject, scenario, seed)
+            yield _compared(try_seed(subject, scenario, seed), reference, effects=False)
+
+
+def _compared(result: TrialResult, reference: TrialResult, *, effects: bool) -> TrialResult:
+    """A result with its differences from the faultless run counted as violations."""
+    found: list[Violation] = []
+    if not result.violations:
+        if result.end_state != reference.end_state:
+            message = f"{result.end_state} instead of {reference.end_state}"
+            found.append(Violation("same end", message, result.virtual_s))
+        if effects and result.effects != reference.effects:
+            message = f"{dict(result.effects)} instead of {dict(reference.effects)}"
+            found.append(Violation("same effects", message, result.virtual_s))
+    return replace(result, violations=(*result.violations, *found))
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """How a planted bug was found."""
+
+    mutant: str
+    seeds: int  # tried until then, this one included
+    result: TrialResult
+
+    @property
+    def invariant(self) -> str:
+        return self.result.violations[0].invariant
+
+
+def kills_of(mutant: SimulationSubject, name: str, seeds: range) -> Iterator[Kill]:
+    """The seeds that show a planted bug, as they are found."""
+    for n_tried, result in enumerate(search_at_random(mutant, seeds), 1):
+        if result.violations:
+            yield Kill(name, n_tried, result)
+
+
+T = TypeVar("T")
+
+_CHUNK = 20
+_tries: list[Callable[[Any], TrialResult]] = []  # what this worker is to do
+
+
+def search_in_parallel(
+    subject: SimulationSubject, seeds: range, n_workers: int
+) -> Iterator[TrialResult]:
+    """The same results as `search_at_random`, sooner."""
+
+    def try_one(seed: int) -> TrialResult:
+        return try_seed(subject, scenario_of(subject, seed), seed)
+
+    yield from _share_out(try_one, seeds, n_workers)
+
+
+def search_writes_in_parallel(
+    subject: SimulationSubject, scenario: Scenario, seed: int, whose: str, n_workers: int
+) -> Iterator[TrialResult]:
+    """The same results as `search_every_write`, sooner."""
+    reference = try_faults(subject, scenario, seed)
+
+    def try_one(fault: Fault) -> TrialResult:
+        return try_against(subject, reference, fault)
+
+    yield reference
+    if not reference.violations:
+        yield from _share_out(try_one, faults_at_writes(reference, whose), n_workers)
+
+
+def _share_out(
+    try_one: Callable[[T], TrialResult], what: Sequence[T], n_workers: int
+) -> Iterator[TrialResult]:
+    if n_workers < 2 or len(what) < _CHUNK * n_workers:
+        yield from map(try_one, what)
+        return
+    with ProcessPoolExecutor(
+        n_workers, get_context("fork"), initializer=_tries.append, initargs=(try_one,)
+    ) as pool:
+        yield from pool.map(_try, what, chunksize=_CHUNK)
+
+
+def _try(one: object) -> TrialResult:
+    return _tries[-1](one)

@@ -1,0 +1,237 @@
+"""The autoscaler at work on an API server, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.codec import to_body
+from swell.api.event import Event
+from swell.api.kinds import AI_TRAINING_JOBS, EVENTS, NAMESPACES, NODES, PODS, TRAINING_JOBS
+from swell.api.meta import Body, Key
+from swell.api.trainingjob import TrainingJob
+from swell.autoscaler.controller import AutoscalerMeters, run_autoscaler
+from swell.autoscaler.metrics import Sizes
+from swell.autoscaler.settings import AutoscalerSettings
+from swell.runtime.cluster import Cluster, merge_patch
+from swell.sim.chance import Chance
+from swell.sim.loop import VirtualClock, run
+from swell.sim.server import SimulatedServer
+from tests.autoscaler_cases import a_job, a_node, a_role, a_training_job
+
+SETTINGS = AutoscalerSettings(scale_period_s=30.0, scale_cooldown_s=60.0)
+ROLE = a_role(1, 4, cpu="1", memory="1Gi")
+
+
+class Ears:
+    """Remembers what was measured."""
+
+    def __init__(self) -> None:
+        self.sizes: Sizes = {}
+        self.loads: Mapping[str, float] = {}
+        self.reasons: list[str] = []
+
+    def sized(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+
+    def loaded(self, loads: Mapping[str, float]) -> None:
+        self.loads = loads
+
+    def decided(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+class Stage:
+    """A server, somebody with kubectl, and an autoscaler under way."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.server = SimulatedServer(self.clock, Chance(1), ())
+        self.user: Cluster = self.server.connect("user")
+        self.ears = Ears()
+
+    async def autoscale(self) -> None:
+        await run_autoscaler(
+            self.server.connect("autoscaler"),
+            settings=SETTINGS,
+            clock=self.clock,
+            random=Random(1),
+            meters=AutoscalerMeters(sizes=self.ears),
+        )
+
+    async def node(self, name: str, **amounts: object) -> None:
+        body = {**to_body(a_node(name, **amounts)), "apiVersion": "v1", "kind": "Node"}  # type: ignore[arg-type]
+        await self.user.create(NODES, body)
+        await self.user.patch(NODES, Key("", name), merge_patch({"spec": {"taints": None}}))
+
+    async def job(self, job: AITrainingJob | TrainingJob) -> None:
+        is_older = isinstance(job, TrainingJob)
+        resource = TRAINING_JOBS.untyped() if is_older else AI_TRAINING_JOBS.untyped()
+        body = _submittable(to_body(job), resource.api_version, resource.kind)
+        await self.user.create(resource, body)
+        status = merge_patch({"status": to_body(job)["status"]})
+        await self.user.patch(resource.status, job.metadata.key, status)
+
+    async def pod(self, job: str, index: int, node: str) -> None:
+        owner = await self.user.get(AI_TRAINING_JOBS, Key("ns", job))
+        requests = {"cpu": "1", "memory": "1Gi"}
+        body: Body = {
+            "metadata": {
+                "name": f"{job}-t-{index}",
+                "namespace": "ns",
+                "ownerReferences": [
+                    {
+                        "apiVersion": AI_TRAINING_JOBS.api_version,
+                        "kind": "AITrainingJob",
+                        "name": job,
+                        "uid": owner.metadata.uid,
+                        "controller": True,
+                    }
+                ],
+            },
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}],
+            },
+        }
+        await self.user.create(PODS, body)
+
+    async def target(self, job: str) -> int:
+        return (await self.user.get(AI_TRAINING_JOBS, Key("ns", job))).status.target_replicas["t"]
+
+    async def events(self) -> list[Event]:
+        return list((await self.user.list(EVENTS)).items)
+
+
+def _submittable(body: Body, api_version: str, kind: str) -> Body:
+    metadata = {"name": body["metadata"]["name"], "namespace": "ns"}
+    for role in body["spec"].get("replicaSpecs", {}).values():
+        role["template"]["spec"]["containers"][0]["image"] = "i"
+    return {**body, "apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def play(scene: Callable[[Stage], Awaitable[None]]) -> None:
+    async def main() -> None:
+        stage = Stage()
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
+        await stage.user.create(NAMESPACES, namespace)
+        working = asyncio.create_task(stage.autoscale())
+        try:
+            await scene(stage)
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+    run(main())
+
+
+def test_running_job_grows_with_record_event_and_metrics() -> None:
+    """A target is written on the status of the job, and told in every way there is."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=3, memory="8Gi")
+        await stage.job(a_job("a", t=ROLE))
+        await stage.pod("a", 0, "n")
+        await stage.clock.sleep(35)
+        job = await stage.user.get(AI_TRAINING_JOBS, Key("ns", "a"))
+
+        assert job.status.target_replicas == {"t": 2}
+        assert [(r.role, r.from_, r.to, r.by.value) for r in job.status.scale_records] == [
+            ("t", 1, 2, "autoscaler")
+        ]
+        assert [(e.reason, e.message) for e in await stage.events()] == [
+            ("RoomForMore", "t grows from 1 to 2: there is room for more")
+        ]
+        assert stage.ears.reasons == ["RoomForMore"]
+        assert list(stage.ears.sizes.values()) == [(2, 1)]
+        assert stage.ears.loads["cpu"] == 2 / 3
+
+    play(scene)
+
+
+def test_raise_that_finds_no_room_is_taken_back_and_not_repeated() -> None:
+    """Nobody creates or binds the new pod: after the cool-down the target is what it was."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=3, memory="8Gi")
+        await stage.job(a_job("a", t=ROLE))
+        await stage.pod("a", 0, "n")
+        await stage.clock.sleep(1000)
+        job = await stage.user.get(AI_TRAINING_JOBS, Key("ns", "a"))
+        sizes = [(record.from_, record.to) for record in job.status.scale_records]
+        await stage.node("m", cpu=3, memory="8Gi")
+        await stage.clock.sleep(31)
+
+        assert sizes == [(1, 2), (2, 1)]
+        assert await stage.target("a") > 1
+
+    play(scene)
+
+
+def test_pending_job_is_answered_within_a_second() -> None:
+    """A job that begins to wait does not wait for the period."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=4, memory="8Gi")
+        await stage.job(a_job("a", targets={"t": 4}, t=ROLE))
+        for index in range(4):
+            await stage.pod("a", index, "n")
+        await stage.clock.sleep(65)
+        before = await stage.target("a")
+        await stage.job(a_job("w", phase="Pending", t=a_role(1, 1, edl="Never", cpu="1")))
+        await stage.clock.sleep(1)
+        record = (await stage.user.get(AI_TRAINING_JOBS, Key("ns", "a"))).status.scale_records[-1]
+
+        assert (before, await stage.target("a")) == (3, 2)
+        assert (record.to, record.for_) == (2, "ns/w")
+
+    play(scene)
+
+
+def test_trainer_of_a_training_job_is_resized() -> None:
+    """The older interface is written in its own fields."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=3, memory="8Gi")
+        await stage.job(a_training_job("o", 1, 5, target=1, cpu="1"))
+        await stage.clock.sleep(35)
+        job = await stage.user.get(TRAINING_JOBS, Key("ns", "o"))
+
+        assert job.status.trainer_target == 2
+        assert [(r.from_, r.to, r.by) for r in job.status.scale_records] == [(1, 2, "autoscaler")]
+
+    play(scene)
+
+
+def test_job_that_cannot_be_written_keeps_nobody_back() -> None:
+    """One refused status patch leaves all other jobs as they would be."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=9, memory="80Gi")
+        await stage.job(a_job("b", t=ROLE))
+        await stage.job(a_job("a", t=ROLE))
+        poison = {"status": {"targetReplicas": {"t": 1, **{f"x{n}": 1 for n in range(15)}}}}
+        await stage.user.patch(AI_TRAINING_JOBS.status, Key("ns", "a"), merge_patch(poison))
+        await stage.clock.sleep(35)
+
+        assert await stage.target("b") == 4
+
+    play(scene)
+
+
+def test_quiet_cluster_is_left_in_peace() -> None:
+    """Where nothing changes nothing is written."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=2, memory="8Gi")
+        await stage.job(a_job("a", t=ROLE))
+        await stage.pod("a", 0, "n")
+        await stage.clock.sleep(100)
+        version = stage.server.storage.version
+        await stage.clock.sleep(1000)
+
+        assert stage.server.storage.version == version
+
+    play(scene)

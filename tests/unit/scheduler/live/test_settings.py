@@ -1,0 +1,70 @@
+"""The configuration file, while the scheduler runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swell.scheduler.config import DEFAULT
+from swell.scheduler.live.settings import LOOK_S, ConfigurationFile
+from swell.sim.loop import VirtualClock, run
+
+VALID = "actions: enqueue, allocate\n"
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.readings: list[bool] = []
+
+    def configured(self, *, is_valid: bool) -> None:
+        self.readings.append(is_valid)
+
+
+def test_file_is_taken_at_the_start_and_whenever_it_changes(tmp_path: Path) -> None:
+    """Without being told, and only when there is something new."""
+
+    async def main() -> None:
+        path, meter = tmp_path / "conf", Meter()
+        path.write_text(VALID)
+        found = ConfigurationFile(path, DEFAULT, VirtualClock(), meter)
+        assert list(found.current.actions) == ["enqueue", "allocate"]
+        path.write_text("actions: allocate\n")
+        found.look()
+        found.look()
+
+        assert list(found.current.actions) == ["allocate"]
+        assert meter.readings == [True, True]
+
+    run(main())
+
+
+def test_file_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    """The one before stays in force, and the failure is counted once."""
+    path, meter = tmp_path / "conf", Meter()
+    path.write_text(VALID)
+    found = ConfigurationFile(path, DEFAULT, VirtualClock(), meter)
+    for broken in ("actions: [1", "actions: 3\n", "tiers: nonsense\n"):
+        path.write_text(broken)
+        found.look()
+        found.look()
+    path.unlink()
+    found.look()
+    found.look()
+
+    assert list(found.current.actions) == ["enqueue", "allocate"]
+    assert meter.readings == [True, False, False, False, False]
+    path.write_text(VALID)
+    found.look()
+    assert meter.readings[-1]
+
+
+def test_without_a_file_the_given_configuration_counts() -> None:
+    """Nothing is looked for."""
+
+    async def main() -> None:
+        clock = VirtualClock()
+        found = ConfigurationFile(None, DEFAULT, clock)
+        found.look()
+        await clock.sleep(LOOK_S)
+        assert found.current is DEFAULT
+
+    run(main())
