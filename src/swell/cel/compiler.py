@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from swell.cel import operators, syntax
-from swell.cel.functions import Overload
-from swell.cel.library import FUNCTIONS
+from swell.cel.functions import FUNCTIONS, Overload
 from swell.cel.resolution import (
     check_literals,
     common,
@@ -20,7 +19,7 @@ from swell.cel.resolution import (
     inside,
     literal_type,
 )
-from swell.cel.syntax import ExpressionError, Node
+from swell.cel.syntax import Expr, ExpressionError
 from swell.cel.types import (
     BOOL,
     DYN,
@@ -28,9 +27,9 @@ from swell.cel.types import (
     NOTHING,
     TYPE,
     TYPE_NAMES,
+    CelType,
     EvaluationError,
     Optional,
-    Type,
     TypeValue,
     has_kind,
     list_of,
@@ -48,14 +47,14 @@ MAP_BASE_COST = 30.0
 
 
 class Compiled(NamedTuple):
-    type: Type
+    type: CelType
     run: Run
     cost: float
 
 
 class Variable(NamedTuple):
     slot: int
-    type: Type
+    type: CelType
 
 
 Scope: TypeAlias = Mapping[str, Variable]
@@ -68,21 +67,21 @@ class Compiler:
         self.n_slots = n_slots
         self.used: set[str] = set()
 
-    def compile(self, node: Node, scope: Scope) -> Compiled:
+    def compile(self, node: Expr, scope: Scope) -> Compiled:
         match node:
-            case syntax.Literal(value):
+            case syntax.LiteralExpr(value):
                 return Compiled(literal_type(value), lambda _frame: value, 0.0)
-            case syntax.Ident(name):
+            case syntax.IdentExpr(name):
                 return self.ident(name, scope)
-            case syntax.Select():
+            case syntax.SelectExpr():
                 return self.select(node, scope)
-            case syntax.Index():
+            case syntax.IndexExpr():
                 return self.index(node, scope)
-            case syntax.ListLiteral(items):
+            case syntax.ListExpr(items):
                 return self.list_literal(items, scope)
-            case syntax.MapLiteral(entries):
+            case syntax.MapExpr(entries):
                 return self.map_literal(entries, scope)
-            case syntax.Call():
+            case syntax.CallExpr():
                 return self.call(node, scope)
 
     def ident(self, name: str, scope: Scope) -> Compiled:
@@ -98,7 +97,7 @@ class Compiler:
 
     # --- fields, indexes, literals -------------------------------------------------------------
 
-    def select(self, node: syntax.Select, scope: Scope) -> Compiled:
+    def select(self, node: syntax.SelectExpr, scope: Scope) -> Compiled:
         operand = self.compile(node.operand, scope)
         base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
         type_, key = field_of(base, node.field)
@@ -110,7 +109,7 @@ class Compiler:
         result = type_ if type_.kind == "optional" else optional_of(type_)
         return Compiled(result, lambda frame: find(run(frame), key), cost)
 
-    def index(self, node: syntax.Index, scope: Scope) -> Compiled:
+    def index(self, node: syntax.IndexExpr, scope: Scope) -> Compiled:
         operand, key = self.compile(node.operand, scope), self.compile(node.key, scope)
         base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
         wanted, item = DYN, DYN
@@ -132,7 +131,7 @@ class Compiler:
         )
 
     def list_literal(
-        self, items: tuple[tuple[Node, bool], ...], scope: Scope, *, mixed: bool = False
+        self, items: tuple[tuple[Expr, bool], ...], scope: Scope, *, mixed: bool = False
     ) -> Compiled:
         parts = [self.compile(item, scope) for item, _ in items]
         types = [
@@ -160,7 +159,7 @@ class Compiler:
 
         return Compiled(list_of(item_type, len(items)), run_optional, cost)
 
-    def map_literal(self, entries: tuple[tuple[Node, Node, bool], ...], scope: Scope) -> Compiled:
+    def map_literal(self, entries: tuple[tuple[Expr, Expr, bool], ...], scope: Scope) -> Compiled:
         keys = [self.compile(key, scope) for key, _, _ in entries]
         values = [self.compile(value, scope) for _, value, _ in entries]
         flags = [optional for _, _, optional in entries]
@@ -184,7 +183,7 @@ class Compiler:
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def call(self, node: syntax.Call, scope: Scope) -> Compiled:
+    def call(self, node: syntax.CallExpr, scope: Scope) -> Compiled:
         expand = find_macro(node)
         if expand is not None:
             return expand(self, node, scope)
@@ -200,9 +199,9 @@ class Compiler:
         check_literals(node, [overload for overload, _ in chosen])
         return compiled
 
-    def argument(self, name: str, node: Node, scope: Scope) -> Compiled:
+    def argument(self, name: str, node: Expr, scope: Scope) -> Compiled:
         """What is formatted may be of several types; nothing else in one list may."""
-        if name == "format" and isinstance(node, syntax.ListLiteral):
+        if name == "format" and isinstance(node, syntax.ListExpr):
             return self.list_literal(node.items, scope, mixed=True)
         return self.compile(node, scope)
 
@@ -223,7 +222,7 @@ class Compiler:
             type_ = type_.sized(max(size for size in sizes if size is not None))
         return Compiled(type_, _caller(name, [o for o, _ in chosen], args), cost)
 
-    def logical(self, args: tuple[Node, ...], scope: Scope, *, until: bool) -> Compiled:
+    def logical(self, args: tuple[Expr, ...], scope: Scope, *, until: bool) -> Compiled:
         """`&&` and `||`: one side may fail when the other decides."""
         left, right = self.boolean(args[0], scope), self.boolean(args[1], scope)
         first, second = left.run, right.run
@@ -239,7 +238,7 @@ class Compiler:
 
         return Compiled(BOOL, run, left.cost + right.cost)
 
-    def boolean(self, node: Node, scope: Scope) -> Compiled:
+    def boolean(self, node: Expr, scope: Scope) -> Compiled:
         compiled = self.compile(node, scope)
         if compiled.type.kind not in {"bool", "dyn"}:
             raise ExpressionError(f"a bool is wanted, not {compiled.type}")
@@ -255,7 +254,7 @@ class Compiler:
 
         return compiled._replace(run=checked)
 
-    def conditional(self, args: tuple[Node, ...], scope: Scope) -> Compiled:
+    def conditional(self, args: tuple[Expr, ...], scope: Scope) -> Compiled:
         test = self.boolean(args[0], scope)
         yes, no = self.compile(args[1], scope), self.compile(args[2], scope)
         check, then, other = test.run, yes.run, no.run
@@ -265,7 +264,7 @@ class Compiler:
             test.cost + max(yes.cost, no.cost),
         )
 
-    def equality(self, args: tuple[Node, ...], scope: Scope, *, equal: bool) -> Compiled:
+    def equality(self, args: tuple[Expr, ...], scope: Scope, *, equal: bool) -> Compiled:
         left, right = self.compile(args[0], scope), self.compile(args[1], scope)
         if not (unify(left.type, right.type, {}) or unify(right.type, left.type, {})):
             shown = f"({left.type}, {right.type})"
@@ -281,28 +280,28 @@ class Compiler:
 
     # --- variables of macros -------------------------------------------------------------------
 
-    def bind(self, scope: Scope, name: str, type_: Type) -> tuple[int, Scope]:
+    def bind(self, scope: Scope, name: str, type_: CelType) -> tuple[int, Scope]:
         """A new variable: its slot, and the scope in which it is seen."""
         slot = self.n_slots
         self.n_slots += 1
         return slot, {**scope, name: Variable(slot, type_)}
 
 
-Expand: TypeAlias = Callable[[Compiler, syntax.Call, Scope], Compiled]
+Expand: TypeAlias = Callable[[Compiler, syntax.CallExpr, Scope], Compiled]
 # By name and number of arguments; filled by `macros`.
 MACROS: dict[tuple[str, int], Expand] = {}
 
 
-def find_macro(node: syntax.Call) -> Expand | None:
+def find_macro(node: syntax.CallExpr) -> Expand | None:
     """The macro a call means, None when it is a plain function."""
     if node.target is None:
         return MACROS.get((node.name, len(node.args))) if node.name == "has" else None
-    if not node.args or not isinstance(node.args[0], syntax.Ident) or node.name == "has":
+    if not node.args or not isinstance(node.args[0], syntax.IdentExpr) or node.name == "has":
         return None
     return MACROS.get((node.name, len(node.args)))
 
 
-Special: TypeAlias = Callable[[Compiler, tuple[Node, ...], Scope], Compiled]
+Special: TypeAlias = Callable[[Compiler, tuple[Expr, ...], Scope], Compiled]
 SPECIAL: Mapping[str, Special] = {
     "&&": lambda compiler, args, scope: compiler.logical(args, scope, until=False),
     "||": lambda compiler, args, scope: compiler.logical(args, scope, until=True),
@@ -312,9 +311,9 @@ SPECIAL: Mapping[str, Special] = {
 }
 
 
-def _qualified_name(node: syntax.Call, scope: Scope) -> str | None:
+def _qualified_name(node: syntax.CallExpr, scope: Scope) -> str | None:
     """`sets.contains` is a function of that name, unless `sets` is a variable."""
-    if not isinstance(node.target, syntax.Ident) or node.target.name in scope:
+    if not isinstance(node.target, syntax.IdentExpr) or node.target.name in scope:
         return None
     name = f"{node.target.name}.{node.name}"
     return name if (name, False) in FUNCTIONS else None

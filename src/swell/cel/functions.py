@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from swell.cel.types import UNBOUNDED, Type
+from swell.cel.types import UNBOUNDED, CelType
 
 TRAVERSAL = 0.1  # a character or a byte that is looked at
 REGEX = 0.25  # a character of a regular expression
@@ -31,13 +31,13 @@ CostRule: TypeAlias = Callable[..., Estimate]
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    params: tuple[Type, ...]
-    result: Type
+    params: tuple[CelType, ...]
+    result: CelType
     run: Implementation
     cost: CostRule
     by_type: bool  # the cost rule takes types, not sizes
 
-    def estimate(self, given: list[Type]) -> Estimate:
+    def estimate(self, given: list[CelType]) -> Estimate:
         return self.cost(*given) if self.by_type else self.cost(*(one.size for one in given))
 
 
@@ -60,8 +60,8 @@ def spent(size: float, factor: float) -> float:
 
 def define(
     name: str,
-    params: tuple[Type, ...],
-    result: Type,
+    params: tuple[CelType, ...],
+    result: CelType,
     run: Implementation,
     *,
     member: bool = False,
@@ -75,8 +75,8 @@ def define(
 
 def method(
     name: str,
-    params: tuple[Type, ...],
-    result: Type,
+    params: tuple[CelType, ...],
+    result: CelType,
     run: Implementation,
     *,
     cost: CostRule = constant,

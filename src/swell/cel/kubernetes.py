@@ -25,9 +25,9 @@ from swell.cel.types import (
     INT,
     NOTHING,
     STRING,
+    CelType,
     EvaluationError,
     Optional,
-    Type,
     list_of,
     map_of,
     optional_of,
@@ -35,12 +35,12 @@ from swell.cel.types import (
 from swell.schema.formats import format_check
 from swell.schema.patterns import searcher
 
-QUANTITY = Type("quantity")
-URL = Type("url")
-IP = Type("ip")
-CIDR = Type("cidr")
-SEMVER = Type("semver")
-FORMAT = Type("format")
+QUANTITY = CelType("quantity")
+URL = CelType("url")
+IP = CelType("ip")
+CIDR = CelType("cidr")
+SEMVER = CelType("semver")
+FORMAT = CelType("format")
 WALK = traversal()
 
 
@@ -59,36 +59,36 @@ def _succeeds(convert: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class QuantityValue:
     cel_kind: ClassVar[str] = "quantity"
     value: quantity.Quantity
 
 
-def _amount(text: str) -> Amount:
+def _amount(text: str) -> QuantityValue:
     try:
-        return Amount(quantity.parse(text))
+        return QuantityValue(quantity.parse(text))
     except quantity.QuantityError as error:
         raise EvaluationError(str(error)) from error
 
 
-def _whole(amount: Amount) -> int:
+def _whole(amount: QuantityValue) -> int:
     if amount.value.nano % quantity.NANO:
         raise EvaluationError("cannot convert value to integer")
     return amount.value.nano // quantity.NANO
 
 
-def _compare(left: Amount, right: Amount) -> int:
+def _compare(left: QuantityValue, right: QuantityValue) -> int:
     return (left.value.nano > right.value.nano) - (left.value.nano < right.value.nano)
 
 
-def _plus(left: Amount, right: Amount | int) -> Amount:
-    other = right.value.nano if isinstance(right, Amount) else right * quantity.NANO
-    return Amount(quantity.Quantity(left.value.nano + other, left.value.format))
+def _plus(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
+    other = right.value.nano if isinstance(right, QuantityValue) else right * quantity.NANO
+    return QuantityValue(quantity.Quantity(left.value.nano + other, left.value.format))
 
 
-def _minus(left: Amount, right: Amount | int) -> Amount:
-    other = right.value.nano if isinstance(right, Amount) else right * quantity.NANO
-    return Amount(quantity.Quantity(left.value.nano - other, left.value.format))
+def _minus(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
+    other = right.value.nano if isinstance(right, QuantityValue) else right * quantity.NANO
+    return QuantityValue(quantity.Quantity(left.value.nano - other, left.value.format))
 
 
 define("quantity", (STRING,), QUANTITY, _amount, cost=WALK)
@@ -158,7 +158,7 @@ method(
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class IPAddress:
     cel_kind: ClassVar[str] = "ip"
     value: ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -167,7 +167,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class Cidr:
     cel_kind: ClassVar[str] = "cidr"
     value: ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
@@ -175,30 +175,30 @@ class Network:
         return str(self.value)
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> IPAddress:
     if "%" in text or text.lower().startswith("::ffff:"):
         raise EvaluationError(f"IP Address {text!r} parse error")
     try:
-        return Address(ipaddress.ip_address(text))
+        return IPAddress(ipaddress.ip_address(text))
     except ValueError as error:
         raise EvaluationError(f"IP Address {text!r} parse error") from error
 
 
-def _network(text: str) -> Network:
+def _network(text: str) -> Cidr:
     if "/" not in text or not text.rpartition("/")[2].isdigit():
         raise EvaluationError(f"network address parse error: {text!r}")
     try:
-        return Network(ipaddress.ip_interface(text))
+        return Cidr(ipaddress.ip_interface(text))
     except ValueError as error:
         raise EvaluationError(f"network address parse error: {text!r}") from error
 
 
-def _contains_ip(network: Network, address: Address | str) -> bool:
+def _contains_ip(network: Cidr, address: IPAddress | str) -> bool:
     value = (_address(address) if isinstance(address, str) else address).value
     return value.version == network.value.version and value in network.value.network
 
 
-def _contains_network(network: Network, other: Network | str) -> bool:
+def _contains_network(network: Cidr, other: Cidr | str) -> bool:
     inner = (_network(other) if isinstance(other, str) else other).value.network
     outer = network.value.network
     if isinstance(inner, ipaddress.IPv4Network) and isinstance(outer, ipaddress.IPv4Network):
@@ -208,7 +208,7 @@ def _contains_network(network: Network, other: Network | str) -> bool:
     return False
 
 
-def _is_global(address: Address) -> bool:
+def _is_global(address: IPAddress) -> bool:
     value = address.value
     special = value.is_loopback or value.is_multicast or value.is_link_local
     return not special and not value.is_unspecified
@@ -234,13 +234,13 @@ method("isLinkLocalUnicast", (IP,), BOOL, lambda address: address.value.is_link_
 method("isGlobalUnicast", (IP,), BOOL, _is_global)
 define("cidr", (STRING,), CIDR, _network, cost=WALK)
 define("isCIDR", (STRING,), BOOL, _succeeds(_network), cost=WALK)
-method("ip", (CIDR,), IP, lambda network: Address(network.value.ip))
+method("ip", (CIDR,), IP, lambda network: IPAddress(network.value.ip))
 method("prefixLength", (CIDR,), INT, lambda network: network.value.network.prefixlen)
 method(
     "masked",
     (CIDR,),
     CIDR,
-    lambda network: Network(ipaddress.ip_interface(str(network.value.network))),
+    lambda network: Cidr(ipaddress.ip_interface(str(network.value.network))),
 )
 for _type in (IP, STRING):
     method("containsIP", (CIDR, _type), BOOL, _contains_ip, cost=_network_cost)
@@ -314,19 +314,19 @@ _NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NamedFormat:
     cel_kind: ClassVar[str] = "format"
     name: str
     length_max: int
     fits: Callable[[str], bool]
 
 
-def _named_format(name: str, pattern: str, length_max: int) -> Format:
-    return Format(name, length_max, searcher(f"^({pattern})$"))
+def _named_format(name: str, pattern: str, length_max: int) -> NamedFormat:
+    return NamedFormat(name, length_max, searcher(f"^({pattern})$"))
 
 
-def _checked_format(name: str, checked: str) -> Format:
-    return Format(name, 2**31, format_check(checked) or (lambda _text: True))
+def _checked_format(name: str, checked: str) -> NamedFormat:
+    return NamedFormat(name, 2**31, format_check(checked) or (lambda _text: True))
 
 
 FORMATS = {
@@ -349,7 +349,7 @@ FORMATS = {
 }
 
 
-def _validate(named: Format, text: str) -> Optional:
+def _validate(named: NamedFormat, text: str) -> Optional:
     if len(text) > named.length_max:
         return Optional([f"must be no more than {named.length_max} characters"], True)
     return NOTHING if named.fits(text) else Optional([f"is no {named.name}"], True)

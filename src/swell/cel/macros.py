@@ -7,24 +7,24 @@ from collections.abc import Iterator, Mapping
 from swell.cel import operators
 from swell.cel.compiler import Compiled, Compiler, Expand, Frame, Run, Scope
 from swell.cel.resolution import field_of
-from swell.cel.syntax import Call, ExpressionError, Ident, Node, Select
+from swell.cel.syntax import CallExpr, Expr, ExpressionError, IdentExpr, SelectExpr
 from swell.cel.types import (
     BOOL,
     DYN,
     INT,
     NOTHING,
+    CelType,
     EvaluationError,
     Optional,
-    Type,
     list_of,
     map_of,
     optional_of,
 )
 
 
-def _has(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+def _has(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
     (selected,) = node.args
-    if not isinstance(selected, Select):
+    if not isinstance(selected, SelectExpr):
         raise ExpressionError("invalid argument to has() macro")
     operand = compiler.compile(selected.operand, scope)
     base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
@@ -46,7 +46,7 @@ def _has(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
 class _Loop:
     """The range of a macro and its variables; a body is compiled in its scope."""
 
-    def __init__(self, compiler: Compiler, node: Call, scope: Scope, n_variables: int) -> None:
+    def __init__(self, compiler: Compiler, node: CallExpr, scope: Scope, n_variables: int) -> None:
         assert node.target is not None  # noqa: S101 - `find` only gives calls with a target
         self.compiler = compiler
         self.range = compiler.compile(node.target, scope)
@@ -54,7 +54,7 @@ class _Loop:
         self.scope = scope
         names = node.args[:n_variables]
         for name, type_ in zip(names, _variable_types(self.range.type, n_variables), strict=True):
-            if not isinstance(name, Ident):
+            if not isinstance(name, IdentExpr):
                 raise ExpressionError("a macro's variable must be a simple name")
             slot, self.scope = compiler.bind(self.scope, name.name, type_)
             self.slots.append(slot)
@@ -63,10 +63,10 @@ class _Loop:
     def size(self) -> float:
         return self.range.type.size
 
-    def condition(self, node: Node) -> Compiled:
+    def condition(self, node: Expr) -> Compiled:
         return self.compiler.boolean(node, self.scope)
 
-    def body(self, node: Node) -> Compiled:
+    def body(self, node: Expr) -> Compiled:
         return self.compiler.compile(node, self.scope)
 
     def steps(self, frame: Frame) -> Iterator[object]:
@@ -89,11 +89,11 @@ class _Loop:
             frame[first], frame[self.slots[1]] = key, item
             yield key
 
-    def result(self, type_: Type, run: Run, step_cost: float, more: float = 1.0) -> Compiled:
+    def result(self, type_: CelType, run: Run, step_cost: float, more: float = 1.0) -> Compiled:
         return Compiled(type_, run, self.range.cost + self.size * step_cost + more)
 
 
-def _variable_types(ranged: Type, n_variables: int) -> list[Type]:
+def _variable_types(ranged: CelType, n_variables: int) -> list[CelType]:
     if ranged.kind == "list":
         return [ranged.params[0]] if n_variables == 1 else [INT, ranged.params[0]]
     if ranged.kind == "map":
@@ -106,7 +106,7 @@ def _variable_types(ranged: Type, n_variables: int) -> list[Type]:
 def _quantifier(n_variables: int, *, until: bool) -> Expand:
     """`all` ends at the first false, `exists` at the first true; others may fail then."""
 
-    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         loop = _Loop(compiler, node, scope, n_variables)
         condition = loop.condition(node.args[n_variables])
         check = condition.run
@@ -129,7 +129,7 @@ def _quantifier(n_variables: int, *, until: bool) -> Expand:
 
 
 def _exists_one(n_variables: int) -> Expand:
-    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         loop = _Loop(compiler, node, scope, n_variables)
         condition = loop.condition(node.args[n_variables])
         check = condition.run
@@ -143,7 +143,7 @@ def _exists_one(n_variables: int) -> Expand:
     return expand
 
 
-def _filter(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+def _filter(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
     loop = _Loop(compiler, node, scope, 1)
     condition = loop.condition(node.args[1])
     check = condition.run
@@ -159,7 +159,7 @@ def _filter(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
 def _map(n_variables: int, *, filtered: bool) -> Expand:
     """`map(x, e)`, `map(x, p, e)` and `transformList` of one and two variables."""
 
-    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         loop = _Loop(compiler, node, scope, n_variables)
         condition = loop.condition(node.args[n_variables]) if filtered else None
         body = loop.body(node.args[-1])
@@ -176,7 +176,7 @@ def _map(n_variables: int, *, filtered: bool) -> Expand:
 
 
 def _transform_map(*, filtered: bool) -> Expand:
-    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         loop = _Loop(compiler, node, scope, 2)
         condition = loop.condition(node.args[2]) if filtered else None
         body = loop.body(node.args[-1])
@@ -193,7 +193,7 @@ def _transform_map(*, filtered: bool) -> Expand:
     return expand
 
 
-def _sort_by(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+def _sort_by(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
     loop = _Loop(compiler, node, scope, 1)
     key = loop.body(node.args[1])
     get_key = key.run
@@ -210,11 +210,11 @@ def _sort_by(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
 
 
 def _opt_map(*, flat: bool) -> Expand:
-    def expand(compiler: Compiler, node: Call, scope: Scope) -> Compiled:
+    def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         assert node.target is not None  # noqa: S101 - `find` only gives calls with a target
         name, mapped = node.args
         target = compiler.compile(node.target, scope)
-        if target.type.kind not in {"optional", "dyn"} or not isinstance(name, Ident):
+        if target.type.kind not in {"optional", "dyn"} or not isinstance(name, IdentExpr):
             raise ExpressionError(f"optMap is for optional values, not {target.type}")
         inside = target.type.params[0] if target.type.params else DYN
         slot, inner = compiler.bind(scope, name.name, inside)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from swell.cel import macros, syntax
+from swell.cel import conversions, kubernetes, lists, macros, operators, strings, syntax
 from swell.cel.compiler import MACROS, Compiler, Frame, Run, Variable
-from swell.cel.types import Type
+from swell.cel.types import CelType
 
+# Importing these modules fills the table of functions.
+LIBRARY = (operators, conversions, strings, lists, kubernetes)
 # Evaluation stops when it has gone through this many items.
 ITERATIONS_MAX = 1_000_000
 MACROS.update(macros.MACROS)
@@ -18,7 +20,7 @@ MACROS.update(macros.MACROS)
 class Program:
     """A compiled expression; call `evaluate` with the values of its variables in their order."""
 
-    type: Type
+    type: CelType
     cost: float
     used: frozenset[str]
     run: Run
@@ -30,7 +32,7 @@ class Program:
         return self.run(frame)
 
 
-def compile_expression(text: str, variables: Mapping[str, Type]) -> Program:
+def compile_expression(text: str, variables: Mapping[str, CelType]) -> Program:
     """Check and compile; ExpressionError when the expression is wrong."""
     scope = {name: Variable(slot, type_) for slot, (name, type_) in enumerate(variables.items(), 1)}
     compiler = Compiler(n_slots=len(scope) + 1)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from swell.cel import syntax
 from swell.cel.functions import Overload
-from swell.cel.names import unescape
-from swell.cel.syntax import RESERVED, ExpressionError
-from swell.cel.types import DYN, NULL, EvaluationError, Type, fill, kind_of, unify
+from swell.cel.syntax import CONSTANTS, RESERVED, ExpressionError
+from swell.cel.types import DYN, NULL, CelType, EvaluationError, fill, kind_of, unify
 from swell.schema.patterns import PatternError, compile_pattern
 
 
-def literal_type(value: object) -> Type:
+def literal_type(value: object) -> CelType:
     kind = kind_of(value)
     if isinstance(value, (str, bytes)):
-        return Type(kind, size_max=len(value))
-    return NULL if value is None else Type(kind)
+        return CelType(kind, size_max=len(value))
+    return NULL if value is None else CelType(kind)
 
 
-def field_of(base: Type, name: str) -> tuple[Type, str]:
+def field_of(base: CelType, name: str) -> tuple[CelType, str]:
     """The type of a field, and its name in the object."""
     if base.kind == "object":
         # Reserved words are fields all the same, though they also have an escaped name.
@@ -32,9 +33,9 @@ def field_of(base: Type, name: str) -> tuple[Type, str]:
     raise ExpressionError(f"type '{base}' does not support field selection")
 
 
-def check_literals(node: syntax.Call, overloads: list[Overload]) -> None:
+def check_literals(node: syntax.CallExpr, overloads: list[Overload]) -> None:
     """What is written out and can never be right is refused before it is ever run."""
-    values = [arg.value for arg in node.args if isinstance(arg, syntax.Literal)]
+    values = [arg.value for arg in node.args if isinstance(arg, syntax.LiteralExpr)]
     try:
         if node.name == "matches" and values and isinstance(values[-1], str):
             compile_pattern(values[-1])
@@ -49,13 +50,13 @@ CONVERSIONS = frozenset({
 })  # fmt: skip
 
 
-def inside(type_: Type) -> Type:
+def inside(type_: CelType) -> CelType:
     return type_.params[0] if type_.kind == "optional" else type_
 
 
-def common(types: list[Type]) -> Type:
+def common(types: list[CelType]) -> CelType:
     """The one type of several parts; they must agree, except for those that are dyn."""
-    common: Type | None = None
+    common: CelType | None = None
     for type_ in types:
         if common is None or common.kind in {"dyn", "null"}:
             common = type_ if common is None or type_.kind != "null" else common
@@ -66,13 +67,39 @@ def common(types: list[Type]) -> Type:
     return common or DYN
 
 
-def fitting(overloads: list[Overload], given: list[Type]) -> list[tuple[Overload, Type]]:
+def fitting(overloads: list[Overload], given: list[CelType]) -> list[tuple[Overload, CelType]]:
     """The overloads that can take these types, each with the type it then gives."""
-    fitting: list[tuple[Overload, Type]] = []
+    fitting: list[tuple[Overload, CelType]] = []
     for overload in overloads:
-        bound: dict[str, Type] = {}
+        bound: dict[str, CelType] = {}
         if len(overload.params) == len(given) and all(
             unify(want, give, bound) for want, give in zip(overload.params, given, strict=True)
         ):
             fitting.append((overload, fill(overload.result, bound)))
     return fitting
+
+
+# --- property names ------------------------------------------------------------------------------
+
+_ACCESSIBLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
+_TO_WORD = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_FROM_WORD = {word: sign for sign, word in _TO_WORD.items()}
+_SIGN = re.compile(r"__|[.\-/]")
+_WORD = re.compile("|".join(_FROM_WORD))
+_KEYWORDS = RESERVED | set(CONSTANTS) | {"in"}
+
+
+def escape(name: str) -> str | None:
+    """The identifier of a property; None when expressions cannot name it."""
+    if not _ACCESSIBLE.fullmatch(name):
+        return None
+    if name in _KEYWORDS:
+        return f"__{name}__"
+    return _SIGN.sub(lambda match: _TO_WORD[match.group()], name)
+
+
+def unescape(identifier: str) -> str:
+    """The property an identifier names."""
+    if identifier[2:-2] in _KEYWORDS and identifier == f"__{identifier[2:-2]}__":
+        return identifier[2:-2]
+    return _WORD.sub(lambda match: _FROM_WORD[match.group()], identifier)

@@ -23,49 +23,49 @@ class UInt(int):
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralExpr:
     value: object
 
 
 @dataclass(frozen=True, slots=True)
-class Ident:
+class IdentExpr:
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
-    operand: Node
+class SelectExpr:
+    operand: Expr
     field: str
     optional: bool = False  # operand.?field
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    operand: Node
-    key: Node
+class IndexExpr:
+    operand: Expr
+    key: Expr
     optional: bool = False  # operand[?key]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallExpr:
     """A function, a method when it has a target, or an operator by its symbol."""
 
     name: str
-    target: Node | None
-    args: tuple[Node, ...]
+    target: Expr | None
+    args: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ListLiteral:
-    items: tuple[tuple[Node, bool], ...]  # with whether it is optional: [?x]
+class ListExpr:
+    items: tuple[tuple[Expr, bool], ...]  # with whether it is optional: [?x]
 
 
 @dataclass(frozen=True, slots=True)
-class MapLiteral:
-    entries: tuple[tuple[Node, Node, bool], ...]
+class MapExpr:
+    entries: tuple[tuple[Expr, Expr, bool], ...]
 
 
-Node: TypeAlias = Literal | Ident | Select | Index | Call | ListLiteral | MapLiteral
+Expr: TypeAlias = LiteralExpr | IdentExpr | SelectExpr | IndexExpr | CallExpr | ListExpr | MapExpr
 
 
 class Token(NamedTuple):
@@ -104,7 +104,7 @@ BINARY: dict[str, int] = {
 }  # fmt: skip
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> Expr:
     """The tree of an expression; ExpressionError when it has none."""
     if len(text) > TEXT_LENGTH_MAX:
         raise ExpressionError("the expression is too long")
@@ -116,7 +116,7 @@ def parse(text: str) -> Node:
     return node
 
 
-def _depth(root: Node) -> int:
+def _depth(root: Expr) -> int:
     """How many nodes lie on the longest way down; without recursion, since it may be long."""
     deepest, waiting = 0, [(root, 1)]
     while waiting:
@@ -126,28 +126,28 @@ def _depth(root: Node) -> int:
     return deepest
 
 
-def _children(node: Node) -> list[Node]:
+def _children(node: Expr) -> list[Expr]:
     match node:
-        case Select(operand):
+        case SelectExpr(operand):
             return [operand]
-        case Index(operand, key):
+        case IndexExpr(operand, key):
             return [operand, key]
-        case Call(_, target, args):
+        case CallExpr(_, target, args):
             return [*args] if target is None else [target, *args]
-        case ListLiteral(items):
+        case ListExpr(items):
             return [item for item, _ in items]
-        case MapLiteral(entries):
+        case MapExpr(entries):
             return [part for key, value, _ in entries for part in (key, value)]
     return []
 
 
-def _balanced(operator: str, operands: list[Node]) -> Node:
+def _balanced(operator: str, operands: list[Expr]) -> Expr:
     """A chain of `&&` or `||` as a tree that is no deeper than it must be."""
     if len(operands) == 1:
         return operands[0]
     middle = len(operands) // 2
     left, right = operands[:middle], operands[middle:]
-    return Call(operator, None, (_balanced(operator, left), _balanced(operator, right)))
+    return CallExpr(operator, None, (_balanced(operator, left), _balanced(operator, right)))
 
 
 def _tokens(text: str) -> list[Token]:
@@ -251,7 +251,7 @@ class _Parser:
             raise ExpressionError(f"syntax error: {wanted!r} is wanted, not {token.text!r}")
         return token
 
-    def expression(self) -> Node:
+    def expression(self) -> Expr:
         self.depth += 1
         if self.depth > DEPTH_MAX:
             raise ExpressionError("the expression is nested too deeply")
@@ -259,11 +259,11 @@ class _Parser:
         if self.accept("?"):
             yes = self.binary(1)
             self.expect("symbol", ":")
-            node = Call("?:", None, (node, yes, self.expression()))
+            node = CallExpr("?:", None, (node, yes, self.expression()))
         self.depth -= 1
         return node
 
-    def binary(self, level: int) -> Node:
+    def binary(self, level: int) -> Expr:
         left = self.unary()
         while True:
             token = self.peek()
@@ -274,15 +274,15 @@ class _Parser:
                 left = self.chain(token.text, left, power)
             else:
                 self.at += 1
-                left = Call(token.text, None, (left, self.binary(power + 1)))
+                left = CallExpr(token.text, None, (left, self.binary(power + 1)))
 
-    def chain(self, operator: str, first: Node, power: int) -> Node:
+    def chain(self, operator: str, first: Expr, power: int) -> Expr:
         operands = [first]
         while self.accept(operator):
             operands.append(self.binary(power + 1))
         return _balanced(operator, operands)
 
-    def unary(self) -> Node:
+    def unary(self) -> Expr:
         operators: list[str] = []
         while self.peek().kind == "symbol" and self.peek().text in {"!", "-"}:
             operators.append(self.take().text)
@@ -293,37 +293,37 @@ class _Parser:
                 operators.pop()
         node = self.member(self.primary())
         for operator in reversed(operators):
-            node = Call("!" if operator == "!" else "neg", None, (node,))
+            node = CallExpr("!" if operator == "!" else "neg", None, (node,))
         return node
 
-    def member(self, node: Node) -> Node:
+    def member(self, node: Expr) -> Expr:
         while True:
             if self.accept("."):
                 optional = self.accept("?")
                 name = self.expect("name", "").text
                 if not optional and self.accept("("):
-                    node = Call(name, node, self.arguments(")"))
+                    node = CallExpr(name, node, self.arguments(")"))
                 else:
-                    node = Select(node, name, optional)
+                    node = SelectExpr(node, name, optional)
             elif self.peek().kind == "symbol" and self.accept("["):
                 optional = self.accept("?")
-                node = Index(node, self.expression(), optional)
+                node = IndexExpr(node, self.expression(), optional)
                 self.expect("symbol", "]")
             else:
                 return node
 
-    def arguments(self, end: str) -> tuple[Node, ...]:
-        args: list[Node] = []
+    def arguments(self, end: str) -> tuple[Expr, ...]:
+        args: list[Expr] = []
         while not self.accept(end):
             if args:
                 self.expect("symbol", ",")
             args.append(self.expression())
         return tuple(args)
 
-    def primary(self) -> Node:
+    def primary(self) -> Expr:
         token = self.take()
         if token.kind in {"number", "text"}:
-            return Literal(token.value)
+            return LiteralExpr(token.value)
         if token.kind == "name":
             return self.name(token.text)
         if token.kind == "symbol" and token.text == "(":
@@ -335,20 +335,20 @@ class _Parser:
         if token.kind == "symbol" and token.text == "{":
             return self.map_literal()
         if token.kind == "symbol" and token.text == ".":
-            return Ident(self.expect("name", "").text)
+            return IdentExpr(self.expect("name", "").text)
         raise ExpressionError(f"syntax error at {token.text or 'the end'!r}")
 
-    def name(self, text: str) -> Node:
+    def name(self, text: str) -> Expr:
         if text in CONSTANTS:
-            return Literal(CONSTANTS[text])
+            return LiteralExpr(CONSTANTS[text])
         if text in RESERVED or text == "in":
             raise ExpressionError(f"{text!r} is a reserved word")
         if self.accept("("):
-            return Call(text, None, self.arguments(")"))
-        return Ident(text)
+            return CallExpr(text, None, self.arguments(")"))
+        return IdentExpr(text)
 
-    def list_literal(self) -> Node:
-        items: list[tuple[Node, bool]] = []
+    def list_literal(self) -> Expr:
+        items: list[tuple[Expr, bool]] = []
         while not self.accept("]"):
             if items:
                 self.expect("symbol", ",")
@@ -356,10 +356,10 @@ class _Parser:
                     break
             optional = self.accept("?")
             items.append((self.expression(), optional))
-        return ListLiteral(tuple(items))
+        return ListExpr(tuple(items))
 
-    def map_literal(self) -> Node:
-        entries: list[tuple[Node, Node, bool]] = []
+    def map_literal(self) -> Expr:
+        entries: list[tuple[Expr, Expr, bool]] = []
         while not self.accept("}"):
             if entries:
                 self.expect("symbol", ",")
@@ -369,4 +369,4 @@ class _Parser:
             key = self.expression()
             self.expect("symbol", ":")
             entries.append((key, self.expression(), optional))
-        return MapLiteral(tuple(entries))
+        return MapExpr(tuple(entries))

@@ -20,10 +20,10 @@ class EvaluationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class CelType:
     kind: str
-    params: tuple[Type, ...] = ()
-    fields: Mapping[str, Type] = field(default_factory=dict, compare=False)
+    params: tuple[CelType, ...] = ()
+    fields: Mapping[str, CelType] = field(default_factory=dict, compare=False)
     size_max: float = field(default=UNBOUNDED, compare=False)
     unordered: bool = field(default=False, compare=False)  # a list in which order says nothing
 
@@ -35,36 +35,36 @@ class Type:
     def size(self) -> float:
         return 1.0 if self.kind in SCALARS else self.size_max
 
-    def sized(self, size_max: float) -> Type:
+    def sized(self, size_max: float) -> CelType:
         return replace(self, size_max=size_max)
 
 
-BOOL = Type("bool")
-INT = Type("int")
-UINT = Type("uint")
-DOUBLE = Type("double")
-STRING = Type("string")
-BYTES = Type("bytes")
-TIMESTAMP = Type("timestamp")
-DURATION = Type("duration")
-NULL = Type("null")
-DYN = Type("dyn")
-TYPE = Type("type")
-A = Type("param:A")
-B = Type("param:B")
+BOOL = CelType("bool")
+INT = CelType("int")
+UINT = CelType("uint")
+DOUBLE = CelType("double")
+STRING = CelType("string")
+BYTES = CelType("bytes")
+TIMESTAMP = CelType("timestamp")
+DURATION = CelType("duration")
+NULL = CelType("null")
+DYN = CelType("dyn")
+TYPE = CelType("type")
+A = CelType("param:A")
+B = CelType("param:B")
 SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", "null", "type"})
 
 
-def list_of(item: Type, size_max: float = UNBOUNDED) -> Type:
-    return Type("list", (item,), size_max=size_max)
+def list_of(item: CelType, size_max: float = UNBOUNDED) -> CelType:
+    return CelType("list", (item,), size_max=size_max)
 
 
-def map_of(key: Type, value: Type, size_max: float = UNBOUNDED) -> Type:
-    return Type("map", (key, value), size_max=size_max)
+def map_of(key: CelType, value: CelType, size_max: float = UNBOUNDED) -> CelType:
+    return CelType("map", (key, value), size_max=size_max)
 
 
-def optional_of(value: Type) -> Type:
-    return Type("optional", (value,))
+def optional_of(value: CelType) -> CelType:
+    return CelType("optional", (value,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ _KINDS: dict[type, str] = {
 }
 
 
-def has_kind(value: object, wanted: Type) -> bool:
+def has_kind(value: object, wanted: CelType) -> bool:
     """Whether a value can stand where the type is wanted."""
     if wanted.kind == "dyn" or wanted.kind.startswith("param:"):
         return True
@@ -130,7 +130,7 @@ def has_kind(value: object, wanted: Type) -> bool:
 NULLABLE = frozenset({"null", "dyn", "object", "timestamp", "duration", "optional"})
 
 
-def unify(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
+def unify(wanted: CelType, given: CelType, bound: dict[str, CelType]) -> bool:
     """Whether a given type fits a wanted one; binds the parameters of the wanted one."""
     if wanted.kind.startswith("param:"):
         return _bind(wanted.kind, given, bound)
@@ -147,7 +147,7 @@ def unify(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
     )
 
 
-def _bind(name: str, given: Type, bound: dict[str, Type]) -> bool:
+def _bind(name: str, given: CelType, bound: dict[str, CelType]) -> bool:
     known = bound.get(name)
     if known is None or known.kind == "dyn":
         bound[name] = given
@@ -162,7 +162,7 @@ def _bind(name: str, given: Type, bound: dict[str, Type]) -> bool:
     return False
 
 
-def fill(wanted: Type, bound: Mapping[str, Type]) -> Type:
+def fill(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
     """A type with its parameters replaced by what they were bound to."""
     if wanted.kind.startswith("param:"):
         return bound.get(wanted.kind, DYN)

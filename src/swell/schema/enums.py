@@ -18,7 +18,7 @@ from swell.schema.paths import Path, render
 Check: TypeAlias = Callable[[object, Path, list[FieldError]], None]
 
 
-class WordChecks:
+class EnumChecks:
     """Checks of definitions by name, compiled when first asked for.
 
     `elsewhere` names fields, by definition, that are left to a kind's own rules.

@@ -13,8 +13,8 @@ from swell.api.meta import Body
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 from swell.schema.patterns import PatternError, compile_pattern
+from swell.schema.pruning import EMBEDDED, PRESERVE, compile_pruner
 from swell.schema.scalars import INT_OR_STRING
-from swell.schema.shape import EMBEDDED, PRESERVE, compile_shape
 from swell.schema.values import (
     LIST_KEYS,
     LIST_TYPE,
@@ -48,25 +48,25 @@ INT_OR_STRING_PARTS = [{"type": "integer"}, {"type": "string"}]
 ROOT_METADATA = frozenset({"name", "generateName"})
 
 
-class Place(NamedTuple):
+class SchemaPath(NamedTuple):
     """Where in a schema a part stands."""
 
     path: str
     level: str  # root | field | item
 
-    def child(self, word: str, level: str = "field") -> Place:
-        return Place(f"{self.path}.{word}", level)
+    def child(self, word: str, level: str = "field") -> SchemaPath:
+        return SchemaPath(f"{self.path}.{word}", level)
 
-    def field(self, name: str) -> Place:
-        return Place(f"{self.path}.properties[{name}]", "field")
+    def field(self, name: str) -> SchemaPath:
+        return SchemaPath(f"{self.path}.properties[{name}]", "field")
 
 
 def structural_errors(schema: Body, path: str) -> list[FieldError]:
     """Everything that makes this no acceptable schema of a custom resource."""
-    return list(_part_errors(schema, Place(path, "root")))
+    return list(_part_errors(schema, SchemaPath(path, "root")))
 
 
-def children(schema: Body, place: Place) -> Iterator[tuple[Body, Place]]:
+def children(schema: Body, place: SchemaPath) -> Iterator[tuple[Body, SchemaPath]]:
     """The schemas of fields and items inside a schema, with where they stand."""
     for name, part in schema.get("properties", {}).items():
         yield part, place.field(name)
@@ -76,7 +76,7 @@ def children(schema: Body, place: Place) -> Iterator[tuple[Body, Place]]:
         yield schema["items"], place.child("items", "item")
 
 
-def _part_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _part_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     yield from _word_errors(schema, place)
     yield from _int_or_string_errors(schema, place)
     yield from _pattern_errors(schema, place)
@@ -91,7 +91,7 @@ def _part_errors(schema: Body, place: Place) -> Iterator[FieldError]:
             yield from _part_errors(part, where)
 
 
-def _word_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _word_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     for word in UNSUPPORTED:
         if schema.get(word):
             yield field_errors.forbidden(f"{place.path}.{word}", f"{word} is not supported")
@@ -108,7 +108,7 @@ def _word_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         yield field_errors.invalid(f"{place.path}.{PRESERVE}", False, "must be true or undefined")
 
 
-def _int_or_string_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _int_or_string_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if schema.get(INT_OR_STRING):
         for word in (PRESERVE, EMBEDDED):
             if schema.get(word):
@@ -116,7 +116,7 @@ def _int_or_string_errors(schema: Body, place: Place) -> Iterator[FieldError]:
                 yield field_errors.invalid(f"{place.path}.{word}", schema[word], detail)
 
 
-def _pattern_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _pattern_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if "pattern" in schema:
         try:
             compile_pattern(schema["pattern"])
@@ -124,7 +124,7 @@ def _pattern_errors(schema: Body, place: Place) -> Iterator[FieldError]:
             yield field_errors.invalid(f"{place.path}.pattern", schema["pattern"], str(error))
 
 
-def _type_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _type_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     kind, path = schema.get("type"), f"{place.path}.type"
     if kind and kind not in TYPES:
         yield field_errors.not_supported(path, kind, TYPES)
@@ -148,7 +148,7 @@ def _type_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         yield from _embedded_errors(schema, place)
 
 
-def _embedded_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _embedded_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if schema.get("type") != "object":
         detail = f"must be object if {EMBEDDED} is true"
         yield field_errors.invalid(f"{place.path}.type", schema.get("type", ""), detail)
@@ -160,7 +160,7 @@ def _embedded_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         yield field_errors.required(f"{place.path}.properties", detail)
 
 
-def _metadata_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _metadata_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if place.level != "root" and not schema.get(EMBEDDED):
         return
     fields = schema.get("properties", {})
@@ -178,7 +178,7 @@ def _metadata_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         yield field_errors.forbidden(place.field("metadata").path, detail)
 
 
-def _map_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _map_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     kind, map_type = schema.get("type"), schema.get(MAP_TYPE)
     if map_type is not None:
         if map_type not in {"atomic", "granular"}:
@@ -189,7 +189,7 @@ def _map_errors(schema: Body, place: Place) -> Iterator[FieldError]:
             yield field_errors.invalid(f"{place.path}.type", kind or "", detail)
 
 
-def _list_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _list_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     kind, list_type = schema.get("type"), schema.get(LIST_TYPE)
     if list_type is not None:
         if list_type not in {"atomic", "set", "map"}:
@@ -212,7 +212,7 @@ def _list_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         yield field_errors.invalid(f"{place.path}.{LIST_TYPE}", list_type or "", detail)
 
 
-def _set_errors(items: Body, place: Place) -> Iterator[FieldError]:
+def _set_errors(items: Body, place: SchemaPath) -> Iterator[FieldError]:
     detail = f"must be atomic as item of a list with {LIST_TYPE}=set"
     if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
         yield field_errors.invalid(f"{place.path}.{LIST_TYPE}", items[LIST_TYPE], detail)
@@ -220,7 +220,7 @@ def _set_errors(items: Body, place: Place) -> Iterator[FieldError]:
         yield field_errors.invalid(f"{place.path}.{MAP_TYPE}", items.get(MAP_TYPE, ""), detail)
 
 
-def _list_map_errors(keys: list[str], items: Body, place: Place) -> Iterator[FieldError]:
+def _list_map_errors(keys: list[str], items: Body, place: SchemaPath) -> Iterator[FieldError]:
     if not keys:
         detail = f"must not be empty if {LIST_TYPE} is map"
         yield field_errors.required(f"{place.path}.{LIST_KEYS}", detail)
@@ -249,7 +249,7 @@ def _list_map_errors(keys: list[str], items: Body, place: Place) -> Iterator[Fie
             yield field_errors.forbidden(f"{where}.nullable", detail)
 
 
-def _default_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _default_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if schema.get("default") is None:
         return
     where = f"{place.path}.default"
@@ -257,7 +257,7 @@ def _default_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         yield field_errors.forbidden(where, "must not be set at the root")
         return
     unknown: list[str] = []
-    shaper = compile_shape(schema, metadata=lambda value, _path, _unknown: value)
+    shaper = compile_pruner(schema, metadata=lambda value, _path, _unknown: value)
     if shaper is not None:
         shaper(schema["default"], None, unknown)
     if unknown:
@@ -268,7 +268,7 @@ def _default_errors(schema: Body, place: Place) -> Iterator[FieldError]:
         yield error._replace(field=f"{where}.{error.field}" if error.field else where)
 
 
-def _junctor_errors(schema: Body, place: Place) -> Iterator[FieldError]:
+def _junctor_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     for junctor in JUNCTORS:
         for index, part in enumerate(schema.get(junctor, ())):
             where = place.child(f"{junctor}[{index}]", place.level)
@@ -305,7 +305,7 @@ def _says_int_or_string(schema: Body, junctor: str) -> bool:
     )
 
 
-def _nested_errors(schema: Body, place: Place, *, free_type: bool) -> Iterator[FieldError]:
+def _nested_errors(schema: Body, place: SchemaPath, *, free_type: bool) -> Iterator[FieldError]:
     for word in NOT_NESTED:
         if schema.get(word) and not (free_type and word == "type"):
             yield field_errors.forbidden(f"{place.path}.{word}", "must be empty to be structural")

@@ -19,7 +19,9 @@ from swell.cluster import home as homes
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster
-from swell.cluster.embedded.controllers.all import Settings as ControllerSettings
+from swell.cluster.embedded.controllers.assembly import (
+    BuiltinControllerSettings as ControllerSettings,
+)
 from swell.cluster.embedded.durable import DurableStorage
 from swell.cluster.embedded.http.serving import DATABASE, listening
 from swell.node.assembly import (

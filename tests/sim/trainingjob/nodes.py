@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from swell.api.kinds import PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
-from swell.cluster.embedded.controllers.all import Settings, add_controllers
+from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.labels import ROLE_LABELS, Role
 from swell.operator.trainingjob.world import completion_index
@@ -56,7 +56,7 @@ async def run_controllers(world: SimulatedWorld) -> None:
         manager,
         world.server._api,
         world.chance.generator("workloads"),
-        Settings(garbage_collector=False),
+        BuiltinControllerSettings(garbage_collector=False),
         world.connect,
     )
     await manager.run()

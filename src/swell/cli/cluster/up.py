@@ -55,7 +55,7 @@ def up(
         start_in_background(home, flags)
         _print_kubeconfig(home / KUBECONFIG)
         return
-    from swell.cluster.embedded.controllers.all import Settings
+    from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
     from swell.node.machine import Wanted
     from swell.node.program import AgentOptions
     from swell.up.assembly import UpOptions
@@ -69,7 +69,7 @@ def up(
         labels=labels,
         taints=taints,
     )
-    controllers = Settings(node_monitor_grace_s=node_monitor_grace_period)
+    controllers = BuiltinControllerSettings(node_monitor_grace_s=node_monitor_grace_period)
     _run(UpOptions(agent, port, controllers))
 
 

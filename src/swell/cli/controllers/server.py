@@ -32,7 +32,7 @@ MonitorGrace = Annotated[
 
 def server(*, port: Port = None, node_monitor_grace_period: MonitorGrace = 40.0) -> None:
     """Run the embedded API server until it is told to stop."""
-    from swell.cluster.embedded.controllers.all import Settings
+    from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
     from swell.cluster.embedded.durable import WrongFormatError
     from swell.cluster.embedded.http.credentials import PortError
     from swell.cluster.embedded.http.serving import DATABASE, Served, serve
@@ -42,7 +42,7 @@ def server(*, port: Port = None, node_monitor_grace_period: MonitorGrace = 40.0)
         sys.stdout.write(f"export KUBECONFIG={served.kubeconfig}\n")
         sys.stdout.flush()
 
-    settings = Settings(node_monitor_grace_s=node_monitor_grace_period)
+    settings = BuiltinControllerSettings(node_monitor_grace_s=node_monitor_grace_period)
     home = state_folder(os.environ, Path.home())
     try:
         serve(home, port, on_ready=announce, settings=settings)

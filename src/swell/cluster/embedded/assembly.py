@@ -12,8 +12,8 @@ import uuid
 from swell.api.crds import DEFINITIONS, crd
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.builtin.serving import full_registry
-from swell.cluster.embedded.controllers.all import Settings, add_controllers
+from swell.cluster.embedded.builtin.kinds import full_registry
+from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers
 from swell.cluster.embedded.customresources.registrar import Registrar
 from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.storage import Storage
@@ -53,7 +53,7 @@ def add_services(
     manager: Manager,
     api: ApiServer,
     rng: random.Random,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
 ) -> None:
     """Have a manager run what an API server needs beside it, and the built-in controllers."""
     for n, run in enumerate(api.background):

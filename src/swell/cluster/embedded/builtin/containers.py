@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from swell.api import quantity
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
+from swell.schema.patterns import compile_pattern
 
 FIELD_PATHS = (
     "metadata.name",
@@ -362,3 +364,29 @@ def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         yield field_errors.invalid(path, context, detail)
+
+
+# --- images --------------------------------------------------------------------------------------
+
+_HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+IMAGE = compile_pattern(
+    rf"^(?:{_HOST_PART}(?:\.{_HOST_PART})*(?::[0-9]+)?/)?{_PATH_PART}(?:/{_PATH_PART})*"
+    r"(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
+    r"(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?$"
+)
+
+
+@lru_cache(maxsize=1024)  # pods of a job name the same image, again and again
+def pull_policy(image: str) -> str:
+    """The latest image is always asked for; one with a tag or a digest does not change."""
+    return "Always" if _tag(image) == "latest" else "IfNotPresent"
+
+
+def _tag(image: str) -> str:
+    """The tag an image is pulled by; none for a digest, or for what is no image's name."""
+    match = IMAGE.search(image)
+    if match is None:
+        return ""
+    tag, digest = match.group(1), match.group(2)
+    return tag or ("" if digest else "latest")

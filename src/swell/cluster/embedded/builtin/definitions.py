@@ -11,7 +11,7 @@ from swell.api.codec import decode
 from swell.api.meta import Body
 from swell.cluster.embedded.patching.strategic import MergeSchema
 from swell.schema.decode import Decoders
-from swell.schema.enums import WordChecks
+from swell.schema.enums import EnumChecks
 
 CORE = "io.k8s.api.core.v1."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -100,9 +100,9 @@ def decoders() -> Decoders:
 
 
 @cache
-def word_checks() -> WordChecks:
+def enum_checks() -> EnumChecks:
     roots = dict.fromkeys(names().values(), UNCHECKED_AT_ROOT)
-    return WordChecks(schemas(), {**roots, **ELSEWHERE})
+    return EnumChecks(schemas(), {**roots, **ELSEWHERE})
 
 
 def merge_schema(name: str) -> MergeSchema:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import containers, fields
-from swell.cluster.embedded.builtin.images import pull_policy
+from swell.cluster.embedded.builtin.containers import pull_policy
 from swell.cluster.embedded.builtin.scheduling import scheduling_errors
 from swell.cluster.embedded.builtin.volumes import default_volume, volume_errors
 from swell.schema import field_errors

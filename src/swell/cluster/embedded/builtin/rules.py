@@ -52,7 +52,7 @@ class BuiltinRules:
 
     def __init__(self, definition: str, behaviour: Behaviour) -> None:
         self._decode = definitions.decoders().of(definition)
-        self._words = definitions.word_checks().of(definition)
+        self._words = definitions.enum_checks().of(definition)
         self._behaviour = behaviour
         self._has_status = "status" in definitions.schemas()[definition]["properties"]
 

@@ -10,9 +10,9 @@ from swell.cluster.embedded.builtin.containers import (
     FIELD_PATHS,
     SUBSCRIPTED,
     field_ref_errors,
+    pull_policy,
     resource_ref_errors,
 )
-from swell.cluster.embedded.builtin.images import pull_policy
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 

@@ -21,7 +21,7 @@ from swell.runtime.plan import PatchObject
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class PodClaims:
     """The pods an owner has, and the patches that settle it with the others."""
 
     owned: tuple[Pod, ...]
@@ -53,7 +53,7 @@ def claim(
     *,
     settling: bool,
     finalizer: str = "",
-) -> Claims:
+) -> PodClaims:
     """Settle who owns which of the pods; not `settling` takes things as they are.
 
     A finalizer is put on what is adopted, and taken off what is let go.
@@ -71,7 +71,7 @@ def claim(
                 patches.append(_patch(pod, _released(reference, finalizer)))
         elif settling and matches(pod) and not is_deleted(pod):
             patches.append(_patch(pod, _adopted(reference, finalizer)))
-    return Claims(tuple(owned), tuple(patches))
+    return PodClaims(tuple(owned), tuple(patches))
 
 
 def finalizer_removal(pod: Pod, finalizer: str) -> PatchObject:

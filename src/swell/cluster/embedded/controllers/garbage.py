@@ -28,7 +28,7 @@ ACTOR = "garbage-collector"
 RETRY_S = 5.0
 
 
-class Node(NamedTuple):
+class DependencyNode(NamedTuple):
     """One object of the graph, by where it is stored."""
 
     collection: str
@@ -39,17 +39,17 @@ class GarbageCollector:
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         # Dicts instead of sets throughout: their order is that of events, the same in every run.
-        self._dependents: dict[str, dict[Node, None]] = {}
+        self._dependents: dict[str, dict[DependencyNode, None]] = {}
         # Owners seen to go while they had dependents: known to be gone, whatever their kind.
         self._gone: dict[str, None] = {}
-        self._due: dict[Node, None] = {}
-        self._failed: dict[Node, None] = {}
+        self._due: dict[DependencyNode, None] = {}
+        self._failed: dict[DependencyNode, None] = {}
         self._wake: asyncio.Event = asyncio.Event()
         for collection in api.storage.collections():
             for key, stored in api.storage.list(collection).items:
-                self._refer(Node(collection, key), stored)
+                self._refer(DependencyNode(collection, key), stored)
                 if _concerns(stored):
-                    self._due[Node(collection, key)] = None
+                    self._due[DependencyNode(collection, key)] = None
         api.storage.on_commit.append(self._see)
 
     @property
@@ -94,7 +94,7 @@ class GarbageCollector:
         before, after = commit.before, commit.after
         if before is not None and after is not None and not _differ(before, after):
             return
-        node = Node(commit.collection, commit.key)
+        node = DependencyNode(commit.collection, commit.key)
         if after is not None:
             self._gone.pop(after.uid, None)  # its end was undone
         if before is not None:
@@ -116,7 +116,7 @@ class GarbageCollector:
             self._gone[uid] = None
             self._due.update(dependents)
 
-    def _wake_owners(self, node: Node, before: Stored) -> None:
+    def _wake_owners(self, node: DependencyNode, before: Stored) -> None:
         """An owner that waits in the foreground may have waited for this dependent."""
         for reference in _owners(before):
             owner = self._owner_node(node, reference)
@@ -124,11 +124,11 @@ class GarbageCollector:
             if owner and stored is not None and _waits_for_dependents(stored):
                 self._due[owner] = None
 
-    def _refer(self, node: Node, stored: Stored) -> None:
+    def _refer(self, node: DependencyNode, stored: Stored) -> None:
         for reference in _owners(stored):
             self._dependents.setdefault(reference.get("uid", ""), {})[node] = None
 
-    def _forget(self, node: Node, stored: Stored) -> None:
+    def _forget(self, node: DependencyNode, stored: Stored) -> None:
         for reference in _owners(stored):
             uid = reference.get("uid", "")
             held = self._dependents.get(uid)
@@ -138,7 +138,7 @@ class GarbageCollector:
                     del self._dependents[uid]
                     self._gone.pop(uid, None)
 
-    def _owner_node(self, dependent: Node, reference: Body) -> Node | None:
+    def _owner_node(self, dependent: DependencyNode, reference: Body) -> DependencyNode | None:
         """Where an owner would be stored; None when its kind is not served (now)."""
         kind = self._api.registry.of_object(
             reference.get("apiVersion", ""), reference.get("kind", "")
@@ -146,11 +146,11 @@ class GarbageCollector:
         if kind is None:
             return None
         namespace = dependent.key.namespace if kind.namespaced else ""
-        return Node(kind.collection, Key(namespace, reference.get("name", "")))
+        return DependencyNode(kind.collection, Key(namespace, reference.get("name", "")))
 
     # -- what is due -------------------------------------------------------------------------
 
-    def _attend(self, node: Node) -> None:
+    def _attend(self, node: DependencyNode) -> None:
         stored = self._api.storage.get(*node)
         if stored is None:
             return
@@ -164,7 +164,7 @@ class GarbageCollector:
         if _owners(stored):
             self._judge_dependent(node, stored)
 
-    def _orphan_dependents(self, node: Node, owner: Stored) -> None:
+    def _orphan_dependents(self, node: DependencyNode, owner: Stored) -> None:
         for dependent in self._others(node, owner):
             stored = self._api.storage.get(*dependent)
             if stored is not None:
@@ -172,7 +172,7 @@ class GarbageCollector:
                 self._write(dependent, stored, "ownerReferences", kept)
         self._drop_finalizer(node, owner, ORPHAN)
 
-    def _delete_dependents(self, node: Node, owner: Stored) -> None:
+    def _delete_dependents(self, node: DependencyNode, owner: Stored) -> None:
         """Let go of the owner when nothing blocks it any more; else see to what does."""
         blocking = False
         for dependent in self._others(node, owner):
@@ -187,7 +187,7 @@ class GarbageCollector:
         if not blocking:
             self._drop_finalizer(node, owner, FOREGROUND)
 
-    def _waits_for(self, node: Node, goal: Node) -> bool:
+    def _waits_for(self, node: DependencyNode, goal: DependencyNode) -> bool:
         """Whether an owner that waits for its dependents waits for this one in the end.
 
         In a circle of owners each would wait for the next; whoever finds itself in one lets go.
@@ -209,11 +209,11 @@ class GarbageCollector:
                     todo.append(dependent)
         return False
 
-    def _others(self, node: Node, owner: Stored) -> list[Node]:
+    def _others(self, node: DependencyNode, owner: Stored) -> list[DependencyNode]:
         """The dependents, less the owner: who owns itself does not wait for itself."""
         return [found for found in self._dependents.get(owner.uid, {}) if found != node]
 
-    def _judge_dependent(self, node: Node, stored: Stored) -> None:
+    def _judge_dependent(self, node: DependencyNode, stored: Stored) -> None:
         """Delete an object that no owner holds; take gone owners off one that some still hold."""
         solid: list[Body] = []
         waiting = False
@@ -240,12 +240,12 @@ class GarbageCollector:
 
     # -- writes ------------------------------------------------------------------------------
 
-    def _drop_finalizer(self, node: Node, stored: Stored, finalizer: str) -> None:
+    def _drop_finalizer(self, node: DependencyNode, stored: Stored, finalizer: str) -> None:
         kept = [name for name in stored.metadata.get("finalizers") or () if name != finalizer]
         self._write(node, stored, "finalizers", kept)
 
     def _write(
-        self, node: Node, stored: Stored, field: str, value: list[Body] | list[str]
+        self, node: DependencyNode, stored: Stored, field: str, value: list[Body] | list[str]
     ) -> Stored:
         kind = self._api.registry.stored(node.collection)
         if kind is None:
@@ -254,7 +254,7 @@ class GarbageCollector:
         patch = merge_patch({"metadata": {"resourceVersion": version, field: value or None}})
         return self._api.patch(kind, node.key, patch, Call(ACTOR))
 
-    def _delete(self, node: Node, stored: Stored, propagation: str) -> None:
+    def _delete(self, node: DependencyNode, stored: Stored, propagation: str) -> None:
         kind = self._api.registry.stored(node.collection)
         if kind is None:
             raise AssertionError("what is stored is of a kind that is served")

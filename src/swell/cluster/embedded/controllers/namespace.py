@@ -31,7 +31,7 @@ FINALIZE = NAMESPACES.sub("finalize", Namespace)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class NamespacedObject:
     """One object in a namespace, as far as its end matters."""
 
     resource: Resource[Body]
@@ -42,11 +42,11 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceView:
+class NamespaceSnapshot:
     """A namespace and, when it is being deleted, everything in it."""
 
     namespace: Namespace
-    contents: tuple[Content, ...]
+    contents: tuple[NamespacedObject, ...]
 
 
 def is_emptying(namespace: Namespace) -> bool:
@@ -55,7 +55,7 @@ def is_emptying(namespace: Namespace) -> bool:
     return deleted and FINALIZER in namespace.spec.finalizers
 
 
-def decide_namespace(view: NamespaceView, now: float) -> Plan:
+def decide_namespace(view: NamespaceSnapshot, now: float) -> Plan:
     """One step of a deleted namespace towards its end."""
     namespace, contents = view.namespace, view.contents
     if not is_emptying(namespace):
@@ -83,7 +83,7 @@ def _finalize(namespace: Namespace) -> PatchObject:
 
 
 def _status_steps(
-    namespace: Namespace, remaining: Sequence[Content], now: float
+    namespace: Namespace, remaining: Sequence[NamespacedObject], now: float
 ) -> tuple[PatchStatus, ...]:
     conditions = _conditions(namespace.status.conditions, remaining, now)
     status: Body = {}
@@ -98,7 +98,7 @@ def _status_steps(
 
 
 def _conditions(
-    held: tuple[Condition, ...], remaining: Sequence[Content], now: float
+    held: tuple[Condition, ...], remaining: Sequence[NamespacedObject], now: float
 ) -> tuple[Condition, ...]:
     """What the namespace says of its emptying. Times change only with the status they are of."""
     old = {condition.type: condition for condition in held}
@@ -123,7 +123,7 @@ def _at(new: Condition, old: Condition) -> Condition:
     )
 
 
-def _told(remaining: Sequence[Content], moment: str) -> list[Condition]:
+def _told(remaining: Sequence[NamespacedObject], moment: str) -> list[Condition]:
     kinds = Counter(str(content.resource) for content in remaining)
     waited = Counter(name for content in remaining for name in content.finalizers)
 

@@ -25,7 +25,7 @@ TAINTS = {"True": (), "False": (NOT_READY,), "Unknown": (NOT_READY, UNREACHABLE)
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeLeaseSnapshot:
     """A node and how long its Lease has not been renewed; None without a Lease."""
 
     node: Node
@@ -33,7 +33,7 @@ class NodeView:
     grace_s: float
 
 
-def decide_node(view: NodeView, now: float) -> Plan:
+def decide_node(view: NodeLeaseSnapshot, now: float) -> Plan:
     """Say that a silent node's state is unknown, and taint nodes by whether they are ready."""
     if view.silent_s is None:
         return NOTHING

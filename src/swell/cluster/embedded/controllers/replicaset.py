@@ -24,14 +24,15 @@ from swell.cluster.embedded.controllers.pods import (
     is_terminating,
     ready_since,
 )
-from swell.cluster.embedded.controllers.podtemplate import (
+from swell.cluster.embedded.controllers.ranking import cheapest_first
+from swell.cluster.embedded.controllers.writes import (
+    BURST_MAX,
     name_with_suffix,
     pod_deletion,
     pod_from_template,
+    slow_start,
+    status_patch,
 )
-from swell.cluster.embedded.controllers.ranking import cheapest_first
-from swell.cluster.embedded.controllers.slowstart import BURST_MAX, slow_start
-from swell.cluster.embedded.controllers.statuspatch import status_patch
 from swell.runtime.controller import Refusal
 from swell.runtime.plan import CreateObject, EmitEvent, PatchStatus, Plan, Step, Together
 
@@ -39,7 +40,7 @@ REPLICA_FAILURE = "ReplicaFailure"
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSetView:
+class ReplicaSetSnapshot:
     """A ReplicaSet, its pods and those it might adopt, and the last write refused for it.
 
     `related` are the active pods of all sets with the same controller; `seed` names new pods.
@@ -52,7 +53,7 @@ class ReplicaSetView:
     seed: int
 
 
-def decide_replica_set(view: ReplicaSetView, now: float) -> Plan:
+def decide_replica_set(view: ReplicaSetSnapshot, now: float) -> Plan:
     """One step of a ReplicaSet towards what its spec asks for."""
     owner = view.replica_set
     reference = controller_reference(owner, REPLICA_SETS)
@@ -75,7 +76,7 @@ def decide_replica_set(view: ReplicaSetView, now: float) -> Plan:
     return Plan(tuple(steps), wake_at=_next_available_at(owner, active, now))
 
 
-def _create_steps(view: ReplicaSetView, count: int) -> list[Step]:
+def _create_steps(view: ReplicaSetSnapshot, count: int) -> list[Step]:
     owner = view.replica_set
     reference = controller_reference(owner, REPLICA_SETS)
     prefix = f"{owner.metadata.name}-"
@@ -94,7 +95,7 @@ def _create_steps(view: ReplicaSetView, count: int) -> list[Step]:
 
 
 def _delete_steps(
-    view: ReplicaSetView, active: Sequence[Pod], count: int, now: float
+    view: ReplicaSetSnapshot, active: Sequence[Pod], count: int, now: float
 ) -> list[Step]:
     doomed = cheapest_first(active, view.related, now)[:count]
     told = [

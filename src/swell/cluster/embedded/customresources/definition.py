@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.api.times import format_time
-from swell.cel.checks import rule_errors
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.customresources.rule_checks import rule_errors
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError

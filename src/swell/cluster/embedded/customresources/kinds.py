@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import cast
 
 from swell.api.meta import Body
-from swell.cel.rules import TOLERATED, compile_rules
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.rules import report_unknown
+from swell.cluster.embedded.customresources.rules import TOLERATED, compile_rules
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     Column,
@@ -24,7 +24,7 @@ from swell.schema import field_errors
 from swell.schema.decode import DecodeError
 from swell.schema.field_errors import FieldError
 from swell.schema.paths import Path
-from swell.schema.shape import compile_shape
+from swell.schema.pruning import compile_pruner
 from swell.schema.values import MISSING, compile_values
 
 # With one of these no rule is run: it could fail for the same reason, in worse words.
@@ -38,8 +38,8 @@ class CustomRules:
     """The `Rules` of one version of a custom resource."""
 
     def __init__(self, schema: Body, *, has_status: bool) -> None:
-        shape = compile_shape(schema, metadata=_shape_metadata, root=True)
-        prune = compile_shape(schema, metadata=_shape_metadata, root=True, fill=False)
+        shape = compile_pruner(schema, metadata=_shape_metadata, root=True)
+        prune = compile_pruner(schema, metadata=_shape_metadata, root=True, fill=False)
         if shape is None or prune is None:
             raise AssertionError("the schema of a whole object always shapes it")
         self._shape, self._prune = shape, prune

@@ -14,7 +14,7 @@ from aiohttp import web
 from swell.cluster import home
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
-from swell.cluster.embedded.controllers.all import Settings
+from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
 from swell.cluster.embedded.durable import DurableStorage
 from swell.cluster.embedded.http import credentials
 from swell.cluster.embedded.http.handler import Handler
@@ -44,7 +44,7 @@ def serve(
     folder: Path,
     port: int | None = None,
     on_ready: Callable[[Served], None] | None = None,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
 ) -> None:
     """Serve a state folder in the foreground until SIGTERM or SIGINT."""
     with home.held(folder):
@@ -55,7 +55,7 @@ async def _serve_until_told(
     folder: Path,
     port: int | None,
     on_ready: Callable[[Served], None] | None,
-    settings: Settings,
+    settings: BuiltinControllerSettings,
 ) -> None:
     """A durable server with its controllers; the end of one of these is the end of all."""
     clock, rng = SystemClock(), random.SystemRandom()

@@ -7,7 +7,7 @@ import pytest
 from swell.api.codec import convert
 from swell.api.job import PodFailurePolicy
 from swell.api.meta import Body
-from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, judge
+from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, failure_outcome
 from tests.unit.cluster.embedded.controllers.builders import a_job_pod, exited
 
 
@@ -38,21 +38,21 @@ def test_exit_codes(rule: Body, action: FailureAction) -> None:
     """A rule applies by the exit code of the container it names, or of any."""
     pod = a_job_pod("p", "Failed", status={"containerStatuses": [exited(42)]})
 
-    assert judge(policy(rule), pod).action is action
+    assert failure_outcome(policy(rule), pod).action is action
 
 
 def test_success_of_a_container_matches_nothing() -> None:
     """Exit code 0 is not a failure, not even for NotIn."""
     pod = a_job_pod("p", "Failed", status={"containerStatuses": [exited(0)]})
 
-    assert judge(policy(codes("Ignore", "NotIn", 5)), pod).action is FailureAction.COUNT
+    assert failure_outcome(policy(codes("Ignore", "NotIn", 5)), pod).action is FailureAction.COUNT
 
 
 def test_init_containers_count_too() -> None:
     """An init container's exit code is as good as another's."""
     pod = a_job_pod("p", "Failed", status={"initContainerStatuses": [exited(42, name="init")]})
 
-    assert judge(policy(codes("FailJob", "In", 42)), pod).action is FailureAction.FAIL_JOB
+    assert failure_outcome(policy(codes("FailJob", "In", 42)), pod).action is FailureAction.FAIL_JOB
 
 
 @pytest.mark.parametrize(("status", "ignored"), [("True", True), ("False", False)])
@@ -62,14 +62,14 @@ def test_conditions(status: str, ignored: bool) -> None:
     rule: Body = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     pod = a_job_pod("p", "Failed", status={"conditions": conditions})
 
-    assert judge(policy(rule), pod).is_counted is not ignored
+    assert failure_outcome(policy(rule), pod).is_counted is not ignored
 
 
 def test_first_match_decides_and_says_why() -> None:
     """Later rules are not asked; the message names pod, container, code and rule."""
     rules = codes("Count", "In", 7), codes("FailJob", "In", 42), codes("Ignore", "In", 42)
     pod = a_job_pod("p", "Failed", status={"containerStatuses": [exited(42)]})
-    judgement = judge(policy(*rules), pod)
+    judgement = failure_outcome(policy(*rules), pod)
 
     assert judgement.action is FailureAction.FAIL_JOB
     for word in ("main", "default/p", "42", "rule 1"):
@@ -78,4 +78,4 @@ def test_first_match_decides_and_says_why() -> None:
 
 def test_no_policy_counts() -> None:
     """Without a policy every failure counts."""
-    assert judge(None, a_job_pod("p", "Failed")).is_counted
+    assert failure_outcome(None, a_job_pod("p", "Failed")).is_counted

@@ -7,7 +7,11 @@ from swell.api.kinds import PODS
 from swell.api.meta import Body, Key, Uid
 from swell.api.namespace import Namespace
 from swell.api.resource import Resource
-from swell.cluster.embedded.controllers.namespace import Content, NamespaceView, decide_namespace
+from swell.cluster.embedded.controllers.namespace import (
+    NamespacedObject,
+    NamespaceSnapshot,
+    decide_namespace,
+)
 from swell.runtime.plan import NOTHING, DeleteObject, PatchObject, PatchStatus, Plan
 from tests.unit.cluster.embedded.controllers.builders import NOW, ago
 
@@ -27,14 +31,16 @@ def namespace(*, status: Body | None = None, finalizers: tuple[str, ...] = ("kub
     }
 
 
-def content(name: str, *, pod: bool = False, deleted: bool = True, held: str = "") -> Content:
+def content(
+    name: str, *, pod: bool = False, deleted: bool = True, held: str = ""
+) -> NamespacedObject:
     resource = PODS.untyped() if pod else CONFIG_MAPS
     finalizers = (held,) if held else ()
-    return Content(resource, Key("x", name), Uid(f"uid-{name}"), deleted, finalizers)
+    return NamespacedObject(resource, Key("x", name), Uid(f"uid-{name}"), deleted, finalizers)
 
 
-def decide(body: Body, *contents: Content) -> Plan:
-    return decide_namespace(NamespaceView(convert(body, Namespace), contents), NOW)
+def decide(body: Body, *contents: NamespacedObject) -> Plan:
+    return decide_namespace(NamespaceSnapshot(convert(body, Namespace), contents), NOW)
 
 
 def statuses(plan: Plan) -> dict[str, str]:
@@ -83,7 +89,7 @@ def test_says_nothing_twice() -> None:
     told = namespace(status={"phase": "Terminating", **patch.status})
 
     assert not decide_namespace(
-        NamespaceView(convert(told, Namespace), (content("c", held="f"),)), NOW + 100
+        NamespaceSnapshot(convert(told, Namespace), (content("c", held="f"),)), NOW + 100
     ).actions
 
 

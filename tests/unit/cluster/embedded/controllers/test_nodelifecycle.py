@@ -10,7 +10,7 @@ from swell.api.node import Node
 from swell.cluster.embedded.controllers.nodelifecycle import (
     NOT_READY,
     UNREACHABLE,
-    NodeView,
+    NodeLeaseSnapshot,
     decide_node,
 )
 from swell.runtime.plan import NOTHING, PatchObject, Plan
@@ -24,7 +24,7 @@ def decide(silent_s: float | None, ready: str = "True", *taints: Body) -> Plan:
         "spec": {"taints": list(taints)},
         "status": {"conditions": [*conditions, {"type": "MemoryPressure", "status": "False"}]},
     }
-    return decide_node(NodeView(convert(body, Node), silent_s, 40.0), NOW)
+    return decide_node(NodeLeaseSnapshot(convert(body, Node), silent_s, 40.0), NOW)
 
 
 def patched(plan: Plan) -> Body:
@@ -92,4 +92,4 @@ def test_lost_node_is_not_written_again() -> None:
         "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]},
     }
 
-    assert decide_node(NodeView(convert(body, Node), 99.0, 40.0), NOW) == Plan()
+    assert decide_node(NodeLeaseSnapshot(convert(body, Node), 99.0, 40.0), NOW) == Plan()

@@ -11,15 +11,20 @@ from swell.api.job import JobStatus, UncountedPods
 from swell.api.kinds import REPLICA_SETS
 from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
-from swell.cluster.embedded.controllers.claiming import Claims, claim, controller_reference, selects
-from swell.cluster.embedded.controllers.podtemplate import (
+from swell.cluster.embedded.controllers.claiming import (
+    PodClaims,
+    claim,
+    controller_reference,
+    selects,
+)
+from swell.cluster.embedded.controllers.snapshots import NameSeeds
+from swell.cluster.embedded.controllers.writes import (
     ALPHABET,
     name_with_suffix,
     pod_from_template,
+    slow_start,
+    status_patch,
 )
-from swell.cluster.embedded.controllers.seeds import Seeds
-from swell.cluster.embedded.controllers.slowstart import slow_start
-from swell.cluster.embedded.controllers.statuspatch import status_patch
 from tests.unit.cluster.embedded.controllers.builders import TEMPLATE, a_pod, a_replica_set, ago
 
 OWNER = a_replica_set(1)
@@ -87,11 +92,11 @@ def test_status_patch_shows_an_empty_struct() -> None:
     assert patch == {"uncountedTerminatedPods": {}}
 
 
-def claimed(pod: Pod, *, settling: bool = True) -> Claims:
+def claimed(pod: Pod, *, settling: bool = True) -> PodClaims:
     return claim([pod], REFERENCE, selects(OWNER.spec.selector), settling=settling, finalizer="f")
 
 
-def metadata_of(claims: Claims) -> Body:
+def metadata_of(claims: PodClaims) -> Body:
     (patch,) = claims.patches
     assert isinstance(patch.patch.body, dict)
     metadata: Body = patch.patch.body["metadata"]
@@ -102,7 +107,7 @@ def test_claim_keeps_what_it_has() -> None:
     """A matching pod of ours needs no patch."""
     pod = a_pod()
 
-    assert claimed(pod) == Claims((pod,), ())
+    assert claimed(pod) == PodClaims((pod,), ())
 
 
 def test_claim_adopts_an_orphan() -> None:
@@ -132,7 +137,7 @@ def test_claim_leaves_others_alone() -> None:
         {**orphan, "deletionTimestamp": ago(1)},
         {**orphan, "labels": {"app": "b"}},
     ):
-        assert claimed(a_pod(metadata=metadata)) == Claims((), ())
+        assert claimed(a_pod(metadata=metadata)) == PodClaims((), ())
 
 
 def test_claim_of_an_owner_on_its_way_out_settles_nothing() -> None:
@@ -143,7 +148,7 @@ def test_claim_of_an_owner_on_its_way_out_settles_nothing() -> None:
 
 def test_seed_stays_while_nothing_changes() -> None:
     """The same owner with the same pods draws once; a change of either draws again."""
-    seeds, key, uid = Seeds(random.Random(1)), Key("default", "a"), Uid("owner")
+    seeds, key, uid = NameSeeds(random.Random(1)), Key("default", "a"), Uid("owner")
     first = seeds.of(key, uid, [a_pod("x")])
 
     assert seeds.of(key, uid, [a_pod("x")]) == first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.api.job import Job
 from swell.api.meta import Body
-from swell.cluster.embedded.controllers.job.release import TrackedPod, decide_release
+from swell.cluster.embedded.controllers.job.decide import TrackedPod, decide_release
 from tests.unit.cluster.embedded.controllers.builders import NOW, a_job, a_job_pod, a_pod
 
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}

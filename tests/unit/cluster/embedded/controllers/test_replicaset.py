@@ -6,7 +6,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
 from swell.api.replicaset import ReplicaSet
-from swell.cluster.embedded.controllers.replicaset import ReplicaSetView, decide_replica_set
+from swell.cluster.embedded.controllers.replicaset import ReplicaSetSnapshot, decide_replica_set
 from swell.runtime.controller import Refusal
 from swell.runtime.plan import CreateObject, DeleteObject, PatchObject, PatchStatus, Plan
 from tests.unit.cluster.embedded.controllers.builders import NOW, a_pod, a_replica_set, ago, ready
@@ -20,7 +20,7 @@ COUNTED: Body = {
 
 
 def decide(owner: ReplicaSet, *pods: Pod, refusal: Refusal | None = None) -> Plan:
-    return decide_replica_set(ReplicaSetView(owner, pods, (), refusal, seed=1), NOW)
+    return decide_replica_set(ReplicaSetSnapshot(owner, pods, (), refusal, seed=1), NOW)
 
 
 def creates(plan: Plan) -> list[CreateObject]:

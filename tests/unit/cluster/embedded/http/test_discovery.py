@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.cluster.embedded.builtin.serving import full_registry
+from swell.cluster.embedded.builtin.kinds import full_registry
 from swell.cluster.embedded.http import discovery, openapi
 
 KINDS = list(full_registry())

@@ -13,7 +13,7 @@ from swell.api.backoff import Backoff
 from swell.api.job import Job
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
-from swell.cluster.embedded.controllers.job.jobpods import has_failed, is_tracked
+from swell.cluster.embedded.controllers.job.pods import has_failed, is_tracked
 from swell.cluster.embedded.controllers.pods import finished_at, is_deleted
 
 # The delays of Kubernetes' Job controller.

@@ -21,7 +21,7 @@ class FailureAction(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class FailureOutcome:
     """What a failure means; `message` says why, where it is the Job's end."""
 
     action: FailureAction
@@ -33,16 +33,16 @@ class Judgement:
 
 
 _ACTIONS = {action.value: action for action in FailureAction}
-COUNTED = Judgement(FailureAction.COUNT)
+COUNTED = FailureOutcome(FailureAction.COUNT)
 
 
-def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
+def failure_outcome(policy: PodFailurePolicy | None, pod: Pod) -> FailureOutcome:
     """The judgement on a failed pod."""
     for number, rule in enumerate(policy.rules if policy else ()):
         cause = _cause(rule, pod)
         action = _ACTIONS.get(rule.action)
         if cause and action is not None:
-            return Judgement(action, f"{cause}: rule {number} says {rule.action}")
+            return FailureOutcome(action, f"{cause}: rule {number} says {rule.action}")
     return COUNTED
 
 

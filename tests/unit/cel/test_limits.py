@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from swell.api.meta import Body
-from swell.cel.checks import rule_errors
 from swell.cel.program import compile_expression
 from swell.cel.types import INT, STRING, EvaluationError, list_of
+from swell.cluster.embedded.customresources.rule_checks import rule_errors
 
 
 @pytest.mark.parametrize(

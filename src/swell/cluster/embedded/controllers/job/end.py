@@ -13,10 +13,10 @@ from swell.api.job import Job, SuccessPolicy
 from swell.api.meta import Condition
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import parse_time
-from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, judge
+from swell.cluster.embedded.controllers.job.counts import JobCounts
+from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, failure_outcome
 from swell.cluster.embedded.controllers.job.indexes import Indexes
-from swell.cluster.embedded.controllers.job.jobpods import has_failed
-from swell.cluster.embedded.controllers.job.tally import Tally
+from swell.cluster.embedded.controllers.job.pods import has_failed
 
 SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
 FAILURE_TARGET = "FailureTarget"
@@ -26,7 +26,7 @@ BACKOFF_LIMIT_DEFAULT = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class JobEnd:
     """An end decided upon. It is recorded before pods are touched, and final when all are gone."""
 
     is_success: bool
@@ -42,15 +42,15 @@ class Ending:
         return COMPLETE if self.is_success else FAILED
 
 
-COMPLETIONS_REACHED = Ending(True, "CompletionsReached", "as many pods succeeded as were asked for")
-_BACKOFF_LIMIT = Ending(False, "BackoffLimitExceeded", "more failures than backoffLimit allows")
-_DEADLINE = Ending(False, "DeadlineExceeded", "ran longer than activeDeadlineSeconds")
-_MAX_FAILED_INDEXES = Ending(
+COMPLETIONS_REACHED = JobEnd(True, "CompletionsReached", "as many pods succeeded as were asked for")
+_BACKOFF_LIMIT = JobEnd(False, "BackoffLimitExceeded", "more failures than backoffLimit allows")
+_DEADLINE = JobEnd(False, "DeadlineExceeded", "ran longer than activeDeadlineSeconds")
+_MAX_FAILED_INDEXES = JobEnd(
     False,
     "MaxFailedIndexesExceeded",
     "more indexes failed than maxFailedIndexes allows",
 )
-_FAILED_INDEXES = Ending(False, "FailedIndexes", "every index has ended, some of them failed")
+_FAILED_INDEXES = JobEnd(False, "FailedIndexes", "every index has ended, some of them failed")
 
 
 def is_finished(job: Job) -> bool:
@@ -61,7 +61,7 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
     return any(c.type == type_ and c.status == "True" for c in conditions)
 
 
-def find_ending(job: Job, pods: Sequence[Pod], counted: Tally, now: float) -> Ending | None:
+def find_end(job: Job, pods: Sequence[Pod], counted: JobCounts, now: float) -> JobEnd | None:
     """The end a Job has reached, other than by its completions."""
     return (
         _recorded(job)
@@ -72,7 +72,7 @@ def find_ending(job: Job, pods: Sequence[Pod], counted: Tally, now: float) -> En
     )
 
 
-def reaches_completions(job: Job, counted: Tally, n_active: int) -> bool:
+def reaches_completions(job: Job, counted: JobCounts, n_active: int) -> bool:
     """Whether all that was asked for has succeeded, and nothing runs any more."""
     if n_active:
         return False
@@ -89,24 +89,26 @@ def deadline_at(job: Job, started_at: float | None) -> float | None:
     return started_at + limit_s
 
 
-def _recorded(job: Job) -> Ending | None:
+def _recorded(job: Job) -> JobEnd | None:
     for type_, is_success in ((SUCCESS_CRITERIA_MET, True), (FAILURE_TARGET, False)):
         for condition in job.status.conditions:
             if condition.type == type_ and condition.status == "True":
-                return Ending(is_success, condition.reason, condition.message)
+                return JobEnd(is_success, condition.reason, condition.message)
     return None
 
 
-def _failed_by_policy(job: Job, pods: Iterable[Pod]) -> Ending | None:
+def _failed_by_policy(job: Job, pods: Iterable[Pod]) -> JobEnd | None:
     policy = job.spec.pod_failure_policy
     for pod in pods if policy is not None else ():
-        judgement = judge(policy, pod)
+        judgement = failure_outcome(policy, pod)
         if judgement.action is FailureAction.FAIL_JOB and has_failed(job, pod):
-            return Ending(False, "PodFailurePolicy", judgement.message)
+            return JobEnd(False, "PodFailurePolicy", judgement.message)
     return None
 
 
-def _failed_by_limits(job: Job, pods: Iterable[Pod], counted: Tally, now: float) -> Ending | None:
+def _failed_by_limits(
+    job: Job, pods: Iterable[Pod], counted: JobCounts, now: float
+) -> JobEnd | None:
     limit = job.spec.backoff_limit
     limit = BACKOFF_LIMIT_DEFAULT if limit is None else limit
     if counted.n_failed > limit or _restarted_too_often(job, pods, limit):
@@ -129,7 +131,7 @@ def _restarted_too_often(job: Job, pods: Iterable[Pod], limit: int) -> bool:
     return n_restarts >= max(limit, 1)
 
 
-def _failed_by_indexes(job: Job, counted: Tally) -> Ending | None:
+def _failed_by_indexes(job: Job, counted: JobCounts) -> JobEnd | None:
     failed, succeeded = counted.failed_indexes, counted.succeeded_indexes
     if not failed or succeeded is None:
         return None
@@ -141,14 +143,14 @@ def _failed_by_indexes(job: Job, counted: Tally) -> Ending | None:
     return None
 
 
-def _succeeded_by_policy(job: Job, counted: Tally) -> Ending | None:
+def _succeeded_by_policy(job: Job, counted: JobCounts) -> JobEnd | None:
     succeeded, policy = counted.succeeded_indexes, job.spec.success_policy
     if not succeeded or policy is None:
         return None
     matched = _matched_rule(policy, succeeded, job.spec.completions or 0)
     if matched is None:
         return None
-    return Ending(True, "SuccessPolicy", f"rule {matched} of successPolicy is met")
+    return JobEnd(True, "SuccessPolicy", f"rule {matched} of successPolicy is met")
 
 
 def _matched_rule(policy: SuccessPolicy, succeeded: Indexes, completions: int) -> int | None:

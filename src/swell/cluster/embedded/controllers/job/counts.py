@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from swell.api.job import Job, UncountedPods
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
-from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, judge
+from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, failure_outcome
 from swell.cluster.embedded.controllers.job.indexes import Indexes
-from swell.cluster.embedded.controllers.job.jobpods import (
+from swell.cluster.embedded.controllers.job.pods import (
     failure_count,
     has_failed,
     ignored_failure_count,
@@ -32,7 +32,7 @@ from swell.cluster.embedded.controllers.pods import (
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class JobCounts:
     """Pods by what they are doing, and how many have ended how, uncounted ones included.
 
     `succeeded_indexes` and `failed_indexes` are None for Jobs that have none. `replaceable` are
@@ -50,21 +50,23 @@ class Tally:
     replaceable: Mapping[int, Pod]
 
 
-def tally(job: Job, pods: Sequence[Pod]) -> Tally:
+def count_pods(job: Job, pods: Sequence[Pod]) -> JobCounts:
     uncounted = job.status.uncounted_terminated_pods or UncountedPods()
     active = tuple(pod for pod in pods if is_active(pod))
     succeeded = _newly_ended(
         job, (p for p in pods if p.status.phase is PodPhase.SUCCEEDED), uncounted.succeeded
     )
     failed = _newly_ended(job, (p for p in pods if has_failed(job, p)), uncounted.failed)
-    n_counted_failed = sum(judge(job.spec.pod_failure_policy, pod).is_counted for pod in failed)
+    n_counted_failed = sum(
+        failure_outcome(job.spec.pod_failure_policy, pod).is_counted for pod in failed
+    )
     n_succeeded = job.status.succeeded + len(succeeded) + len(uncounted.succeeded)
     done = _succeeded_indexes(job, pods) if is_indexed(job) else None
     lost = _failed_indexes(job, pods) if _limits_each_index(job) else None
     replaceable: Mapping[int, Pod] = {}
     if done is not None and lost is not None:
         replaceable = _replaceable(job, pods, done | lost | indexes_of(active))
-    return Tally(
+    return JobCounts(
         active=active,
         terminating=tuple(pod for pod in pods if is_terminating(pod)),
         n_ready=sum(is_ready(pod) for pod in active),
@@ -123,7 +125,7 @@ def _exhausts_index(job: Job, pod: Pod) -> bool:
     """Whether its failure was the last one its index was allowed."""
     if not has_failed(job, pod):
         return False
-    judgement = judge(job.spec.pod_failure_policy, pod)
+    judgement = failure_outcome(job.spec.pod_failure_policy, pod)
     if judgement.action is FailureAction.FAIL_INDEX:
         return True
     limit = job.spec.backoff_limit_per_index or 0

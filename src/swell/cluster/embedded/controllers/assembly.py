@@ -17,21 +17,21 @@ from swell.api.meta import Key
 from swell.api.resource import ApiObject, Resource
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.client import InProcessCluster
-from swell.cluster.embedded.controllers.contents import ContentsSight
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
-from swell.cluster.embedded.controllers.heartbeats import LEASE_NAMESPACE, NodeSight
-from swell.cluster.embedded.controllers.job.decision import decide_job
-from swell.cluster.embedded.controllers.job.release import decide_release
+from swell.cluster.embedded.controllers.job.decide import decide_job, decide_release
 from swell.cluster.embedded.controllers.namespace import decide_namespace
 from swell.cluster.embedded.controllers.nodelifecycle import GRACE_S_DEFAULT, decide_node
-from swell.cluster.embedded.controllers.podowners import (
-    JobSight,
-    ReplicaSetSight,
+from swell.cluster.embedded.controllers.replicaset import decide_replica_set
+from swell.cluster.embedded.controllers.snapshots import (
+    LEASE_NAMESPACE,
+    JobSnapshots,
+    NamespaceSnapshots,
+    NodeSnapshots,
+    ReplicaSetSnapshots,
     by_namespace,
     orphans_by_namespace,
     wake_adopters,
 )
-from swell.cluster.embedded.controllers.replicaset import decide_replica_set
 from swell.runtime.cache import Index
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.controller import Controller, Work
@@ -54,7 +54,7 @@ _PODS_OF_JOBS = by_controller_key(JOBS.kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BuiltinControllerSettings:
     """What an operator may choose. Without a garbage collector somebody else runs one."""
 
     node_monitor_grace_s: float = GRACE_S_DEFAULT
@@ -65,7 +65,7 @@ def add_controllers(
     manager: Manager,
     api: ApiServer,
     random: Random,
-    settings: Settings = Settings(),  # noqa: B008
+    settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
     connect: Callable[[str], Cluster] | None = None,
 ) -> None:
     """Have a manager run every built-in controller of an embedded cluster.
@@ -88,7 +88,7 @@ class _Assembly:
         self._connect = connect
         self._pods = self._informer(PODS, [orphans_by_namespace(), _PODS_OF_SETS, _PODS_OF_JOBS])
 
-    def add_all(self, settings: Settings) -> None:
+    def add_all(self, settings: BuiltinControllerSettings) -> None:
         if settings.garbage_collector:
             self._manager.add("garbage-collector", GarbageCollector(self._api).run)
         self._add_replica_sets()
@@ -99,7 +99,7 @@ class _Assembly:
     def _add_replica_sets(self) -> None:
         name = "replicaset-controller"
         sets = self._informer(REPLICA_SETS, [by_namespace()])
-        sight = ReplicaSetSight(self._pods, sets, self._random)
+        sight = ReplicaSetSnapshots(self._pods, sets, self._random)
         controller = Controller(
             name,
             Work(sight.snapshot, decide_replica_set),
@@ -116,7 +116,7 @@ class _Assembly:
     def _add_jobs(self) -> None:
         name = "job-controller"
         jobs = self._informer(JOBS, [by_namespace()])
-        sight = JobSight(self._pods, jobs, self._random)
+        sight = JobSnapshots(self._pods, jobs, self._random)
         controller = Controller(
             name,
             Work(sight.snapshot, decide_job),
@@ -131,7 +131,7 @@ class _Assembly:
         self._manager.add(name, controller.run, controller.stop)
         self._add_release(jobs, sight)
 
-    def _add_release(self, jobs: Informer[Job], sight: JobSight) -> None:
+    def _add_release(self, jobs: Informer[Job], sight: JobSnapshots) -> None:
         name = "job-pod-release"
         controller = Controller(
             name,
@@ -148,7 +148,7 @@ class _Assembly:
     def _add_namespaces(self) -> None:
         name = "namespace-controller"
         namespaces = self._informer(NAMESPACES)
-        sight = ContentsSight(self._api, namespaces)
+        sight = NamespaceSnapshots(self._api, namespaces)
         queue = self._queue()
         controller = Controller(
             name,
@@ -165,7 +165,7 @@ class _Assembly:
         name = "node-lifecycle-controller"
         nodes = self._informer(NODES)
         leases = self._informer(LEASES, selection=Selection(LEASE_NAMESPACE))
-        sight = NodeSight(nodes, leases, self._api.clock, grace_s)
+        sight = NodeSnapshots(nodes, leases, self._api.clock, grace_s)
         controller = Controller(
             name,
             Work(sight.snapshot, decide_node),

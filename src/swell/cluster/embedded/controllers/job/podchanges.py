@@ -14,9 +14,10 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.cluster.embedded.controllers.claiming import controller_reference
 from swell.cluster.embedded.controllers.job.backoff import RETRY, FailureRecord
-from swell.cluster.embedded.controllers.job.failurepolicy import judge
+from swell.cluster.embedded.controllers.job.counts import JobCounts, n_attempts_before
+from swell.cluster.embedded.controllers.job.failurepolicy import failure_outcome
 from swell.cluster.embedded.controllers.job.indexes import Indexes
-from swell.cluster.embedded.controllers.job.jobpods import (
+from swell.cluster.embedded.controllers.job.pods import (
     COMPLETION_INDEX,
     FAILURE_COUNT,
     IGNORED_FAILURE_COUNT,
@@ -28,22 +29,21 @@ from swell.cluster.embedded.controllers.job.jobpods import (
     is_indexed,
     replaces_only_failed,
 )
-from swell.cluster.embedded.controllers.job.tally import Tally, n_attempts_before
 from swell.cluster.embedded.controllers.pods import finished_at
-from swell.cluster.embedded.controllers.podtemplate import (
+from swell.cluster.embedded.controllers.ranking import dispensable_first
+from swell.cluster.embedded.controllers.writes import (
+    BURST_MAX,
     PREFIX_LENGTH_MAX,
     name_with_suffix,
     pod_from_template,
 )
-from swell.cluster.embedded.controllers.ranking import dispensable_first
-from swell.cluster.embedded.controllers.slowstart import BURST_MAX
 from swell.runtime.plan import CreateObject
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 
 @dataclass(frozen=True, slots=True)
-class Population:
+class PodChanges:
     """Pods to give up, pods to make, and when others may be made that had to wait."""
 
     doomed: tuple[Pod, ...] = ()
@@ -51,30 +51,30 @@ class Population:
     retry_at: float | None = None
 
 
-def plan_population(
-    job: Job, counted: Tally, record: FailureRecord, seed: int, now: float
-) -> Population:
+def plan_pods(
+    job: Job, counted: JobCounts, record: FailureRecord, seed: int, now: float
+) -> PodChanges:
     wanted = _n_wanted(job, counted)
     doomed = _doomed(job, counted.active, max(0, len(counted.active) - wanted))
     if doomed:
-        return Population(doomed=tuple(doomed if job.spec.suspend else doomed[:BURST_MAX]))
+        return PodChanges(doomed=tuple(doomed if job.spec.suspend else doomed[:BURST_MAX]))
     missing = wanted - len(counted.active)
     if replaces_only_failed(job.spec):
         missing -= len(counted.terminating)
     if missing <= 0:
-        return Population()
+        return PodChanges()
     missing = min(missing, BURST_MAX)
     if counted.failed_indexes is not None:
         return _replacements(job, counted, _open_indexes(job, counted, missing), seed, now)
     if record.retry_at > now:
-        return Population(retry_at=record.retry_at)
+        return PodChanges(retry_at=record.retry_at)
     if is_indexed(job):
         indexes = _open_indexes(job, counted, missing)
-        return Population(creates=tuple(_indexed_pod(job, i, None, seed) for i in indexes))
-    return Population(creates=tuple(_pod(job, position, seed) for position in range(missing)))
+        return PodChanges(creates=tuple(_indexed_pod(job, i, None, seed) for i in indexes))
+    return PodChanges(creates=tuple(_pod(job, position, seed) for position in range(missing)))
 
 
-def _n_wanted(job: Job, counted: Tally) -> int:
+def _n_wanted(job: Job, counted: JobCounts) -> int:
     """How many pods should be at work now."""
     if job.spec.suspend:
         return 0
@@ -105,7 +105,7 @@ def _doomed(job: Job, active: Sequence[Pod], at_least: int) -> list[Pod]:
     return doomed + dispensable_first(left)[:n_more] if n_more > 0 else doomed
 
 
-def _open_indexes(job: Job, counted: Tally, count: int) -> list[int]:
+def _open_indexes(job: Job, counted: JobCounts, count: int) -> list[int]:
     taken = (counted.succeeded_indexes or Indexes()) | indexes_of(counted.active)
     if replaces_only_failed(job.spec):
         taken |= indexes_of(counted.terminating)
@@ -115,8 +115,8 @@ def _open_indexes(job: Job, counted: Tally, count: int) -> list[int]:
 
 
 def _replacements(
-    job: Job, counted: Tally, indexes: Sequence[int], seed: int, now: float
-) -> Population:
+    job: Job, counted: JobCounts, indexes: Sequence[int], seed: int, now: float
+) -> PodChanges:
     """Pods for indexes that fail on their own account, each after its own wait."""
     creates: list[CreateObject] = []
     waiting: list[float] = []
@@ -127,7 +127,7 @@ def _replacements(
             waiting.append(retry_at)
         else:
             creates.append(_indexed_pod(job, index, former, seed))
-    return Population(creates=tuple(creates), retry_at=min(waiting, default=None))
+    return PodChanges(creates=tuple(creates), retry_at=min(waiting, default=None))
 
 
 def _retry_at(former: Pod) -> float:
@@ -173,7 +173,7 @@ def _failure_counts(job: Job, former: Pod | None) -> dict[str, str]:
     """What a pod inherits from the one it replaces."""
     if former is None:
         return {FAILURE_COUNT: "0"}
-    counted = judge(job.spec.pod_failure_policy, former).is_counted
+    counted = failure_outcome(job.spec.pod_failure_policy, former).is_counted
     n_ignored = ignored_failure_count(former) + (not counted)
     counts = {FAILURE_COUNT: str(failure_count(former) + counted)}
     return {**counts, IGNORED_FAILURE_COUNT: str(n_ignored)} if n_ignored else counts

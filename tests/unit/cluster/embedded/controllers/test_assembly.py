@@ -17,7 +17,7 @@ from swell.api.times import format_micro_time
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
-from swell.cluster.embedded.controllers.all import add_controllers
+from swell.cluster.embedded.controllers.assembly import add_controllers
 from swell.cluster.embedded.storage import Commit, Storage
 from swell.runtime.cluster import Patch, PatchKind, merge_patch
 from swell.runtime.errors import OutcomeUnknownError, UnreachableError

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from swell.api.meta import Body
 from swell.cel.program import Program, compile_expression
-from swell.cel.schemas import converter_of, type_of
 from swell.cel.syntax import ExpressionError
-from swell.cel.types import NOTHING, EvaluationError, Optional, Type, optional_of
+from swell.cel.types import NOTHING, CelType, EvaluationError, Optional, optional_of
+from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 from swell.schema.paths import MapKey, Path, render
@@ -43,7 +43,7 @@ Enforce: TypeAlias = Callable[[object, object, Path, list[FieldError]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CompiledRule:
     """One rule of one schema, compiled."""
 
     text: str
@@ -78,7 +78,7 @@ class Rule:
         return "" if "\n" in shown or len(shown) > MESSAGE_LENGTH_MAX else shown
 
 
-def compile_rule(raw: Body, type_: Type) -> Rule:
+def compile_rule(raw: Body, type_: CelType) -> CompiledRule:
     """ExpressionError when the rule or its message cannot be compiled for values of this type."""
     optional_old = bool(raw.get("optionalOldSelf"))
     variables = {"self": type_, "oldSelf": optional_of(type_) if optional_old else type_}
@@ -90,7 +90,7 @@ def compile_rule(raw: Body, type_: Type) -> Rule:
     message_program = compile_expression(message_text, variables) if message_text else None
     if message_program is not None and message_program.type.kind != "string":
         raise ExpressionError("messageExpression must evaluate to a string")
-    return Rule(
+    return CompiledRule(
         text=text,
         message=raw.get("message", "").strip(),
         field_path=raw.get("fieldPath", ""),
@@ -154,7 +154,7 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
     return [enforce]
 
 
-def _compiled(raws: list[Body], type_: Type) -> Iterator[Rule]:
+def _compiled(raws: list[Body], type_: CelType) -> Iterator[CompiledRule]:
     for raw in raws:
         try:
             yield compile_rule(raw, type_)

@@ -21,29 +21,28 @@ from swell.cluster.embedded.controllers.claiming import (
     selects,
 )
 from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, FailureRecord
-from swell.cluster.embedded.controllers.job.ending import (
+from swell.cluster.embedded.controllers.job.counts import count_pods
+from swell.cluster.embedded.controllers.job.end import (
     COMPLETE,
     COMPLETIONS_REACHED,
     FAILED,
-    Ending,
+    JobEnd,
     deadline_at,
-    find_ending,
+    find_end,
     is_finished,
     reaches_completions,
 )
-from swell.cluster.embedded.controllers.job.jobpods import TRACKING, is_tracked
-from swell.cluster.embedded.controllers.job.jobstatus import (
+from swell.cluster.embedded.controllers.job.podchanges import PodChanges, plan_pods
+from swell.cluster.embedded.controllers.job.pods import TRACKING, is_tracked
+from swell.cluster.embedded.controllers.job.status import (
     SUSPENDED,
+    Tracking,
     next_status,
-    with_ending,
+    track,
+    with_end,
     with_suspension,
 )
-from swell.cluster.embedded.controllers.job.population import Population, plan_population
-from swell.cluster.embedded.controllers.job.tally import tally
-from swell.cluster.embedded.controllers.job.tracking import Tracking, track
-from swell.cluster.embedded.controllers.podtemplate import pod_deletion
-from swell.cluster.embedded.controllers.slowstart import slow_start
-from swell.cluster.embedded.controllers.statuspatch import status_patch
+from swell.cluster.embedded.controllers.writes import pod_deletion, slow_start, status_patch
 from swell.runtime.controller import Refusal
 from swell.runtime.plan import (
     NOTHING,
@@ -60,7 +59,7 @@ OWN_NAME = "kubernetes.io/job-controller"
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class BatchJobSnapshot:
     """A Job, its pods and those it might adopt.
 
     `record` remembers failures, `refusal` is the last write refused, `seed` names new pods.
@@ -74,17 +73,17 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class JobDecision:
     """What one look at a Job brought: pods to delete and to make, its end, its status."""
 
-    population: Population
+    population: PodChanges
     doomed: tuple[Pod, ...]
-    ending: Ending | None
+    ending: JobEnd | None
     tracking: Tracking
     status: JobStatus
 
 
-def decide_job(view: JobView, now: float) -> Plan:
+def decide_job(view: BatchJobSnapshot, now: float) -> Plan:
     """One step of a Job towards its end."""
     job = view.job
     if is_finished(job) or job.spec.managed_by not in {"", OWN_NAME}:
@@ -110,15 +109,15 @@ def _is_alive(job: Job) -> bool:
     return job.metadata.deletion_timestamp is None
 
 
-def _look(view: JobView, pods: Sequence[Pod], now: float) -> Outlook:
+def _look(view: BatchJobSnapshot, pods: Sequence[Pod], now: float) -> JobDecision:
     job = view.job
-    counted = tally(job, pods)
-    population = Population()
+    counted = count_pods(job, pods)
+    population = PodChanges()
     doomed = counted.active
-    ending = find_ending(job, pods, counted, now)
+    ending = find_end(job, pods, counted, now)
     if ending is None:
         if _is_alive(job):
-            population = plan_population(job, counted, view.record, view.seed, now)
+            population = plan_pods(job, counted, view.record, view.seed, now)
             population = _without_refused(population, view.refusal, now)
         doomed = population.doomed
         n_active = len(counted.active) - len(doomed) + len(population.creates)
@@ -129,22 +128,22 @@ def _look(view: JobView, pods: Sequence[Pod], now: float) -> Outlook:
     tracking = track(job, kept, counted, ending)
     status = next_status(job, counted, doomed, tracking, now)
     if ending is not None:
-        status = with_ending(status, ending, tracking, now)
+        status = with_end(status, ending, tracking, now)
     elif _is_alive(job):
         status = with_suspension(job, status, now)
-    return Outlook(population, doomed, ending, tracking, status)
+    return JobDecision(population, doomed, ending, tracking, status)
 
 
-def _without_refused(population: Population, refusal: Refusal | None, now: float) -> Population:
+def _without_refused(population: PodChanges, refusal: Refusal | None, now: float) -> PodChanges:
     """No creates while the server would refuse them again."""
     if refusal is None or not isinstance(refusal.action, CreateObject):
         return population
     if not population.creates or now >= refusal.retry_at:
         return population
-    return Population(retry_at=refusal.retry_at)
+    return PodChanges(retry_at=refusal.retry_at)
 
 
-def _steps(job: Job, outlook: Outlook) -> list[Step]:
+def _steps(job: Job, outlook: JobDecision) -> list[Step]:
     steps: list[Step] = []
     patch = status_patch(job.status, outlook.status)
     if patch:
@@ -163,7 +162,7 @@ def _together(writes: Sequence[Write]) -> list[Step]:
     return [Together(tuple(writes))] if writes else []
 
 
-def _wake_at(job: Job, outlook: Outlook) -> float | None:
+def _wake_at(job: Job, outlook: JobDecision) -> float | None:
     """When pods may be made that had to wait, or when the Job will have run too long."""
     started = outlook.status.start_time
     deadline = deadline_at(job, parse_time(started) if started else None)
@@ -171,7 +170,7 @@ def _wake_at(job: Job, outlook: Outlook) -> float | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _events(job: Job, outlook: Outlook) -> list[EmitEvent]:
+def _events(job: Job, outlook: JobDecision) -> list[EmitEvent]:
     told = [("SuccessfulDelete", f"Deleted pod: {p.metadata.name}") for p in outlook.doomed]
     told += [
         ("SuccessfulCreate", f"Created pod: {create.key.name}")
@@ -197,3 +196,33 @@ def _normal(job: Job, told: Sequence[tuple[str, str]]) -> list[EmitEvent]:
 
 def _event(job: Job, severity: EventSeverity, reason: str, message: str) -> EmitEvent:
     return EmitEvent(JOBS, job.metadata.key, job.metadata.uid, severity, reason, message)
+
+
+# --- pods without a Job to count them ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedPod:
+    """A pod and the Job of the name it says controls it, whatever its UID."""
+
+    pod: Pod
+    job: Job | None
+
+
+def decide_release(view: TrackedPod, now: float) -> Plan:
+    """Take the finalizer off, unless a Job is there to do it. The time does not matter."""
+    del now
+    if not is_tracked(view.pod) or _is_awaited(view):
+        return NOTHING
+    return Plan((finalizer_removal(view.pod, TRACKING),), reasons=("nobody counts it",))
+
+
+def _is_awaited(view: TrackedPod) -> bool:
+    controller, job = view.pod.metadata.controller, view.job
+    if controller is None:
+        return False
+    if (controller.api_version, controller.kind) != (JOBS.api_version, JOBS.kind):
+        return True  # somebody else's pod: what its finalizers mean is theirs to know
+    if job is None or job.metadata.uid != controller.uid:
+        return False
+    return job.spec.managed_by not in {"", OWN_NAME} or not is_finished(job)

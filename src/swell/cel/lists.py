@@ -23,9 +23,9 @@ from swell.cel.types import (
     TIMESTAMP,
     UINT,
     A,
+    CelType,
     EvaluationError,
     Optional,
-    Type,
     list_of,
     optional_of,
 )
@@ -37,7 +37,7 @@ ZEROS: dict[str, object] = {
 }  # fmt: skip
 
 
-def _walk(items: Type, *_: Type) -> Estimate:
+def _walk(items: CelType, *_: CelType) -> Estimate:
     """Every item is looked at, texts in full."""
     return Estimate(items.size * _item_cost(items))
 
@@ -46,12 +46,12 @@ def _copy(items: float, *_: float) -> Estimate:
     return Estimate(items, items)
 
 
-def _compare_all(items: Type, *_: Type) -> Estimate:
+def _compare_all(items: CelType, *_: CelType) -> Estimate:
     """Every item is compared with every other."""
     return Estimate(items.size * items.size * _item_cost(items), items.size)
 
 
-def _item_cost(items: Type) -> float:
+def _item_cost(items: CelType) -> float:
     item = items.params[0] if items.params else items
     return 1.0 + (spent(item.size, TRAVERSAL) if item.kind in {"string", "bytes"} else 0.0)
 
@@ -69,7 +69,7 @@ def _extreme(choose: Callable[..., Any]) -> Callable[[list[Any]], object]:
     return extreme
 
 
-def _sum_of(type_: Type) -> Callable[[list[Any]], object]:
+def _sum_of(type_: CelType) -> Callable[[list[Any]], object]:
     zero = ZEROS[type_.kind]
     return lambda items: reduce(lambda left, right: left + right, items, zero)
 

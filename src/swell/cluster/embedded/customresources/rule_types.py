@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from swell.api.meta import Body
 from swell.cel import conversions
-from swell.cel.names import escape
+from swell.cel.resolution import escape
 from swell.cel.types import (
     BOOL,
     BYTES,
@@ -20,8 +20,8 @@ from swell.cel.types import (
     INT,
     STRING,
     TIMESTAMP,
+    CelType,
     EvaluationError,
-    Type,
     list_of,
     map_of,
 )
@@ -33,7 +33,7 @@ TEXT_MAX = REQUEST_BYTES_MAX - 2
 EMBEDDED = "x-kubernetes-embedded-resource"
 # Size of the smallest JSON of a type, and of the largest of those that have one.
 SMALLEST = {"boolean": 4, "integer": 1, "number": 1}
-FORMATS: Mapping[str, tuple[Type, int, int]] = {
+FORMATS: Mapping[str, tuple[CelType, int, int]] = {
     "byte": (BYTES, 2, TEXT_MAX),
     "duration": (DURATION, 3, 32),
     "date": (TIMESTAMP, 12, 12),
@@ -53,7 +53,7 @@ OBJECT_FIELDS: Mapping[str, Body] = {
 # whole objects count as nothing there.
 
 
-def type_of(schema: Body, *, root: bool = False) -> Type | None:
+def type_of(schema: Body, *, root: bool = False) -> CelType | None:
     """The type of a schema's values; None when expressions cannot look at them."""
     sized = _sized_type(schema, root=root)
     return sized[0] if sized else None
@@ -65,7 +65,7 @@ def most_of(schema: Body, *, root: bool = False) -> float:
     return REQUEST_BYTES_MAX // ((sized[1] if sized else 0) + 1)
 
 
-def _sized_type(schema: Body, *, root: bool = False) -> tuple[Type, int] | None:
+def _sized_type(schema: Body, *, root: bool = False) -> tuple[CelType, int] | None:
     """The type, and the size of its smallest JSON."""
     if schema.get(INT_OR_STRING):
         return DYN.sized(_text_size(schema)), 1
@@ -82,17 +82,17 @@ def _sized_type(schema: Body, *, root: bool = False) -> tuple[Type, int] | None:
     return (scalars[kind], SMALLEST[kind]) if kind in scalars else None
 
 
-def _list_type(schema: Body) -> tuple[Type, int] | None:
+def _list_type(schema: Body) -> tuple[CelType, int] | None:
     item = _sized_type(schema["items"]) if isinstance(schema.get("items"), dict) else None
     if item is None:
         return None
     most = schema.get("maxItems", TEXT_MAX // (item[1] + 1))
     plain = list_of(item[0], max(most, 0))
     unordered = schema.get(LIST_TYPE) in {"set", "map"}
-    return Type("list", plain.params, size_max=plain.size_max, unordered=unordered), 2
+    return CelType("list", plain.params, size_max=plain.size_max, unordered=unordered), 2
 
 
-def _map_type(schema: Body) -> tuple[Type, int] | None:
+def _map_type(schema: Body) -> tuple[CelType, int] | None:
     value = _sized_type(schema["additionalProperties"])
     if value is None:
         return None
@@ -100,9 +100,9 @@ def _map_type(schema: Body) -> tuple[Type, int] | None:
     return map_of(STRING.sized(0), value[0], max(most, 0)), 2
 
 
-def _object_type(schema: Body, *, root: bool) -> tuple[Type, int]:
+def _object_type(schema: Body, *, root: bool) -> tuple[CelType, int]:
     properties = {**schema.get("properties", {}), **(OBJECT_FIELDS if root else {})}
-    fields: dict[str, Type] = {}
+    fields: dict[str, CelType] = {}
     smallest = 2
     for name, part in properties.items():
         field = _sized_type(part)
@@ -113,10 +113,10 @@ def _object_type(schema: Body, *, root: bool) -> tuple[Type, int]:
             fields[identifier] = field[0]
         if name in schema.get("required", ()) and part.get("default") is None:
             smallest += len(name) + field[1] + 4
-    return Type("object", fields=fields, size_max=0), smallest
+    return CelType("object", fields=fields, size_max=0), smallest
 
 
-def _text_type(schema: Body) -> tuple[Type, int]:
+def _text_type(schema: Body) -> tuple[CelType, int]:
     if schema.get("format") in FORMATS:
         type_, smallest, largest = FORMATS[schema["format"]]
         if type_ is BYTES:

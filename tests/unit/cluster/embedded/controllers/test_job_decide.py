@@ -7,8 +7,8 @@ from swell.api.kinds import PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES
-from swell.cluster.embedded.controllers.job.decision import JobView, decide_job
-from swell.cluster.embedded.controllers.job.tracking import UNCOUNTED_MAX
+from swell.cluster.embedded.controllers.job.decide import BatchJobSnapshot, decide_job
+from swell.cluster.embedded.controllers.job.status import UNCOUNTED_MAX
 from swell.runtime.controller import Refusal
 from swell.runtime.plan import (
     NOTHING,
@@ -42,7 +42,7 @@ RUNNING: Body = {
 
 def decide(job: Job, *pods: Pod, refusal: Refusal | None = None) -> Plan:
     record = NO_FAILURES.after_seeing(job, pods)
-    return decide_job(JobView(job, pods, record, refusal, seed=1), NOW)
+    return decide_job(BatchJobSnapshot(job, pods, record, refusal, seed=1), NOW)
 
 
 def kinds(plan: Plan) -> list[str]:

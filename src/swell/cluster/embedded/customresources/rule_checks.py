@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from swell.api.meta import Body
-from swell.cel.rules import EMBEDDED, REASONS, VALIDATIONS, compile_rule
-from swell.cel.schemas import most_of, type_of
 from swell.cel.syntax import ExpressionError
+from swell.cluster.embedded.customresources.rule_types import most_of, type_of
+from swell.cluster.embedded.customresources.rules import (
+    EMBEDDED,
+    REASONS,
+    VALIDATIONS,
+    compile_rule,
+)
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 from swell.schema.values import LIST_TYPE
@@ -18,7 +23,7 @@ RULE_COST_MAX = 10_000_000
 TOTAL_COST_MAX = 100_000_000
 
 
-class Place(NamedTuple):
+class RulePosition(NamedTuple):
     """Where rules stand: how often they run at most, and whether old values can be found there."""
 
     path: str
@@ -31,7 +36,7 @@ def rule_errors(schema: Body, path: str) -> list[FieldError]:
     """Everything wrong with the rules of a structural schema."""
     errors: list[FieldError] = []
     total = 0.0
-    for part, place in _parts(schema, Place(path, root=True)):
+    for part, place in _parts(schema, RulePosition(path, root=True)):
         for index, raw in enumerate(part.get(VALIDATIONS, ())):
             where = f"{place.path}.{VALIDATIONS}[{index}]"
             errors += _wording_errors(raw, where)
@@ -44,7 +49,7 @@ def rule_errors(schema: Body, path: str) -> list[FieldError]:
     return errors
 
 
-def _parts(schema: Body, place: Place) -> Iterator[tuple[Body, Place]]:
+def _parts(schema: Body, place: RulePosition) -> Iterator[tuple[Body, RulePosition]]:
     """A schema and all schemas inside it."""
     yield schema, place
     for name, part in schema.get("properties", {}).items():
@@ -52,14 +57,14 @@ def _parts(schema: Body, place: Place) -> Iterator[tuple[Body, Place]]:
     additional, items = schema.get("additionalProperties"), schema.get("items")
     if isinstance(additional, dict):
         where, times = f"{place.path}.additionalProperties", _times(place, schema, "maxProperties")
-        yield from _parts(additional, Place(where, times, place.correlated))
+        yield from _parts(additional, RulePosition(where, times, place.correlated))
     if isinstance(items, dict):
         correlated = place.correlated and schema.get(LIST_TYPE) == "map"
         times = _times(place, schema, "maxItems")
-        yield from _parts(items, Place(f"{place.path}.items", times, correlated))
+        yield from _parts(items, RulePosition(f"{place.path}.items", times, correlated))
 
 
-def _times(place: Place, schema: Body, word: str) -> float | None:
+def _times(place: RulePosition, schema: Body, word: str) -> float | None:
     bounded = place.times is not None and word in schema
     return place.times * schema[word] if bounded and place.times is not None else None
 
@@ -83,7 +88,7 @@ def _wording_errors(raw: Body, where: str) -> Iterator[FieldError]:
 
 
 def _expression_errors(
-    raw: Body, schema: Body, place: Place, where: str, errors: list[FieldError]
+    raw: Body, schema: Body, place: RulePosition, where: str, errors: list[FieldError]
 ) -> float:
     """Adds what is wrong with one rule's expressions; gives their cost."""
     if raw.get("fieldPath") and not _path_exists(raw["fieldPath"], schema):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.cel.names import escape, unescape
 from swell.cel.program import compile_expression
-from swell.cel.syntax import ExpressionError, Literal, UInt, parse
+from swell.cel.resolution import escape, unescape
+from swell.cel.syntax import ExpressionError, LiteralExpr, UInt, parse
 from swell.cel.types import STRING, EvaluationError
 
 
@@ -33,7 +33,7 @@ from swell.cel.types import STRING, EvaluationError
 )
 def test_literal(text: str, value: object) -> None:
     """Numbers, texts, bytes and constants in all their spellings."""
-    assert parse(text) == Literal(value)
+    assert parse(text) == LiteralExpr(value)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from swell.api.meta import Body
-from swell.cel.checks import rule_errors
-from swell.cel.rules import compile_rule
-from swell.cel.schemas import converter_of, type_of
-from swell.schema.shape import compile_shape
+from swell.cluster.embedded.customresources.rule_checks import rule_errors
+from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
+from swell.cluster.embedded.customresources.rules import compile_rule
+from swell.schema.pruning import compile_pruner
 from swell.schema.structural import structural_errors
 from tests.unit.cluster.embedded.server import answers
 
@@ -43,7 +43,7 @@ def test_rule_as_the_real_server(question: dict[str, Any]) -> None:
         return
     schema: Body = {"type": "object", "properties": fields}
     shape, convert, type_ = (
-        compile_shape(schema, metadata=lambda value, _path, _unknown: value),
+        compile_pruner(schema, metadata=lambda value, _path, _unknown: value),
         converter_of(schema),
         type_of(schema),
     )

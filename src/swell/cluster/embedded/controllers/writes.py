@@ -6,13 +6,14 @@ whose answer was lost, or that was refused, is tried again under the same name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from swell.api.codec import to_body
 from swell.api.kinds import PODS
-from swell.api.meta import Body, OwnerReference
+from swell.api.meta import ApiStruct, Body, OwnerReference
 from swell.api.pod import Pod
-from swell.runtime.plan import CreateObject, DeleteObject
+from swell.runtime.plan import Action, CreateObject, DeleteObject, Together
 
 # No vowels and nothing that looks like one: suffixes must not spell words.
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -50,3 +51,45 @@ def pod_from_template(
 
 def pod_deletion(pod: Pod) -> DeleteObject:
     return DeleteObject(PODS, pod.metadata.key, pod.metadata.uid)
+
+
+# --- slow start ----------------------------------------------------------------------------------
+
+FIRST_STEP = 1
+# In one pass; a larger difference takes several.
+BURST_MAX = 500
+
+
+def slow_start(actions: Sequence[Action]) -> tuple[Together, ...]:
+    """Steps of 1, 2, 4, 8 … actions."""
+    steps: list[Together] = []
+    size, begin = FIRST_STEP, 0
+    while begin < len(actions):
+        steps.append(Together(tuple(actions[begin : begin + size])))
+        begin += size
+        size *= 2
+    return tuple(steps)
+
+
+# --- status patches ------------------------------------------------------------------------------
+
+
+def status_patch(old: ApiStruct, new: ApiStruct) -> Body:
+    """What turns the old status into the new one; empty when they are equal.
+
+    Only fields of the struct are touched: what others keep in a status stays.
+    """
+    return _difference(to_body(old), to_body(new))
+
+
+def _difference(old: Body, new: Body) -> Body:
+    patch: Body = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            inner = _difference(before, value)
+            if inner:
+                patch[name] = inner
+        elif name not in old or before != value:
+            patch[name] = value
+    return patch

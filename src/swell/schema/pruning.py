@@ -19,20 +19,20 @@ EMBEDDED = "x-kubernetes-embedded-resource"
 META_FIELDS = ("apiVersion", "kind", "metadata")
 
 # (value, where it is, unknown fields found) -> the value to keep. None: nothing can change in it.
-Shaper: TypeAlias = Callable[[object, Path, list[str]], object]
-Compile: TypeAlias = Callable[[Body], Shaper | None]
-Field: TypeAlias = tuple[bool, Shaper | None]  # may it be null, and what shapes it
+Pruner: TypeAlias = Callable[[object, Path, list[str]], object]
+Compile: TypeAlias = Callable[[Body], Pruner | None]
+Field: TypeAlias = tuple[bool, Pruner | None]  # may it be null, and what shapes it
 
 
-def compile_shape(
-    schema: Body, *, metadata: Shaper, root: bool = False, fill: bool = True
-) -> Shaper | None:
+def compile_pruner(
+    schema: Body, *, metadata: Pruner, root: bool = False, fill: bool = True
+) -> Pruner | None:
     """The shaper of a structural schema; `metadata` shapes the metadata of whole objects.
 
     Without `fill` it prunes only.
     """
     whole = root or bool(schema.get(EMBEDDED))
-    inner = partial(compile_shape, metadata=metadata, fill=fill)
+    inner = partial(compile_pruner, metadata=metadata, fill=fill)
     if "properties" in schema or "additionalProperties" in schema or whole:
         return _object_shaper(schema, inner, metadata if whole else None, fill=fill)
     if schema.get("type") == "array" or "items" in schema:
@@ -51,7 +51,7 @@ def _empty(value: object, path: Path, unknown: list[str]) -> object:
     return value
 
 
-def _object_shaper(schema: Body, inner: Compile, metadata: Shaper | None, *, fill: bool) -> Shaper:
+def _object_shaper(schema: Body, inner: Compile, metadata: Pruner | None, *, fill: bool) -> Pruner:
     """`metadata` is given for whole objects only."""
     fields = _compile_fields(schema, inner, metadata)
     defaults = _compile_defaults(schema, fields, whole=metadata is not None) if fill else {}
@@ -91,7 +91,7 @@ def _compile_others(schema: Body, inner: Compile) -> Field | None:
     return (True, _empty) if additional is True else None
 
 
-def _compile_fields(schema: Body, inner: Compile, metadata: Shaper | None) -> dict[str, Field]:
+def _compile_fields(schema: Body, inner: Compile, metadata: Pruner | None) -> dict[str, Field]:
     parts = schema.get("properties", {}).items()
     fields: dict[str, Field] = {name: (_nullable(part), inner(part)) for name, part in parts}
     if metadata is not None:
@@ -115,7 +115,7 @@ def _compile_defaults(
     return defaults
 
 
-def _list_shaper(schema: Body, inner: Compile, *, fill: bool) -> Shaper | None:
+def _list_shaper(schema: Body, inner: Compile, *, fill: bool) -> Pruner | None:
     items = schema.get("items")
     if not isinstance(items, dict):
         return None if schema.get(PRESERVE) else _empty

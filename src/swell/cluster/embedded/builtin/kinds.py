@@ -8,7 +8,6 @@ from typing import Any
 
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.configuration import CONFIG_MAPS, SECRETS
-from swell.cluster.embedded.builtin.endpoints import ENDPOINTS, SLICES
 from swell.cluster.embedded.builtin.events import CORE_EVENTS, NEW_EVENTS, EventConversion
 from swell.cluster.embedded.builtin.jobs import JOBS
 from swell.cluster.embedded.builtin.nodes import NAMESPACES, NODES
@@ -16,7 +15,7 @@ from swell.cluster.embedded.builtin.pods import PODS
 from swell.cluster.embedded.builtin.policies import BUDGETS, LEASES, PRIORITIES
 from swell.cluster.embedded.builtin.replicasets import REPLICA_SETS
 from swell.cluster.embedded.builtin.rules import Behaviour, BuiltinRules
-from swell.cluster.embedded.builtin.services import SERVICES
+from swell.cluster.embedded.builtin.services import ENDPOINTS, SERVICES, SLICES
 from swell.cluster.embedded.builtinkinds import builtin_kinds
 from swell.cluster.embedded.customresources.definition import CRDS, DEFINITIONS
 from swell.cluster.embedded.registry import Kind, Registry, Rules

@@ -20,8 +20,8 @@ from swell.cel.types import (
     DYN,
     INT,
     STRING,
+    CelType,
     EvaluationError,
-    Type,
     kind_of,
     list_of,
 )
@@ -80,7 +80,7 @@ def _replace_cost(text: float, old: float, new: float, *_: float) -> Estimate:
     return Estimate(spent(text, 2 * TRAVERSAL), text + (text + 1) * new)
 
 
-def _join_cost(items: Type, separator: Type = EMPTY) -> Estimate:
+def _join_cost(items: CelType, separator: CelType = EMPTY) -> Estimate:
     size = items.size * (items.params[0].size + separator.size) if items.params else items.size
     return Estimate(spent(size, TRAVERSAL), size)
 

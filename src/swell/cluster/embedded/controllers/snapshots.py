@@ -1,0 +1,283 @@
+"""What the ReplicaSet and the Job controllers see: their owners, pods of those, pods of nobody.
+
+Reads caches and remembers what decisions need from one pass to the next. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Protocol, TypeVar
+
+from swell.api.job import Job
+from swell.api.lease import Lease
+from swell.api.meta import Body, Key, ObjectMeta, Uid
+from swell.api.namespace import Namespace
+from swell.api.node import Node
+from swell.api.pod import LabelSelector, Pod
+from swell.api.replicaset import ReplicaSet
+from swell.api.resource import Resource
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.controllers.claiming import selects
+from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, FailureRecord
+from swell.cluster.embedded.controllers.job.decide import BatchJobSnapshot, TrackedPod
+from swell.cluster.embedded.controllers.job.end import is_finished
+from swell.cluster.embedded.controllers.namespace import (
+    NamespacedObject,
+    NamespaceSnapshot,
+    is_emptying,
+)
+from swell.cluster.embedded.controllers.nodelifecycle import NodeLeaseSnapshot
+from swell.cluster.embedded.controllers.pods import is_active
+from swell.cluster.embedded.controllers.replicaset import ReplicaSetSnapshot
+from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.storage import Commit
+from swell.runtime.cache import Index
+from swell.runtime.clock import Clock
+from swell.runtime.controller import Refusal
+from swell.runtime.informer import Informer
+
+Refusals = Callable[[Key], Refusal | None]
+
+ORPHANS = "orphans"
+NAMESPACE = "namespace"
+
+
+def orphans_by_namespace() -> Index[object]:
+    """Finds the objects no controller owns."""
+    return Index(ORPHANS, lambda metadata, _: () if metadata.controller else (metadata.namespace,))
+
+
+def by_namespace() -> Index[object]:
+    return Index(NAMESPACE, lambda metadata, _: (metadata.namespace,))
+
+
+class _Selecting(Protocol):
+    @property
+    def selector(self) -> LabelSelector | None: ...
+
+
+class _PodOwner(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+    @property
+    def spec(self) -> _Selecting: ...
+
+
+O = TypeVar("O", bound=_PodOwner)  # noqa: E741
+
+
+def wake_adopters(
+    pods: Informer[Pod], owners: Informer[O], wake: Callable[[Key], None]
+) -> Callable[[Key], None]:
+    """A handler of pods: one that nobody owns concerns every owner whose selector it matches."""
+
+    def on_pod(key: Key) -> None:
+        pod = pods.get(key)
+        if pod is None or pod.metadata.controller is not None:
+            return
+        for owner in owners.by_index(NAMESPACE, key.namespace):
+            if selects(owner.spec.selector)(pod):
+                wake(owner.metadata.key)
+
+    return on_pod
+
+
+class ReplicaSetSnapshots:
+    """Snapshots for `decide_replica_set`."""
+
+    def __init__(self, pods: Informer[Pod], sets: Informer[ReplicaSet], random: Random) -> None:
+        self._pods = pods
+        self._sets = sets
+        self._seeds = NameSeeds(random)
+        self.refusals: Refusals = lambda _: None
+
+    def snapshot(self, key: Key) -> ReplicaSetSnapshot | None:
+        owner = self._sets.get(key)
+        if owner is None:
+            self._seeds.forget(key)
+            return None
+        owned = self._pods.by_owner(owner.metadata.uid)
+        return ReplicaSetSnapshot(
+            replica_set=owner,
+            pods=owned + self._pods.by_index(ORPHANS, key.namespace),
+            related=tuple(self._related(owner)),
+            refusal=self.refusals(key),
+            seed=self._seeds.of(key, owner.metadata.uid, owned),
+        )
+
+    def _related(self, owner: ReplicaSet) -> Iterable[Pod]:
+        controller = owner.metadata.controller
+        for related in self._sets.by_owner(controller.uid) if controller else ():
+            yield from filter(is_active, self._pods.by_owner(related.metadata.uid))
+
+
+class JobSnapshots:
+    """Snapshots for `decide_job` and `decide_release`."""
+
+    def __init__(self, pods: Informer[Pod], jobs: Informer[Job], random: Random) -> None:
+        self._pods = pods
+        self._jobs = jobs
+        self._seeds = NameSeeds(random)
+        self._records: dict[Key, tuple[str, FailureRecord]] = {}
+        self.refusals: Refusals = lambda _: None
+
+    def snapshot(self, key: Key) -> BatchJobSnapshot | None:
+        job = self._jobs.get(key)
+        if job is None or is_finished(job):
+            self._seeds.forget(key)
+            self._records.pop(key, None)
+            return None
+        owned = self._pods.by_owner(job.metadata.uid)
+        return BatchJobSnapshot(
+            job=job,
+            pods=owned + self._pods.by_index(ORPHANS, key.namespace),
+            record=self._remember(job, owned),
+            refusal=self.refusals(key),
+            seed=self._seeds.of(key, job.metadata.uid, owned),
+        )
+
+    def tracked(self, key: Key) -> TrackedPod | None:
+        """A pod that may wait for a Job that will never come."""
+        pod = self._pods.get(key)
+        if pod is None:
+            return None
+        controller = pod.metadata.controller
+        job = self._jobs.get(Key(key.namespace, controller.name)) if controller else None
+        return TrackedPod(pod, job)
+
+    def wake_pods(self, index: str, wake: Callable[[Key], None]) -> Callable[[Key], None]:
+        """A handler of Jobs: one that has ended or gone leaves pods to be let go."""
+
+        def on_job(key: Key) -> None:
+            job = self._jobs.get(key)
+            if job is None or is_finished(job):
+                for pod in self._pods.keys_by_index(index, key):
+                    wake(pod)
+
+        return on_job
+
+    def _remember(self, job: Job, owned: tuple[Pod, ...]) -> FailureRecord:
+        uid = job.metadata.uid
+        known_uid, record = self._records.get(job.metadata.key, (uid, NO_FAILURES))
+        record = (record if known_uid == uid else NO_FAILURES).after_seeing(job, owned)
+        self._records[job.metadata.key] = (uid, record)
+        return record
+
+
+# --- namespaces ----------------------------------------------------------------------------------
+
+
+class NamespaceSnapshots:
+    """Snapshots for `decide_namespace`."""
+
+    def __init__(self, api: ApiServer, namespaces: Informer[Namespace]) -> None:
+        self._api = api
+        self._namespaces = namespaces
+        self._emptying: dict[str, None] = {}
+
+    def snapshot(self, key: Key) -> NamespaceSnapshot | None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or not is_emptying(namespace):
+            self._emptying.pop(key.name, None)
+            return None
+        self._emptying[key.name] = None
+        return NamespaceSnapshot(namespace, tuple(self._contents(key.name)))
+
+    def on_removal(self, tell: Callable[[Key], object]) -> None:
+        """Tell the key of a namespace being emptied whenever something in it has gone."""
+
+        def see(commit: Commit) -> None:
+            if commit.after is None and commit.key.namespace in self._emptying:
+                tell(Key("", commit.key.namespace))
+
+        self._api.storage.on_commit.append(see)
+
+    def _contents(self, namespace: str) -> Iterable[NamespacedObject]:
+        for kind in self._api.registry:
+            if not kind.namespaced or self._api.registry.stored(kind.collection) is not kind:
+                continue
+            resource = _resource(kind)
+            for key, stored in self._api.storage.list(kind.collection, namespace).items:
+                metadata = stored.body["metadata"]
+                yield NamespacedObject(
+                    resource=resource,
+                    key=key,
+                    uid=Uid(stored.uid),
+                    is_deleted=bool(metadata.get("deletionTimestamp")),
+                    finalizers=tuple(metadata.get("finalizers") or ()),
+                )
+
+
+def _resource(kind: Kind) -> Resource[Body]:
+    return Resource(kind.group, kind.version, kind.kind, kind.plural, dict)
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+class NodeSnapshots:
+    """Snapshots for `decide_node`."""
+
+    def __init__(
+        self, nodes: Informer[Node], leases: Informer[Lease], clock: Clock, grace_s: float
+    ) -> None:
+        self._nodes = nodes
+        self._leases = leases
+        self._clock = clock
+        self._grace_s = grace_s
+        # By node: the renewal last seen, and when.
+        self._seen: dict[str, tuple[tuple[str, str | None], float]] = {}
+
+    def watch_leases(self, wake: Callable[[Key], None]) -> None:
+        """Note when renewals are seen, and wake nodes whose Lease is new.
+
+        A renewal needs no pass: the node's next one is due when it would be late, and not before.
+        """
+
+        def on_lease(key: Key) -> None:
+            lease = self._leases.get(key)
+            if lease is None:
+                self._seen.pop(key.name, None)
+                return
+            renewal = (lease.metadata.uid, lease.spec.renew_time)
+            seen = self._seen.get(key.name)
+            if seen is None or seen[0] != renewal:
+                self._seen[key.name] = (renewal, self._clock.monotonic())
+            if seen is None:
+                wake(Key("", key.name))
+
+        self._leases.add_handler(on_lease)
+
+    def snapshot(self, key: Key) -> NodeLeaseSnapshot | None:
+        node = self._nodes.get(key)
+        if node is None:
+            return None
+        seen = self._seen.get(key.name)
+        silent_s = self._clock.monotonic() - seen[1] if seen else None
+        return NodeLeaseSnapshot(node, silent_s, self._grace_s)
+
+
+# --- seeds of pod names --------------------------------------------------------------------------
+
+_BITS = 64
+
+
+class NameSeeds:
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._drawn: dict[Key, tuple[tuple[Uid, ...], int]] = {}
+
+    def of(self, owner: Key, uid: Uid, pods: Iterable[Pod]) -> int:
+        """The number for an owner as it is now."""
+        situation = (uid, *sorted(pod.metadata.uid for pod in pods))
+        drawn = self._drawn.get(owner)
+        if drawn is None or drawn[0] != situation:
+            drawn = self._drawn[owner] = (situation, self._random.getrandbits(_BITS))
+        return drawn[1]
+
+    def forget(self, owner: Key) -> None:
+        self._drawn.pop(owner, None)
