@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from swell.api.aitrainingjob import (
     AITrainingJob,
+    AITrainingJobPhase,
     AITrainingJobSpec,
     AITrainingJobStatus,
     EdlPolicy,
-    Phase,
     ReplicaSpec,
 )
+from swell.api.core import Node, NodeStatus
 from swell.api.meta import Condition, ObjectMeta, OwnerReference, Uid
-from swell.api.node import Node, NodeStatus
 from swell.api.pod import Container, Pod, PodPhase, PodSpec, PodStatus, ResourceRequirements
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
@@ -145,7 +145,9 @@ def _add_job(
         AITrainingJob(
             metadata=ObjectMeta(name=name, namespace="ns", uid=uid),
             spec=AITrainingJobSpec(replica_specs={"trainer": role}),
-            status=AITrainingJobStatus(phase=Phase.RUNNING, target_replicas={"trainer": size}),
+            status=AITrainingJobStatus(
+                phase=AITrainingJobPhase.RUNNING, target_replicas={"trainer": size}
+            ),
         )
     )
     owner = OwnerReference(kind="AITrainingJob", name=name, uid=uid, controller=True)

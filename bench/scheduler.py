@@ -11,12 +11,20 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from swell.api.core import Node, NodeStatus
 from swell.api.meta import Condition, ObjectMeta, Uid
-from swell.api.node import Node, NodeStatus
 from swell.api.pod import Container, Pod, PodPhase, PodSpec, PodStatus, ResourceRequirements
-from swell.api.podgroup import PodGroup, PodGroupPhase, PodGroupSpec, PodGroupStatus
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue, QueueSpec, QueueState, QueueStatus
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import (
+    PodGroup,
+    PodGroupPhase,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueSpec,
+    QueueState,
+    QueueStatus,
+)
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import Plan, run_cycle
 from swell.scheduler.plan import Objects, plan_schedule

@@ -7,10 +7,10 @@ from random import Random
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
+from swell.api.core import Node
 from swell.api.meta import Body
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
+from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from swell.api import codec
-from swell.api.disruption import PodDisruptionBudget
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue
+from swell.api.policy import PodDisruptionBudget, PriorityClass
+from swell.api.scheduling import PodGroup, Queue
 from swell.scheduler.config import SWITCHES, Config, Known, PluginOption, parse
 from swell.scheduler.cycle import KNOWN, Plan, run_cycle
 from swell.scheduler.hooks import Hooks, Plugin, Vote

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from swell.api.aitrainingjob import FINAL, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
 from swell.operator.aitrainingjob.phases import PHASE_TEXT, TRANSITIONS
 from swell.operator.aitrainingjob.reasons import REASON_TEXT, RESTART_REASONS
 
@@ -31,8 +31,10 @@ def _phases() -> Iterator[str]:
     yield ""
     yield "| phase | when | may be followed by |"
     yield "| --- | --- | --- |"
-    for phase in Phase:
-        after = ", ".join(_name(p) for p in Phase if p in TRANSITIONS[phase] and p is not phase)
+    for phase in AITrainingJobPhase:
+        after = ", ".join(
+            _name(p) for p in AITrainingJobPhase if p in TRANSITIONS[phase] and p is not phase
+        )
         yield f"| {_name(phase)} | {PHASE_TEXT[phase]} | {after or 'nothing'} |"
     yield ""
 
@@ -43,14 +45,15 @@ def _diagram() -> Iterator[str]:
     yield ""
     yield "```mermaid"
     yield "stateDiagram-v2"
-    yield f'    state "{" | ".join(p.value for p in Phase if p in FINAL)}" as Final'
-    for phase in Phase:
-        if phase in FINAL:
+    final = " | ".join(phase.value for phase in AITrainingJobPhase if phase in FINAL_PHASES)
+    yield f'    state "{final}" as Final'
+    for phase in AITrainingJobPhase:
+        if phase in FINAL_PHASES:
             continue
-        for after in Phase:
-            if after in TRANSITIONS[phase] - FINAL and after is not phase:
+        for after in AITrainingJobPhase:
+            if after in TRANSITIONS[phase] - FINAL_PHASES and after is not phase:
                 yield f"    {phase.value or '[*]'} --> {after.value}"
-        if TRANSITIONS[phase] & FINAL:
+        if TRANSITIONS[phase] & FINAL_PHASES:
             yield f"    {phase.value or '[*]'} --> Final"
     yield "    Final --> [*]"
     yield "```"
@@ -69,7 +72,7 @@ def _reasons() -> Iterator[str]:
         yield f"| {reason.value} | {text} | {'yes' if reason in RESTART_REASONS else ''} |"
 
 
-def _name(phase: Phase) -> str:
+def _name(phase: AITrainingJobPhase) -> str:
     return phase.value or "(none)"
 
 

@@ -15,7 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, AITrainingJobStatus, Phase
+from swell.api.aitrainingjob import (
+    FINAL_PHASES,
+    AITrainingJob,
+    AITrainingJobPhase,
+    AITrainingJobStatus,
+)
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Key
 from swell.api.pod import PodPhase
@@ -90,10 +95,10 @@ class Seen:
 
     @property
     def has_ended(self) -> bool:
-        return self.job.status.phase in FINAL
+        return self.job.status.phase in FINAL_PHASES
 
     def has(self, size: int) -> bool:
-        return len(self.pods) == size and self.job.status.phase is Phase.RUNNING
+        return len(self.pods) == size and self.job.status.phase is AITrainingJobPhase.RUNNING
 
 
 def _look() -> Seen:

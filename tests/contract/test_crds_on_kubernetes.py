@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from swell.api.crds import DEFINITIONS, Definition, crd
+from swell.api.crds import crd
 from swell.api.meta import Body
+from swell.api.schemas.definitions import DEFINITIONS, Definition
 from swell.api.validation import change_problems, validate
 from tests.contract.judged import CHANGES, LATER, POD_NAMES, REFUSED, STARTED, WORKER, kind_of
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field

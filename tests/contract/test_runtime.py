@@ -9,15 +9,13 @@ from random import Random
 
 import pytest
 
-from swell.api.configmap import ConfigMap
-from swell.api.event import EventSeverity
+from swell.api.core import ConfigMap, EventSeverity
 from swell.api.kinds import CONFIG_MAPS, EVENTS, LEASES
 from swell.api.meta import Body
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.events import EventRecorder, event_name
-from swell.runtime.executor import NAME_TAKEN, Executor, Outcome, Verdict
-from swell.runtime.following import InformerOptions
+from swell.runtime.executor import NAME_TAKEN, Executor, FailureKind, Outcome
 from swell.runtime.informer import Informer
 from swell.runtime.leader import LeaderElector
 from swell.runtime.plan import (
@@ -28,6 +26,7 @@ from swell.runtime.plan import (
     Together,
     patch_object,
 )
+from swell.runtime.reflector import InformerOptions
 from tests.contract.grounds import Ground
 from tests.contract.world import Act, Behaviour, World
 
@@ -154,7 +153,7 @@ def test_preconditions_protect_a_successor(ground: Ground) -> None:
         patched = await executor.execute(Plan((patch_object(CONFIG_MAPS, key, uid, change),)))
 
         assert deleted == Outcome(1)
-        assert [failure.verdict for failure in patched.failures] == [Verdict.STALE]
+        assert [failure.verdict for failure in patched.failures] == [FailureKind.STALE]
         found = await world.cluster.get(CONFIG_MAPS, key)
         assert found.metadata.uid == successor.metadata.uid
         assert found.metadata.labels == {}

@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from swell.api.crds import DEFINITIONS, crd
+from swell.api.core import Taint
+from swell.api.crds import crd
 from swell.api.kinds import (
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
@@ -25,8 +26,8 @@ from swell.api.kinds import (
     TRAINING_JOBS,
 )
 from swell.api.meta import Body, Key
-from swell.api.node import Taint
 from swell.api.resource import Resource
+from swell.api.schemas.definitions import DEFINITIONS
 from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent
 from swell.node.hollow import PREFIX
 from swell.node.nodes import HOSTNAME_LABEL, PLAY_DEAD, NodeShape
@@ -34,7 +35,7 @@ from swell.operator.trainingjob.labels import JOB_UID
 from swell.operator.trainingjob.running import operate
 from swell.operator.trainingjob.settings import Settings
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, Selection, merge_patch
+from swell.runtime.cluster import Cluster, DeleteRequest, Patch, PatchKind, Selection, merge_patch
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
@@ -273,7 +274,7 @@ async def _staged(world: World, **settings: object) -> AsyncIterator[Stage]:
         manager.stop()
         await running
         with contextlib.suppress(NotFoundError):
-            await cluster.delete(NODES, Key("", stage.node), Deletion())
+            await cluster.delete(NODES, Key("", stage.node), DeleteRequest())
 
 
 async def _install(cluster: Cluster) -> None:

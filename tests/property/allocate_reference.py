@@ -11,10 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from swell.api import quantity
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.api.pod import Pod, PodPhase
-from swell.api.podgroup import PodGroup, PodGroupPhase
-from swell.api.queue import Queue, QueueState
+from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState
 from swell.scheduler.plan import Objects
 
 GPU = "nvidia.com/gpu"

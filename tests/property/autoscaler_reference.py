@@ -10,16 +10,21 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, Phase, RestartPolicy
+from swell.api.aitrainingjob import (
+    FINAL_PHASES,
+    AITrainingJob,
+    AITrainingJobPhase,
+    EdlPolicy,
+    RestartPolicy,
+)
 from swell.api.codec import convert
+from swell.api.core import Node
 from swell.api.matching import tolerates_all
-from swell.api.node import Node
 from swell.api.pod import Container, Pod, PodPhase, PodSpec
 from swell.api.quantity import Quantity
 from swell.api.requests import pod_limits, pod_requests
-from swell.api.trainingjob import FINAL as TRAINING_FINAL
-from swell.api.trainingjob import Phase as TrainingPhase
-from swell.api.trainingjob import TrainingJob
+from swell.api.trainingjob import FINAL_PHASES as TRAINING_FINAL
+from swell.api.trainingjob import TrainingJob, TrainingJobPhase
 from swell.autoscaler.plan import AutoscalerObjects
 
 GPU = "nvidia.com/gpu"
@@ -114,7 +119,7 @@ def jobs_of(objects: AutoscalerObjects) -> list[RefJob]:
 
 
 def _is_live(job: AITrainingJob) -> bool:
-    return job.status.phase not in FINAL and job.metadata.deletion_timestamp is None
+    return job.status.phase not in FINAL_PHASES and job.metadata.deletion_timestamp is None
 
 
 def _ai_job(job: AITrainingJob, pods: list[Pod]) -> RefJob:
@@ -144,8 +149,8 @@ def _ai_job(job: AITrainingJob, pods: list[Pod]) -> RefJob:
             )
         )
     phase = job.status.phase
-    waiting = phase in {Phase.EMPTY, Phase.PENDING}
-    return RefJob(text, waiting, phase is Phase.RUNNING, roles, refused=False)
+    waiting = phase in {AITrainingJobPhase.EMPTY, AITrainingJobPhase.PENDING}
+    return RefJob(text, waiting, phase is AITrainingJobPhase.RUNNING, roles, refused=False)
 
 
 def _training_job(job: TrainingJob, pods: list[Pod]) -> RefJob:
@@ -180,9 +185,11 @@ def _training_job(job: TrainingJob, pods: list[Pod]) -> RefJob:
         not pod.spec.node_name and not pod.metadata.deletion_timestamp and not _finished(pod)
         for pod in own
     )
-    waiting = phase is TrainingPhase.EMPTY or (phase is TrainingPhase.CREATING and unscheduled)
+    waiting = phase is TrainingJobPhase.EMPTY or (
+        phase is TrainingJobPhase.CREATING and unscheduled
+    )
     name = f"TrainingJob/{text}"
-    running = phase is TrainingPhase.RUNNING
+    running = phase is TrainingJobPhase.RUNNING
     return RefJob(name, waiting, running, [trainer, pserver, master], refused=False)
 
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from swell.api import quantity
 from swell.api.aitrainingjob import AITrainingJob, EdlPolicy
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.api.pod import LabelSelector, Pod, PodPhase
-from swell.api.podgroup import PodGroup
-from swell.api.queue import QueueState
+from swell.api.scheduling import PodGroup, QueueState
 from swell.scheduler.plan import Objects
 
 Amounts = dict[str, float]

@@ -10,7 +10,7 @@ import math
 import random
 from fractions import Fraction
 
-from swell.api.quantity import MAX_INT64, Format, Quantity, canonical, parse
+from swell.api.quantity import MAX_INT64, Quantity, QuantityFormat, canonical, parse
 
 FACTORS = {
     "": Fraction(1),
@@ -24,7 +24,7 @@ FACTORS = {
 NANO = Fraction(1, 10**9)
 
 
-def draw_text(chance: random.Random) -> tuple[str, Fraction, Format]:
+def draw_text(chance: random.Random) -> tuple[str, Fraction, QuantityFormat]:
     """A quantity's text, the number it stands for before rounding, and its format."""
     whole = str(chance.randrange(10 ** chance.randrange(1, 20)))
     digits = chance.randrange(0, 13)
@@ -38,10 +38,10 @@ def draw_text(chance: random.Random) -> tuple[str, Fraction, Format]:
         return (
             f"{text}{letter}{exponent}",
             number * Fraction(10) ** exponent,
-            Format.DECIMAL_EXPONENT,
+            QuantityFormat.DECIMAL_EXPONENT,
         )
     suffix = chance.choice(list(FACTORS))
-    format_ = Format.BINARY_SI if suffix.endswith("i") else Format.DECIMAL_SI
+    format_ = QuantityFormat.BINARY_SI if suffix.endswith("i") else QuantityFormat.DECIMAL_SI
     return text + suffix, number * FACTORS[suffix], format_
 
 
@@ -50,10 +50,10 @@ def rounded(number: Fraction, unit: Fraction) -> int:
     return int(math.copysign(1, number)) * math.ceil(abs(number) / unit)
 
 
-def expected_nano(number: Fraction, format_: Format) -> int:
+def expected_nano(number: Fraction, format_: QuantityFormat) -> int:
     nano = rounded(number, NANO)
     cap = MAX_INT64 * 10**9
-    return max(-cap, min(cap, nano)) if format_ is Format.BINARY_SI else nano
+    return max(-cap, min(cap, nano)) if format_ is QuantityFormat.BINARY_SI else nano
 
 
 def check_sample(chance: random.Random) -> None:
@@ -86,7 +86,7 @@ def check_written(quantity: Quantity, number: Fraction) -> None:
     """A canonical text reads back as the same amount, which is written the same again."""
     assert Fraction(quantity.nano, 10**9) == number
     text = canonical(quantity)
-    if quantity.format is Format.BINARY_SI and abs(number) > MAX_INT64:
+    if quantity.format is QuantityFormat.BINARY_SI and abs(number) > MAX_INT64:
         return  # reading caps what only a sum can reach
     back = parse(text)
     assert back == quantity, text

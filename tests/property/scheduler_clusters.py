@@ -15,8 +15,8 @@ from swell.api.aitrainingjob import (
     EdlPolicy,
     ReplicaSpec,
 )
+from swell.api.core import Node, NodeSpec, NodeStatus, Taint
 from swell.api.meta import Condition, ObjectMeta, Uid
-from swell.api.node import Node, NodeSpec, NodeStatus, Taint
 from swell.api.pod import (
     Affinity,
     Container,
@@ -32,9 +32,17 @@ from swell.api.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
-from swell.api.podgroup import PodGroup, PodGroupPhase, PodGroupSpec, PodGroupStatus
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue, QueueSpec, QueueState, QueueStatus
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import (
+    PodGroup,
+    PodGroupPhase,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueSpec,
+    QueueState,
+    QueueStatus,
+)
 from swell.scheduler.plan import Objects
 
 BORN = "2026-01-01T00:00:00Z"

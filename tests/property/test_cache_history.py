@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
-from swell.runtime.cache import Cache
+from swell.runtime.cache import ObjectCache
 from swell.runtime.cluster import Selection
 from swell.runtime.informer import by_label
 
@@ -65,7 +65,7 @@ class History:
     log: list[tuple[int, Key, Pod | None]] = field(default_factory=list)
     asked: list[Read] = field(default_factory=list)
     answered: list[Read] = field(default_factory=list)
-    cache: Cache[Pod] = field(default_factory=lambda: Cache[Pod]([by_label("owner")]))
+    cache: ObjectCache[Pod] = field(default_factory=lambda: ObjectCache[Pod]([by_label("owner")]))
 
     def step(self, kind: str, name: str, owner: str) -> None:
         match kind:

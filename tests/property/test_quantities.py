@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.api.quantity import Format, Quantity, QuantityError, canonical, parse, served
+from swell.api.quantity import Quantity, QuantityError, QuantityFormat, canonical, parse, served
 from tests.property.quantities import check_samples
 
 
@@ -26,11 +26,11 @@ def test_any_text_is_a_quantity_or_refused(text: str) -> None:
     assert parse(served(text)) == quantity
 
 
-@given(st.integers(-(10**40), 10**40), st.sampled_from(Format))
-def test_canonical_forms_round_trip(nano: int, format_: Format) -> None:
+@given(st.integers(-(10**40), 10**40), st.sampled_from(QuantityFormat))
+def test_canonical_forms_round_trip(nano: int, format_: QuantityFormat) -> None:
     """Every amount in every format is written so that it reads back, unless reading caps it."""
     quantity = Quantity(nano, format_)
-    if format_ is Format.BINARY_SI and abs(nano) >= 2**63 * 10**9:
+    if format_ is QuantityFormat.BINARY_SI and abs(nano) >= 2**63 * 10**9:
         return
     text = canonical(quantity)
     back = parse(text)

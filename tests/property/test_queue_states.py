@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from swell.api.kinds import NAMESPACES, POD_GROUPS, QUEUES
 from swell.api.meta import Body, Key
-from swell.api.queue import QueueState
+from swell.api.scheduling import QueueState
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.informer import Informer
 from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE, QueueController

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from swell.api.meta import Body, Key
 from swell.api.resource import ApiObject
-from swell.runtime.cache import Cache, Change, identity_of
+from swell.runtime.cache import CacheChange, ObjectCache, identity_of
 from swell.runtime.cluster import Malformed, merge_patch
-from swell.runtime.executor import Failure, Verdict
+from swell.runtime.executor import Failure, FailureKind
 from swell.runtime.plan import PatchObject, PatchStatus, Plan, Step
-from swell.runtime.tombstones import Absences
-from swell.runtime.uncertain import Doubts
+from swell.runtime.tombstones import Tombstones
+from swell.runtime.uncertain import UncertainKeys
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -24,12 +24,12 @@ def believe_lists(*informers: Any) -> None:
         informer._cache = CredulousCache(informer._cache._indexes)
 
 
-def never_doubt(doubts: Doubts) -> None:
+def never_doubt(doubts: UncertainKeys) -> None:
     """A write without an answer is taken for one that did not happen."""
     note = doubts.note
 
     def note_others(owner: Key, failures: Iterable[Failure]) -> None:
-        note(owner, [f for f in failures if f.verdict is not Verdict.UNKNOWN])
+        note(owner, [f for f in failures if f.verdict is not FailureKind.UNKNOWN])
 
     doubts.note = note_others  # type: ignore[method-assign]
 
@@ -53,15 +53,15 @@ def blind_status(plan: Plan, **metadata: str) -> Plan:
     return replace(plan, actions=tuple(map(blind, plan.actions)))
 
 
-class CredulousCache(Cache[T]):
+class CredulousCache(ObjectCache[T]):
     """Takes any list for the truth, however old it is."""
 
-    def replace(self, listed: Iterable[T | Malformed], version: int) -> list[Change[T]]:
+    def replace(self, listed: Iterable[T | Malformed], version: int) -> list[CacheChange[T]]:
         found = [item for item in listed if not isinstance(item, Malformed)]
         keys = {item.metadata.key for item in found}
         changes = [self._swap(e.key, e, None) for e in list(self) if e.key not in keys]
         self.version = 0
-        self._absences = Absences()
+        self._absences = Tombstones()
         self._gone.clear()
         for item in found:
             after = self._entry_of(identity_of(item), item)

@@ -13,7 +13,7 @@ from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 API_GROUP = "elasticdeeplearning.ai"
 
 
-class Phase(Enum):
+class AITrainingJobPhase(Enum):
     EMPTY = ""
     PENDING = "Pending"
     CREATING = "Creating"
@@ -27,8 +27,14 @@ class Phase(Enum):
     NODE_FAIL = "NodeFail"
 
 
-FINAL = frozenset(
-    {Phase.SUCCEED, Phase.FAILED, Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL}
+FINAL_PHASES = frozenset(
+    {
+        AITrainingJobPhase.SUCCEED,
+        AITrainingJobPhase.FAILED,
+        AITrainingJobPhase.TIMEOUT,
+        AITrainingJobPhase.PREEMPTED,
+        AITrainingJobPhase.NODE_FAIL,
+    }
 )  # nothing leaves these
 
 
@@ -151,7 +157,7 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
 
 
 class PhaseRecord(ApiStruct, frozen=True, omit_defaults=False):
-    phase: Phase = Phase.EMPTY
+    phase: AITrainingJobPhase = AITrainingJobPhase.EMPTY
     time: str = ""
     message: str = ""
 
@@ -195,7 +201,7 @@ class Restart(ApiStruct, frozen=True, omit_defaults=False):
 class Ending(ApiStruct, frozen=True, omit_defaults=False):
     """How the job will end, written before anything is deleted for it."""
 
-    phase: Phase = Phase.EMPTY
+    phase: AITrainingJobPhase = AITrainingJobPhase.EMPTY
     reason: str = ""
     message: str = ""
     decided_at: str = ""
@@ -208,7 +214,7 @@ class AvoidedNode(ApiStruct, frozen=True, omit_defaults=False):
 
 
 class AITrainingJobStatus(ApiStruct, frozen=True):
-    phase: Phase = Phase.EMPTY
+    phase: AITrainingJobPhase = AITrainingJobPhase.EMPTY
     reason: str = ""
     message: str = ""
     ready: str = ""

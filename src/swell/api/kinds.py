@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from swell.api import aitrainingjob, trainingjob
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.configmap import ConfigMap
-from swell.api.disruption import PodDisruptionBudget
-from swell.api.event import Event
-from swell.api.job import Job
-from swell.api.lease import Lease
+from swell.api.core import ConfigMap, Event, Lease, Namespace, Node, ResourceQuota, Service
 from swell.api.meta import Body
-from swell.api.namespace import Namespace
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue
-from swell.api.replicaset import ReplicaSet
+from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import Resource
-from swell.api.resourcequota import ResourceQuota
-from swell.api.service import Service
+from swell.api.scheduling import PodGroup, Queue
+from swell.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
-from swell.api.volume import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from swell.api.workloads import Job, ReplicaSet
 
 SCHEDULING = "scheduling.volcano.sh"
 

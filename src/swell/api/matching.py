@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from swell.api.node import Node, Taint
+from swell.api.core import Node, Taint
 from swell.api.pod import (
     LabelSelector,
     LabelSelectorRequirement,

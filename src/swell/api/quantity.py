@@ -45,7 +45,7 @@ _WHITE_SPACE = (
 )
 
 
-class Format(Enum):
+class QuantityFormat(Enum):
     """The family of suffixes a quantity was written with, and is written with again."""
 
     DECIMAL_SI = "DecimalSI"
@@ -68,7 +68,7 @@ class Quantity:
     """An exact amount. Equal amounts are equal whatever their format."""
 
     nano: int = 0
-    format: Format = field(default=Format.DECIMAL_SI, compare=False)
+    format: QuantityFormat = field(default=QuantityFormat.DECIMAL_SI, compare=False)
 
     def value(self) -> int:
         """Whole units, rounded away from zero."""
@@ -108,7 +108,7 @@ class Quantity:
     def __str__(self) -> str:
         return canonical(self)
 
-    def _format_beside(self, other: Quantity) -> Format:
+    def _format_beside(self, other: Quantity) -> QuantityFormat:
         return self.format if self.nano else other.format
 
 
@@ -126,7 +126,9 @@ def parse(raw: QuantityText) -> Quantity:
     if suffix in _BINARY_EXPONENTS:
         scaled = magnitude * NANO << _BINARY_EXPONENTS[suffix]
         nano = min(-(-scaled // _power_of_ten(len(fraction))), MAX_INT64 * NANO)
-        format_ = Format.BINARY_SI if nano >= NANO or not nano else Format.DECIMAL_SI
+        format_ = (
+            QuantityFormat.BINARY_SI if nano >= NANO or not nano else QuantityFormat.DECIMAL_SI
+        )
     else:
         exponent, format_ = _decimal_exponent(raw, suffix)
         nano = _shift(raw, magnitude, exponent - len(fraction) + NANO_DIGITS)
@@ -157,10 +159,10 @@ def canonical(quantity: Quantity) -> str:
     """The one text of this amount in its format: no fraction, the largest suffix that fits."""
     if not quantity.nano:
         return "0"
-    if quantity.format is Format.BINARY_SI and _is_binary_exact(quantity.nano):
+    if quantity.format is QuantityFormat.BINARY_SI and _is_binary_exact(quantity.nano):
         return _binary_text(quantity.nano // NANO)
     mantissa, exponent = _engineering(quantity.nano)
-    if quantity.format is Format.DECIMAL_EXPONENT:
+    if quantity.format is QuantityFormat.DECIMAL_EXPONENT:
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
     excess = max(exponent - 18, 0)
     return f"{mantissa * _power_of_ten(excess)}{_DECIMAL_SUFFIXES[exponent - excess]}"
@@ -219,9 +221,9 @@ def _split(raw: QuantityText) -> tuple[str, str, str, str]:
     return sign, whole, fraction, suffix
 
 
-def _decimal_exponent(raw: object, suffix: str) -> tuple[int, Format]:
+def _decimal_exponent(raw: object, suffix: str) -> tuple[int, QuantityFormat]:
     if suffix in _DECIMAL_EXPONENTS:
-        return _DECIMAL_EXPONENTS[suffix], Format.DECIMAL_SI
+        return _DECIMAL_EXPONENTS[suffix], QuantityFormat.DECIMAL_SI
     match = _EXPONENT.fullmatch(suffix)
     if match is None:
         allowed = " ".join([*filter(None, _DECIMAL_EXPONENTS), *_BINARY_EXPONENTS])
@@ -229,7 +231,7 @@ def _decimal_exponent(raw: object, suffix: str) -> tuple[int, Format]:
     exponent = int(match[1])
     if abs(exponent) > _EXPONENT_MAX:
         raise QuantityError(raw, "exponent out of range")
-    return exponent, Format.DECIMAL_EXPONENT
+    return exponent, QuantityFormat.DECIMAL_EXPONENT
 
 
 def _may_lack_digits(raw: object, suffix: str) -> bool:

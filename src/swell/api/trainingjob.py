@@ -16,7 +16,7 @@ from swell.api.pod import ResourceRequirements
 API_GROUP = "paddlepaddle.org"
 
 
-class Phase(Enum):
+class TrainingJobPhase(Enum):
     EMPTY = ""
     CREATING = "Creating"
     RUNNING = "Running"
@@ -26,7 +26,9 @@ class Phase(Enum):
     TIMEOUT = "Timeout"
 
 
-FINAL = frozenset({Phase.SUCCEED, Phase.FAILED, Phase.TIMEOUT})  # nothing leaves these
+FINAL_PHASES = frozenset(
+    {TrainingJobPhase.SUCCEED, TrainingJobPhase.FAILED, TrainingJobPhase.TIMEOUT}
+)  # nothing leaves these
 
 
 class FrameworkName(Enum):
@@ -130,7 +132,7 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
         return framework.type is FrameworkType.MULTI
 
 
-class ScaleRecord(ApiStruct, frozen=True, rename={"from_": "from"}):
+class TrainerScaleRecord(ApiStruct, frozen=True, rename={"from_": "from"}):
     time: str = ""
     from_: int = 0
     to: int = 0
@@ -149,10 +151,10 @@ class RoleStatus(ApiStruct, frozen=True):
 
 
 class TrainingJobStatus(ApiStruct, frozen=True, rename=None):
-    phase: Phase = Phase.EMPTY
+    phase: TrainingJobPhase = TrainingJobPhase.EMPTY
     reason: str = ""
     trainer_target: int | None = None
-    scale_records: tuple[ScaleRecord, ...] = ()
+    scale_records: tuple[TrainerScaleRecord, ...] = ()
     replica_statuses: dict[str, RoleStatus] = {}
     start_time: str | None = msgspec.field(default=None, name="startTime")
     released: bool = False

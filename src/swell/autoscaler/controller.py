@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from random import Random
 
 from swell.api.aitrainingjob import AITrainingJob
+from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS, QUEUES, TRAINING_JOBS
 from swell.api.meta import Key
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.queue import Queue
+from swell.api.scheduling import PodGroup, Queue
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.damping import DampingMemory, damped
@@ -33,18 +32,18 @@ from swell.autoscaler.status import SizeChange, SizeProposal, decide_write, may_
 from swell.autoscaler.views import JobId, JobKind
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
-from swell.runtime.controller import Controller, ControllerMeter, Work
-from swell.runtime.election import Election, work_if_elected
+from swell.runtime.controller import Controller, ControllerMeter, Reconciler
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
-from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer
+from swell.runtime.leader import Election, work_if_elected
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain_call
 from swell.runtime.metrics import Metrics
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
-from swell.runtime.uncertain import Informed
+from swell.runtime.reflector import InformerOptions
+from swell.runtime.uncertain import AnyInformer
 
 log = get_logger(__name__)
 
@@ -158,10 +157,10 @@ class Autoscaler:
         told = _CountingEventSink(events, meters.sizes)
         jobs, trainer_jobs = informers.jobs, informers.trainer_jobs
 
-        def writer(kind: JobKind, owners: Informed, get: Get, observer: Observer) -> Writer:
+        def writer(kind: JobKind, owners: AnyInformer, get: Get, observer: Observer) -> Writer:
             return Controller(
                 f"{NAME}-{kind.lower()}",
-                Work(self._change_of(kind, get), decide_write),
+                Reconciler(self._change_of(kind, get), decide_write),
                 owners=owners,
                 executor=Executor(cluster, informers=[observer], events=told, meter=meters.writes),
                 queue=WorkQueue(clock=clock, random=random),

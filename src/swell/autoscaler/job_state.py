@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from swell.api.pod import PodPhase
-from swell.api.podgroup import PodGroup
+from swell.api.scheduling import PodGroup
 from swell.autoscaler.needs import Needs
 from swell.autoscaler.views import AutoscalerJob, AutoscalerNode, AutoscalerPod, AutoscalerRole
 

@@ -41,15 +41,16 @@ def view_job(job: AnyJob, reader: NeedsReader) -> AutoscalerJob | None:
 def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> AutoscalerJob:
     status = job.status
     phase = status.phase
-    is_ending = status.ending is not None or phase in aitrainingjob.FINAL
+    is_ending = status.ending is not None or phase in aitrainingjob.FINAL_PHASES
     return AutoscalerJob(
         id=id_of(job),
         uid=job.metadata.uid,
         generation=job.metadata.generation,
         is_live=not is_ending and job.metadata.deletion_timestamp is None,
-        is_waiting=phase in {aitrainingjob.Phase.EMPTY, aitrainingjob.Phase.PENDING},
+        is_waiting=phase
+        in {aitrainingjob.AITrainingJobPhase.EMPTY, aitrainingjob.AITrainingJobPhase.PENDING},
         is_creating=False,
-        is_running=phase is aitrainingjob.Phase.RUNNING,
+        is_running=phase is aitrainingjob.AITrainingJobPhase.RUNNING,
         roles=tuple(
             _view_role(name.lower(), spec, status.target_replicas.get(name.lower()), reader)
             for name, spec in sorted(job.spec.replica_specs.items())
@@ -79,15 +80,15 @@ def _view_role(
 def _view_training_job(job: TrainingJob, reader: NeedsReader) -> AutoscalerJob:
     spec, status = job.spec, job.status
     phase = status.phase
-    is_over = phase in trainingjob.FINAL or status.released
+    is_over = phase in trainingjob.FINAL_PHASES or status.released
     return AutoscalerJob(
         id=id_of(job),
         uid=job.metadata.uid,
         generation=job.metadata.generation,
         is_live=not is_over and job.metadata.deletion_timestamp is None,
-        is_waiting=phase is trainingjob.Phase.EMPTY,
-        is_creating=phase is trainingjob.Phase.CREATING,
-        is_running=phase is trainingjob.Phase.RUNNING,
+        is_waiting=phase is trainingjob.TrainingJobPhase.EMPTY,
+        is_creating=phase is trainingjob.TrainingJobPhase.CREATING,
+        is_running=phase is trainingjob.TrainingJobPhase.RUNNING,
         roles=tuple(_training_roles(job, reader)),
         group=Key(job.metadata.namespace, spec.pod_group_name or job.metadata.name),
         resizes=tuple(map(_trainer_resize, status.scale_records)),
@@ -147,7 +148,7 @@ def _resize(record: aitrainingjob.ScaleRecord) -> Resize:
     )
 
 
-def _trainer_resize(record: trainingjob.ScaleRecord) -> Resize:
+def _trainer_resize(record: trainingjob.TrainerScaleRecord) -> Resize:
     return Resize(
         at=_seconds(record.time),
         role=TRAINER,

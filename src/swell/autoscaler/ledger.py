@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from swell.api.core import Node
 from swell.api.meta import Key
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup, PodGroupPhase
 from swell.api.requests import CPU, MEMORY
+from swell.api.scheduling import PodGroup, PodGroupPhase
 from swell.autoscaler.cluster_resource import (
     AutoscalerSnapshot,
     ClusterResource,

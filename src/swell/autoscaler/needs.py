@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
+from swell.api.core import Node
 from swell.api.matching import node_selector_matches, tolerates_all
-from swell.api.node import Node
 from swell.api.pod import Container, NodeSelector, PodSpec, ResourceRequirements, Toleration
 from swell.api.quantity import Quantity, QuantityText, parse
 from swell.api.requests import CPU, MEMORY, PODS, pod_limits, pod_requests

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
+from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource, Usage
 from swell.autoscaler.damping import DampingInput, damped

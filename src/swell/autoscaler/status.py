@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from swell.api.aitrainingjob import AITrainingJob, ResizeAuthor, ScaleRecord
 from swell.api.codec import to_body
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.api.times import format_time
-from swell.api.trainingjob import ScaleRecord as TrainerScaleRecord
-from swell.api.trainingjob import TrainingJob
+from swell.api.trainingjob import TrainerScaleRecord, TrainingJob
 from swell.autoscaler.job_views import AnyJob
 from swell.autoscaler.policies.interface import RoleTarget
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from swell.api.core import Node
 from swell.api.meta import Key, Uid
-from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import parse_time
 from swell.autoscaler.needs import Amounts, Needs, NeedsReader

@@ -6,19 +6,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from swell.api.manifest import Finding, Reading, findings_of, read
+from swell.api.manifest import Finding, ManifestFile, findings_of, read
 from swell.cli.failure import CommandError
 
 STDIN = "-"
 BYTES_MAX = 64 << 20
 
 
-def read_files(files: Sequence[str]) -> list[Reading]:
+def read_files(files: Sequence[str]) -> list[ManifestFile]:
     """Every file, `-` being stdin; one that cannot be opened ends the command."""
     return [read(_bytes_of(file), file) for file in files]
 
 
-def read_valid(files: Sequence[str]) -> list[Reading]:
+def read_valid(files: Sequence[str]) -> list[ManifestFile]:
     """As `read_files`, but nothing that breaks a rule gets through."""
     readings = read_files(files)
     findings = findings_of(readings)

@@ -18,10 +18,10 @@ from swell.node.pods import BOUND_PODS, BoundPod
 from swell.node.progress import StartContainer, StopContainer, is_active
 from swell.node.report import Addresses, status_patch
 from swell.node.runs import Runs
-from swell.runtime.cache import Index
+from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Patch, PatchKind, Selection
-from swell.runtime.executor import Executor, Failure, Verdict
+from swell.runtime.executor import Executor, Failure, FailureKind
 from swell.runtime.informer import Informer
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain
@@ -35,7 +35,7 @@ WAKE_S_MAX = 600.0
 DRAIN_POLL_S = 0.05
 
 
-BY_NODE: Index[BoundPod] = Index(
+BY_NODE: CacheIndex[BoundPod] = CacheIndex(
     "node", lambda _, pod: (pod.spec.node_name,) if pod is not None else ()
 )
 
@@ -225,7 +225,7 @@ class PodAgent:
     def _retry(self, key: Key, failure: Failure) -> None:
         delay_s = self._queue.retry(key, failure.retry_after_s)
         # A stale one is of a pod that is gone or replaced, and the watch will tell.
-        if failure.verdict is not Verdict.STALE:
+        if failure.verdict is not FailureKind.STALE:
             log.warning("will retry", pod=str(key), why=failure.message, delay_s=round(delay_s, 3))
 
     def _decide(self, pod: BoundPod) -> Decision:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from swell.api.codec import to_body
+from swell.api.core import NodeSpec, Taint
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
-from swell.api.node import NodeSpec, Taint
 from swell.api.resource import Resource
 from swell.api.times import format_time, parse_time
 from swell.runtime.cluster import Patch, PatchKind

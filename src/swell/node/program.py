@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell import __version__
-from swell.api.node import Taint
+from swell.api.core import Taint
 from swell.api.quantity import parse
 from swell.cluster.home import NODE_LOCK, held
 from swell.cluster.kube.access import Access

@@ -18,7 +18,7 @@ from swell.node.nodes import (
 )
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
-from swell.runtime.controller import Controller, Work
+from swell.runtime.controller import Controller, Reconciler
 from swell.runtime.executor import Executor
 from swell.runtime.informer import Informer
 from swell.runtime.queue import WorkQueue
@@ -49,7 +49,7 @@ class Registration:
         self.informer.add_handler(self._note)
         self.controller = Controller(
             NAME,
-            Work(self._snapshot, decide_node),
+            Reconciler(self._snapshot, decide_node),
             owners=self.informer,
             executor=Executor(cluster, informers=(self.informer,)),
             queue=WorkQueue(clock=clock, random=random),

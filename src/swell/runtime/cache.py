@@ -20,7 +20,7 @@ from swell.api.resource import ApiObject
 from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.errors import ServerError
 from swell.runtime.manager import Bug, contain_call
-from swell.runtime.tombstones import Absences
+from swell.runtime.tombstones import Tombstones
 
 T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -30,7 +30,7 @@ Values = Callable[[ObjectMeta, T_contra | None], Iterable[Hashable]]
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Generic[T_contra]):
+class CacheIndex(Generic[T_contra]):
     """A way to find objects by something other than their key."""
 
     name: str
@@ -47,7 +47,7 @@ class StaleListError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class CacheEntry(Generic[T]):
     """One object as it is held; `object` is None when it is malformed."""
 
     key: Key
@@ -59,12 +59,12 @@ class Entry(Generic[T]):
     indexed: tuple[tuple[str, Hashable], ...]
 
 
-class Change(NamedTuple, Generic[T]):
-    before: Entry[T] | None
-    after: Entry[T] | None
+class CacheChange(NamedTuple, Generic[T]):
+    before: CacheEntry[T] | None
+    after: CacheEntry[T] | None
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """Which object, and which state of it."""
 
     key: Key
@@ -72,40 +72,40 @@ class Identity(NamedTuple):
     version: int
 
 
-class Cache(Generic[T]):
+class ObjectCache(Generic[T]):
     """See the module's docstring. Every mutator returns what it changed: None is "nothing new"."""
 
-    def __init__(self, indexes: Iterable[Index[T]] = ()) -> None:
+    def __init__(self, indexes: Iterable[CacheIndex[T]] = ()) -> None:
         self._indexes = tuple(indexes)
-        self._entries: dict[Key, Entry[T]] = {}
+        self._entries: dict[Key, CacheEntry[T]] = {}
         self._members: dict[tuple[str, Hashable], dict[Key, None]] = {}
         # Absent at a version (by a read) or for ever (a UID whose deletion was answered).
-        self._absences = Absences()
+        self._absences = Tombstones()
         self._gone: dict[Key, Uid] = {}
         self.version = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry[T]]:
+    def __iter__(self) -> Iterator[CacheEntry[T]]:
         return iter(self._entries.values())
 
-    def entry(self, key: Key) -> Entry[T] | None:
+    def entry(self, key: Key) -> CacheEntry[T] | None:
         return self._entries.get(key)
 
-    def select(self, index: str, value: Hashable) -> tuple[Entry[T], ...]:
+    def select(self, index: str, value: Hashable) -> tuple[CacheEntry[T], ...]:
         """What an index has under a value, ordered by key."""
         members = self._members.get((index, value), {})
         return tuple(self._entries[key] for key in sorted(members))
 
-    def put(self, held: T | Malformed, as_of: int = 0) -> Change[T] | None:
+    def put(self, held: T | Malformed, as_of: int = 0) -> CacheChange[T] | None:
         """Take a state of an object, unless it is older than what is known of it.
 
         `as_of` is the version at which it was so, if that is not the object's own.
         """
         return self._put(identity_of(held), held, as_of)
 
-    def put_read(self, held: T | Malformed, as_of: int = 0) -> Change[T] | None:
+    def put_read(self, held: T | Malformed, as_of: int = 0) -> CacheChange[T] | None:
         """Take what a consistent read or a write answered. It outweighs an earlier `put_gone`.
 
         Once the watch has passed the answer's version, an object not held is one that was deleted
@@ -117,7 +117,7 @@ class Cache(Generic[T]):
         self._gone.pop(who.key, None)
         return self._put(who, held, as_of)
 
-    def put_gone(self, key: Key, uid: Uid) -> Change[T] | None:
+    def put_gone(self, key: Key, uid: Uid) -> CacheChange[T] | None:
         """The server said that this very object is gone, though not since which version."""
         before = self._entries.get(key)
         if before is not None and before.uid != uid:
@@ -125,7 +125,7 @@ class Cache(Generic[T]):
         self._gone[key] = uid
         return self._swap(key, before, None) if before else None
 
-    def put_absent(self, key: Key, version: int) -> Change[T] | None:
+    def put_absent(self, key: Key, version: int) -> CacheChange[T] | None:
         """A consistent read at `version` did not find the key."""
         before = self._entries.get(key)
         if before is not None and before.version > version:
@@ -138,7 +138,7 @@ class Cache(Generic[T]):
         if version > self.version:
             self._absences.note(selection, version)
 
-    def remove(self, key: Key, version: int) -> Change[T] | None:
+    def remove(self, key: Key, version: int) -> CacheChange[T] | None:
         """The watch reports a deletion."""
         before = self._entries.get(key)
         if before is not None and before.version > version:
@@ -146,11 +146,11 @@ class Cache(Generic[T]):
         self._gone.pop(key, None)
         return self._swap(key, before, None) if before else None
 
-    def replace(self, listed: Iterable[T | Malformed], version: int) -> list[Change[T]]:
+    def replace(self, listed: Iterable[T | Malformed], version: int) -> list[CacheChange[T]]:
         """Take a whole list: newer states in, what it does not contain out."""
         if version < self.version:
             raise StaleListError(version, self.version)
-        changes: list[Change[T] | None] = []
+        changes: list[CacheChange[T] | None] = []
         present: dict[Key, None] = {}
         for held in listed:
             present[identity_of(held).key] = None
@@ -167,7 +167,7 @@ class Cache(Generic[T]):
         self.version = max(self.version, version)
         self._absences.reach(self.version)
 
-    def _put(self, who: Identity, held: T | Malformed, as_of: int) -> Change[T] | None:
+    def _put(self, who: ObjectIdentity, held: T | Malformed, as_of: int) -> CacheChange[T] | None:
         key, uid, version = who
         before = self._entries.get(key)
         if before is not None and before.version >= version:
@@ -180,7 +180,7 @@ class Cache(Generic[T]):
         self._gone.pop(key, None)
         return self._swap(key, before, after)
 
-    def _entry_of(self, who: Identity, held: T | Malformed) -> Entry[T]:
+    def _entry_of(self, who: ObjectIdentity, held: T | Malformed) -> CacheEntry[T]:
         """Works out everything that may fail before anything is changed."""
         if isinstance(held, Malformed):
             metadata, whole, malformed = _metadata_of(held), None, held
@@ -192,7 +192,7 @@ class Cache(Generic[T]):
             whole = None
             malformed = malformed or _unindexable(metadata, indexed)
             indexed = ()
-        return Entry(*who, metadata, whole, malformed, indexed)
+        return CacheEntry(*who, metadata, whole, malformed, indexed)
 
     def _places(self, metadata: ObjectMeta, whole: T | None) -> tuple[tuple[str, Hashable], ...]:
         return tuple(
@@ -203,7 +203,9 @@ class Cache(Generic[T]):
             )
         )
 
-    def _swap(self, key: Key, before: Entry[T] | None, after: Entry[T] | None) -> Change[T]:
+    def _swap(
+        self, key: Key, before: CacheEntry[T] | None, after: CacheEntry[T] | None
+    ) -> CacheChange[T]:
         old = before.indexed if before else ()
         new = after.indexed if after else ()
         if old != new:
@@ -218,7 +220,7 @@ class Cache(Generic[T]):
             del self._entries[key]
         else:
             self._entries[key] = after
-        return Change(before, after)
+        return CacheChange(before, after)
 
 
 def parse_version(text: str) -> int:
@@ -230,11 +232,11 @@ def parse_version(text: str) -> int:
         raise ServerError(status) from None
 
 
-def identity_of(held: ApiObject | Malformed) -> Identity:
+def identity_of(held: ApiObject | Malformed) -> ObjectIdentity:
     if isinstance(held, Malformed):
-        return Identity(held.key, held.uid, parse_version(held.resource_version))
+        return ObjectIdentity(held.key, held.uid, parse_version(held.resource_version))
     metadata = held.metadata
-    return Identity(metadata.key, metadata.uid, parse_version(metadata.resource_version))
+    return ObjectIdentity(metadata.key, metadata.uid, parse_version(metadata.resource_version))
 
 
 def _unindexable(metadata: ObjectMeta, bug: Bug) -> Malformed:

@@ -87,7 +87,7 @@ def merge_patch(body: Body) -> Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeleteRequest:
     """How to delete: preconditions, grace and what happens to owned objects."""
 
     uid: Uid | None = None
@@ -104,7 +104,7 @@ class WriteOptions:
 
 
 PLAIN = WriteOptions()
-PLAIN_DELETION = Deletion()
+PLAIN_DELETION = DeleteRequest()
 
 
 # Whether this version of an object, or a later one, is held already.
@@ -160,7 +160,7 @@ class Cluster(Protocol):
     ) -> T: ...
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
     ) -> T | None:
         """Delete; the object when it lives on (grace period, finalizers), None when it is gone."""
         ...
@@ -169,7 +169,7 @@ class Cluster(Protocol):
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: Deletion = PLAIN_DELETION,
+        deletion: DeleteRequest = PLAIN_DELETION,
     ) -> None:
         """Delete what is selected. For people: controllers never use it, it knows no UIDs."""
         ...

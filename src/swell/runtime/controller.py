@@ -9,6 +9,7 @@ nobody foresaw is logged with the key's story and the key backs off; the others 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -19,13 +20,12 @@ from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Malformed
 from swell.runtime.errors import ClusterError, UnreachableError
-from swell.runtime.executor import Executor, Failure, Outcome, Verdict
+from swell.runtime.executor import Executor, Failure, FailureKind, Outcome
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain
 from swell.runtime.plan import NOTHING, Action, Plan, Write
 from swell.runtime.queue import QueueClosedError, WorkQueue
-from swell.runtime.story import Stories
-from swell.runtime.uncertain import Children, Doubts, Informed
+from swell.runtime.uncertain import AnyInformer, Children, UncertainKeys
 
 S = TypeVar("S")
 log = get_logger(__name__)
@@ -48,7 +48,7 @@ class ControllerMeter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RejectedWrite:
     """A write the server did not want, for the next decisions to take into account.
 
     Trying again before `retry_at` (wall time) is of no use; the loop comes back then.
@@ -66,7 +66,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Work(Generic[S]):
+class Reconciler(Generic[S]):
     """What a controller is about.
 
     `snapshot` reads caches and awaits nothing; None means that there is nothing to decide any
@@ -88,11 +88,11 @@ class Controller(Generic[S]):
     def __init__(
         self,
         name: str,
-        work: Work[S],
+        work: Reconciler[S],
         *,
-        owners: Informed | None,
+        owners: AnyInformer | None,
         children: Sequence[Children] = (),
-        others: Sequence[Informed] = (),
+        others: Sequence[AnyInformer] = (),
         executor: Executor,
         queue: WorkQueue[Key],
         clock: Clock,
@@ -107,9 +107,9 @@ class Controller(Generic[S]):
         self._clock = clock
         self._n_workers = workers
         self._meter = meter
-        self._doubts = Doubts(owners, children, others)
-        self._refusals: dict[Key, Refusal] = {}
-        self._stories = Stories()
+        self._doubts = UncertainKeys(owners, children, others)
+        self._refusals: dict[Key, RejectedWrite] = {}
+        self._stories = KeyHistory()
         self._informers = [
             *([owners] if owners is not None else []),
             *(c.informer for c in children),
@@ -130,7 +130,7 @@ class Controller(Generic[S]):
 
         return wake
 
-    def refusal(self, key: Key) -> Refusal | None:
+    def refusal(self, key: Key) -> RejectedWrite | None:
         """The latest write refused for a key, until such a write succeeds."""
         return self._refusals.get(key)
 
@@ -187,7 +187,7 @@ class Controller(Generic[S]):
         failure = outcome.gravest
         if failure is None:
             return self._settle(key, plan)
-        if failure.verdict is Verdict.REFUSED:
+        if failure.verdict is FailureKind.REFUSED:
             return self._refuse(key, failure)
         return self._retry(key, failure.verdict.value, failure.message, failure.retry_after_s)
 
@@ -242,7 +242,7 @@ class Controller(Generic[S]):
         former = self._refusals.get(key)
         count = former.count + 1 if former else 1
         delay_s = self._queue.retry(key, max(failure.retry_after_s, REFUSED.full_s(count)))
-        self._refusals[key] = Refusal(
+        self._refusals[key] = RejectedWrite(
             failure.action, failure.reason, failure.message, count, self._clock.now() + delay_s
         )
         if former is None:
@@ -252,7 +252,7 @@ class Controller(Generic[S]):
                 "write refused", controller=self.name, key=str(key), reason=failure.reason,
                 message=failure.message,
             )  # fmt: skip
-        return Verdict.REFUSED.value
+        return FailureKind.REFUSED.value
 
     def _on_bug(self, key: Key, bug: Bug) -> None:
         delay_s = self._queue.retry(key)
@@ -276,3 +276,22 @@ class Controller(Generic[S]):
     def _forget(self, key: Key) -> None:
         self._queue.forget(key)
         self._refusals.pop(key, None)
+
+
+class KeyHistory:
+    """The last few lines about each of the last few keys."""
+
+    def __init__(self, *, keys_max: int = 1000, lines_max: int = 20) -> None:
+        self._keys_max = keys_max
+        self._lines_max = lines_max
+        self._lines: OrderedDict[Key, deque[str]] = OrderedDict()
+
+    def add(self, key: Key, line: str) -> None:
+        lines = self._lines.setdefault(key, deque(maxlen=self._lines_max))
+        lines.append(line)
+        self._lines.move_to_end(key)
+        if len(self._lines) > self._keys_max:
+            self._lines.popitem(last=False)
+
+    def tell(self, key: Key) -> list[str]:
+        return list(self._lines.get(key, ()))

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
-from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
+from swell.runtime.cluster import Cluster, DeleteRequest, WriteOptions, merge_patch
 from swell.runtime.errors import (
     AlreadyExistsError,
     ClusterError,
@@ -66,7 +66,7 @@ class WriteMeter(Protocol):
     def wrote(self, resource: str, verb: str, result: str) -> None: ...
 
 
-class Verdict(Enum):
+class FailureKind(Enum):
     """What a failed write means for the next decision, the gravest first."""
 
     # It may have happened: read consistently before deciding anything.
@@ -82,7 +82,7 @@ class Verdict(Enum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     action: Write
-    verdict: Verdict
+    verdict: FailureKind
     reason: str
     message: str
     retry_after_s: float = 0.0
@@ -98,7 +98,7 @@ class Outcome:
     @property
     def gravest(self) -> Failure | None:
         """The failure that says what to do next; the first issued among equals."""
-        order = list(Verdict)
+        order = list(FailureKind)
         return min(self.failures, key=lambda failure: order.index(failure.verdict), default=None)
 
 
@@ -175,10 +175,10 @@ class Executor:
         except ClusterError as error:
             failure = _failure(action, _verdict(error), error)
         except UnreachableError as error:
-            failure = _failure(action, Verdict.RETRY, error)
+            failure = _failure(action, FailureKind.RETRY, error)
         except (OutcomeUnknownError, TimeoutError, MalformedError) as error:
             # The last one: it was done, and the answer is no object we understand.
-            failure = _failure(action, Verdict.UNKNOWN, error)
+            failure = _failure(action, FailureKind.UNKNOWN, error)
         if self._meter:
             result = failure.verdict.value if failure else "done"
             self._meter.wrote(str(action.resource), _verb(action), result)
@@ -226,16 +226,16 @@ class Executor:
         try:
             found = await self._cluster.get(action.resource.untyped(), action.key)
         except NotFoundError:
-            return _failure(action, Verdict.STALE, error)
+            return _failure(action, FailureKind.STALE, error)
         self._observe(action.resource, found)
         owner = _controller_uid(action.body)
         if owner and _controller_uid(found) == owner:
             return None
         message = f"{action.resource} {action.key} exists and is not ours"
-        return Failure(action, Verdict.REFUSED, NAME_TAKEN, message)
+        return Failure(action, FailureKind.REFUSED, NAME_TAKEN, message)
 
     async def _delete(self, action: DeleteObject) -> Failure | None:
-        deletion = Deletion(
+        deletion = DeleteRequest(
             uid=action.uid,
             resource_version=action.version,
             grace_s=action.grace_s,
@@ -261,7 +261,7 @@ class Executor:
             self._observe_gone(action)
             return None
         if found["metadata"].get("uid") == action.uid:
-            return _failure(action, Verdict.STALE, error)
+            return _failure(action, FailureKind.STALE, error)
         self._observe_gone(action)
         self._observe(action.resource, found)
         return None
@@ -284,15 +284,15 @@ def _verb(action: Write) -> str:
     return type(action).__name__
 
 
-def _verdict(error: ClusterError) -> Verdict:
+def _verdict(error: ClusterError) -> FailureKind:
     if isinstance(error, ServerError):
         # A server that fails after storing answers the same as one that fails before.
-        return Verdict.UNKNOWN
+        return FailureKind.UNKNOWN
     if isinstance(error, ConflictError | NotFoundError) or _is_uid_mismatch(error):
-        return Verdict.STALE
+        return FailureKind.STALE
     if isinstance(error, TooManyRequestsError):
-        return Verdict.RETRY
-    return Verdict.REFUSED
+        return FailureKind.RETRY
+    return FailureKind.REFUSED
 
 
 def _is_uid_mismatch(error: ClusterError) -> bool:
@@ -301,7 +301,7 @@ def _is_uid_mismatch(error: ClusterError) -> bool:
     return isinstance(error, InvalidError) and any(c.field == "metadata.uid" for c in causes)
 
 
-def _failure(action: Write, verdict: Verdict, error: Exception) -> Failure:
+def _failure(action: Write, verdict: FailureKind, error: Exception) -> Failure:
     if isinstance(error, ClusterError):
         reason = error.status.reason or type(error).__name__
         return Failure(action, verdict, reason, str(error), error.retry_after_s)

@@ -22,27 +22,27 @@ Check = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HealthAnswer:
     status: int
     text: str
 
 
 @dataclass(slots=True)
-class Health:
+class HealthChecks:
     """Checks by name, asked in the order they were added."""
 
     live: dict[str, Check] = field(default_factory=dict)
     ready: dict[str, Check] = field(default_factory=dict)
 
-    def livez(self, *, verbose: bool = False) -> Answer:
+    def livez(self, *, verbose: bool = False) -> HealthAnswer:
         return _answer("livez", self.live, verbose)
 
-    def readyz(self, *, verbose: bool = False) -> Answer:
+    def readyz(self, *, verbose: bool = False) -> HealthAnswer:
         """A process that does not live is not ready either."""
         return _answer("readyz", {**self.live, **self.ready}, verbose)
 
 
-def _answer(name: str, checks: Mapping[str, Check], verbose: bool) -> Answer:
+def _answer(name: str, checks: Mapping[str, Check], verbose: bool) -> HealthAnswer:
     lines = []
     failed = False
     for check, ask in checks.items():
@@ -53,15 +53,20 @@ def _answer(name: str, checks: Mapping[str, Check], verbose: bool) -> Answer:
         lines.append(f"[-]{check} failed: {wrong}" if wrong else f"[+]{check} ok")
     lines.append(f"{name} check {'failed' if failed else 'passed'}")
     if failed:
-        return Answer(503, "\n".join(lines) + "\n")
-    return Answer(200, "\n".join(lines) + "\n" if verbose else "ok")
+        return HealthAnswer(503, "\n".join(lines) + "\n")
+    return HealthAnswer(200, "\n".join(lines) + "\n" if verbose else "ok")
 
 
 class Endpoints:
     """Serves health and metrics over HTTP until cancelled. aiohttp is imported when it runs."""
 
     def __init__(
-        self, health: Health, metrics: Metrics | None = None, *, host: str = "127.0.0.1", port: int
+        self,
+        health: HealthChecks,
+        metrics: Metrics | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int,
     ) -> None:
         self._health = health
         self._metrics = metrics
@@ -104,7 +109,7 @@ class Endpoints:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: HealthAnswer) -> web.Response:
     from aiohttp import web
 
     return web.Response(status=answer.status, text=answer.text)

@@ -19,10 +19,10 @@ from swell.api.codec import convert
 from swell.api.meta import Body, Key, ObjectMeta, Uid
 from swell.api.resource import ApiObject, Resource
 from swell.runtime.cache import (
-    Cache,
-    Change,
-    Entry,
-    Index,
+    CacheChange,
+    CacheEntry,
+    CacheIndex,
+    ObjectCache,
     StaleListError,
     parse_version,
 )
@@ -35,7 +35,7 @@ from swell.runtime.cluster import (
     Selection,
     WatchEvent,
 )
-from swell.runtime.following import Follower, InformerOptions, Receiver
+from swell.runtime.reflector import InformerOptions, Reflector, ReflectorSink
 
 T = TypeVar("T", bound=ApiObject)
 Handler = Callable[[Key], None]
@@ -43,19 +43,19 @@ Handler = Callable[[Key], None]
 OWNER = "owner"
 
 
-def by_label(label: str) -> Index[object]:
+def by_label(label: str) -> CacheIndex[object]:
     """Finds objects by a label's value."""
-    return Index(f"label {label}", lambda metadata, _: _label_values(metadata, label))
+    return CacheIndex(f"label {label}", lambda metadata, _: _label_values(metadata, label))
 
 
-def by_controller_key(kind: str) -> Index[object]:
+def by_controller_key(kind: str) -> CacheIndex[object]:
     """Finds objects by the key of the controller that owns them, whatever its UID."""
 
     def values(metadata: ObjectMeta, _: object) -> Iterable[Key]:
         owner = metadata.controller
         return (Key(metadata.namespace, owner.name),) if owner and owner.kind == kind else ()
 
-    return Index(f"controller {kind}", values)
+    return CacheIndex(f"controller {kind}", values)
 
 
 class Informer(Generic[T]):
@@ -73,20 +73,22 @@ class Informer(Generic[T]):
         clock: Clock,
         random: Random,
         selection: Selection = EVERYTHING,
-        indexes: Sequence[Index[T]] = (),
+        indexes: Sequence[CacheIndex[T]] = (),
         options: InformerOptions = InformerOptions(),  # noqa: B008
     ) -> None:
         self.resource = resource
         self.selection = selection
         self._single_reads_max = options.single_reads_max
-        self._cache = Cache[T]([Index(OWNER, _owner_uids), *indexes])
+        self._cache = ObjectCache[T]([CacheIndex(OWNER, _owner_uids), *indexes])
         self._handlers: list[tuple[str, Handler]] = []
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._n_waiters = 0
-        self._follower = Follower(
+        self._follower = Reflector(
             cluster,
             resource,
-            Receiver(lambda: self.version, self._replace, self._take, self._is_known, self._resync),
+            ReflectorSink(
+                lambda: self.version, self._replace, self._take, self._is_known, self._resync
+            ),
             selection=selection,
             clock=clock,
             random=random,
@@ -163,7 +165,7 @@ class Informer(Generic[T]):
         """
         self._handlers.append((index, handler))
         for entry in self._sorted():
-            for key in _routed(index, Change(None, entry)):
+            for key in _routed(index, CacheChange(None, entry)):
                 handler(key)
 
     def problem(self, patience_s: float = 180.0) -> str:
@@ -259,7 +261,7 @@ class Informer(Generic[T]):
 
     def _resync(self) -> None:
         for entry in self._sorted():
-            self._notify(Change(entry, entry))
+            self._notify(CacheChange(entry, entry))
 
     def _take(self, event: WatchEvent[T]) -> None:
         """Take one event. What is not newer than the watch itself is a duplicate or time travel."""
@@ -278,7 +280,7 @@ class Informer(Generic[T]):
         entry = self._cache.entry(key)
         return entry is not None and entry.version >= parse_version(version)
 
-    def _notify(self, change: Change[T] | None) -> None:
+    def _notify(self, change: CacheChange[T] | None) -> None:
         if change is None:
             return
         for index, handler in self._handlers:
@@ -291,7 +293,7 @@ class Informer(Generic[T]):
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _sorted(self) -> list[Entry[T]]:
+    def _sorted(self) -> list[CacheEntry[T]]:
         return sorted(self._cache, key=lambda entry: entry.key)
 
 
@@ -314,7 +316,7 @@ def _converted(body: Body, resource: Resource[T]) -> T | Malformed:
         return Malformed(metadata.key, metadata.uid, version, str(error), body)
 
 
-def _objects(entries: Iterable[Entry[T]]) -> tuple[T, ...]:
+def _objects(entries: Iterable[CacheEntry[T]]) -> tuple[T, ...]:
     return tuple(entry.object for entry in entries if entry.object is not None)
 
 
@@ -322,7 +324,7 @@ def _key_of(held: ApiObject | Malformed) -> Key:
     return held.key if isinstance(held, Malformed) else held.metadata.key
 
 
-def _routed(index: str, change: Change[T]) -> Iterable[Key]:
+def _routed(index: str, change: CacheChange[T]) -> Iterable[Key]:
     """The keys a handler is called with: those of the object before and after, each once."""
     keys: dict[Key, None] = {}
     for entry in change:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
+from swell.api.core import Lease, LeaseSpec
 from swell.api.kinds import LEASES
-from swell.api.lease import Lease, LeaseSpec
 from swell.api.meta import Body, Key
 from swell.api.times import format_micro_time
 from swell.runtime.clock import Clock
@@ -26,8 +26,9 @@ from swell.runtime.errors import (
     OutcomeUnknownError,
     UnreachableError,
 )
-from swell.runtime.guard import LeaderGuard
+from swell.runtime.guard import GuardedCluster, LeaderGuard
 from swell.runtime.logs import get_logger
+from swell.runtime.metrics import Metrics
 
 log = get_logger(__name__)
 
@@ -201,3 +202,42 @@ async def _ended(task: asyncio.Future[None]) -> None:
     """Cancel a task of ours, if it is not over, and wait until it is."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """How replicas agree on who works. The identity is one of this life of this process."""
+
+    lease: Key
+    identity: str
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+
+
+async def work_if_elected(
+    cluster: Cluster,
+    work: Callable[[Cluster], Awaitable[None]],
+    election: Election | None,
+    *,
+    clock: Clock,
+    random: Random,
+    metrics: Metrics | None = None,
+) -> None:
+    """Work at once, or with an election only while leading. Raises LeadershipLostError."""
+    if election is None:
+        await work(cluster)
+        return
+    elector = LeaderElector(
+        cluster,
+        election.lease,
+        election.identity,
+        clock=clock,
+        random=random,
+        times=election.times,
+    )
+
+    async def lead() -> None:
+        if metrics is not None:
+            metrics.led(True)
+        await work(GuardedCluster(cluster, elector.guard))
+
+    await elector.run(lead)

@@ -51,7 +51,7 @@ def contain_call(call: Callable[[], R]) -> R | Bug:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ManagedService:
     """Something that runs as long as the program does.
 
     `stop` asks it to finish what it has begun and return; without one it is cancelled.
@@ -76,7 +76,7 @@ class Manager:
     def __init__(self, *, clock: Clock, drain_s: float = 20.0) -> None:
         self._clock = clock
         self._drain_s = drain_s
-        self._services: list[Service] = []
+        self._services: list[ManagedService] = []
         self._tasks: list[asyncio.Task[Bug | None]] = []
         self._stopping = asyncio.Event()
         self._failed: str | None = None
@@ -87,7 +87,7 @@ class Manager:
         run: Callable[[], Awaitable[None]],
         stop: Callable[[], None] | None = None,
     ) -> None:
-        self._services.append(Service(name, run, stop))
+        self._services.append(ManagedService(name, run, stop))
 
     def stop(self) -> None:
         """Begin an orderly shutdown. Safe to call from a signal handler, and more than once."""
@@ -142,7 +142,7 @@ class Manager:
                     log.error("service does not end", service=service.name)
 
 
-async def run_services(services: Iterable[Service], clock: Clock) -> None:
+async def run_services(services: Iterable[ManagedService], clock: Clock) -> None:
     """Run services by themselves until cancelled, as a part of a larger program."""
     manager = Manager(clock=clock)
     for service in services:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime.cluster import Patch, merge_patch

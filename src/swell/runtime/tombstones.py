@@ -27,7 +27,7 @@ class _Part(NamedTuple):
     terms: frozenset[str]
 
 
-class Absences:
+class Tombstones:
     """See the module's docstring."""
 
     def __init__(self) -> None:

@@ -14,10 +14,10 @@ from typing import Protocol
 from swell.api.meta import Key
 from swell.api.resource import Resource
 from swell.runtime.cluster import Malformed, Selection
-from swell.runtime.executor import Failure, Verdict
+from swell.runtime.executor import Failure, FailureKind
 
 
-class Informed(Protocol):
+class AnyInformer(Protocol):
     """What a controller needs of an informer, whatever its type of object."""
 
     @property
@@ -43,26 +43,26 @@ class Children:
     at `settle_s` after the first change instead of once for each.
     """
 
-    informer: Informed
+    informer: AnyInformer
     index: str
     selection: Callable[[Key], Selection]
     settle_s: float = 0.0
 
 
 @dataclass(slots=True)
-class _Doubt:
+class _Uncertainty:
     is_whole: bool = False
     targets: dict[tuple[str, Key], None] = field(default_factory=dict)
 
 
-class Doubts:
+class UncertainKeys:
     """See the module's docstring."""
 
     def __init__(
         self,
-        owners: Informed | None,
+        owners: AnyInformer | None,
         children: Sequence[Children],
-        others: Sequence[Informed] = (),
+        others: Sequence[AnyInformer] = (),
     ) -> None:
         self._owners = owners
         self._children = tuple(children)
@@ -70,7 +70,7 @@ class Doubts:
             ([owners] if owners is not None else []) + [c.informer for c in children] + [*others]
         )
         self._informers = {str(informer.resource): informer for informer in known}
-        self._doubts: dict[Key, _Doubt] = {}
+        self._doubts: dict[Key, _Uncertainty] = {}
 
     def __contains__(self, owner: Key) -> bool:
         return owner in self._doubts
@@ -78,14 +78,14 @@ class Doubts:
     def note(self, owner: Key, failures: Iterable[Failure]) -> None:
         """Take from a plan's failures what has to be read before the owner's next plan."""
         for failure in failures:
-            if failure.verdict in {Verdict.UNKNOWN, Verdict.STALE}:
-                doubt = self._doubts.setdefault(owner, _Doubt())
-                doubt.is_whole |= failure.verdict is Verdict.UNKNOWN
+            if failure.verdict in {FailureKind.UNKNOWN, FailureKind.STALE}:
+                doubt = self._doubts.setdefault(owner, _Uncertainty())
+                doubt.is_whole |= failure.verdict is FailureKind.UNKNOWN
                 doubt.targets[str(failure.action.resource), failure.action.key] = None
 
     def suspect(self, owner: Key) -> None:
         """Have the owner and all its children read before its next plan."""
-        self._doubts.setdefault(owner, _Doubt()).is_whole = True
+        self._doubts.setdefault(owner, _Uncertainty()).is_whole = True
 
     async def resolve(self, owner: Key) -> None:
         """Read what is in doubt into the caches; raises, and stays in doubt, if that fails."""

@@ -10,15 +10,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.disruption import PodDisruptionBudget
-from swell.api.namespace import Namespace
-from swell.api.node import Node
+from swell.api.core import Namespace, Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue
+from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject
-from swell.api.volume import PersistentVolumeClaim, StorageClass
+from swell.api.scheduling import PodGroup, Queue
+from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import Plan, run_cycle
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES, Snapshot

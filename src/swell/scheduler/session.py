@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.claimable import Claimable
 from swell.scheduler.config import Config
 from swell.scheduler.eviction_units import Unit

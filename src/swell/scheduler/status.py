@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.reasons import Reason, Refusal
 from swell.scheduler.model.snapshot import DEFAULT_QUEUE

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from swell.api.core import Lease
 from swell.api.kinds import LEASES
-from swell.api.lease import Lease
 from swell.api.meta import Key
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.guard import GuardedCluster

@@ -49,7 +49,7 @@ from swell.operator.aitrainingjob.settings import Settings as JobSettings
 from swell.operator.trainingjob.running import operate as operate_training_jobs
 from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock
-from swell.runtime.health import Health
+from swell.runtime.health import HealthChecks
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
 
@@ -111,7 +111,7 @@ class _Parts:
     def __init__(self, api: ApiServer, clock: Clock, rng: random.Random) -> None:
         self._api, self._clock, self._rng = api, clock, rng
         self._manager = Manager(clock=clock, drain_s=DRAIN_S)
-        self._health = Health()
+        self._health = HealthChecks()
         self._runtime: ProcessRuntime | None = None
         self.logs: FileLogs | None = None  # of the processes, if there are any
 

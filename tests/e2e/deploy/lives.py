@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
 
+from swell.api.core import Taint
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CONFIG_MAPS,
@@ -21,7 +22,6 @@ from swell.api.kinds import (
     TRAINING_JOBS,
 )
 from swell.api.meta import Body, Key
-from swell.api.node import Taint
 from swell.api.resource import Resource
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
@@ -29,7 +29,7 @@ from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
 from swell.operator.framework.crds import install_crds
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, Deletion
+from swell.runtime.cluster import Cluster, DeleteRequest
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
@@ -176,7 +176,7 @@ async def _training_job(admin: Cluster, life: Life) -> None:
             if held.get("status", {}).get("phase") == "Running":
                 break
             await asyncio.sleep(0.2)
-    await admin.delete(TRAINING_JOBS, key, Deletion())
+    await admin.delete(TRAINING_JOBS, key, DeleteRequest())
 
 
 async def _taken(admin: Cluster, life: Life) -> None:

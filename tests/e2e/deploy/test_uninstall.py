@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swell.api.crds import DEFINITIONS, crd
+from swell.api.crds import crd
+from swell.api.schemas.definitions import DEFINITIONS
 from tests.e2e.deploy.installed import DEPLOY
 from tests.e2e.operator.jobs import job, manifest, pods
 from tests.testbed.control_plane import running_control_plane

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from swell.api.aitrainingjob import FINAL, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
 from swell.api.meta import Body
 from swell.operator.aitrainingjob.phases import TRANSITIONS
 from tests.e2e.faults.proxy import Write
 from tests.e2e.faults.recorder import Happening
 
-_FINAL = frozenset(phase.value for phase in FINAL)
-_BY_POLICY = frozenset({Phase.SUCCEED.value, Phase.FAILED.value})
+_FINAL = frozenset(phase.value for phase in FINAL_PHASES)
+_BY_POLICY = frozenset({AITrainingJobPhase.SUCCEED.value, AITrainingJobPhase.FAILED.value})
 
 
 @dataclass
@@ -75,7 +75,7 @@ def _of_job(course: Course, one: Happening) -> Iterator[str]:
         if left:
             yield f"O6 {one.name} is gone, and left {left}"
         return
-    was, now = Phase(old.get("phase", "")), Phase(new.get("phase", ""))
+    was, now = AITrainingJobPhase(old.get("phase", "")), AITrainingJobPhase(new.get("phase", ""))
     if was is not now and now not in TRANSITIONS[was]:
         yield f"O4 {one.name} went from {was} to {now}"
     for role, count in (old.get("restartCounts") or {}).items():

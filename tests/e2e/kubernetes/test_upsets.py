@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from swell.api.core import Node
 from swell.api.kinds import NODES
 from swell.api.meta import Body, Key, Uid
-from swell.api.node import Node
 from tests.e2e.kubernetes.containers import pods
 from tests.e2e.kubernetes.happenings import ends, is_running
 from tests.e2e.kubernetes.installed import DEPLOYMENTS, NAMESPACE, OVERLAY, wait_for

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol, TypeVar
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, AITrainingJobStatus
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, AITrainingJobStatus
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CONFIG_MAPS,
@@ -133,7 +133,7 @@ class Sight:
 
         def holds() -> bool:
             status = self.status(name)
-            if status.phase in FINAL and status.phase.value not in phases:
+            if status.phase in FINAL_PHASES and status.phase.value not in phases:
                 raise NotSeenError(f"ended in {status.phase.value}: {status.message}")
             return status.phase.value in phases
 

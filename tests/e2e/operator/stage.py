@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
+from swell.api.core import Taint
 from swell.api.kinds import NAMESPACES, PRIORITY_CLASSES
-from swell.api.node import Taint
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage

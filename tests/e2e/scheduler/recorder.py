@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from swell.api.core import Node
 from swell.api.meta import Key, Uid
-from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
-from swell.api.podgroup import PodGroup
 from swell.api.quantity import parse
 from swell.api.requests import pod_requests, scheduling_amount, scheduling_amounts
+from swell.api.scheduling import PodGroup
 from swell.runtime.clock import Clock
 from swell.runtime.informer import Informer
 from tests.e2e.scheduler.objects import GROUP_NAME

@@ -17,10 +17,9 @@ from swell.api.kinds import LEASES
 from swell.api.meta import Key
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.election import Election
 from swell.runtime.errors import NotFoundError
 from swell.runtime.guard import GuardedCluster, LeaderGuard
-from swell.runtime.leader import LeaseTimes
+from swell.runtime.leader import Election, LeaseTimes
 from swell.scheduler.live.controller import schedule
 from swell.scheduler.live.settings import SchedulerSettings
 from tests.e2e.scheduler.story import Schedulers

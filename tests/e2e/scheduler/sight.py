@@ -8,13 +8,13 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
+from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS
 from swell.api.meta import Key
-from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
-from swell.api.podgroup import PodGroup
 from swell.api.resource import ApiObject, Resource
-from swell.runtime.cache import Index
+from swell.api.scheduling import PodGroup
+from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.informer import Informer
@@ -23,7 +23,7 @@ from tests.e2e.scheduler.objects import GROUP_NAME, NAMESPACE
 
 T = TypeVar("T", bound=ApiObject)
 WITHIN_S = 60.0
-BY_GROUP: Index[object] = Index(
+BY_GROUP: CacheIndex[object] = CacheIndex(
     "group", lambda metadata, _: (metadata.annotations.get(GROUP_NAME, ""),)
 )
 
@@ -49,7 +49,7 @@ class Sight:
     def __init__(self, cluster: Cluster, clock: Clock, random: Random) -> None:
         self._news = asyncio.Event()
 
-        def informer(resource: Resource[T], *indexes: Index[T]) -> Informer[T]:
+        def informer(resource: Resource[T], *indexes: CacheIndex[T]) -> Informer[T]:
             made = Informer(cluster, resource, clock=clock, random=random, indexes=indexes)
             made.add_handler(lambda _: self._ring())
             return made

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from swell.api.aitrainingjob import FINAL, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
 from swell.api.meta import Uid
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.cluster.embedded.storage import Commit
@@ -77,9 +77,13 @@ class Observer:
         if job is not None:
             uid = job.metadata.uid
             self._born.setdefault(uid, now)
-            if job.status.phase is Phase.RUNNING:
+            if job.status.phase is AITrainingJobPhase.RUNNING:
                 self._waited.setdefault(uid, now - self._born[uid])
-            if job.status.phase in FINAL and before and before.status.phase not in FINAL:
+            if (
+                job.status.phase in FINAL_PHASES
+                and before
+                and before.status.phase not in FINAL_PHASES
+            ):
                 self._ended = now
         old, pod = pod_states(commit)
         if old is not None or pod is not None:

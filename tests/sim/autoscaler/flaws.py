@@ -14,7 +14,7 @@ from swell.autoscaler.policies.fulfillment import fulfillment
 from swell.autoscaler.policies.interface import Parameters, RoleTargets, SizeReason
 from swell.autoscaler.status import SizeChange, decide_write
 from swell.autoscaler.views import JobId
-from swell.runtime.controller import Work
+from swell.runtime.controller import Reconciler
 from swell.runtime.plan import Plan
 
 # Plants a bug in an autoscaler that has been put together and does not run yet.
@@ -60,7 +60,7 @@ def writes_on_any_version(autoscaler: Autoscaler) -> None:
                 SizeChange(change.job, replace(change.proposal, version=version)), now
             )
 
-        writer._work = Work(take, decide)
+        writer._work = Reconciler(take, decide)
 
 
 def hopes_in_vain(autoscaler: Autoscaler) -> None:

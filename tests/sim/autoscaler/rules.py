@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ScaleRecord
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ScaleRecord
 from swell.api.kinds import NODES, POD_GROUPS, PODS
 from swell.api.meta import Uid
 from swell.api.times import parse_time
@@ -74,7 +74,11 @@ class OnlyElastic:
             spec = job.spec.replica_specs[role]
             if not spec.is_elastic or spec.edl_policy is not EdlPolicy.AUTO:
                 yield f"{commit.key} {role} is not the autoscaler's"
-            if job.status.phase in FINAL or job.status.ending or job.metadata.deletion_timestamp:
+            if (
+                job.status.phase in FINAL_PHASES
+                or job.status.ending
+                or job.metadata.deletion_timestamp
+            ):
                 yield f"{commit.key} {role} resized though the job is over"
 
 
@@ -169,7 +173,7 @@ class HighestGo:
         ):
             return
         role, index = replica_of(before)
-        if job.status.phase not in FINAL and index < job.spec.replica_specs[role].minimum:
+        if job.status.phase not in FINAL_PHASES and index < job.spec.replica_specs[role].minimum:
             yield f"{commit.key} deleted, which is below the minimum"
 
 

@@ -14,7 +14,7 @@ from swell.api.kinds import PODS, TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import parse_time
-from swell.api.trainingjob import FINAL, TrainingJob
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.operator.trainingjob.world import completion_index
@@ -64,7 +64,9 @@ async def evict(world: SimulatedWorld) -> None:
     """Again and again some of them are drained, and a gang takes the room of others."""
     await have_ground(world, n_nodes=3, n_cpus=4, works_s=WORKS_S)
     await have_classes(world)
-    user = SimulatedUser(world, TRAINING_JOBS, _manifest, lambda job: job.status.phase in FINAL)
+    user = SimulatedUser(
+        world, TRAINING_JOBS, _manifest, lambda job: job.status.phase in FINAL_PHASES
+    )
     await user.submit("ant", (2, 8), "low")
     await user.submit("bee", (1, 6), "low")
     await user.until("ant", lambda job: (job.status.trainer_target or 0) > 4, within_s=200)
@@ -112,7 +114,7 @@ def trainers_subject(flaw: Flaw | None = None) -> SimulationSubject:
 
 def _seen(world: SimulatedWorld) -> list[ObservedJob]:
     return [
-        ObservedJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
+        ObservedJob(job.metadata, job.status.phase.value, job.status.phase in FINAL_PHASES)
         for job in jobs_in(world)
     ]
 
@@ -181,7 +183,7 @@ class TargetsFit:
             spec = job.spec
             if not spec.trainer_minimum <= target <= spec.trainer_maximum or not spec.is_elastic:
                 yield f"{commit.key} from {held} to {target}"
-            if job.status.phase in FINAL or job.metadata.deletion_timestamp:
+            if job.status.phase in FINAL_PHASES or job.metadata.deletion_timestamp:
                 yield f"{commit.key} resized though the job is over"
 
 

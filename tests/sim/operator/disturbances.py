@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ReplicaSpec
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ReplicaSpec
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body
 from swell.api.times import format_time
@@ -178,7 +178,7 @@ class _Acts:
         jobs = [
             job
             for job in jobs_in(self._world)
-            if job.status.phase not in FINAL and not job.metadata.deletion_timestamp
+            if job.status.phase not in FINAL_PHASES and not job.metadata.deletion_timestamp
         ]
         return jobs[int(fault.amount * 997) % len(jobs)] if jobs else None
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
 from swell.operator.aitrainingjob import building, decide, restarts
@@ -21,7 +21,7 @@ from swell.operator.aitrainingjob.controller import OWNED
 from swell.operator.aitrainingjob.running import Operator
 from swell.operator.aitrainingjob.world import Replica, World
 from swell.operator.framework.fencing import NodeState
-from swell.runtime.controller import Work
+from swell.runtime.controller import Reconciler
 from swell.runtime.plan import (
     Action,
     DeleteObject,
@@ -43,7 +43,7 @@ def _deciding(change: Callable[[Decide], Decide]) -> Flaw:
     def plant(operator: Operator) -> None:
         loop = operator.controller.loop
         work = loop._work
-        loop._work = Work(work.snapshot, change(work.decide), work.malformed)
+        loop._work = Reconciler(work.snapshot, change(work.decide), work.malformed)
 
     return plant
 
@@ -92,7 +92,10 @@ def _stale_lists(operator: Operator) -> None:
 
 def _ending_unrecorded(_: World, plan: Plan) -> Plan:
     def forget(step: Step) -> Step:
-        if isinstance(step, PatchStatus) and step.status.get("phase") == Phase.TERMINATING.value:
+        if (
+            isinstance(step, PatchStatus)
+            and step.status.get("phase") == AITrainingJobPhase.TERMINATING.value
+        ):
             return replace(step, status={k: v for k, v in step.status.items() if k != "ending"})
         return step
 
@@ -144,8 +147,10 @@ def _not_final(decide_: Decide) -> Decide:
     """A job whose pods are gone is started, whatever its phase."""
 
     def look(seen: World, now: float) -> Plan:
-        if seen.job.status.phase in FINAL and not seen.pods:
-            status = msgspec.structs.replace(seen.job.status, phase=Phase.RUNNING, ending=None)
+        if seen.job.status.phase in FINAL_PHASES and not seen.pods:
+            status = msgspec.structs.replace(
+                seen.job.status, phase=AITrainingJobPhase.RUNNING, ending=None
+            )
             return decide_(_with_status(seen, status), now)
         return decide_(seen, now)
 
@@ -156,7 +161,7 @@ def _forgetful(decide_: Decide) -> Decide:
     """Restarts are counted where nobody remembers them."""
 
     def look(seen: World, now: float) -> Plan:
-        if seen.job.status.phase not in FINAL and seen.job.status.restart is None:
+        if seen.job.status.phase not in FINAL_PHASES and seen.job.status.restart is None:
             status = msgspec.structs.replace(seen.job.status, restart_counts={}, uncharged={})
             return decide_(_with_status(seen, status), now)
         return decide_(seen, now)

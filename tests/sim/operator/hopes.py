@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import AITrainingJob, CleanPodPolicy, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, CleanPodPolicy
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.operator.aitrainingjob.reasons import Reason
 from swell.sim.invariants import LivenessCheck
@@ -85,6 +85,6 @@ def keeps_all(job: AITrainingJob) -> bool:
 
 
 def _may_keep(job: AITrainingJob) -> bool:
-    by_itself = job.status.phase in {Phase.SUCCEED, Phase.FAILED}
+    by_itself = job.status.phase in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
     annotated = job.status.ending and job.status.ending.reason == Reason.ANNOTATED.value
     return by_itself and not annotated

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TextIO
 
-from swell.api.aitrainingjob import FINAL, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.plainrules import PlainRules
@@ -182,7 +182,7 @@ class BadOnesAreTold:
     name: str = "O11 bad jobs are told why"
 
     def missing(self) -> list[str]:
-        final = {phase.value for phase in FINAL}
+        final = {phase.value for phase in FINAL_PHASES}
         return [
             f"{name} is {_phase(self.world, name) or 'untouched'}"
             for name in self.names
@@ -197,7 +197,7 @@ def _status(world: SimulatedWorld, name: str) -> Body:
 
 
 def _phase(world: SimulatedWorld, name: str) -> str:
-    return str(_status(world, name).get("phase", Phase.EMPTY.value))
+    return str(_status(world, name).get("phase", AITrainingJobPhase.EMPTY.value))
 
 
 def _reason(world: SimulatedWorld, name: str) -> str:

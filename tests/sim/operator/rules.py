@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import (
-    FINAL,
+    FINAL_PHASES,
     AITrainingJob,
+    AITrainingJobPhase,
     AITrainingJobStatus,
     CleanPodPolicy,
-    Phase,
     RestartScope,
 )
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, SERVICES
@@ -109,7 +109,7 @@ class CreatedForOwner:
             yield f"{commit.key} has not one controller"
         if job is None:
             yield f"{commit.key} created for no job"
-        elif job.status.phase in FINAL or job.status.ending:
+        elif job.status.phase in FINAL_PHASES or job.status.ending:
             yield f"{commit.key} created for a job that is {job.status.phase.value}"
 
 
@@ -180,7 +180,7 @@ class PhasesMove:
             yield f"{commit.key} observed an older generation"
         if old.ending and (new.ending is None or new.ending.phase is not old.ending.phase):
             yield f"{commit.key} forgot how it ends"
-        if new.phase in FINAL and (not new.end_time or not new.ending):
+        if new.phase in FINAL_PHASES and (not new.end_time or not new.ending):
             yield f"{commit.key} ended without a time or a record"
 
 
@@ -227,7 +227,10 @@ def _goes_at_end(job: AITrainingJob, pod: Pod) -> bool:
     end, policy = job.status.ending, job.spec.clean_pod_policy
     if end is None:
         return False
-    if end.phase not in {Phase.SUCCEED, Phase.FAILED} or end.reason == Reason.ANNOTATED.value:
+    if (
+        end.phase not in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
+        or end.reason == Reason.ANNOTATED.value
+    ):
         return True
     if policy is CleanPodPolicy.RUNNING:
         return pod.status.phase not in ENDED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.sim.actors.user import SimulatedUser
@@ -26,7 +26,7 @@ async def arrive(world: SimulatedWorld) -> SimulatedUser[AITrainingJob]:
     return SimulatedUser(world, AI_TRAINING_JOBS, _manifest, is_over)
 
 
-def in_phase(*phases: Phase) -> Callable[[AITrainingJob], bool]:
+def in_phase(*phases: AITrainingJobPhase) -> Callable[[AITrainingJob], bool]:
     return lambda job: job.status.phase in phases
 
 
@@ -73,7 +73,7 @@ async def delete(world: SimulatedWorld) -> None:
     await user.delete("ant")
     await user.until_running("bee", 3)
     await user.delete("bee")
-    await user.until("dog", in_phase(Phase.TERMINATING, Phase.RESTARTING))
+    await user.until("dog", in_phase(AITrainingJobPhase.TERMINATING, AITrainingJobPhase.RESTARTING))
     await user.delete("dog")
     await user.wait("cat", up_to_s=60)
     await user.delete("cat")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
@@ -27,7 +27,7 @@ def seen_jobs(world: SimulatedWorld) -> list[ObservedJob]:
 
 
 def is_over(job: AITrainingJob) -> bool:
-    return job.status.phase in FINAL
+    return job.status.phase in FINAL_PHASES
 
 
 def job_states(commit: Commit) -> tuple[AITrainingJob | None, AITrainingJob | None]:

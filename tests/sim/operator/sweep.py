@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TextIO
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob
-from swell.api.crds import DEFINITIONS, crd
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
+from swell.api.crds import crd
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
+from swell.api.schemas.definitions import DEFINITIONS
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
 from swell.sim.actors.user import SimulatedUser
@@ -156,7 +157,7 @@ class _Sweeper:
         await self._try(changed(self._case.path, self._case.value))
         await self._user.world.clock.sleep(_HELD_S)
         job = job_at(self._user.world, self._name)
-        if job is not None and job.status.phase not in FINAL and job.status.ending is None:
+        if job is not None and job.status.phase not in FINAL_PHASES and job.status.ending is None:
             self._judged.append(self._name)  # to be judged: it has to end well
         await self._try(changed(self._case.path, held(base(), self._case.path)))
 

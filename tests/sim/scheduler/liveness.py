@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from swell.api.kinds import POD_GROUPS, PODS
-from swell.api.podgroup import PodGroup, PodGroupPhase
+from swell.api.scheduling import PodGroup, PodGroupPhase
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.plan import plan_schedule

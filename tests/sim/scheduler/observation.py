@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from swell.api.meta import Key, Uid
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
 from swell.api.requests import pod_requests
+from swell.api.scheduling import PodGroup
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.sim.observation import ENDED, NAMESPACE, all_of, one_of, owner_of, pods_in

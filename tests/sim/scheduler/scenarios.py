@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.kinds import NODES as NODE_KIND
 from swell.api.meta import Body, Key
@@ -108,7 +108,7 @@ async def preempt(world: SimulatedWorld) -> None:
     await user.submit("elastic", elastic, priority="low")
     await keeper.submit(Gang("low", size=5, minimum=4, runs_s=120, priority="low"))
     await keeper.submit(Gang("middle", size=4, minimum=4, runs_s=60, priority="middle"))
-    await user.until("elastic", in_phase(Phase.RUNNING), within_s=60)
+    await user.until("elastic", in_phase(AITrainingJobPhase.RUNNING), within_s=60)
     await user.wait("high")
     await keeper.submit(Gang("high", size=6, minimum=6, runs_s=40, priority="high"))
     await user.wait("urgent", up_to_s=20)
@@ -193,7 +193,7 @@ async def shrink(world: SimulatedWorld) -> None:
     await have_classes(world)
     auto: Body = {"edlPolicy": "Auto", "minReplicas": 2, "maxReplicas": 8}
     await user.submit("ant", a_trainer(7, runs_s=60, **auto), priority="low")
-    await user.until("ant", in_phase(Phase.RUNNING), within_s=40)
+    await user.until("ant", in_phase(AITrainingJobPhase.RUNNING), within_s=40)
     await keeper.submit(Gang("high", size=4, minimum=4, runs_s=6, priority="high"))
 
 

@@ -8,7 +8,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.runtime.cluster import Selection
-from swell.runtime.controller import Controller, Work
+from swell.runtime.controller import Controller, Reconciler
 from swell.runtime.executor import Executor
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.queue import WorkQueue
@@ -53,7 +53,7 @@ async def _run(ports: Ports, flaws: Flaw) -> None:
     told = () if Flaw.DEAF_TO_ANSWERS in flaws else (jobs, pods)
     controller = Controller(
         "toy",
-        Work(Snapshots(jobs, pods, ports, flaws).take, decide),
+        Reconciler(Snapshots(jobs, pods, ports, flaws).take, decide),
         owners=jobs,
         children=[Children(pods, OWNED.name, _pods_of)],
         executor=Executor(cluster, informers=told),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from swell.api.job import Job
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
-from swell.api.trainingjob import FINAL, Phase, TrainingJob
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
+from swell.api.workloads import Job
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.operator.framework.garbage import OnlyMetadata
 from swell.operator.trainingjob.labels import FINALIZER, JOB_UID, Role, index_label
@@ -53,7 +53,7 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
 def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
     def seen() -> list[ObservedJob]:
         return [
-            ObservedJob(job.metadata, job.status.phase.value, job.status.phase in FINAL)
+            ObservedJob(job.metadata, job.status.phase.value, job.status.phase in FINAL_PHASES)
             for job in jobs_in(world)
         ]
 
@@ -128,9 +128,9 @@ class CreatedForOwner:
         job = self.history.when_sent(commit, "create", owner.uid if owner else Uid(""))
         if job is None:
             yield f"{commit.collection} {commit.key} created for no job"
-        elif job.status.phase in FINAL:
+        elif job.status.phase in FINAL_PHASES:
             yield f"{commit.collection} {commit.key} created for a job that is over"
-        elif job.status.phase is Phase.EMPTY:
+        elif job.status.phase is TrainingJobPhase.EMPTY:
             yield f"{commit.collection} {commit.key} created before its job began"
 
 
@@ -156,9 +156,9 @@ class DeletedForReason:
             return  # an orphan, which is nobody's
         job = self.history.when_sent(commit, "delete", uid)
         is_group = commit.collection == str(POD_GROUPS)
-        if job is None or is_ending(job) or (is_group and job.status.phase in FINAL):
+        if job is None or is_ending(job) or (is_group and job.status.phase in FINAL_PHASES):
             return
-        if commit.collection != str(PODS) or job.status.phase not in FINAL:
+        if commit.collection != str(PODS) or job.status.phase not in FINAL_PHASES:
             yield f"{commit.collection} {commit.key} deleted though its job is {job.status.phase}"
 
 
@@ -190,8 +190,8 @@ def _may_be_sized(job: TrainingJob, *, is_released: bool) -> bool:
     """Released only at an end; anything else only before. That others have deleted the job just
     now, the operator may not know yet."""
     if is_released:
-        return is_ending(job) or job.status.phase in FINAL
-    return job.status.phase not in FINAL
+        return is_ending(job) or job.status.phase in FINAL_PHASES
+    return job.status.phase not in FINAL_PHASES
 
 
 def _wrong_size(key: str, job: TrainingJob, sizes: tuple[int, int | None]) -> Iterator[str]:
@@ -243,7 +243,10 @@ class StatusIsTrue:
         before, job = states(commit, TRAINING_JOBS)
         if before is None or job is None or before.status == job.status:
             return
-        if job.status.phase is Phase.SUCCEED and before.status.phase is not Phase.SUCCEED:
+        if (
+            job.status.phase is TrainingJobPhase.SUCCEED
+            and before.status.phase is not TrainingJobPhase.SUCCEED
+        ):
             yield from self._untrue_success(job)
         if job.status.released and not before.status.released:
             left = live_pods(self.world, job.metadata.uid)
@@ -298,7 +301,7 @@ class CleanedUp:
     def missing(self) -> Iterator[str]:
         cleans = self.world.subject.name == "trainingjob"
         for job in jobs_in(self.world):
-            if job.status.phase not in FINAL:
+            if job.status.phase not in FINAL_PHASES:
                 continue
             for what, _ in owned_in(self.world, job.metadata.uid):
                 if what.startswith(str(POD_GROUPS)):

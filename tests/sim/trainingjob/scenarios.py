@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import Body, Key
-from swell.api.trainingjob import FINAL, TrainingJob
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.sim.actors.user import SimulatedUser
@@ -66,7 +66,9 @@ def _subject(
 
 
 def user_in(world: SimulatedWorld) -> SimulatedUser[TrainingJob]:
-    return SimulatedUser(world, TRAINING_JOBS, training_job, lambda job: job.status.phase in FINAL)
+    return SimulatedUser(
+        world, TRAINING_JOBS, training_job, lambda job: job.status.phase in FINAL_PHASES
+    )
 
 
 async def set_target(world: SimulatedWorld, name: str, target: int) -> None:

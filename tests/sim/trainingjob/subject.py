@@ -11,7 +11,7 @@ import msgspec
 
 from swell.api.kinds import JOBS, PODS, TRAINING_JOBS
 from swell.api.meta import Key, Uid
-from swell.api.trainingjob import FINAL, Phase
+from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase
 from swell.operator.trainingjob.controller import Informers, TrainingJobController
 from swell.operator.trainingjob.decide import reconcile
 from swell.operator.trainingjob.labels import FINALIZER, Role, index_label, workload_name
@@ -19,7 +19,7 @@ from swell.operator.trainingjob.running import TrainingJobOperator
 from swell.operator.trainingjob.settings import Settings
 from swell.operator.trainingjob.world import World
 from swell.runtime.cluster import merge_patch
-from swell.runtime.controller import Work
+from swell.runtime.controller import Reconciler
 from swell.runtime.plan import (
     NOTHING,
     DeleteObject,
@@ -102,13 +102,13 @@ def _plant(controller: TrainingJobController, informers: Informers, flaws: Flaw)
     loop = controller.loop
     mutants = Mutants(informers, flaws, loop._work)
     if flaws:
-        loop._work = Work(mutants.take, mutants.decide, loop._work.malformed)
+        loop._work = Reconciler(mutants.take, mutants.decide, loop._work.malformed)
 
 
 class Mutants:
     """The work with flaws: what is seen, or what is decided, is bent a little."""
 
-    def __init__(self, informers: Informers, flaws: Flaw, work: Work[World]) -> None:
+    def __init__(self, informers: Informers, flaws: Flaw, work: Reconciler[World]) -> None:
         self._informers = informers
         self._flaws = flaws
         self._work = work
@@ -122,8 +122,8 @@ class Mutants:
             self._seen_alive.add(world.job.metadata.uid)
         if Flaw.NAME_NOT_UID in self._flaws:
             world = self._by_name(world, key)
-        if Flaw.NOT_FINAL in self._flaws and world.job.status.phase in FINAL:
-            status = msgspec.structs.replace(world.job.status, phase=Phase.RUNNING)
+        if Flaw.NOT_FINAL in self._flaws and world.job.status.phase in FINAL_PHASES:
+            status = msgspec.structs.replace(world.job.status, phase=TrainingJobPhase.RUNNING)
             world = replace(world, job=msgspec.structs.replace(world.job, status=status))
         return world
 
@@ -175,7 +175,7 @@ def _blind_scale(_: World, plan: Plan) -> Plan:
 
 
 def _index_by_place(world: World, plan: Plan) -> Plan:
-    if world.job.status.phase is not Phase.RUNNING or not world.indexes_pservers:
+    if world.job.status.phase is not TrainingJobPhase.RUNNING or not world.indexes_pservers:
         return plan
     label = index_label(world.job.metadata.name, Role.PSERVER)
     ordered = sorted(world.pservers, key=lambda pod: pod.metadata.name)

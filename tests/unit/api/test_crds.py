@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from swell.api.crds import DEFINITIONS, Definition, crd, crd_file_name, crd_yaml
-from swell.api.crds.__main__ import main
+from swell.api.crds import crd, crd_file_name, crd_yaml, main
+from swell.api.schemas.definitions import DEFINITIONS, Definition
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "crds"
 

@@ -11,9 +11,9 @@ import pytest
 from swell.api.quantity import (
     MAX_INT64,
     ZERO,
-    Format,
     Quantity,
     QuantityError,
+    QuantityFormat,
     canonical,
     milli,
     parse,
@@ -137,7 +137,7 @@ def test_comparison_ignores_the_format() -> None:
 def test_amounts_beyond_the_largest_suffix_keep_their_value() -> None:
     """A sum greater than any suffix is still written in a way that reads back."""
     assert str(parse("999E") + parse("1E")) == "1000E"
-    huge = Quantity(2**80 * 10**9, Format.BINARY_SI)
+    huge = Quantity(2**80 * 10**9, QuantityFormat.BINARY_SI)
     assert str(huge) == "1048576Ei"
 
 

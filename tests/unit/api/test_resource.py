@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from swell.api.core import Node
 from swell.api.kinds import NODES, POD_GROUPS, PODS
 from swell.api.meta import Key, ObjectMeta, OwnerReference, Uid
-from swell.api.node import Node
 
 
 def test_paths_are_those_of_the_api() -> None:

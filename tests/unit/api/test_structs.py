@@ -10,9 +10,9 @@ import pytest
 from swell.api import aitrainingjob, trainingjob
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobSpec, EdlPolicy, ReplicaSpec
 from swell.api.codec import convert, encode, to_body
+from swell.api.core import Node
 from swell.api.kinds import ALL, PODS, TRAINING_JOBS
 from swell.api.manifest import read
-from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.api.trainingjob import Framework, FrameworkType, RoleSpec, TrainingJob, TrainingJobSpec
 
@@ -93,10 +93,10 @@ def test_exit_codes_are_text_or_number(raw: str | int, codes: set[int]) -> None:
 
 def test_final_phases_are_the_ends() -> None:
     """No other phase is final, and phases are spelt as in the API."""
-    assert {phase.value for phase in aitrainingjob.FINAL} == {
+    assert {phase.value for phase in aitrainingjob.FINAL_PHASES} == {
         "Succeed", "Failed", "Timeout", "Preempted", "NodeFail",
     }  # fmt: skip
-    assert {phase.value for phase in trainingjob.FINAL} == {"Succeed", "Failed", "Timeout"}
+    assert {phase.value for phase in trainingjob.FINAL_PHASES} == {"Succeed", "Failed", "Timeout"}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from swell.api.meta import Body
 from swell.api.validation import FieldProblem, ValidationError, check, path_text, validate
+from swell.api.validation.hints import choices_hint, fields_hint, nearest
 from swell.api.validation.problems import show
-from swell.api.validation.suggestions import choices_hint, fields_hint, nearest
 from tests.property.broken_manifests import manifest, with_field
 
 

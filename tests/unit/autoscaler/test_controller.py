@@ -8,7 +8,7 @@ from random import Random
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import to_body
-from swell.api.event import Event
+from swell.api.core import Event
 from swell.api.kinds import AI_TRAINING_JOBS, EVENTS, NAMESPACES, NODES, PODS, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.trainingjob import TrainingJob

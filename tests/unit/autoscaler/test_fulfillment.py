@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJob
+from swell.api.core import Node
 from swell.api.meta import Body
-from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.policies.fulfillment import (

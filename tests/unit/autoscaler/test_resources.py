@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from swell.api.codec import convert
+from swell.api.core import Node
 from swell.api.meta import Body, Key
-from swell.api.node import Node
 from swell.api.pod import Pod, PodSpec
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.job_state import REFUSED_FOR_QUEUE

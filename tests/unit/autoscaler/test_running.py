@@ -8,7 +8,7 @@ from random import Random
 from swell.api.kinds import AI_TRAINING_JOBS, NAMESPACES
 from swell.api.meta import Key
 from swell.autoscaler.controller import autoscale
-from swell.runtime.election import Election
+from swell.runtime.leader import Election
 from swell.sim.loop import run
 from tests.autoscaler_cases import a_job
 from tests.unit.autoscaler.test_controller import ROLE, SETTINGS, Stage

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
 from swell.api.aitrainingjob import ReplicaStatus
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.autoscaler.metrics import AutoscalerMetrics
 from swell.autoscaler.policies.interface import RoleId, RoleTarget, SizeReason
 from swell.autoscaler.status import RECORDS_MAX, SizeChange, SizeProposal, decide_write, may_resize

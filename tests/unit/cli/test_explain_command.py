@@ -12,7 +12,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.meta import Key
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
+from swell.api.scheduling import PodGroup
 from swell.cli.explain.report import Report, Scene, report_on
 from swell.cli.explain.subject import Subject, Wanted, subject_in
 from swell.cli.explain.text import render

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from swell.api.core import Node
 from swell.api.kinds import NODES, PODS
 from swell.api.meta import Body, Key
-from swell.api.node import Node
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.client import InProcessCluster

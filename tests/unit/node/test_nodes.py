@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from swell.api.codec import convert
+from swell.api.core import Taint
 from swell.api.meta import Body
-from swell.api.node import Taint
 from swell.node.assembly import node_names
 from swell.node.machine import CapacityError, Machine, Wanted, capacity
 from swell.node.nodes import NodeShape, NodeView, OwnNode, decide_node, node_body

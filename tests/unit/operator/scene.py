@@ -11,12 +11,11 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobStatus, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.codec import convert, to_body
-from swell.api.configmap import ConfigMap
+from swell.api.core import ConfigMap, Node, NodeSpec, NodeStatus, Service, Taint
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import Body, Condition, Uid
-from swell.api.node import Node, NodeSpec, NodeStatus, Taint
 from swell.api.pod import (
     ContainerState,
     ContainerStatus,
@@ -26,8 +25,7 @@ from swell.api.pod import (
     StateTerminated,
     StateWaiting,
 )
-from swell.api.podgroup import PodGroup
-from swell.api.service import Service
+from swell.api.scheduling import PodGroup
 from swell.api.times import format_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.decide import decide
@@ -381,7 +379,7 @@ def body_of(plan: Plan, plural: str, name: str = "") -> Body:
     )
 
 
-def phases(scene: Scene) -> list[Phase]:
+def phases(scene: Scene) -> list[AITrainingJobPhase]:
     return [record.phase for record in scene.status.phase_history]
 
 

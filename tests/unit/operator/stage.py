@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -26,8 +26,8 @@ from swell.cluster.embedded.storage import Storage
 from swell.operator.aitrainingjob.running import operate
 from swell.operator.aitrainingjob.settings import Settings
 from swell.runtime.cluster import merge_patch
-from swell.runtime.election import Election
-from swell.runtime.health import Health
+from swell.runtime.health import HealthChecks
+from swell.runtime.leader import Election
 from swell.runtime.metrics import Metrics
 from swell.sim.loop import VirtualClock, run
 from tests.unit.operator.scene import a_role
@@ -43,7 +43,7 @@ class Stage:
     clock: VirtualClock
     user: InProcessCluster
     metrics: Metrics
-    health: Health
+    health: HealthChecks
     tasks: list[asyncio.Task[None]]
 
     async def submit(self, name: str = "fit", roles: Body | None = None, **spec: object) -> None:
@@ -60,7 +60,9 @@ class Stage:
     async def job(self, name: str = "fit") -> AITrainingJob:
         return await self.user.get(AI_TRAINING_JOBS, Key(NAMESPACE, name))
 
-    async def until(self, phase: Phase, name: str = "fit", within_s: float = 60) -> AITrainingJob:
+    async def until(
+        self, phase: AITrainingJobPhase, name: str = "fit", within_s: float = 60
+    ) -> AITrainingJob:
         for _ in range(int(within_s / 0.25)):
             job = await self.job(name)
             if job.status.phase is phase:
@@ -110,7 +112,7 @@ async def staged(
     """A stage with one operator at work."""
     clock = VirtualClock()
     api = new_api_server(Storage(clock.now), clock, Random(7))
-    stage = Stage(api, clock, InProcessCluster(api, "user"), Metrics(), Health(), [])
+    stage = Stage(api, clock, InProcessCluster(api, "user"), Metrics(), HealthChecks(), [])
     work: Coroutine[Any, Any, None] = operate(
         partial(InProcessCluster, api),
         clock=clock,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+from swell.api.core import Node
 from swell.api.kinds import NODES
 from swell.api.meta import Key
-from swell.api.node import Node
 from swell.operator.framework.nodewatch import CERTAIN_S, NodeWatch
 from swell.runtime.cluster import merge_patch
 from swell.runtime.informer import Informer

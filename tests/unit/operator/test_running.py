@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from swell.api.aitrainingjob import Phase
+from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CONFIG_MAPS,
@@ -21,8 +21,7 @@ from swell.api.meta import Key
 from swell.operator.aitrainingjob.settings import Settings
 from swell.operator.framework.shell import ACTOR
 from swell.runtime.cluster import merge_patch
-from swell.runtime.election import Election
-from swell.runtime.leader import LeadershipLostError
+from swell.runtime.leader import Election, LeadershipLostError
 from tests.unit.operator.scene import a_role
 from tests.unit.operator.stage import NAMESPACE, Stage, play, staged
 
@@ -32,12 +31,12 @@ BOTH = ("fit-trainer-0", "fit-trainer-1")
 async def until_running(stage: Stage) -> None:
     await stage.add_node()
     await stage.submit()
-    await stage.until(Phase.PENDING)
+    await stage.until(AITrainingJobPhase.PENDING)
     await stage.clock.sleep(1)
     await stage.bind(*BOTH)
-    await stage.until(Phase.CREATING)
+    await stage.until(AITrainingJobPhase.CREATING)
     await stage.report(*BOTH, phase="Running")
-    await stage.until(Phase.RUNNING)
+    await stage.until(AITrainingJobPhase.RUNNING)
 
 
 def test_life_of_a_job_is_accepted_by_the_schemas() -> None:
@@ -47,7 +46,7 @@ def test_life_of_a_job_is_accepted_by_the_schemas() -> None:
         async with staged() as stage:
             await until_running(stage)
             await stage.report(*BOTH, phase="Succeeded", code=0)
-            job = await stage.until(Phase.SUCCEED)
+            job = await stage.until(AITrainingJobPhase.SUCCEED)
 
             assert job.status.reason == "RolesCompleted"
             for resource in (PODS, SERVICES, POD_GROUPS):
@@ -70,7 +69,7 @@ def test_failure_and_restart_are_accepted_by_the_schemas() -> None:
                 await stage.clock.sleep(2)
                 await stage.bind(BOTH[0])
                 await stage.report(BOTH[0], phase="Failed", code=1)
-            job = await stage.until(Phase.FAILED)
+            job = await stage.until(AITrainingJobPhase.FAILED)
 
             assert job.status.restart_counts == {"trainer": 1}
             assert job.status.restarts == 1
@@ -90,17 +89,17 @@ def test_lost_node_is_noticed_and_fenced() -> None:
             await stage.add_node()
             role = a_role(replicas=1, restartPolicy="OnNodeFail")
             await stage.submit(roles={"trainer": role})
-            await stage.until(Phase.PENDING)
+            await stage.until(AITrainingJobPhase.PENDING)
             await stage.clock.sleep(1)
             await stage.bind(BOTH[0])
             await stage.report(BOTH[0], phase="Running")
-            await stage.until(Phase.RUNNING)
+            await stage.until(AITrainingJobPhase.RUNNING)
             await stage.set_ready("node-a", "Unknown")
             await stage.clock.sleep(29)
-            assert (await stage.job()).status.phase is Phase.RUNNING
-            job = await stage.until(Phase.TERMINATING, within_s=5)
+            assert (await stage.job()).status.phase is AITrainingJobPhase.RUNNING
+            job = await stage.until(AITrainingJobPhase.TERMINATING, within_s=5)
             assert job.status.reason == "NodeLost"
-            await stage.until(Phase.RESTARTING, within_s=100)
+            await stage.until(AITrainingJobPhase.RESTARTING, within_s=100)
             assert (await stage.job()).status.restart_counts == {"trainer": 1}
 
     play(test())
@@ -113,7 +112,7 @@ def test_node_that_vanishes_is_read_before_it_is_believed() -> None:
         async with staged() as stage:
             await until_running(stage)
             await stage.user.delete(NODES, Key("", "node-a"))
-            job = await stage.until(Phase.NODE_FAIL, within_s=10)
+            job = await stage.until(AITrainingJobPhase.NODE_FAIL, within_s=10)
 
             assert "node-a is lost" in job.status.message
 
@@ -131,7 +130,7 @@ def test_invalid_template_is_reported_by_the_servers_own_words() -> None:
             await stage.clock.sleep(5)
             job = await stage.job()
 
-            assert job.status.phase is Phase.PENDING
+            assert job.status.phase is AITrainingJobPhase.PENDING
             assert job.status.reason == "ObjectRefused"
             assert "BAD NAME" in job.status.message
             assert await stage.pods() == []
@@ -154,7 +153,7 @@ def test_same_name_is_another_job() -> None:
             job = await stage.job()
 
             assert job.metadata.uid != old.metadata.uid
-            assert job.status.phase is Phase.PENDING
+            assert job.status.phase is AITrainingJobPhase.PENDING
             assert job.status.ready == "0/2"
             owners = {
                 p.metadata.controller.uid
@@ -195,7 +194,7 @@ def test_deletion_goes_through_the_finalizer() -> None:
     async def test() -> None:
         async with staged() as stage:
             await stage.submit()
-            await stage.until(Phase.PENDING)
+            await stage.until(AITrainingJobPhase.PENDING)
             await stage.clock.sleep(1)
             await stage.user.delete(AI_TRAINING_JOBS, Key(NAMESPACE, "fit"))
             await stage.clock.sleep(5)
@@ -212,7 +211,7 @@ def test_cluster_without_groups_is_served_too() -> None:
     async def test() -> None:
         async with staged(with_groups=False) as stage:
             await stage.submit()
-            await stage.until(Phase.PENDING)
+            await stage.until(AITrainingJobPhase.PENDING)
             await stage.clock.sleep(1)
 
             assert await stage.pods() == list(BOTH)
@@ -229,7 +228,7 @@ def test_only_the_holder_of_the_lease_works() -> None:
         election = Election(Key(NAMESPACE, "lock"), "us")
         async with staged(election=election) as stage:
             await stage.submit()
-            await stage.until(Phase.PENDING)
+            await stage.until(AITrainingJobPhase.PENDING)
             lease = await stage.user.get(LEASES.untyped(), election.lease)
             assert lease["spec"]["holderIdentity"] == "us"
             for _ in range(3):

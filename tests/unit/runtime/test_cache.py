@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from swell.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from swell.api.pod import Pod
-from swell.runtime.cache import Cache, Index, StaleListError, parse_version
+from swell.runtime.cache import CacheIndex, ObjectCache, StaleListError, parse_version
 from swell.runtime.cluster import Malformed
 from swell.runtime.errors import ServerError
 from swell.runtime.informer import by_controller_key, by_label
@@ -29,7 +29,7 @@ def pod(version: int, *, name: str = "a", uid: str = "u1", **metadata: object) -
     )
 
 
-def held_version(cache: Cache[Pod], key: Key = A) -> int | None:
+def held_version(cache: ObjectCache[Pod], key: Key = A) -> int | None:
     entry = cache.entry(key)
     return entry.version if entry else None
 
@@ -37,7 +37,7 @@ def held_version(cache: Cache[Pod], key: Key = A) -> int | None:
 @pytest.mark.parametrize(("version", "expected"), [(4, 5), (5, 5), (6, 6), (10, 10)])
 def test_put_never_goes_back_in_time(version: int, expected: int) -> None:
     """A state is taken only if its version, as a number, is above the held one."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.put(pod(5))
     cache.put(pod(version))
 
@@ -46,7 +46,7 @@ def test_put_never_goes_back_in_time(version: int, expected: int) -> None:
 
 def test_replace_refuses_an_older_list() -> None:
     """A list older than what the watch has told comes from a stale server and changes nothing."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.replace([pod(5)], 7)
     with pytest.raises(StaleListError):
         cache.replace([], 6)
@@ -56,7 +56,7 @@ def test_replace_refuses_an_older_list() -> None:
 
 def test_replace_reports_what_vanished_in_the_gap() -> None:
     """An object deleted while nobody watched is a change like any other."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.replace([pod(5), pod(6, name="b", uid="u2")], 6)
     changes = cache.replace([pod(6, name="b", uid="u2")], 9)
 
@@ -65,7 +65,7 @@ def test_replace_reports_what_vanished_in_the_gap() -> None:
 
 def test_replace_keeps_what_is_newer_than_the_list() -> None:
     """What our own write created after the list was taken is not missing from it."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.replace([], 5)
     cache.put_read(pod(9))
     cache.replace([], 7)
@@ -75,7 +75,7 @@ def test_replace_keeps_what_is_newer_than_the_list() -> None:
 
 def test_gone_uid_is_not_brought_back_by_a_lagging_watch() -> None:
     """Once the server has answered that an object is gone, late events of it count no more."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.put(pod(5))
     cache.put_gone(A, Uid("u1"))
 
@@ -85,7 +85,7 @@ def test_gone_uid_is_not_brought_back_by_a_lagging_watch() -> None:
 
 def test_gone_leaves_a_successor_of_the_same_name_alone() -> None:
     """The deletion of an old object says nothing about a new one of its name."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.put(pod(9, uid="u2"))
 
     assert cache.put_gone(A, Uid("u1")) is None
@@ -94,7 +94,7 @@ def test_gone_leaves_a_successor_of_the_same_name_alone() -> None:
 
 def test_read_outweighs_gone() -> None:
     """An object that a consistent read finds is there, whatever was believed."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.put_gone(A, Uid("u1"))
     cache.put_read(pod(9))
 
@@ -103,7 +103,7 @@ def test_read_outweighs_gone() -> None:
 
 def test_late_answer_does_not_bring_back_what_was_deleted_meanwhile() -> None:
     """An answer that the watch has overtaken says nothing about an object no longer held."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.put(pod(9))
     cache.remove(A, 11)
     cache.reach(11)
@@ -115,7 +115,7 @@ def test_late_answer_does_not_bring_back_what_was_deleted_meanwhile() -> None:
 
 def test_absent_at_a_version_refuses_older_states_until_the_watch_is_past() -> None:
     """What a consistent read did not find cannot be brought back by an older event."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.put_absent(A, 10)
 
     assert cache.put(pod(9)) is None
@@ -126,7 +126,7 @@ def test_absent_at_a_version_refuses_older_states_until_the_watch_is_past() -> N
 
 def test_absent_does_not_remove_what_is_newer() -> None:
     """A read that is older than what is held proves nothing."""
-    cache = Cache[Pod]()
+    cache = ObjectCache[Pod]()
     cache.put(pod(11))
 
     assert cache.put_absent(A, 10) is None
@@ -135,7 +135,7 @@ def test_absent_does_not_remove_what_is_newer() -> None:
 def test_indexes_follow_changes_and_leave_nothing_behind() -> None:
     """An index finds an object under its present values only, and empty places are dropped."""
     owner = OwnerReference(kind="Toy", name="t", uid=Uid("o"), controller=True)
-    cache = Cache[Pod]([by_label("x"), by_controller_key("Toy")])
+    cache = ObjectCache[Pod]([by_label("x"), by_controller_key("Toy")])
     cache.put(pod(1, labels={"x": "1"}, owner_references=(owner,)))
     cache.put(pod(2, labels={"x": "2"}, owner_references=(owner,)))
 
@@ -148,7 +148,7 @@ def test_indexes_follow_changes_and_leave_nothing_behind() -> None:
 
 def test_selection_is_ordered_by_key() -> None:
     """The same state is seen in the same order, whatever order it arrived in."""
-    cache = Cache[Pod]([by_label("x")])
+    cache = ObjectCache[Pod]([by_label("x")])
     for name in ("c", "a", "b"):
         cache.put(pod(1, name=name, labels={"x": "1"}))
 
@@ -157,7 +157,7 @@ def test_selection_is_ordered_by_key() -> None:
 
 def test_object_an_index_fails_on_is_held_as_malformed() -> None:
     """A hostile object costs itself, not the others."""
-    cache = Cache[Pod]([Index("bad", lambda metadata, _: [1 // len(metadata.labels)])])
+    cache = ObjectCache[Pod]([CacheIndex("bad", lambda metadata, _: [1 // len(metadata.labels)])])
     cache.replace([pod(1), pod(2, name="b", labels={"x": "1"})], 2)
 
     entry = cache.entry(A)
@@ -171,7 +171,7 @@ def test_object_an_index_fails_on_is_held_as_malformed() -> None:
 def test_malformed_object_is_indexed_by_readable_metadata() -> None:
     """Whatever is wrong with an object, its owner can still be told."""
     owner = {"kind": "Toy", "name": "t", "uid": "o", "controller": True}
-    cache = Cache[Pod]([by_controller_key("Toy")])
+    cache = ObjectCache[Pod]([by_controller_key("Toy")])
     body = {"metadata": {"name": "a", "namespace": "ns", "ownerReferences": [owner]}, "spec": 7}
     cache.put(Malformed(A, Uid("u1"), "3", "spec is a number", body))
     cache.put(Malformed(Key("ns", "b"), Uid("u2"), "4", "all wrong", {"metadata": "?"}))
@@ -198,7 +198,7 @@ def test_version_that_is_no_number_is_a_server_error() -> None:
 )
 def test_held_versions_of_one_incarnation_only_grow(steps: list[tuple[str, str, int]]) -> None:
     """Whatever facts arrive in whatever order, no object is ever replaced by an older one."""
-    cache = Cache[Pod]([by_label("x")])
+    cache = ObjectCache[Pod]([by_label("x")])
     for kind, name, version in steps:
         key = Key("ns", name)
         before = held_version(cache, key)

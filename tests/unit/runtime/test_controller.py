@@ -11,7 +11,14 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.runtime.cluster import Malformed, Selection, merge_patch
-from swell.runtime.controller import WAKE_S_MAX, WAKE_S_MIN, Controller, Refusal, Work
+from swell.runtime.controller import (
+    WAKE_S_MAX,
+    WAKE_S_MIN,
+    Controller,
+    KeyHistory,
+    Reconciler,
+    RejectedWrite,
+)
 from swell.runtime.errors import OutcomeUnknownError
 from swell.runtime.executor import Executor
 from swell.runtime.informer import Informer
@@ -39,7 +46,7 @@ Story = Callable[["Stage"], Awaitable[None]]
 class Snapshot:
     toy: Toy
     pods: tuple[Pod, ...]
-    refusal: Refusal | None
+    refusal: RejectedWrite | None
 
 
 def decide(snapshot: Snapshot, now: float) -> Plan:
@@ -83,7 +90,7 @@ class Stage:
         self.queue = WorkQueue[Key](clock=world.clock, random=world.random)
         self.controller = Controller(
             "toy",
-            Work(self.snapshot, self.decided, self.on_malformed),
+            Reconciler(self.snapshot, self.decided, self.on_malformed),
             owners=self.toys,
             children=(Children(self.pods, "controller Toy", children_of),),
             executor=Executor(self.line, informers=(self.toys, self.pods)),
@@ -471,7 +478,7 @@ def test_loop_without_owners_serves_a_single_key() -> None:
         queue = WorkQueue[Key](clock=world.clock, random=world.random)
         controller = Controller(
             "whole",
-            Work(lambda _: len(toys), note),
+            Reconciler(lambda _: len(toys), note),
             owners=None,
             others=(toys,),
             executor=Executor(stage.line),
@@ -490,3 +497,18 @@ def test_loop_without_owners_serves_a_single_key() -> None:
         assert len(seen) <= 4
 
     play(story)
+
+
+def test_stories_keep_the_last_lines_of_the_last_keys() -> None:
+    """Memory is bounded by keys and by lines; the oldest go first."""
+    stories = KeyHistory(keys_max=2, lines_max=3)
+    a, b, c = (Key("ns", name) for name in "abc")
+    for n in range(5):
+        stories.add(a, f"a{n}")
+    stories.add(b, "b")
+    stories.add(a, "a5")
+    stories.add(c, "c")
+
+    assert stories.tell(a) == ["a3", "a4", "a5"]
+    assert stories.tell(b) == []
+    assert stories.tell(c) == ["c"]

@@ -7,7 +7,7 @@ import random
 from swell.api.kinds import PODS
 from swell.api.meta import Key, ObjectMeta
 from swell.api.pod import Pod
-from swell.runtime.controller import Controller, Work
+from swell.runtime.controller import Controller, Reconciler
 from swell.runtime.executor import Executor
 from swell.runtime.informer import Informer
 from swell.runtime.plan import NOTHING
@@ -27,7 +27,7 @@ def test_controller_listens_to_an_informer_that_is_still_empty() -> None:
         pods = Informer(cluster, PODS, clock=clock, random=random.Random(0))
         Controller(
             "test",
-            Work(pods.get, lambda _pod, _now: NOTHING),
+            Reconciler(pods.get, lambda _pod, _now: NOTHING),
             owners=pods,
             executor=Executor(cluster),
             queue=queue,

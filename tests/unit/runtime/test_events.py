@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from swell.api.event import Event, EventSeverity
+from swell.api.core import Event, EventSeverity
 from swell.api.kinds import EVENTS, NODES
 from swell.api.meta import Key, Uid
 from swell.api.times import format_time

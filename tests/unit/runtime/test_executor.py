@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import PODS
 from swell.api.meta import Uid
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError, OutcomeUnknownError, UnreachableError
-from swell.runtime.executor import NAME_TAKEN, Executor, Outcome, Verdict
+from swell.runtime.executor import NAME_TAKEN, Executor, FailureKind, Outcome
 from swell.runtime.plan import (
     Action,
     CreateObject,
@@ -46,7 +46,7 @@ def create(name: str, owner: Toy | None = None) -> CreateObject:
     return CreateObject(PODS, pod_body(name, owner))
 
 
-def verdicts(outcome: Outcome) -> list[Verdict]:
+def verdicts(outcome: Outcome) -> list[FailureKind]:
     return [failure.verdict for failure in outcome.failures]
 
 
@@ -64,7 +64,7 @@ def test_first_status_is_put_and_leaves_the_rest() -> None:
         assert line.calls == ["update toys.toys.dev t"]
         found = await world.user.get(TOYS, key("t"))
         assert (found.spec, found.status.phase) == (toy.spec, "New")
-        assert verdicts(await execute(line, first)) == [Verdict.STALE]
+        assert verdicts(await execute(line, first)) == [FailureKind.STALE]
 
     play(story)
 
@@ -107,7 +107,7 @@ def test_plan_stops_at_the_first_failure() -> None:
         stale = PatchStatus(TOYS, key("t"), "1", {"phase": "Restarting"})
         outcome = await execute(line, stale, create("p", toy))
 
-        assert verdicts(outcome) == [Verdict.STALE]
+        assert verdicts(outcome) == [FailureKind.STALE]
         assert outcome.n_done == 0
         assert line.calls == ["patch toys.toys.dev default/t"]
 
@@ -117,20 +117,20 @@ def test_plan_stops_at_the_first_failure() -> None:
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        (failure(409, "Conflict"), Verdict.STALE),
-        (failure(404, "NotFound"), Verdict.STALE),
-        (failure(403, "Forbidden"), Verdict.REFUSED),
-        (failure(422, "Invalid"), Verdict.REFUSED),
-        (failure(400, "BadRequest"), Verdict.REFUSED),
-        (failure(429, retry_after_s=7), Verdict.RETRY),
-        (UnreachableError("refused"), Verdict.RETRY),
-        (OutcomeUnknownError("time-out"), Verdict.UNKNOWN),
-        (TimeoutError(), Verdict.UNKNOWN),
-        (failure(500, "InternalError"), Verdict.UNKNOWN),
-        (failure(503), Verdict.UNKNOWN),
+        (failure(409, "Conflict"), FailureKind.STALE),
+        (failure(404, "NotFound"), FailureKind.STALE),
+        (failure(403, "Forbidden"), FailureKind.REFUSED),
+        (failure(422, "Invalid"), FailureKind.REFUSED),
+        (failure(400, "BadRequest"), FailureKind.REFUSED),
+        (failure(429, retry_after_s=7), FailureKind.RETRY),
+        (UnreachableError("refused"), FailureKind.RETRY),
+        (OutcomeUnknownError("time-out"), FailureKind.UNKNOWN),
+        (TimeoutError(), FailureKind.UNKNOWN),
+        (failure(500, "InternalError"), FailureKind.UNKNOWN),
+        (failure(503), FailureKind.UNKNOWN),
     ],
 )
-def test_failure_has_its_verdict(error: Exception, verdict: Verdict) -> None:
+def test_failure_has_its_verdict(error: Exception, verdict: FailureKind) -> None:
     """Each kind of failure says what the next decision has to do; a 5xx may have happened."""
 
     async def story(world: World) -> None:
@@ -166,7 +166,7 @@ def test_write_without_an_answer_is_given_up_as_unknown() -> None:
         line.delay_s = 10_000
         outcome = await execute(line, create("p"), write_s=30)
 
-        assert verdicts(outcome) == [Verdict.UNKNOWN]
+        assert verdicts(outcome) == [FailureKind.UNKNOWN]
         assert world.clock.monotonic() == 30
 
     play(story)
@@ -201,7 +201,7 @@ def test_existing_object_of_somebody_else_is_refused(theirs: str) -> None:
         toy = await world.add_toy()
         outcome = await execute(world.line(), create("p", toy))
 
-        assert verdicts(outcome) == [Verdict.REFUSED]
+        assert verdicts(outcome) == [FailureKind.REFUSED]
         assert outcome.failures[0].reason == NAME_TAKEN
 
     play(story)
@@ -258,7 +258,7 @@ def test_conflict_on_the_very_object_to_delete_is_decided_again() -> None:
         line.fail_before["delete"] = [failure(409, "Conflict")]
         outcome = await execute(line, DeleteObject(TOYS, key("t"), toy.metadata.uid))
 
-        assert verdicts(outcome) == [Verdict.STALE]
+        assert verdicts(outcome) == [FailureKind.STALE]
 
     play(story)
 
@@ -332,9 +332,9 @@ def test_failure_among_many_begins_no_more_and_awaits_the_rest() -> None:
         outcome = await execute(line, together, create("after"), concurrency=3)
 
         assert len(line.calls) == 3
-        assert verdicts(outcome) == [Verdict.REFUSED, Verdict.UNKNOWN]
+        assert verdicts(outcome) == [FailureKind.REFUSED, FailureKind.UNKNOWN]
         assert outcome.gravest is not None
-        assert outcome.gravest.verdict is Verdict.UNKNOWN
+        assert outcome.gravest.verdict is FailureKind.UNKNOWN
         assert outcome.n_done == 0
         assert len((await world.user.list(PODS)).items) == 1
 
@@ -390,7 +390,7 @@ def test_patch_by_uid_is_refused_by_a_successor() -> None:
             world.line(), patch_object(TOYS, key("t"), former.metadata.uid, change)
         )
 
-        assert verdicts(outcome) == [Verdict.STALE]
+        assert verdicts(outcome) == [FailureKind.STALE]
 
     play(story)
 
@@ -410,7 +410,7 @@ def test_answer_that_cannot_be_read_is_an_unknown_outcome() -> None:
         patch = merge_patch({"metadata": {"labels": {"a": "b"}}})
         outcome = await execute(line, PatchObject(TOYS, key("t"), patch), informers=(toys,))
 
-        assert verdicts(outcome) == [Verdict.UNKNOWN]
+        assert verdicts(outcome) == [FailureKind.UNKNOWN]
         await asyncio.sleep(1)
         assert (await world.user.get(TOYS.untyped(), key("t")))["metadata"]["labels"] == {"a": "b"}
 

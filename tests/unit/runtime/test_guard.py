@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from swell.runtime.errors import OutcomeUnknownError
-from swell.runtime.executor import Executor, Verdict
+from swell.runtime.executor import Executor, FailureKind
 from swell.runtime.guard import GuardedCluster, LeaderGuard, NotLeaderError
 from swell.runtime.plan import CreateObject, Plan
 from swell.sim.loop import run
@@ -73,7 +73,7 @@ def test_executor_takes_a_refused_write_for_one_to_retry() -> None:
         guarded = GuardedCluster(world.line(), LeaderGuard(world.clock))
         outcome = await Executor(guarded).execute(Plan((CreateObject(TOYS, toy_body("t")),)))
 
-        assert [failure.verdict for failure in outcome.failures] == [Verdict.RETRY]
+        assert [failure.verdict for failure in outcome.failures] == [FailureKind.RETRY]
 
     play(story)
 

@@ -6,28 +6,28 @@ import asyncio
 
 import aiohttp
 
-from swell.runtime.health import Answer, Endpoints, Health
+from swell.runtime.health import Endpoints, HealthAnswer, HealthChecks
 from swell.runtime.metrics import Metrics
 
 
 def test_health_answers_as_kubernetes_components_do() -> None:
     """Short when all is well, every check by name when asked or when something is wrong."""
-    health = Health(live={"loop": lambda: ""}, ready={"caches": lambda: ""})
+    health = HealthChecks(live={"loop": lambda: ""}, ready={"caches": lambda: ""})
 
-    assert health.livez() == Answer(200, "ok")
-    assert health.readyz(verbose=True) == Answer(
+    assert health.livez() == HealthAnswer(200, "ok")
+    assert health.readyz(verbose=True) == HealthAnswer(
         200, "[+]loop ok\n[+]caches ok\nreadyz check passed\n"
     )
     health.ready["caches"] = lambda: "pods not listed"
     assert health.livez().status == 200
-    assert health.readyz() == Answer(
+    assert health.readyz() == HealthAnswer(
         503, "[+]loop ok\n[-]caches failed: pods not listed\nreadyz check failed\n"
     )
 
 
 def test_process_that_does_not_live_is_not_ready() -> None:
     """What only a restart can help is not to be relied on meanwhile."""
-    health = Health(live={"loop": lambda: "stuck"})
+    health = HealthChecks(live={"loop": lambda: "stuck"})
 
     assert health.livez().status == health.readyz().status == 503
 
@@ -38,7 +38,7 @@ def test_check_that_raises_has_failed() -> None:
     def broken() -> str:
         raise ZeroDivisionError
 
-    assert "ZeroDivisionError" in Health(live={"broken": broken}).livez().text
+    assert "ZeroDivisionError" in HealthChecks(live={"broken": broken}).livez().text
 
 
 def test_endpoints_serve_health_and_metrics() -> None:
@@ -50,7 +50,7 @@ def test_endpoints_serve_health_and_metrics() -> None:
         metrics.queued("toy", 3)
         metrics.wrote("pods", "CreateObject", "done")
         metrics.led(True)
-        health = Health(ready={"caches": lambda: "no"})
+        health = HealthChecks(ready={"caches": lambda: "no"})
         endpoints = Endpoints(health, metrics, port=0)
         task = asyncio.create_task(endpoints.run())
         await asyncio.wait_for(endpoints.serving.wait(), 10)

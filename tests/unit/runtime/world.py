@@ -27,7 +27,7 @@ from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
-    Deletion,
+    DeleteRequest,
     IsKnown,
     ObjectList,
     Patch,
@@ -36,8 +36,8 @@ from swell.runtime.cluster import (
     WriteOptions,
 )
 from swell.runtime.errors import ClusterError, error_for
-from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer, by_controller_key, by_label
+from swell.runtime.reflector import InformerOptions
 from swell.sim.loop import VirtualClock
 
 T = TypeVar("T")
@@ -186,7 +186,7 @@ class Line:
         return self._end("patch", await self.inner.patch(resource, key, patch, options))
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
     ) -> T | None:
         await self._begin("delete", resource, key)
         return self._end("delete", await self.inner.delete(resource, key, deletion))
@@ -195,7 +195,7 @@ class Line:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: Deletion = PLAIN_DELETION,
+        deletion: DeleteRequest = PLAIN_DELETION,
     ) -> None:
         raise AssertionError("controllers never delete collections")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swell.api import codec
+from swell.api.core import Node
 from swell.api.meta import Body
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import PodGroup, Queue
 from swell.scheduler.config import DEFAULT, Config, PluginOption
 from swell.scheduler.cycle import Plan
 from swell.scheduler.plan import Objects, plan_schedule

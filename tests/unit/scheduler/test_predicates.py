@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from swell.api import codec
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.queue import Queue
-from swell.api.volume import PersistentVolumeClaim, StorageClass
+from swell.api.scheduling import PodGroup, Queue
+from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
 from swell.scheduler.model.reasons import Reason

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swell.api.codec import convert
-from swell.api.podgroup import PodGroup, PodGroupPhase
-from swell.api.queue import Queue, QueueState, QueueStatus
+from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState, QueueStatus
 from swell.scheduler.model.queue_state import (
     CLOSED_BY_PARENT,
     Standing,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from swell.api import codec
-from swell.api.podgroup import PodGroup
-from swell.api.queue import Queue
+from swell.api.scheduling import PodGroup, Queue
 from swell.scheduler.config import Arguments
 from swell.scheduler.eviction_units import singles
 from swell.scheduler.hooks import Hooks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.api.aitrainingjob import Phase
+from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.operator.aitrainingjob.phases import PHASE_TEXT
 from tools.write_phases import PAGE, page
 
@@ -14,4 +14,4 @@ def test_reference_of_phases_is_current() -> None:
 
 def test_every_phase_is_explained() -> None:
     """Nobody has to guess what a phase means."""
-    assert set(PHASE_TEXT) == set(Phase)
+    assert set(PHASE_TEXT) == set(AITrainingJobPhase)

@@ -6,13 +6,14 @@ What cannot be read becomes findings with file and line; what was readable is ke
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from swell.api.manifest.composer import DEPTH_MAX, ManifestSyntaxError, Value, compose
 from swell.api.manifest.scalars import number
 from swell.api.meta import Body
+from swell.api.validation import validate
 from swell.api.validation.problems import FieldProblem, Steps, path_text, show
 
 LineTable = Mapping[Steps, int]
@@ -56,14 +57,14 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ManifestFile:
     """What was read from a file, and what could not be."""
 
     documents: tuple[Document, ...]
     findings: tuple[Finding, ...]
 
 
-def read(text: str | bytes, file: str = "-") -> Reading:
+def read(text: str | bytes, file: str = "-") -> ManifestFile:
     """All objects in a YAML or JSON text."""
     documents: list[Document] = []
     findings: list[Finding] = []
@@ -81,7 +82,7 @@ def read(text: str | bytes, file: str = "-") -> Reading:
                     findings.append(part)
     except ManifestSyntaxError as error:
         findings.append(Finding(file, error.line, "", error.message, error.hint))
-    return Reading(tuple(documents), tuple(findings))
+    return ManifestFile(tuple(documents), tuple(findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +176,14 @@ def _objects(value: Value, whole: Document) -> Iterator[Document | Finding]:
 def _is_list(value: Mapping[str, Value]) -> bool:
     kind = value.get("kind")
     return isinstance(kind, str) and kind.endswith("List") and "items" in value
+
+
+def findings_of(readings: Iterable[ManifestFile]) -> list[Finding]:
+    """All that is wrong in some files, in the order of files and lines."""
+    findings: list[Finding] = []
+    for reading in readings:
+        found = list(reading.findings)
+        for document in reading.documents:
+            found += [document.finding(problem) for problem in validate(document.body)]
+        findings += sorted(found, key=lambda finding: finding.line)
+    return findings

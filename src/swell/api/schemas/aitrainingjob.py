@@ -5,35 +5,40 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swell.api.aitrainingjob import (
+    AITrainingJobPhase,
     CleanPodPolicy,
     EdlPolicy,
     JobEndPolicy,
+    ResizeAuthor,
     RestartPolicy,
     RestartScope,
     RoleEndPolicy,
 )
-from swell.api.schemas.aitrainingjob_status import ROLES_MAX, job_status
 from swell.api.schemas.model import (
     INT32_MAX,
     INT64_MAX,
     Pattern,
-    Rule,
     Schema,
-    Type,
+    SchemaType,
+    ValidationRule,
     boolean,
     choice,
     integer,
+    listing,
     mapping,
+    moment,
     table,
     text,
 )
-from swell.api.schemas.podtemplate import pod_template
 from swell.api.schemas.shared import (
+    CONDITIONS,
     DNS_LABEL_LETTER_FIRST,
     DNS_SUBDOMAIN,
     LABEL_VALUE,
+    MESSAGE_SIZE_MAX,
     NAME_SIZE_MAX,
     metadata_schema,
+    pod_template,
 )
 from swell.api.schemas.transitions import freeze_rule
 
@@ -51,32 +56,32 @@ ROLE_NAME = Pattern(
     "trainer",
 )
 
-MIN_WITHIN_REPLICAS = Rule(
+MIN_WITHIN_REPLICAS = ValidationRule(
     "!has(self.minReplicas) || !has(self.replicas) || self.minReplicas <= self.replicas",
     "minReplicas must not be greater than replicas",
     ".minReplicas",
 )
-REPLICAS_WITHIN_MAX = Rule(
+REPLICAS_WITHIN_MAX = ValidationRule(
     "!has(self.replicas) || !has(self.maxReplicas) || self.replicas <= self.maxReplicas",
     "replicas must not be greater than maxReplicas",
     ".maxReplicas",
 )
-MIN_WITHIN_MAX = Rule(
+MIN_WITHIN_MAX = ValidationRule(
     "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
     "minReplicas must not be greater than maxReplicas",
     ".minReplicas",
 )
-ROLE_NAMES = Rule(
+ROLE_NAMES = ValidationRule(
     f"self.all(role, size(role) <= {NAME_SIZE_MAX} && role.matches('^{ROLE_NAME.regex}$'))",
     f"a role's name {ROLE_NAME.words}",
 )
-ROLE_NOT_RESERVED = Rule(
+ROLE_NOT_RESERVED = ValidationRule(
     f"self.all(role, !role.matches('(?i)^{RESERVED_ROLE}$'))",
     f"a role must not be named {RESERVED_ROLE}",
 )
 # Roles are lower-cased in the names of pods. A role's letters stand for themselves in a pattern.
 # One role differs from all others: no pattern need be made of it.
-ROLES_DISTINCT = Rule(
+ROLES_DISTINCT = ValidationRule(
     "size(self) == 1"
     " || self.all(role, self.exists_one(other, role.matches('(?i)^' + other + '$')))",
     "roles must differ in more than upper and lower case",
@@ -88,7 +93,7 @@ _LAST_INDEX = (
 # The server evaluates this at every write: most names fit with any index, and every field that a
 # rule looks at is dear.
 _INDEX_SIZE_MAX = len(str(INT32_MAX - 1))
-POD_NAMES_FIT = Rule(
+POD_NAMES_FIT = ValidationRule(
     "self.spec.replicaSpecs.all(role,"
     f" size(self.metadata.name) + size(role) + {_INDEX_SIZE_MAX + 2} <= {NAME_SIZE_MAX}"
     " || size(self.metadata.name) + size(role)"
@@ -156,7 +161,7 @@ def spec() -> Schema:
                 JobEndPolicy, "How many complete roles complete it.", default=JobEndPolicy.ALL
             ),
             "restartingExitCode": Schema(
-                type=Type.INT_OR_STRING,
+                type=SchemaType.INT_OR_STRING,
                 description="Exit codes worth a restart, such as 137 or 137,128.",
                 minimum=1,
                 maximum=255,
@@ -187,3 +192,88 @@ def ai_training_job() -> Schema:
 
 def _or_empty(pattern: Pattern) -> Pattern:
     return Pattern(f"({pattern.regex})?", pattern.words, pattern.example)
+
+
+ROLES_MAX = 16
+RECORDS_MAX = 20  # of phases, resizes and avoided nodes
+INDEXES_MAX = 100_000
+
+_COUNT = integer(maximum=INT64_MAX)
+_COUNT_BY_ROLE = mapping(_COUNT, size_max=ROLES_MAX)
+_REASON = text(size_max=1024)
+_MESSAGE = text(size_max=MESSAGE_SIZE_MAX)
+
+_REPLICA_STATUS = table(
+    {
+        "pending": _COUNT,
+        "scheduled": _COUNT,
+        "active": _COUNT,
+        "succeeded": _COUNT,
+        "restarting": _COUNT,
+        "failed": _COUNT,
+    }
+)
+_PHASE_RECORD = table({"phase": choice(AITrainingJobPhase), "time": moment(), "message": _MESSAGE})
+_SCALE_RECORD = table(
+    {
+        "time": moment(),
+        "role": text(),
+        "from": integer(),
+        "to": integer(),
+        "by": choice(ResizeAuthor),
+        "reason": _REASON,
+        "for": text(size_max=512),
+    }
+)
+_RESTART = table(
+    {
+        "scope": choice(RestartScope),
+        "role": text(),
+        "indexes": listing(_COUNT, size_max=INDEXES_MAX),
+        "counts": _COUNT_BY_ROLE,
+        "startedAt": moment(),
+        "notBefore": moment(),
+    },
+    description="The restart under way, if there is one.",
+)
+_ENDING = table(
+    {
+        "phase": choice(AITrainingJobPhase),
+        "reason": _REASON,
+        "message": _MESSAGE,
+        "decidedAt": moment(),
+    },
+    description="How the job will end, once that is decided.",
+)
+_AVOIDED_NODE = table({"name": text(), "until": moment(), "reason": _REASON})
+
+
+def job_status() -> Schema:
+    return table(
+        {
+            "phase": choice(AITrainingJobPhase),
+            "reason": _REASON,
+            "message": _MESSAGE,
+            "ready": text("Active pods of those wanted."),
+            "restarts": _COUNT,
+            "conditions": CONDITIONS,
+            "phaseHistory": listing(_PHASE_RECORD, size_max=RECORDS_MAX),
+            "replicaStatuses": mapping(_REPLICA_STATUS, size_max=ROLES_MAX),
+            "targetReplicas": _COUNT_BY_ROLE,
+            "scaleRecords": listing(_SCALE_RECORD, size_max=RECORDS_MAX),
+            "restartCounts": _COUNT_BY_ROLE,
+            "restart": _RESTART,
+            "lastRestartTime": mapping(moment(), size_max=ROLES_MAX),
+            "uncharged": _COUNT_BY_ROLE,
+            "backoff": _COUNT_BY_ROLE,
+            "ending": _ENDING,
+            "epoch": _COUNT,
+            "avoidNodes": listing(_AVOIDED_NODE, size_max=RECORDS_MAX),
+            "startTime": moment(),
+            "startRunningTime": moment(),
+            "endTime": moment(),
+            "lastReconcileTime": moment(),
+            "observedGeneration": _COUNT,
+        },
+        is_atomic=True,
+    )

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from swell.api.schemas.aitrainingjob import ai_training_job
 from swell.api.schemas.model import Schema
-from swell.api.schemas.podgroup import pod_group
-from swell.api.schemas.queue import queue
+from swell.api.schemas.scheduling import pod_group, queue
 from swell.api.schemas.trainingjob import training_job
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A column of `kubectl get`; only in wide output if `is_wide`."""
 
     name: str
@@ -32,7 +31,7 @@ class Definition:
     short_names: tuple[str, ...]
     versions: tuple[str, ...]
     schema: Callable[[], Schema]
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     namespaced: bool = True
 
     @property
@@ -40,7 +39,7 @@ class Definition:
         return f"{self.plural}.{self.group}"
 
 
-_AGE = Column("AGE", ".metadata.creationTimestamp", "date")
+_AGE = PrinterColumn("AGE", ".metadata.creationTimestamp", "date")
 
 DEFINITIONS = (
     Definition(
@@ -51,12 +50,12 @@ DEFINITIONS = (
         versions=("v1",),
         schema=ai_training_job,
         columns=(
-            Column("PHASE", ".status.phase"),
-            Column("READY", ".status.ready"),
-            Column("RESTARTS", ".status.restarts", "integer"),
-            Column("QUEUE", ".spec.queue"),
+            PrinterColumn("PHASE", ".status.phase"),
+            PrinterColumn("READY", ".status.ready"),
+            PrinterColumn("RESTARTS", ".status.restarts", "integer"),
+            PrinterColumn("QUEUE", ".spec.queue"),
             _AGE,
-            Column("REASON", ".status.reason", is_wide=True),
+            PrinterColumn("REASON", ".status.reason", is_wide=True),
         ),
     ),
     Definition(
@@ -67,10 +66,10 @@ DEFINITIONS = (
         versions=("v1alpha1", "v1"),
         schema=training_job,
         columns=(
-            Column("PHASE", ".status.phase"),
-            Column("TRAINERS", ".status.trainer_target", "integer"),
+            PrinterColumn("PHASE", ".status.phase"),
+            PrinterColumn("TRAINERS", ".status.trainer_target", "integer"),
             _AGE,
-            Column("REASON", ".status.reason", is_wide=True),
+            PrinterColumn("REASON", ".status.reason", is_wide=True),
         ),
     ),
     Definition(
@@ -81,11 +80,11 @@ DEFINITIONS = (
         versions=("v1beta1",),
         schema=pod_group,
         columns=(
-            Column("STATUS", ".status.phase"),
-            Column("minMember", ".spec.minMember", "integer"),
-            Column("RUNNINGS", ".status.running", "integer"),
+            PrinterColumn("STATUS", ".status.phase"),
+            PrinterColumn("minMember", ".spec.minMember", "integer"),
+            PrinterColumn("RUNNINGS", ".status.running", "integer"),
             _AGE,
-            Column("QUEUE", ".spec.queue", is_wide=True),
+            PrinterColumn("QUEUE", ".spec.queue", is_wide=True),
         ),
     ),
     Definition(
@@ -96,9 +95,9 @@ DEFINITIONS = (
         versions=("v1beta1",),
         schema=queue,
         columns=(
-            Column("PARENT", ".spec.parent"),
-            Column("WEIGHT", ".spec.weight", "integer"),
-            Column("STATE", ".status.state"),
+            PrinterColumn("PARENT", ".spec.parent"),
+            PrinterColumn("WEIGHT", ".spec.weight", "integer"),
+            PrinterColumn("STATE", ".status.state"),
             _AGE,
         ),
         namespaced=False,

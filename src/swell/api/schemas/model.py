@@ -15,7 +15,7 @@ INT64_MAX = 2**63 - 1
 Scalar = str | int | bool
 
 
-class Type(Enum):
+class SchemaType(Enum):
     """JSON types as schemas name them; `INT_OR_STRING` is Kubernetes' own."""
 
     ANY = ""
@@ -28,7 +28,7 @@ class Type(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """A rule between fields, in CEL. `field` names the one to blame, relative to the schema.
 
     Where `told` is given, it is CEL for what is said instead of `message`.
@@ -51,7 +51,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    type: Type
+    type: SchemaType
     description: str = ""
     properties: Mapping[str, Schema] = field(default_factory=dict)
     values: Schema | None = None  # of a map with free keys
@@ -70,7 +70,7 @@ class Schema:
     tells_unknown: bool = False  # validation reports them all the same
     map_keys: tuple[str, ...] = ()  # what identifies an item of a list
     is_atomic: bool = False  # has one owner as a whole; the server records none for its fields
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ValidationRule, ...] = ()
 
 
 def table(
@@ -80,12 +80,12 @@ def table(
     is_open: bool = False,
     tells_unknown: bool = False,
     is_atomic: bool = False,
-    rules: tuple[Rule, ...] = (),
+    rules: tuple[ValidationRule, ...] = (),
     description: str = "",
 ) -> Schema:
     """An object with known fields."""
     return Schema(
-        type=Type.OBJECT,
+        type=SchemaType.OBJECT,
         properties=properties,
         required=required,
         is_open=is_open,
@@ -99,7 +99,7 @@ def table(
 def mapping(values: Schema, *, size_max: int, size_min: int = 0, description: str = "") -> Schema:
     """An object with free keys."""
     return Schema(
-        type=Type.OBJECT,
+        type=SchemaType.OBJECT,
         values=values,
         size_min=size_min or None,
         size_max=size_max,
@@ -116,7 +116,7 @@ def listing(
     description: str = "",
 ) -> Schema:
     return Schema(
-        type=Type.ARRAY,
+        type=SchemaType.ARRAY,
         items=items,
         size_min=size_min or None,
         size_max=size_max,
@@ -135,7 +135,7 @@ def text(
     example: str = "",
 ) -> Schema:
     return Schema(
-        type=Type.STRING,
+        type=SchemaType.STRING,
         description=description,
         size_min=size_min or None,
         size_max=size_max,
@@ -148,7 +148,7 @@ def text(
 def choice(values: type[Enum], description: str = "", *, default: Enum | None = None) -> Schema:
     """One of an enumeration's values."""
     return Schema(
-        type=Type.STRING,
+        type=SchemaType.STRING,
         description=description,
         enum=tuple(member.value for member in values),
         default=None if default is None else default.value,
@@ -164,7 +164,7 @@ def integer(
     example: str = "1",
 ) -> Schema:
     return Schema(
-        type=Type.INTEGER,
+        type=SchemaType.INTEGER,
         description=description,
         minimum=minimum,
         maximum=maximum,
@@ -174,14 +174,14 @@ def integer(
 
 
 def boolean(description: str = "", *, default: bool | None = None) -> Schema:
-    return Schema(type=Type.BOOLEAN, description=description, default=default)
+    return Schema(type=SchemaType.BOOLEAN, description=description, default=default)
 
 
 def moment(description: str = "") -> Schema:
     """A time as the API writes it."""
-    return Schema(type=Type.STRING, format="date-time", description=description)
+    return Schema(type=SchemaType.STRING, format="date-time", description=description)
 
 
 def open_object(description: str = "") -> Schema:
     """An object that goes elsewhere unread."""
-    return Schema(type=Type.OBJECT, is_open=True, description=description)
+    return Schema(type=SchemaType.OBJECT, is_open=True, description=description)

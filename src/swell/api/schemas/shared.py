@@ -6,7 +6,7 @@ from swell.api.schemas.model import (
     INT64_MAX,
     Pattern,
     Schema,
-    Type,
+    SchemaType,
     integer,
     listing,
     mapping,
@@ -49,7 +49,7 @@ QUANTITY_TEXT = Pattern(
 )
 # Of no declared type, because manifests have 500m, 2 and 1.5, and integer-or-text takes no 1.5.
 QUANTITY = Schema(
-    type=Type.ANY,
+    type=SchemaType.ANY,
     description="An amount of a resource, such as 500m, 2 or 1.5Gi.",
     example="500m",
     pattern=QUANTITY_TEXT,
@@ -90,7 +90,7 @@ CONDITIONS = listing(
     table(
         {
             "type": text(size_max=316),
-            "status": Schema(type=Type.STRING, enum=("True", "False", "Unknown")),
+            "status": Schema(type=SchemaType.STRING, enum=("True", "False", "Unknown")),
             "reason": text(size_max=1024),
             "message": text(size_max=MESSAGE_SIZE_MAX),
             "lastTransitionTime": moment(),
@@ -102,3 +102,45 @@ CONDITIONS = listing(
     map_keys=("type",),
     description="What holds now, one entry a type.",
 )
+
+
+CONTAINER_PORT = table(
+    {"name": text("Ports named aitj-… become part of the pod's service."), "containerPort": PORT},
+    required=("containerPort",),
+    is_open=True,
+)
+
+CONTAINER = table(
+    {
+        "name": text(
+            "Containers named aitj-… decide over the pod's exit code.",
+            pattern=DNS_LABEL,
+            size_max=NAME_SIZE_MAX,
+            example="aitj-trainer",
+        ),
+        "image": text(
+            "What to run; ignored where containers are local processes.",
+            size_min=1,
+            size_max=4096,
+            example="python:3.12",
+        ),
+        "ports": listing(CONTAINER_PORT, size_max=256),
+    },
+    required=("name", "image"),
+    is_open=True,
+)
+
+
+def pod_template() -> Schema:
+    spec = table(
+        {"containers": listing(CONTAINER, size_min=1, size_max=64, map_keys=("name",))},
+        required=("containers",),
+        is_open=True,
+    )
+    return table(
+        {"spec": spec},
+        required=("spec",),
+        is_open=True,
+        is_atomic=True,
+        description="The pods, as a PodTemplateSpec.",
+    )

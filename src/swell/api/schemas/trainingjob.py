@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from swell.api.schemas.model import (
     INT64_MAX,
-    Rule,
     Schema,
+    ValidationRule,
     boolean,
     choice,
     integer,
@@ -29,19 +29,19 @@ from swell.api.schemas.shared import (
     RESOURCES,
     metadata_schema,
 )
-from swell.api.trainingjob import FrameworkName, FrameworkType, Phase
+from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase
 
 # The index label of a pod is <job>-pserver-idx, and a label's name has at most 63 characters.
 NAME_SIZE_MAX = 51
 
-MIN_WITHIN_MAX = Rule(
+MIN_WITHIN_MAX = ValidationRule(
     "!has(self.max__dash__instance)"
     " || (has(self.min__dash__instance) ? self.min__dash__instance : 1)"
     " <= self.max__dash__instance",
     "min-instance must not be greater than max-instance",
     "['min-instance']",
 )
-ELASTIC_IS_FAULT_TOLERANT = Rule(
+ELASTIC_IS_FAULT_TOLERANT = ValidationRule(
     "(has(self.fault_tolerant) && self.fault_tolerant)"
     " || (has(self.local_job) && self.local_job)"
     " || (has(self.frame_work) && has(self.frame_work.type) && self.frame_work.type == 'local')"
@@ -125,7 +125,7 @@ def status() -> Schema:
     )
     return table(
         {
-            "phase": choice(Phase),
+            "phase": choice(TrainingJobPhase),
             "reason": text(size_max=MESSAGE_SIZE_MAX),
             "trainer_target": integer("How many trainers there should be."),
             "scale_records": listing(scale_record, size_max=20),
@@ -159,7 +159,7 @@ def _instances(minimum: int) -> dict[str, Schema]:
     }
 
 
-def _role(own: dict[str, Schema], rules: tuple[Rule, ...] = ()) -> Schema:
+def _role(own: dict[str, Schema], rules: tuple[ValidationRule, ...] = ()) -> Schema:
     return table(
         {
             "entrypoint": text("The command to run.", size_max=65536),

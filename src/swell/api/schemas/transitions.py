@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from swell.api.aitrainingjob import EdlPolicy
-from swell.api.schemas.model import Rule
+from swell.api.schemas.model import ValidationRule
 
 FROZEN_JOB_FIELDS = (
     "frameworkType",
@@ -49,7 +49,7 @@ _ROLES = "self.spec.replicaSpecs"
 _OLD_ROLES = "oldSelf.spec.replicaSpecs"
 
 
-def freeze_rule() -> Rule:
+def freeze_rule() -> ValidationRule:
     """One rule for all of it, and first of all whether anything can have changed: a server
     evaluates it at every write of a status, where four rules took as long as all the rest."""
     role = "spec.replicaSpecs[role]"
@@ -66,7 +66,7 @@ def freeze_rule() -> Rule:
     }
     every = " && ".join(f"({check})" for check in checks)
     first = " : ".join(f"!({check}) ? '{message}'" for check, message in checks.items())
-    return Rule(
+    return ValidationRule(
         f"{_NOT_STARTED}{_IS_OF_STATUS}self.spec == oldSelf.spec || ({every})",
         FIELDS_FROZEN,
         ".spec",

@@ -16,7 +16,7 @@ from swell.api.schemas.aitrainingjob import (
 )
 from swell.api.schemas.shared import NAME_SIZE_MAX
 from swell.api.validation.access import at, fields, whole
-from swell.api.validation.podtemplate import template_problems
+from swell.api.validation.amounts import template_problems
 from swell.api.validation.problems import FieldProblem, Steps, show
 from swell.api.validation.structure import matches
 

@@ -8,14 +8,13 @@ from functools import cache
 
 from swell.api.kinds import SCHEDULING
 from swell.api.schemas.definitions import DEFINITIONS, Definition
-from swell.api.schemas.model import Schema, Type, open_object
+from swell.api.schemas.model import Schema, SchemaType, open_object
 from swell.api.validation.access import at
 from swell.api.validation.aitrainingjob import job_problems
-from swell.api.validation.places import Places, places_of, with_place
+from swell.api.validation.hints import Places, choices_hint, nearest, places_of, with_place
 from swell.api.validation.problems import FieldProblem, ValidationError, show
 from swell.api.validation.scheduling import pod_group_problems, queue_problems
 from swell.api.validation.structure import structure_problems
-from swell.api.validation.suggestions import choices_hint, nearest
 from swell.api.validation.trainingjob import training_job_problems
 
 _RULES: dict[str, Callable[[object], Iterator[FieldProblem]]] = {
@@ -116,5 +115,5 @@ def _places(definition: Definition) -> Places:
 def _manifest_schema(definition: Definition) -> Schema:
     """What people write: apiVersion and kind are judged here, a status is the server's own."""
     schema = definition.schema()
-    frame = {"apiVersion": Schema(type=Type.ANY), "kind": Schema(type=Type.ANY)}
+    frame = {"apiVersion": Schema(type=SchemaType.ANY), "kind": Schema(type=SchemaType.ANY)}
     return replace(schema, properties={**schema.properties, **frame, "status": open_object()})

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 # The way to a field: names of fields, and positions in lists.
 Steps = tuple[str | int, ...]
 
+UNKNOWN_FIELD = "unknown field"  # the message by which a hint finds such a problem
+
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SHOWN_SIZE_MAX = 60
 _SHOWN_BITS_MAX = 128

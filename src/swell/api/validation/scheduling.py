@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swell.api.validation.access import at, fields, items
-from swell.api.validation.podtemplate import is_above
+from swell.api.validation.amounts import is_above
 from swell.api.validation.problems import FieldProblem, Steps, show
 
 ROOT_QUEUE = "root"

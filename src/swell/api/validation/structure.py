@@ -10,29 +10,27 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from swell.api.quantity import QuantityError, parse
-from swell.api.schemas.model import Pattern, Schema, Type
+from swell.api.schemas.model import Pattern, Schema, SchemaType
 from swell.api.schemas.shared import QUANTITY_FORMAT
-from swell.api.validation.problems import FieldProblem, Steps, show
-from swell.api.validation.suggestions import choices_hint, fields_hint
-
-UNKNOWN_FIELD = "unknown field"
+from swell.api.validation.amounts import quantity_problems
+from swell.api.validation.hints import choices_hint, fields_hint
+from swell.api.validation.problems import UNKNOWN_FIELD, FieldProblem, Steps, show
 
 _WORDS = {
-    Type.OBJECT: "an object",
-    Type.ARRAY: "a list",
-    Type.STRING: "a text",
-    Type.INTEGER: "a whole number",
-    Type.BOOLEAN: "true or false",
-    Type.INT_OR_STRING: "a whole number or a text",
+    SchemaType.OBJECT: "an object",
+    SchemaType.ARRAY: "a list",
+    SchemaType.STRING: "a text",
+    SchemaType.INTEGER: "a whole number",
+    SchemaType.BOOLEAN: "true or false",
+    SchemaType.INT_OR_STRING: "a whole number or a text",
 }
 _HINTS = {
-    Type.OBJECT: "write fields as name: value, indented",
-    Type.ARRAY: "write items as lines that begin with '- '",
-    Type.STRING: "put it in quotes",
-    Type.INTEGER: "write digits, without quotes and without a fraction",
-    Type.BOOLEAN: "write true or false, without quotes",
-    Type.INT_OR_STRING: "write digits, or a text in quotes",
+    SchemaType.OBJECT: "write fields as name: value, indented",
+    SchemaType.ARRAY: "write items as lines that begin with '- '",
+    SchemaType.STRING: "put it in quotes",
+    SchemaType.INTEGER: "write digits, without quotes and without a fraction",
+    SchemaType.BOOLEAN: "write true or false, without quotes",
+    SchemaType.INT_OR_STRING: "write digits, or a text in quotes",
 }
 
 
@@ -53,35 +51,21 @@ def structure_problems(schema: Schema, value: object, steps: Steps = ()) -> Iter
         yield from _number_problems(schema, value, steps)
 
 
-def quantity_problems(value: object, steps: Steps) -> Iterator[FieldProblem]:
-    """What is wrong with an amount of a resource."""
-    hint = "write a number with an optional suffix, such as 500m, 2 or 1.5Gi"
-    try:
-        quantity = parse(value)
-    except QuantityError as error:
-        yield FieldProblem(steps, f"{show(value)} is no amount: {error.problem}", hint)
-    except TypeError:  # a list or an object, which nobody can remember
-        yield FieldProblem(steps, f"must be an amount, is {show(value)}", hint)
-    else:
-        if quantity.nano < 0:
-            yield FieldProblem(steps, f"must not be negative, is {show(value)}", "write 0 or more")
-
-
-def _has_type(type_: Type, value: object) -> bool:
+def _has_type(type_: SchemaType, value: object) -> bool:
     match type_:
-        case Type.ANY:
+        case SchemaType.ANY:
             return True
-        case Type.OBJECT:
+        case SchemaType.OBJECT:
             return isinstance(value, Mapping)
-        case Type.ARRAY:
+        case SchemaType.ARRAY:
             return isinstance(value, list)
-        case Type.STRING:
+        case SchemaType.STRING:
             return isinstance(value, str)
-        case Type.BOOLEAN:
+        case SchemaType.BOOLEAN:
             return isinstance(value, bool)
-        case Type.INTEGER:
+        case SchemaType.INTEGER:
             return isinstance(value, int) and not isinstance(value, bool)
-        case Type.INT_OR_STRING:
+        case SchemaType.INT_OR_STRING:
             return isinstance(value, int | str) and not isinstance(value, bool)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from swell.api.schemas.trainingjob import ELASTIC_IS_FAULT_TOLERANT, MIN_WITHIN_MAX
 from swell.api.trainingjob import FrameworkType
 from swell.api.validation.access import at, whole
-from swell.api.validation.podtemplate import requests_problems
+from swell.api.validation.amounts import requests_problems
 from swell.api.validation.problems import FieldProblem, Steps, show
 
 PORT_MAX = 65535

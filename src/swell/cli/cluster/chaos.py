@@ -15,7 +15,7 @@ from swell.cli.connection import Connection, connected
 from swell.cli.failure import CommandError
 from swell.cluster.kube import calls
 from swell.node.nodes import PLAY_DEAD
-from swell.runtime.cluster import Deletion, merge_patch
+from swell.runtime.cluster import DeleteRequest, merge_patch
 from swell.runtime.errors import NotFoundError
 
 OURS = "swell-"
@@ -55,7 +55,7 @@ def kill_pod(
             if containers.kill_pod(connection.home, uid):
                 sys.stdout.write(f"pod/{pod} killed\n")
                 return
-        connection.client.send(calls.delete(PODS, key, Deletion(uid=uid, grace_s=0)))
+        connection.client.send(calls.delete(PODS, key, DeleteRequest(uid=uid, grace_s=0)))
         sys.stdout.write(f"pod/{pod} deleted\n")
 
 
@@ -74,7 +74,7 @@ def kill_node(
             found = connection.client.send(calls.get(NODES, Key("", node)))
         except NotFoundError as error:
             raise _no_node(node) from error
-        deletion = Deletion(uid=found.metadata.uid)
+        deletion = DeleteRequest(uid=found.metadata.uid)
         connection.client.send(calls.delete(NODES, Key("", node), deletion))
         sys.stdout.write(f"node/{node} deleted\n")
 

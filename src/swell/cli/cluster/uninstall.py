@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from swell.api.crds import DEFINITIONS, crd
+from swell.api.crds import crd
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CONFIG_MAPS,
@@ -27,6 +27,7 @@ from swell.api.kinds import (
 )
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
+from swell.api.schemas.definitions import DEFINITIONS
 from swell.cli import options
 from swell.cli.choice import Flags
 from swell.cli.connection import Connection, connected

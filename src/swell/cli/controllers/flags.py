@@ -17,7 +17,7 @@ from swell.cli.failure import CommandError
 
 if TYPE_CHECKING:
     from swell.cluster.kube.access import Access
-    from swell.runtime.election import Election
+    from swell.runtime.leader import Election
 
 
 class LogFormat(StrEnum):
@@ -99,8 +99,7 @@ def candidacy(lease: Lease | None, access: Access, suffix: str = "") -> Election
     if lease is None:
         return None
     from swell.api.meta import Key
-    from swell.runtime.election import Election
-    from swell.runtime.leader import LeaseTimes
+    from swell.runtime.leader import Election, LeaseTimes
 
     identity = f"{socket.gethostname()}_{secrets.token_hex(6)}"
     try:

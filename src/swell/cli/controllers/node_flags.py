@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from swell.api.node import Taint
+    from swell.api.core import Taint
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -38,7 +38,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def taint(text: str) -> Taint:
-    from swell.api.node import Taint
+    from swell.api.core import Taint
 
     written, _, effect = text.rpartition(":")
     key, _, value = written.partition("=")

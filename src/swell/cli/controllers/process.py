@@ -20,7 +20,7 @@ from swell.cluster.kube.transport import LIMITS, Limits
 from swell.runtime import logs
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
-from swell.runtime.health import Endpoints, Health
+from swell.runtime.health import Endpoints, HealthChecks
 from swell.runtime.manager import Manager, ServiceFailedError
 from swell.runtime.metrics import Metrics
 
@@ -34,7 +34,7 @@ class Ground:
     clock: Clock
     random: random.Random
     metrics: Metrics
-    health: Health
+    health: HealthChecks
 
 
 # Adds the services of a controller to the manager of its process.
@@ -64,7 +64,7 @@ def run_controller(process: Process, start: Start, limits: Limits = LIMITS) -> N
 
 async def _serve(process: Process, access: Access, start: Start, limits: Limits) -> None:
     clock, rng = SystemClock(), random.Random()  # noqa: S311
-    metrics, health = Metrics(), Health()
+    metrics, health = Metrics(), HealthChecks()
     manager = Manager(clock=clock)
     shown = process.shown
     for address, told in ((shown.metrics_addr, metrics), (shown.health_addr, None)):

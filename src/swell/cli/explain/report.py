@@ -23,8 +23,8 @@ from swell.api.kinds import (
 )
 from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup, PodGroupCondition
 from swell.api.resource import Resource
+from swell.api.scheduling import PodGroup, PodGroupCondition
 from swell.cli.explain.subject import Subject
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot

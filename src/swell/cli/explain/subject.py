@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, ReplicaSpec
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, ReplicaSpec
 from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
 from swell.api.resource import Resource
-from swell.api.trainingjob import FINAL as TRAINING_FINAL
+from swell.api.scheduling import PodGroup
+from swell.api.trainingjob import FINAL_PHASES as TRAINING_FINAL
 from swell.api.trainingjob import TrainingJob
 from swell.cli.failure import CommandError
 from swell.cluster.kube import calls
@@ -126,7 +126,7 @@ def _of_group(group: PodGroup) -> Subject:
 
 def _of_job(job: AITrainingJob) -> Subject:
     status, key = job.status, job.metadata.key
-    is_final = status.phase in FINAL
+    is_final = status.phase in FINAL_PHASES
     since = status.end_time if is_final else job.metadata.creation_timestamp
     sizes = tuple(
         _size_of(job, name.lower(), spec)

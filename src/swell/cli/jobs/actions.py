@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy, ReplicaSpec
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ReplicaSpec
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.cli import options
@@ -87,7 +87,7 @@ def _end(connection: Connection, namespace: str, job: str, word: str, reason: st
     connection.announce_change()
     key = Key(namespace, job)
     found = _read(connection, key)
-    if found.status.phase in FINAL:
+    if found.status.phase in FINAL_PHASES:
         hint = f"see: swell describe {job}"
         raise CommandError(f"{job} has ended already: {found.status.phase.value}", hint)
     body: Body = {"metadata": {"uid": found.metadata.uid, "annotations": {word: reason}}}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.cli.connection import Connection
@@ -40,7 +40,7 @@ class Follower:
         while True:
             job = self._ask()
             self._tell_progress(job)
-            if job is None or job.status.phase in FINAL:
+            if job is None or job.status.phase in FINAL_PHASES:
                 show(self.logs.rest())
                 return job
             asked_at = time.monotonic()
@@ -84,7 +84,7 @@ class Follower:
             return  # the next question is about the job, and tells
 
     def _tell_progress(self, job: AITrainingJob | None) -> None:
-        if job is None or job.status.phase in FINAL:
+        if job is None or job.status.phase in FINAL_PHASES:
             return
         status = job.status
         text = " ".join(part for part in (status.phase.value or "Accepted", status.ready) if part)

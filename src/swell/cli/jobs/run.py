@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api import codec
-from swell.api.aitrainingjob import FINAL, AITrainingJob, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, AITrainingJobPhase
 from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.manifest import Reading, findings_of, read
+from swell.api.manifest import ManifestFile, findings_of, read
 from swell.api.meta import Body, Key
 from swell.cli import options
 from swell.cli.choice import Flags, home_to_use
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from swell.cli.invocation import Invocation
 
 EXIT_CODES = {
-    Phase.SUCCEED: 0,
-    Phase.FAILED: 1,
-    Phase.NODE_FAIL: 1,
-    Phase.TIMEOUT: 124,
-    Phase.PREEMPTED: 75,
+    AITrainingJobPhase.SUCCEED: 0,
+    AITrainingJobPhase.FAILED: 1,
+    AITrainingJobPhase.NODE_FAIL: 1,
+    AITrainingJobPhase.TIMEOUT: 124,
+    AITrainingJobPhase.PREEMPTED: 75,
 }
 INTERRUPTED = 130
 USAGE = 2
@@ -187,7 +187,7 @@ def _suffix() -> str:
     return "".join(secrets.choice(letters) for _ in range(SUFFIX_LENGTH))
 
 
-def _refuse_wrong(readings: list[Reading]) -> None:
+def _refuse_wrong(readings: list[ManifestFile]) -> None:
     findings = findings_of(readings)
     if findings:
         show(findings)
@@ -245,7 +245,7 @@ def _submit(body: Body, connection: Connection, namespace: str) -> AITrainingJob
 
 def _make_room(found: AITrainingJob, connection: Connection) -> None:
     name, phase = found.metadata.name, found.status.phase
-    if phase not in FINAL and found.metadata.deletion_timestamp is None:
+    if phase not in FINAL_PHASES and found.metadata.deletion_timestamp is None:
         hint = f"wait for it: swell logs -f {name}; end it: swell delete {name}; or give --name"
         raise CommandError(f"{name} is still there: {phase.value or 'just created'}", hint)
     _delete(found, connection)

@@ -25,7 +25,7 @@ from swell.cli.objects.printing import print_list, print_names, print_object
 from swell.cli.options import Output
 from swell.cli.tables import aligned, rows_of
 from swell.cluster.kube import calls
-from swell.runtime.cluster import Deletion, Selection
+from swell.runtime.cluster import DeleteRequest, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
 from swell.scheduler.model.queue_state import BUILT_IN
 
@@ -208,7 +208,7 @@ def delete_one(resource: Resource[Body], body: Body, connection: Connection) -> 
     """Delete exactly what was read, not a namesake that came since; gone already is fine."""
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
-    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background")
+    deletion = DeleteRequest(uid=Uid(meta["uid"]), propagation="Background")
     try:
         connection.client.send(calls.delete(resource, key, deletion))
     except NotFoundError:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from swell.api.aitrainingjob import AITrainingJob
+from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS, TRAINING_JOBS
-from swell.api.node import Node
 from swell.api.pod import Pod, PodPhase
 from swell.api.quantity import parse
 from swell.api.requests import (

@@ -11,15 +11,12 @@ import msgspec
 
 from swell.api import codec
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.disruption import PodDisruptionBudget
-from swell.api.namespace import Namespace
-from swell.api.node import Node
+from swell.api.core import Namespace, Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue
+from swell.api.policy import PodDisruptionBudget, PriorityClass
+from swell.api.scheduling import PodGroup, Queue
+from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
-from swell.api.volume import PersistentVolumeClaim, StorageClass
 
 # API group and kind → struct, and where it goes.
 _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {

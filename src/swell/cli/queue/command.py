@@ -13,8 +13,7 @@ import typer
 from swell.api import codec
 from swell.api.kinds import POD_GROUPS, QUEUES
 from swell.api.meta import Body, Key
-from swell.api.podgroup import PodGroup
-from swell.api.queue import Queue, QueueState
+from swell.api.scheduling import PodGroup, Queue, QueueState
 from swell.api.validation import FieldProblem, validate
 from swell.cli import options
 from swell.cli.choice import Flags

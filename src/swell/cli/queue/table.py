@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from swell.api import codec
 from swell.api.meta import Body
-from swell.api.podgroup import PodGroup
 from swell.api.quantity import QuantityText, parse
-from swell.api.queue import Queue
+from swell.api.scheduling import PodGroup, Queue
 from swell.cli.objects.describe import told_events
 from swell.cli.tables import aligned
 from swell.cluster.kube.oneshot import OneShot

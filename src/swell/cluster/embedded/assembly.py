@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 import uuid
 
-from swell.api.crds import DEFINITIONS, crd
+from swell.api.crds import crd
 from swell.api.meta import Body, Key
+from swell.api.schemas.definitions import DEFINITIONS
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.builtin.kinds import full_registry
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers

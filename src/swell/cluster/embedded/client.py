@@ -26,7 +26,7 @@ from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
-    Deletion,
+    DeleteRequest,
     EventType,
     IsKnown,
     Malformed,
@@ -146,7 +146,7 @@ class InProcessCluster:
         return _answer(resource, stored)
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
     ) -> T | None:
         call = Call(self._actor, dry_run=deletion.dry_run)
         options = _delete_options(deletion)
@@ -159,7 +159,7 @@ class InProcessCluster:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: Deletion = PLAIN_DELETION,
+        deletion: DeleteRequest = PLAIN_DELETION,
     ) -> None:
         call = Call(self._actor, dry_run=deletion.dry_run)
         chosen = ListOptions(selection.namespace, selection.labels, selection.fields)
@@ -264,7 +264,7 @@ def _success(resource: Resource[T]) -> T:
     return decode(encode(_SUCCESS), resource.struct)
 
 
-def _delete_options(deletion: Deletion) -> DeleteOptions:
+def _delete_options(deletion: DeleteRequest) -> DeleteOptions:
     return DeleteOptions(
         uid=deletion.uid,
         resource_version=deletion.resource_version,

@@ -19,7 +19,7 @@ from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
-    Deletion,
+    DeleteRequest,
     ObjectList,
     Patch,
     Selection,
@@ -98,7 +98,9 @@ def patch(resource: Resource[T], key: Key, change: Patch, options: WriteOptions 
     )
 
 
-def delete(resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION) -> Call[T | None]:
+def delete(
+    resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+) -> Call[T | None]:
     def read(raw: bytes) -> T | None:
         return decoding.decode_answer(raw, resource) if _lives_on(raw) else None
 
@@ -108,7 +110,7 @@ def delete(resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION)
 def delete_collection(
     resource: Resource[T],
     selection: Selection = EVERYTHING,
-    deletion: Deletion = PLAIN_DELETION,
+    deletion: DeleteRequest = PLAIN_DELETION,
 ) -> Call[None]:
     path = _collection(resource, selection)
     return Call("DELETE", path, lambda _: None, _delete_options(deletion))
@@ -156,7 +158,7 @@ def _key_of(body: Body) -> Key:
     return Key(meta.get("namespace", ""), meta.get("name", ""))
 
 
-def _delete_options(deletion: Deletion) -> bytes | None:
+def _delete_options(deletion: DeleteRequest) -> bytes | None:
     preconditions = {"uid": deletion.uid, "resourceVersion": deletion.resource_version}
     given: Body = {
         "preconditions": {k: v for k, v in preconditions.items() if v is not None} or None,

@@ -11,17 +11,16 @@ import binascii
 from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 
-from swell.api.configmap import ConfigMap
+from swell.api.core import ConfigMap, Service
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, SECRETS, SERVICES
 from swell.api.meta import Body, Key, Uid
-from swell.api.service import Service
 from swell.node.pods import BoundPod
 from swell.node.process.environment import Data, Referred, referred_names
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import NotFoundError
-from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer
+from swell.runtime.reflector import InformerOptions
 
 
 class Inputs:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from swell.api.core import Service
 from swell.api.meta import Key
-from swell.api.service import Service
 from swell.node.pods import BoundPod
 from swell.node.process.files import write_in_place
 from swell.node.process.folders import Folders

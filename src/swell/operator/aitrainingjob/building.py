@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from swell.api.aitrainingjob import AITrainingJobStatus, Phase
+from swell.api.aitrainingjob import AITrainingJobPhase, AITrainingJobStatus
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import Body
 from swell.operator.aitrainingjob import cleanup, gang, labels, restarts
@@ -60,7 +60,7 @@ def build(
 
 def _first_opinion(world: World, pods: list[Body]) -> list[Action]:
     """Before the first pod is created, ask the API server what it thinks of it."""
-    if world.job.status.phase is not Phase.EMPTY or world.pods:
+    if world.job.status.phase is not AITrainingJobPhase.EMPTY or world.pods:
         return []
     return [CreateObject(PODS, body, dry_run=True) for body in pods[:1]]
 

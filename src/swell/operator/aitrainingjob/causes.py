@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from swell.api.aitrainingjob import (
+    AITrainingJobPhase,
     AITrainingJobStatus,
-    Phase,
     ReplicaSpec,
     RestartPolicy,
 )
@@ -156,9 +156,9 @@ def creating_since(status: AITrainingJobStatus) -> float | None:
     """Since when the job has been trying to create its pods, across their replacement."""
     since: float | None = None
     for record in reversed(status.phase_history):
-        if record.phase is Phase.RUNNING:
+        if record.phase is AITrainingJobPhase.RUNNING:
             break
-        if record.phase is Phase.CREATING:
+        if record.phase is AITrainingJobPhase.CREATING:
             since = parse_time(record.time)
     return since
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.api.codec import to_body
-from swell.api.configmap import ConfigMap
+from swell.api.core import ConfigMap, Node, Service
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CONFIG_MAPS,
@@ -22,11 +22,9 @@ from swell.api.kinds import (
     SERVICES,
 )
 from swell.api.meta import Key
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.service import Service
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import PodGroup
 from swell.api.validation import validate
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.decide import decide
@@ -36,11 +34,11 @@ from swell.operator.aitrainingjob.world import Refused, World
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.shell import ON_NODE, Child, Means, Runnable, own, watch_nodes
 from swell.runtime.cluster import Malformed, Selection
-from swell.runtime.controller import Controller, Refusal, Work
+from swell.runtime.controller import Controller, Reconciler, RejectedWrite
 from swell.runtime.executor import EventSink, Executor
-from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.plan import Plan
+from swell.runtime.reflector import InformerOptions
 from swell.runtime.uncertain import Children
 
 OURS = f"{labels.GROUP_NAME}={labels.GROUP_VALUE}"
@@ -100,7 +98,7 @@ class Snapshots:
         self,
         informers: Informers,
         settings: Settings,
-        refusal: Callable[[Key], Refusal | None],
+        refusal: Callable[[Key], RejectedWrite | None],
         node_states: Callable[[Iterable[str]], Mapping[str, NodeState]],
     ) -> None:
         self._informers = informers
@@ -119,7 +117,10 @@ class Snapshots:
     def _world(self, job: AITrainingJob, key: Key) -> World:
         uid, seen = job.metadata.uid, self._informers
         # Judged once, when the finalizer is there; see `decide`.
-        fresh = job.status.phase is Phase.EMPTY and labels.FINALIZER in job.metadata.finalizers
+        fresh = (
+            job.status.phase is AITrainingJobPhase.EMPTY
+            and labels.FINALIZER in job.metadata.finalizers
+        )
         pods = seen.pods.by_owner(uid)
         names = dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name)
         return World(
@@ -154,7 +155,7 @@ class JobController:
         snapshots = Snapshots(informers, settings, self._refusal, self.nodes.states)
         self.loop = Controller(
             "aitrainingjob",
-            Work(snapshots.take, decide, snapshots.malformed),
+            Reconciler(snapshots.take, decide, snapshots.malformed),
             owners=informers.jobs,
             children=[Children(child, OWNED.name, _children_of, SETTLE_S) for child in children],
             executor=Executor(
@@ -169,7 +170,7 @@ class JobController:
             meter=means.passes,
         )
 
-    def _refusal(self, key: Key) -> Refusal | None:
+    def _refusal(self, key: Key) -> RejectedWrite | None:
         return self.loop.refusal(key)
 
     def _wake(self, pod: Pod) -> None:
@@ -183,7 +184,7 @@ def _children_of(job: Key) -> Selection:
     return Selection(job.namespace, labels=f"{OURS},{labels.TRAINING_JOB_NAME}={job.name}")
 
 
-def _refused(refusal: Refusal | None) -> Refused | None:
+def _refused(refusal: RejectedWrite | None) -> Refused | None:
     if refusal is None:
         return None
     what = f"{refusal.action.resource.kind} {refusal.action.key.name}"

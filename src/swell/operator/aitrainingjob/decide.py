@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Ending, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus, Ending
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob import cleanup, labels, nodes, restarts, sizes
@@ -36,7 +36,7 @@ def decide(world: World, now: float) -> Plan:
     meta, status = world.job.metadata, world.job.status
     if meta.deletion_timestamp is not None:
         return cleanup.plan_deletion(world, now)
-    if status.phase in FINAL:
+    if status.phase in FINAL_PHASES:
         return _after_the_end(world, status, now)
     if labels.FINALIZER not in meta.finalizers:
         body = {"metadata": {"finalizers": [*meta.finalizers, labels.FINALIZER]}}
@@ -83,7 +83,7 @@ def _live(world: World, status: AITrainingJobStatus, now: float) -> Plan:
 
 
 def _started(world: World, status: AITrainingJobStatus, now: float) -> AITrainingJobStatus:
-    if status.phase is not Phase.EMPTY:
+    if status.phase is not AITrainingJobPhase.EMPTY:
         return status
     return replace(
         status,
@@ -95,7 +95,7 @@ def _started(world: World, status: AITrainingJobStatus, now: float) -> AITrainin
 
 def _problems(world: World) -> list[str]:
     """What speaks against beginning. A job that has begun goes on with what it has."""
-    if world.job.status.phase is not Phase.EMPTY:
+    if world.job.status.phase is not AITrainingJobPhase.EMPTY:
         return []
     return [text for text in (*world.problems, sizes.problem(world)) if text]
 
@@ -103,7 +103,7 @@ def _problems(world: World) -> list[str]:
 def _refuse(world: World, status: AITrainingJobStatus, problems: list[str], now: float) -> Plan:
     """The spec breaks rules that the API server did not check: say so, and create nothing."""
     end = Ending(
-        phase=Phase.FAILED,
+        phase=AITrainingJobPhase.FAILED,
         reason=Reason.INVALID.value,
         message="; ".join(problems)[:MESSAGE_MAX],
         decided_at=format_time(now),
@@ -117,9 +117,9 @@ def _go_on_ending(world: World, status: AITrainingJobStatus, end: Ending, now: f
     A job that never began has nothing to delete, and ends at once. Its pods are counted for the
     last time when the ending is recorded: how they ended is what people want to see afterwards.
     """
-    recorded = world.job.status.ending is not None or status.phase is Phase.EMPTY
+    recorded = world.job.status.ending is not None or status.phase is AITrainingJobPhase.EMPTY
     over = recorded and cleanup.is_cleaned(world, end)
-    phase = end.phase if over else Phase.TERMINATING
+    phase = end.phase if over else AITrainingJobPhase.TERMINATING
     status = replace(status, restart=None)
     if world.job.status.ending is None:
         status = counted(world, status)
@@ -148,7 +148,7 @@ def _after_the_end(world: World, status: AITrainingJobStatus, now: float) -> Pla
 
 
 def _explained(
-    world: World, status: AITrainingJobStatus, phase: Phase, begun: Cause | None
+    world: World, status: AITrainingJobStatus, phase: AITrainingJobPhase, begun: Cause | None
 ) -> tuple[str, str]:
     """Reason and message of a living phase."""
     if begun is not None:
@@ -160,9 +160,9 @@ def _explained(
             return Reason.CREATION_FAILED.value, f"pod {one.name}: {failure}"
     if status.restart is not None:
         return world.job.status.reason, world.job.status.message
-    if phase is Phase.PENDING:
+    if phase is AITrainingJobPhase.PENDING:
         return Reason.WAITING_FOR_ROOM.value, _waiting(world)
-    if phase is Phase.CREATING:
+    if phase is AITrainingJobPhase.CREATING:
         return Reason.CONTAINERS_STARTING.value, ""
     return f"TrainingJob{phase.value}", ""
 

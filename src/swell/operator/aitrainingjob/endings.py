@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from swell.api.aitrainingjob import (
+    AITrainingJobPhase,
     AITrainingJobStatus,
     CleanPodPolicy,
     Ending,
     JobEndPolicy,
-    Phase,
     RoleEndPolicy,
 )
 from swell.api.pod import PodPhase
@@ -21,11 +21,11 @@ from swell.operator.aitrainingjob.causes import Cause, Kind
 from swell.operator.aitrainingjob.reasons import Reason
 from swell.operator.aitrainingjob.world import Replica, World, current
 
-ANNOTATIONS: Mapping[str, Phase] = {
-    "failed": Phase.FAILED,
-    "nodefail": Phase.NODE_FAIL,
-    "nodefailed": Phase.NODE_FAIL,
-    "preempted": Phase.PREEMPTED,
+ANNOTATIONS: Mapping[str, AITrainingJobPhase] = {
+    "failed": AITrainingJobPhase.FAILED,
+    "nodefail": AITrainingJobPhase.NODE_FAIL,
+    "nodefailed": AITrainingJobPhase.NODE_FAIL,
+    "preempted": AITrainingJobPhase.PREEMPTED,
 }
 MESSAGE_MAX = 4096
 
@@ -61,7 +61,7 @@ def time_limit_at(world: World, status: AITrainingJobStatus) -> float | None:
 
 def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) -> bool:
     """Whether a pod goes when the job ends. Only a job that ended by itself may keep some."""
-    by_itself = ending.phase in {Phase.SUCCEED, Phase.FAILED}
+    by_itself = ending.phase in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
     if not by_itself or ending.reason == Reason.ANNOTATED.value:
         return True
     match policy:
@@ -73,7 +73,7 @@ def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) 
             return False
 
 
-_End = tuple[Phase, Reason, str]
+_End = tuple[AITrainingJobPhase, Reason, str]
 
 
 def _completion(world: World, status: AITrainingJobStatus) -> _End | None:
@@ -88,7 +88,7 @@ def _completion(world: World, status: AITrainingJobStatus) -> _End | None:
     counted = {role: spec.complete_policy for role, spec in world.roles.items()}
     if not _over_roles(world.job.spec.complete_policy, done, counted):
         return None
-    return Phase.SUCCEED, Reason.ROLES_COMPLETED, f"completed: {', '.join(done)}"
+    return AITrainingJobPhase.SUCCEED, Reason.ROLES_COMPLETED, f"completed: {', '.join(done)}"
 
 
 def _annotation(world: World) -> _End | None:
@@ -102,7 +102,7 @@ def _annotation(world: World) -> _End | None:
 def _failure(world: World, status: AITrainingJobStatus, final: tuple[Cause, ...]) -> _End | None:
     for cause in final:
         if cause.kind is Kind.CREATION:
-            return Phase.FAILED, cause.reason, cause.message
+            return AITrainingJobPhase.FAILED, cause.reason, cause.message
     dead = {(cause.role, cause.index) for cause in final}
     failed = [
         role for role, spec in world.roles.items() if _holds(spec.fail_policy, role, dead, status)
@@ -118,7 +118,7 @@ def _time_limit(world: World, status: AITrainingJobStatus, now: float) -> _End |
     if at is None or now < at:
         return None
     message = f"ran for longer than {world.job.spec.time_limit} s"
-    return Phase.TIMEOUT, Reason.TIME_LIMIT, message
+    return AITrainingJobPhase.TIMEOUT, Reason.TIME_LIMIT, message
 
 
 def _holds(
@@ -167,7 +167,7 @@ def _blame(final: Iterable[Cause]) -> _End:
     """The gravest cause decides the phase; the message names all of them, within reason."""
     causes = list(final)
     first = causes[0]
-    phase = Phase.NODE_FAIL if first.kind is Kind.NODE else Phase.FAILED
+    phase = AITrainingJobPhase.NODE_FAIL if first.kind is Kind.NODE else AITrainingJobPhase.FAILED
     reason = first.reason if first.kind is Kind.NODE else Reason.ROLES_FAILED
     shown = "; ".join(cause.message for cause in causes[:3])
     more = f"; and {len(causes) - 3} more" if causes[3:] else ""

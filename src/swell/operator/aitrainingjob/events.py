@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Phase
-from swell.api.event import EventSeverity
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
+from swell.api.core import EventSeverity
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.reasons import Reason
@@ -18,12 +18,12 @@ def events(
 ) -> Iterator[EmitEvent]:
     """Events for a status that is about to be written, and for a restart that begins with it."""
     old, meta = world.job.status, world.job.metadata
-    if old.phase is Phase.EMPTY:
+    if old.phase is AITrainingJobPhase.EMPTY:
         yield from _at_birth(world)
     if begun is not None:
         yield _event(world, begun.reason.value, begun.message, EventSeverity.WARNING)
     if status.phase is not old.phase:
-        bad = status.phase in FINAL and status.phase is not Phase.SUCCEED
+        bad = status.phase in FINAL_PHASES and status.phase is not AITrainingJobPhase.SUCCEED
         severity = EventSeverity.WARNING if bad else EventSeverity.NORMAL
         text = status.message or f"{meta.name} is {status.phase.value}"
         yield _event(world, f"TrainingJob{status.phase.value}", text, severity)

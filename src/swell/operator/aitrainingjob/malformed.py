@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, Ending, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, AITrainingJobPhase, Ending
 from swell.api.codec import convert, to_body
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import ObjectMeta
@@ -40,12 +40,14 @@ def decide_malformed(found: Malformed, world: World, now: float) -> Plan:
         return cleanup.plan_deletion(world, now)
     at = format_time(now)
     message = f"the job cannot be read: {found.error}"[:MESSAGE_MAX]
-    ending = Ending(phase=Phase.FAILED, reason=Reason.INVALID.value, message=message, decided_at=at)
+    ending = Ending(
+        phase=AITrainingJobPhase.FAILED, reason=Reason.INVALID.value, message=message, decided_at=at
+    )
     acts = cleanup.together(cleanup.end_actions(world, ending, now))
     if _is_over(found):
         return Plan(acts)
     body = {
-        "phase": Phase.FAILED.value,
+        "phase": AITrainingJobPhase.FAILED.value,
         "reason": Reason.INVALID.value,
         "message": message,
         "endTime": at,
@@ -58,4 +60,6 @@ def decide_malformed(found: Malformed, world: World, now: float) -> Plan:
 
 def _is_over(found: Malformed) -> bool:
     status = found.body.get("status")
-    return isinstance(status, dict) and status.get("phase") in {phase.value for phase in FINAL}
+    return isinstance(status, dict) and status.get("phase") in {
+        phase.value for phase in FINAL_PHASES
+    }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import AITrainingJobStatus
-from swell.api.configmap import ConfigMap
+from swell.api.core import ConfigMap
 from swell.api.meta import Body
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.ports import our_ports

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.operator.aitrainingjob.reasons import RESTART_REASONS, Reason
 from swell.runtime.executor import EventSink
 from swell.runtime.plan import EmitEvent
@@ -37,10 +37,10 @@ class JobMetrics:
     def watch(self, jobs: Callable[[], Iterable[AITrainingJob]]) -> None:
         """Count jobs whenever somebody asks."""
 
-        def count(phase: Phase) -> Callable[[], float]:
+        def count(phase: AITrainingJobPhase) -> Callable[[], float]:
             return lambda: float(sum(job.status.phase is phase for job in jobs()))
 
-        for phase in Phase:
+        for phase in AITrainingJobPhase:
             self._jobs.labels(phase.value or "New").set_function(count(phase))
 
     def counting(self, sink: EventSink) -> EventSink:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.operator.aitrainingjob.settings import Settings
 from swell.operator.aitrainingjob.world import Replica, World
 from swell.operator.framework import fencing

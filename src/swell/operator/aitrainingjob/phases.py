@@ -4,70 +4,88 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from swell.api.aitrainingjob import FINAL, AITrainingJobStatus, Phase
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.pod import PodPhase
 from swell.operator.aitrainingjob.world import Replica, World, current, is_restarting
 
 _ALIVE = frozenset(
-    {Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.RESTARTING, Phase.TERMINATING}
+    {
+        AITrainingJobPhase.PENDING,
+        AITrainingJobPhase.CREATING,
+        AITrainingJobPhase.RUNNING,
+        AITrainingJobPhase.RESTARTING,
+        AITrainingJobPhase.TERMINATING,
+    }
 )
 # From any living phase the next look may find any other: pods come, go and end meanwhile. What
 # the table rules out is a job that is born again, ends while pods may be left, or changes after
 # its end. A job that is over before anything was created for it ends at once.
-TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
-    Phase.EMPTY: frozenset(
-        {Phase.PENDING, Phase.TERMINATING, Phase.FAILED, Phase.PREEMPTED, Phase.NODE_FAIL}
+TRANSITIONS: Mapping[AITrainingJobPhase, frozenset[AITrainingJobPhase]] = {
+    AITrainingJobPhase.EMPTY: frozenset(
+        {
+            AITrainingJobPhase.PENDING,
+            AITrainingJobPhase.TERMINATING,
+            AITrainingJobPhase.FAILED,
+            AITrainingJobPhase.PREEMPTED,
+            AITrainingJobPhase.NODE_FAIL,
+        }
     ),
-    Phase.PENDING: _ALIVE,
-    Phase.CREATING: _ALIVE,
-    Phase.RUNNING: _ALIVE,
-    Phase.RESTARTING: _ALIVE,
-    Phase.TERMINATING: _ALIVE | FINAL,
-    **dict.fromkeys(FINAL, frozenset[Phase]()),
+    AITrainingJobPhase.PENDING: _ALIVE,
+    AITrainingJobPhase.CREATING: _ALIVE,
+    AITrainingJobPhase.RUNNING: _ALIVE,
+    AITrainingJobPhase.RESTARTING: _ALIVE,
+    AITrainingJobPhase.TERMINATING: _ALIVE | FINAL_PHASES,
+    **dict.fromkeys(FINAL_PHASES, frozenset[AITrainingJobPhase]()),
 }
 
-PHASE_TEXT: Mapping[Phase, str] = {
-    Phase.EMPTY: "submitted, not yet seen by the operator",
-    Phase.PENDING: "accepted; some required pod is not scheduled",
-    Phase.CREATING: "every required pod is scheduled, some container is not started",
-    Phase.RUNNING: "every rigid role has all its pods active, every elastic one its minimum",
-    Phase.TERMINATING: "pods are being deleted, for a restart or an ending",
-    Phase.RESTARTING: "the old pods of a restart are gone, the new ones are not all active",
-    Phase.SUCCEED: "final: the roles that completePolicy asks for have succeeded",
-    Phase.FAILED: "final: failed by failPolicy, by an invalid spec, or by annotation",
-    Phase.TIMEOUT: "final: ran for longer than timeLimit",
-    Phase.PREEMPTED: "final: ended by the Preempted annotation",
-    Phase.NODE_FAIL: "final: a lost node or a broken accelerator that no restart makes good",
+PHASE_TEXT: Mapping[AITrainingJobPhase, str] = {
+    AITrainingJobPhase.EMPTY: "submitted, not yet seen by the operator",
+    AITrainingJobPhase.PENDING: "accepted; some required pod is not scheduled",
+    AITrainingJobPhase.CREATING: "every required pod is scheduled, some container is not started",
+    AITrainingJobPhase.RUNNING: (
+        "every rigid role has all its pods active, every elastic one its minimum"
+    ),
+    AITrainingJobPhase.TERMINATING: "pods are being deleted, for a restart or an ending",
+    AITrainingJobPhase.RESTARTING: (
+        "the old pods of a restart are gone, the new ones are not all active"
+    ),
+    AITrainingJobPhase.SUCCEED: "final: the roles that completePolicy asks for have succeeded",
+    AITrainingJobPhase.FAILED: "final: failed by failPolicy, by an invalid spec, or by annotation",
+    AITrainingJobPhase.TIMEOUT: "final: ran for longer than timeLimit",
+    AITrainingJobPhase.PREEMPTED: "final: ended by the Preempted annotation",
+    AITrainingJobPhase.NODE_FAIL: (
+        "final: a lost node or a broken accelerator that no restart makes good"
+    ),
 }
 
 
 class IllegalTransitionError(Exception):
     """A decision moved a job from one phase to another that cannot follow it."""
 
-    def __init__(self, old: Phase, new: Phase) -> None:
+    def __init__(self, old: AITrainingJobPhase, new: AITrainingJobPhase) -> None:
         super().__init__(f"{old.value or 'no phase'} cannot become {new.value}")
         self.old = old
         self.new = new
 
 
-def advance(old: Phase, new: Phase) -> Phase:
+def advance(old: AITrainingJobPhase, new: AITrainingJobPhase) -> AITrainingJobPhase:
     """The new phase, if it may follow the old one."""
     if new is old or new in TRANSITIONS[old]:
         return new
     raise IllegalTransitionError(old, new)
 
 
-def living_phase(world: World, status: AITrainingJobStatus) -> Phase:
+def living_phase(world: World, status: AITrainingJobStatus) -> AITrainingJobPhase:
     """The phase of a job that has not ended, the first that holds."""
     if any(is_restarting(one, status) for one in world.replicas):
-        return Phase.TERMINATING
+        return AITrainingJobPhase.TERMINATING
     if status.restart is not None:
-        return Phase.RESTARTING
+        return AITrainingJobPhase.RESTARTING
     if _enough(world, status, active(world, status)):
-        return Phase.RUNNING
+        return AITrainingJobPhase.RUNNING
     if _enough(world, status, bound(world, status)):
-        return Phase.CREATING
-    return Phase.PENDING
+        return AITrainingJobPhase.CREATING
+    return AITrainingJobPhase.PENDING
 
 
 def active(world: World, status: AITrainingJobStatus) -> frozenset[tuple[str, int]]:

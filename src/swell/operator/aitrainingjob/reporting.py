@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import AITrainingJobStatus, Phase
+from swell.api.aitrainingjob import AITrainingJobPhase, AITrainingJobStatus
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob.status import difference, may_be_late, n_finished
@@ -42,11 +42,11 @@ def report(world: World, status: AITrainingJobStatus, now: float) -> Report:
     if may_be_late(change) and not is_news and old.last_reconcile_time:
         last = parse_time(old.last_reconcile_time)
         began = parse_time(old.start_time) if old.start_time else last
-        factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
+        factor = RUNNING_PACE if old.phase is AITrainingJobPhase.RUNNING else WAITING_PACE
         pace_s = min(PACE_S_MAX, max(PACE_S_MIN, factor * (last - began)))
         if not has_passed(last, pace_s, now):
             return Report(is_late=True, again_at=last + pace_s)
-    if old.phase is Phase.EMPTY:
+    if old.phase is AITrainingJobPhase.EMPTY:
         change.setdefault("restarts", status.restarts)  # a column, also when it is zero
     change["lastReconcileTime"] = format_time(now)
     meta, is_first = world.job.metadata, old == AITrainingJobStatus()

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import (
+    AITrainingJobPhase,
     AITrainingJobStatus,
     AvoidedNode,
-    Phase,
     Restart,
     RestartPolicy,
     RestartScope,
@@ -203,7 +203,11 @@ def _charged(status: AITrainingJobStatus, role: str) -> int:
 def _backoff(status: AITrainingJobStatus, role: str, now: float) -> int:
     """Restarts since the job last ran calmly."""
     last = status.phase_history[-1] if status.phase_history else None
-    if last is not None and last.phase is Phase.RUNNING and now - parse_time(last.time) >= CALM_S:
+    if (
+        last is not None
+        and last.phase is AITrainingJobPhase.RUNNING
+        and now - parse_time(last.time) >= CALM_S
+    ):
         return 0
     return status.backoff.get(role, 0)
 

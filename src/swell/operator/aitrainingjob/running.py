@@ -19,10 +19,10 @@ from swell.operator.framework.shell import ACTOR, Means, Shell
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.controller import ControllerMeter
-from swell.runtime.election import Election, work_if_elected
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, WriteMeter
-from swell.runtime.health import Health
+from swell.runtime.health import HealthChecks
+from swell.runtime.leader import Election, work_if_elected
 from swell.runtime.manager import run_services
 from swell.runtime.metrics import Metrics
 
@@ -90,7 +90,7 @@ async def operate(
     settings: Settings,
     election: Election | None = None,
     metrics: Metrics | None = None,
-    health: Health | None = None,
+    health: HealthChecks | None = None,
 ) -> None:
     """Run until cancelled; what has begun is then finished. Raises LeadershipLostError."""
     meters = Meters.on(metrics) if metrics else Meters()

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from swell.api import codec
 from swell.api.aitrainingjob import (
-    FINAL,
+    FINAL_PHASES,
     AITrainingJob,
+    AITrainingJobPhase,
     AITrainingJobStatus,
-    Phase,
     PhaseRecord,
     ReplicaStatus,
 )
@@ -50,7 +50,7 @@ def counted(world: World, status: AITrainingJobStatus) -> AITrainingJobStatus:
 def in_phase(
     world: World,
     status: AITrainingJobStatus,
-    phase: Phase,
+    phase: AITrainingJobPhase,
     *,
     reason: str,
     message: str,
@@ -64,9 +64,9 @@ def in_phase(
         record = PhaseRecord(phase=phase, time=at, message=message)
         history = (*status.phase_history, record)[-HISTORY_MAX:]
         status = replace(status, phase=phase, phase_history=history)
-    if phase is Phase.RUNNING and status.start_running_time is None:
+    if phase is AITrainingJobPhase.RUNNING and status.start_running_time is None:
         status = replace(status, start_running_time=at)
-    if phase in FINAL and status.end_time is None:
+    if phase in FINAL_PHASES and status.end_time is None:
         status = replace(status, end_time=at)
     status = replace(
         status,
@@ -106,7 +106,7 @@ def _state(replica: Replica, status: AITrainingJobStatus) -> str:
 
 def _conditions(world: World, status: AITrainingJobStatus, at: str) -> tuple[Condition, ...]:
     """One entry for each phase ever entered, and three that stand for questions people ask."""
-    entered = {Phase(c.type): None for c in status.conditions if c.type in _PHASES}
+    entered = {AITrainingJobPhase(c.type): None for c in status.conditions if c.type in _PHASES}
     entered[status.phase] = None
     wanted = [_phase_condition(phase, status, status.conditions) for phase in entered]
     gang = {role: spec.gang_minimum for role, spec in world.roles.items()}
@@ -116,17 +116,17 @@ def _conditions(world: World, status: AITrainingJobStatus, at: str) -> tuple[Con
         scheduled = _was_true("Scheduled", status.conditions)
     wanted += [
         _condition("Scheduled", scheduled, "Scheduled" if scheduled else "NotScheduled"),
-        _condition("Ready", status.phase is Phase.RUNNING, status.phase.value),
-        _condition("Completed", status.phase in FINAL, status.phase.value),
+        _condition("Ready", status.phase is AITrainingJobPhase.RUNNING, status.phase.value),
+        _condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
     ]
     return tuple(_dated(condition, status.conditions, at) for condition in wanted)
 
 
-_PHASES = frozenset(phase.value for phase in Phase if phase.value)
+_PHASES = frozenset(phase.value for phase in AITrainingJobPhase if phase.value)
 
 
 def _phase_condition(
-    phase: Phase, status: AITrainingJobStatus, old: Iterable[Condition]
+    phase: AITrainingJobPhase, status: AITrainingJobStatus, old: Iterable[Condition]
 ) -> Condition:
     """It keeps the message with which the phase was entered; later ones are in the status."""
     holds = phase is status.phase

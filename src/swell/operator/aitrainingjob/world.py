@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobStatus, ReplicaSpec, RestartScope
-from swell.api.configmap import ConfigMap
+from swell.api.core import ConfigMap, Service
 from swell.api.pod import Pod, PodPhase
-from swell.api.podgroup import PodGroup
-from swell.api.service import Service
+from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.settings import Settings
 from swell.operator.framework.fencing import NodeState

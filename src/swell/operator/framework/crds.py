@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from swell.api.crds import DEFINITIONS, crd
+from swell.api.crds import crd
 from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, SCHEDULING
 from swell.api.meta import Body, Key
+from swell.api.schemas.definitions import DEFINITIONS
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.errors import AlreadyExistsError

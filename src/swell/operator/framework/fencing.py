@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.api.pod import Pod
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"

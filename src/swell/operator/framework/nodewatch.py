@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from swell.api.core import Node
 from swell.api.meta import Key
-from swell.api.node import Node
 from swell.operator.aitrainingjob.nodes import is_ready
 from swell.operator.framework.fencing import NodeState
 from swell.runtime.cache import StaleListError

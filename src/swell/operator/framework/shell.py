@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol, TypeVar
 
+from swell.api.core import Node
 from swell.api.meta import Key, ObjectMeta, Uid
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.priorityclass import PriorityClass
+from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
 from swell.operator.framework.garbage import GarbageCollector
 from swell.operator.framework.nodewatch import NodeWatch
-from swell.runtime.cache import Index
+from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.controller import ControllerMeter
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import Observer, WriteMeter
-from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer
 from swell.runtime.logs import get_logger
-from swell.runtime.manager import Service
+from swell.runtime.manager import ManagedService
 from swell.runtime.queue import WorkQueue
-from swell.runtime.uncertain import Informed
+from swell.runtime.reflector import InformerOptions
+from swell.runtime.uncertain import AnyInformer
 
 T = TypeVar("T", bound=ApiObject)
 log = get_logger(__name__)
@@ -39,7 +39,7 @@ ACTOR = "swell-operator"
 _PRIORITIES_S = 5.0
 
 
-class Child(Informed, Observer, Protocol):
+class Child(AnyInformer, Observer, Protocol):
     """An informer of what jobs own: read by the controller, told by the executor."""
 
 
@@ -92,7 +92,7 @@ class Means:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        *indexes: Index[T],
+        *indexes: CacheIndex[T],
         options: InformerOptions,
     ) -> Informer[T]:
         return Informer(
@@ -126,19 +126,19 @@ class Shell:
     sees_cluster: bool
 
     @property
-    def services(self) -> tuple[Service, ...]:
+    def services(self) -> tuple[ManagedService, ...]:
         """In the order in which they are to be started."""
         name = self.name
         return (
-            Service(f"{name} events", self.events.run),
+            ManagedService(f"{name} events", self.events.run),
             *(
-                Service(f"{name} {one.resource} cache", one.run)
+                ManagedService(f"{name} {one.resource} cache", one.run)
                 for one in self.informers.every
                 if one.resource.namespaced or self.sees_cluster
             ),
-            Service(f"{name} nodes", self.nodes.run),
-            Service(f"{name} garbage", self.collector.run),
-            Service(name, self._work, self.loop.stop),
+            ManagedService(f"{name} nodes", self.nodes.run),
+            ManagedService(f"{name} garbage", self.collector.run),
+            ManagedService(name, self._work, self.loop.stop),
         )
 
     def problem(self) -> str:
@@ -164,7 +164,7 @@ def _node_of(_: ObjectMeta, pod: Pod | None) -> Sequence[str]:
     return (pod.spec.node_name,) if pod is not None and pod.spec.node_name else ()
 
 
-ON_NODE: Index[Pod] = Index("node", _node_of)
+ON_NODE: CacheIndex[Pod] = CacheIndex("node", _node_of)
 
 
 def watch_nodes(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from swell.api.codec import to_body
-from swell.api.job import Job
+from swell.api.core import Node
 from swell.api.kinds import (
     JOBS,
     NODES,
@@ -21,13 +21,12 @@ from swell.api.kinds import (
     TRAINING_JOBS,
 )
 from swell.api.meta import Key, ObjectMeta
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.replicaset import ReplicaSet
-from swell.api.trainingjob import Phase, TrainingJob
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import PodGroup
+from swell.api.trainingjob import TrainingJob, TrainingJobPhase
 from swell.api.validation import validate
+from swell.api.workloads import Job, ReplicaSet
 from swell.operator.framework.fencing import NodeState
 from swell.operator.framework.shell import ON_NODE, Child, Means, Runnable, own, watch_nodes
 from swell.operator.trainingjob.decide import reconcile
@@ -35,13 +34,13 @@ from swell.operator.trainingjob.labels import JOB_NAME, JOB_UID, Role, workload_
 from swell.operator.trainingjob.malformed import husk, reconcile_malformed
 from swell.operator.trainingjob.settings import Settings
 from swell.operator.trainingjob.world import Refused, World, is_leaving
-from swell.runtime.cache import Index
+from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import Malformed, Selection
-from swell.runtime.controller import Controller, Refusal, Work
+from swell.runtime.controller import Controller, Reconciler, RejectedWrite
 from swell.runtime.executor import EventSink, Executor
-from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.plan import Plan
+from swell.runtime.reflector import InformerOptions
 from swell.runtime.uncertain import Children
 
 # Pods and the counts of their workloads change in swarms: the job is looked at this long after
@@ -61,8 +60,8 @@ def _job_uid(meta: ObjectMeta, _: object) -> Iterable[str]:
 
 
 # A pod's owner is a workload; which job that belongs to, its labels tell.
-OF_JOB: Index[object] = Index("job", _job_key)
-OF_JOB_UID: Index[object] = Index("job UID", _job_uid)
+OF_JOB: CacheIndex[object] = CacheIndex("job", _job_key)
+OF_JOB_UID: CacheIndex[object] = CacheIndex("job UID", _job_uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class Snapshots:
         self,
         informers: Informers,
         settings: Settings,
-        refusal: Callable[[Key], Refusal | None],
+        refusal: Callable[[Key], RejectedWrite | None],
         node_states: Callable[[Iterable[str]], Mapping[str, NodeState]],
     ) -> None:
         self._informers = informers
@@ -129,7 +128,7 @@ class Snapshots:
     def _world(self, job: TrainingJob, key: Key) -> World:
         uid, seen = job.metadata.uid, self._informers
         priority = Key("", job.spec.annotations.priority)
-        is_fresh = job.status.phase is Phase.EMPTY
+        is_fresh = job.status.phase is TrainingJobPhase.EMPTY
         pods = seen.pods.by_index(OF_JOB_UID.name, uid)
         # Nodes matter to pods that are to go, and may never say that they went.
         leaving = dict.fromkeys(pod.spec.node_name for pod in pods if is_leaving(pod.metadata))
@@ -165,7 +164,7 @@ class TrainingJobController:
         snapshots = Snapshots(informers, settings, self._refusal, self.nodes.states)
         self.loop = Controller(
             "trainingjob",
-            Work(snapshots.take, reconcile, snapshots.malformed),
+            Reconciler(snapshots.take, reconcile, snapshots.malformed),
             owners=informers.jobs,
             children=[
                 *(Children(child, OWNED.name, _children_of, SETTLE_S) for child in owned),
@@ -183,7 +182,7 @@ class TrainingJobController:
             meter=means.passes,
         )
 
-    def _refusal(self, key: Key) -> Refusal | None:
+    def _refusal(self, key: Key) -> RejectedWrite | None:
         return self.loop.refusal(key)
 
     def _wake(self, pod: Pod) -> None:
@@ -207,7 +206,7 @@ def _workload(job: Key, role: Role) -> Key:
     return Key(job.namespace, workload_name(job.name, role))
 
 
-def _refused(refusal: Refusal | None) -> Refused | None:
+def _refused(refusal: RejectedWrite | None) -> Refused | None:
     if refusal is None:
         return None
     what = f"{refusal.action.resource.kind} {refusal.action.key.name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from swell.api.trainingjob import FINAL, Phase, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase, TrainingJobStatus
 from swell.operator.trainingjob import labels, scaling
 from swell.operator.trainingjob.creation import create_training_job
 from swell.operator.trainingjob.endings import Ending, get_status, wall_time_at
@@ -36,11 +36,11 @@ def reconcile(world: World, now: float) -> Plan:
         return delete_training_job(world, now)
     if status.released:
         return NOTHING
-    if status.phase in FINAL:
+    if status.phase in FINAL_PHASES:
         return after_the_end(world, now)
     if labels.FINALIZER not in meta.finalizers:
         return Plan((set_finalizers(meta, [*meta.finalizers, labels.FINALIZER]),))
-    if status.phase is Phase.EMPTY:
+    if status.phase is TrainingJobPhase.EMPTY:
         return setup(world, now)
     return _live(world, status, now)
 
@@ -50,10 +50,10 @@ def setup(world: World, now: float) -> Plan:
     spec, status = world.job.spec, world.job.status
     problems = (*world.problems, *command_problems(spec))
     if problems:
-        return _end(world, status, Ending(Phase.FAILED, "; ".join(problems)), now)
+        return _end(world, status, Ending(TrainingJobPhase.FAILED, "; ".join(problems)), now)
     if status.trainer_target is None:
         status = replace(status, trainer_target=spec.trainer_minimum)
-    return _go_on(world, status, Phase.CREATING, now)
+    return _go_on(world, status, TrainingJobPhase.CREATING, now)
 
 
 def after_the_end(world: World, now: float) -> Plan:
@@ -74,20 +74,20 @@ def after_the_end(world: World, now: float) -> Plan:
 def _live(world: World, status: TrainingJobStatus, now: float) -> Plan:
     phase = living_phase(world, status)
     # A job that is done when it is first seen complete was running nevertheless.
-    begins = phase is not status.phase and status.phase is Phase.CREATING
+    begins = phase is not status.phase and status.phase is TrainingJobPhase.CREATING
     ending = None if begins else get_status(world, status, now)
     if ending is not None:
         return _end(world, status, ending, now)
     if scaling.must_scale(world, status):
         status = scaling.with_record(world, status, now)
-    elif phase is Phase.RUNNING and scaling.holds(world, status):
+    elif phase is TrainingJobPhase.RUNNING and scaling.holds(world, status):
         status = scaling.with_result(status, scaling.SUCCEEDED)
     return _go_on(world, status, phase, now)
 
 
-def _go_on(world: World, status: TrainingJobStatus, phase: Phase, now: float) -> Plan:
+def _go_on(world: World, status: TrainingJobStatus, phase: TrainingJobPhase, now: float) -> Plan:
     status = in_phase(world, status, phase, _waiting_for(world, phase), now)
-    is_up = phase in {Phase.RUNNING, Phase.SCALING}
+    is_up = phase in {TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING}
     at = wall_time_at(world, status)
     return Plan(
         (
@@ -111,12 +111,12 @@ def _end(world: World, status: TrainingJobStatus, ending: Ending, now: float) ->
     )
 
 
-def _waiting_for(world: World, phase: Phase) -> str:
+def _waiting_for(world: World, phase: TrainingJobPhase) -> str:
     """What keeps a living job from getting on, if anything is known to."""
     if world.refused is not None:
         return refusal_text(world)
     conditions = world.group.status.conditions if world.group else ()
-    if phase is Phase.CREATING:
+    if phase is TrainingJobPhase.CREATING:
         for condition in conditions:
             if condition.type == "Unschedulable" and condition.status == "True":
                 return condition.message

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.api.job import Job
 from swell.api.times import parse_time
-from swell.api.trainingjob import Phase, TrainingJobStatus
+from swell.api.trainingjob import TrainingJobPhase, TrainingJobStatus
+from swell.api.workloads import Job
 from swell.operator.aitrainingjob.waiting import has_passed
 from swell.operator.trainingjob.failures import (
     describe_pods,
@@ -28,7 +28,7 @@ _INDEXES_SHOWN_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    phase: Phase
+    phase: TrainingJobPhase
     reason: str
 
 
@@ -52,9 +52,9 @@ def _by_trainers(world: World) -> Ending | None:
     if world.job.spec.fault_tolerant:
         return _tolerant(world, job) if is_over(job) else None
     if has_condition(job, COMPLETE):
-        return Ending(Phase.SUCCEED, f"all {job.spec.completions} trainers succeeded")
+        return Ending(TrainingJobPhase.SUCCEED, f"all {job.spec.completions} trainers succeeded")
     if find_failed_trainer_pods(world) or has_condition(job, FAILED):
-        return Ending(Phase.FAILED, f"trainers failed: {_failures(world, job)}")
+        return Ending(TrainingJobPhase.FAILED, f"trainers failed: {_failures(world, job)}")
     return None
 
 
@@ -63,13 +63,13 @@ def _tolerant(world: World, job: Job) -> Ending:
     done, lost = completed_indexes(job), failed_indexes(job)
     total = job.spec.completions or 0
     if not done:
-        return Ending(Phase.FAILED, f"no trainer succeeded: {_failures(world, job)}")
+        return Ending(TrainingJobPhase.FAILED, f"no trainer succeeded: {_failures(world, job)}")
     if len(done) >= total:
-        return Ending(Phase.SUCCEED, f"all {total} trainers succeeded")
+        return Ending(TrainingJobPhase.SUCCEED, f"all {total} trainers succeeded")
     named = ", ".join(map(str, sorted(lost)[:_INDEXES_SHOWN_MAX]))
     more = f" and {len(lost) - _INDEXES_SHOWN_MAX} more" if len(lost) > _INDEXES_SHOWN_MAX else ""
     text = f"{len(done)} of {total} trainers succeeded; failed for good: {named or 'none'}{more}"
-    return Ending(Phase.SUCCEED, text)
+    return Ending(TrainingJobPhase.SUCCEED, text)
 
 
 def _failures(world: World, job: Job) -> str:
@@ -87,7 +87,7 @@ def _by_pservers(world: World) -> Ending | None:
     worn = find_worn_pservers(world)
     if not worn:
         return None
-    return Ending(Phase.FAILED, f"pservers restarted too often: {describe_pods(worn)}")
+    return Ending(TrainingJobPhase.FAILED, f"pservers restarted too often: {describe_pods(worn)}")
 
 
 def _by_wall_time(world: World, status: TrainingJobStatus, now: float) -> Ending | None:
@@ -97,4 +97,6 @@ def _by_wall_time(world: World, status: TrainingJobStatus, now: float) -> Ending
         return None
     if not has_passed(parse_time(status.start_time), limit_s, now):
         return None
-    return Ending(Phase.TIMEOUT, f"trainers were active {limit_s} s after the job began to run")
+    return Ending(
+        TrainingJobPhase.TIMEOUT, f"trainers were active {limit_s} s after the job began to run"
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import TRAINING_JOBS
-from swell.api.trainingjob import FINAL, Phase, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase, TrainingJobStatus
 from swell.operator.trainingjob.world import World
 from swell.runtime.plan import EmitEvent
 
@@ -16,15 +16,15 @@ _NORMAL, _WARNING = EventSeverity.NORMAL, EventSeverity.WARNING
 def events(world: World, status: TrainingJobStatus) -> Iterator[EmitEvent]:
     """Events for a status that is about to be written."""
     old = world.job.status
-    if old.phase is Phase.EMPTY:
+    if old.phase is TrainingJobPhase.EMPTY:
         yield from _at_birth(world)
     if status.phase is not old.phase:
-        is_bad = status.phase in {Phase.FAILED, Phase.TIMEOUT}
+        is_bad = status.phase in {TrainingJobPhase.FAILED, TrainingJobPhase.TIMEOUT}
         text = status.reason or f"{world.job.metadata.name} is {status.phase.value}"
         yield _event(
             world, f"TrainingJob{status.phase.value}", text, _WARNING if is_bad else _NORMAL
         )
-        if status.phase in FINAL and world.trainer and not world.settings.autoclean:
+        if status.phase in FINAL_PHASES and world.trainer and not world.settings.autoclean:
             yield _event(world, "PodsKept", "the job is over; its pods are kept", _NORMAL)
     if status.released and not old.released:
         yield _event(world, "Released", "the pods of all roles are gone", _NORMAL)

@@ -7,7 +7,7 @@ import msgspec
 from swell.api.codec import convert
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import ObjectMeta
-from swell.api.trainingjob import FINAL, Phase, TrainingJob, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase, TrainingJobStatus
 from swell.api.validation import validate
 from swell.operator.trainingjob.decide import after_the_end
 from swell.operator.trainingjob.release import delete_training_job
@@ -44,13 +44,13 @@ def reconcile_malformed(found: Malformed, world: World, now: float) -> Plan:
         return delete_training_job(world, now)
     if status.released:
         return NOTHING
-    if status.phase in FINAL:
+    if status.phase in FINAL_PHASES:
         return after_the_end(world, now)
     problems = "; ".join(map(str, validate(found.body))) or found.error
     body = {
-        "phase": Phase.FAILED.value,
+        "phase": TrainingJobPhase.FAILED.value,
         "reason": f"the job cannot be read: {problems}"[:REASON_MAX],
         "observedGeneration": meta.generation,
     }
     record = PatchStatus(TRAINING_JOBS, meta.key, meta.resource_version, body)
-    return Plan((record,), reasons=(Phase.FAILED.value,))
+    return Plan((record,), reasons=(TrainingJobPhase.FAILED.value,))

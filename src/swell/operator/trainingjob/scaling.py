@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from swell.api.kinds import JOBS
 from swell.api.meta import Body
 from swell.api.times import format_time
-from swell.api.trainingjob import ScaleRecord, TrainingJobStatus
+from swell.api.trainingjob import TrainerScaleRecord, TrainingJobStatus
 from swell.operator.trainingjob.totals import trainer_total_running
 from swell.operator.trainingjob.world import World, completion_index, is_finished
 from swell.runtime.plan import Step, patch_object
@@ -64,7 +64,7 @@ def with_record(world: World, status: TrainingJobStatus, now: float) -> Training
     records, asked = status.scale_records, _asked(world, status)
     if world.trainer is None or (records and _is_open(records[-1]) and records[-1].to == asked):
         return status
-    record = ScaleRecord(
+    record = TrainerScaleRecord(
         time=format_time(now),
         from_=world.trainer.spec.parallelism,
         to=asked,
@@ -96,9 +96,9 @@ def _why(world: World, status: TrainingJobStatus) -> str:
     return f"trainer_target is {asked}"
 
 
-def _is_open(record: ScaleRecord) -> bool:
+def _is_open(record: TrainerScaleRecord) -> bool:
     return not record.result
 
 
-def _closed(records: tuple[ScaleRecord, ...], result: str) -> tuple[ScaleRecord, ...]:
+def _closed(records: tuple[TrainerScaleRecord, ...], result: str) -> tuple[TrainerScaleRecord, ...]:
     return tuple(replace(one, result=result) if _is_open(one) else one for one in records)

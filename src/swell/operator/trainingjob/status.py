@@ -8,7 +8,7 @@ from swell.api import codec
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.meta import Body, Condition
 from swell.api.times import format_time
-from swell.api.trainingjob import FINAL, Phase, RoleStatus, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, RoleStatus, TrainingJobPhase, TrainingJobStatus
 from swell.operator.trainingjob.labels import Role
 from swell.operator.trainingjob.phases import advance
 from swell.operator.trainingjob.world import World
@@ -18,12 +18,12 @@ REASON_MAX = 4096
 
 
 def in_phase(
-    world: World, status: TrainingJobStatus, phase: Phase, reason: str, now: float
+    world: World, status: TrainingJobStatus, phase: TrainingJobPhase, reason: str, now: float
 ) -> TrainingJobStatus:
     """The status in a phase, with times, numbers and conditions to match."""
     advance(status.phase, phase)
     at = format_time(now)
-    began = at if phase is Phase.RUNNING else None
+    began = at if phase is TrainingJobPhase.RUNNING else None
     status = replace(
         status,
         phase=phase,
@@ -63,8 +63,8 @@ def _counted(world: World, status: TrainingJobStatus) -> dict[str, RoleStatus]:
 
 
 def _conditions(status: TrainingJobStatus, at: str) -> tuple[Condition, ...]:
-    is_up = status.phase in {Phase.RUNNING, Phase.SCALING}
-    holding = {"Ready": is_up, "Completed": status.phase in FINAL}
+    is_up = status.phase in {TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING}
+    holding = {"Ready": is_up, "Completed": status.phase in FINAL_PHASES}
     former = {c.type: c for c in status.conditions}
     made: list[Condition] = []
     for kind, holds in holding.items():

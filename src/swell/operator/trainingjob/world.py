@@ -9,12 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swell.api.job import Job
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod, PodPhase
-from swell.api.podgroup import PodGroup
-from swell.api.replicaset import ReplicaSet
+from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import FrameworkType, RoleSpec, TrainingJob
+from swell.api.workloads import Job, ReplicaSet
 from swell.operator.framework.fencing import NodeState
 from swell.operator.trainingjob.labels import (
     COMPLETION_INDEX,

@@ -14,10 +14,10 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from swell.api.core import Node
 from swell.api.meta import ObjectMeta
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.priorityclass import PriorityClass
+from swell.api.policy import PriorityClass
 from swell.api.quantity import parse
 from swell.api.requests import scheduling_amount
 from swell.scheduler.config import Config

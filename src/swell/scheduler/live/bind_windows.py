@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swell.api.meta import Key, Uid
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
 

@@ -16,10 +16,10 @@ from random import Random
 from typing import Protocol
 
 from swell.api.backoff import Backoff
+from swell.api.core import Node
 from swell.api.kinds import PODS
 from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.meta import Body, Key, Uid
-from swell.api.node import Node
 from swell.api.pod import Pod
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock

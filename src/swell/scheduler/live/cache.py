@@ -12,12 +12,11 @@ from typing import TypeVar
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup, PodGroupPhase
-from swell.api.queue import Queue
 from swell.api.resource import ApiObject
+from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.runtime.informer import Informer
 from swell.scheduler.live.dirty import GATHERING_S, DirtyMarks
 from swell.scheduler.live.informers import SchedulerInformers
@@ -373,7 +372,7 @@ def _group_facts(group: PodGroup) -> tuple[object, ...]:
 
 def _job_facts(job: AITrainingJob) -> tuple[object, ...]:
     status = job.status
-    goes_on = status.ending is None and status.phase not in FINAL
+    goes_on = status.ending is None and status.phase not in FINAL_PHASES
     return job.metadata.uid, job.spec.replica_specs, status.target_replicas, goes_on
 
 

@@ -11,10 +11,10 @@ from random import Random
 
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.election import Election, work_if_elected
 from swell.runtime.events import EventRecorder
-from swell.runtime.health import Health
-from swell.runtime.manager import Service, run_services
+from swell.runtime.health import HealthChecks
+from swell.runtime.leader import Election, work_if_elected
+from swell.runtime.manager import ManagedService, run_services
 from swell.runtime.metrics import Metrics
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
@@ -117,18 +117,18 @@ class Scheduler:
         problems = ((one.resource, one.problem()) for one in self.informers.required)
         return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
 
-    def _services(self, events: EventRecorder) -> tuple[Service, ...]:
+    def _services(self, events: EventRecorder) -> tuple[ManagedService, ...]:
         return (
-            Service("configuration", self.configuration.run),
-            Service("events", events.run),
-            *(Service(f"{one.resource} cache", one.run) for one in self.informers.every),
-            Service("queue states", self.queues.loop.run, self.queues.loop.stop),
-            Service("pod conditions", self.pods.run, self.pods.stop),
-            Service("group statuses", self.updater.run, self.updater.stop),
-            Service("shrinker", self.shrinker.run, self.shrinker.stop),
-            Service("evictor", self.evictor.run, self.evictor.stop),
-            Service("binder", self.binder.run, self.binder.stop),
-            Service("cycles", self.loop.run),
+            ManagedService("configuration", self.configuration.run),
+            ManagedService("events", events.run),
+            *(ManagedService(f"{one.resource} cache", one.run) for one in self.informers.every),
+            ManagedService("queue states", self.queues.loop.run, self.queues.loop.stop),
+            ManagedService("pod conditions", self.pods.run, self.pods.stop),
+            ManagedService("group statuses", self.updater.run, self.updater.stop),
+            ManagedService("shrinker", self.shrinker.run, self.shrinker.stop),
+            ManagedService("evictor", self.evictor.run, self.evictor.stop),
+            ManagedService("binder", self.binder.run, self.binder.stop),
+            ManagedService("cycles", self.loop.run),
         )
 
     def _allocated(self, queue: str) -> dict[str, str] | None:
@@ -149,7 +149,7 @@ async def schedule(
     options: SchedulerSettings = SchedulerSettings(),  # noqa: B008
     election: Election | None = None,
     metrics: Metrics | None = None,
-    health: Health | None = None,
+    health: HealthChecks | None = None,
 ) -> None:
     """Run until cancelled; with an election only while leading. Raises LeadershipLostError."""
 

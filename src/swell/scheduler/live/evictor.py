@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind
+from swell.runtime.cluster import Cluster, DeleteRequest, Patch, PatchKind
 from swell.runtime.errors import (
     ClusterError,
     MalformedError,
@@ -174,7 +174,7 @@ class Evictor:
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods
         try:
-            left = await self._cluster.delete(PODS, meta.key, Deletion(uid=meta.uid))
+            left = await self._cluster.delete(PODS, meta.key, DeleteRequest(uid=meta.uid))
         except NotFoundError:
             left = None
         if left is None:

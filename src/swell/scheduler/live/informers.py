@@ -11,7 +11,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.disruption import PodDisruptionBudget
+from swell.api.core import Namespace, Node, ResourceQuota
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
     CSI_NODES,
@@ -28,21 +28,17 @@ from swell.api.kinds import (
     STORAGE_CLASSES,
     TRAINING_JOBS,
 )
-from swell.api.namespace import Namespace
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue
+from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject, Resource
-from swell.api.resourcequota import ResourceQuota
+from swell.api.scheduling import PodGroup, Queue
+from swell.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
-from swell.api.volume import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from swell.runtime.cache import Index
+from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.following import InformerOptions
 from swell.runtime.informer import Informer
+from swell.runtime.reflector import InformerOptions
 from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
 
 T = TypeVar("T", bound=ApiObject)
@@ -89,7 +85,7 @@ class SchedulerInformers:
         def informer(
             resource: Resource[T],
             options: InformerOptions = _ALWAYS_SERVED,
-            indexes: Sequence[Index[T]] = (),
+            indexes: Sequence[CacheIndex[T]] = (),
         ) -> Informer[T]:
             return Informer(
                 cluster, resource, clock=clock, random=random, indexes=indexes, options=options

@@ -12,7 +12,7 @@ from typing import Final
 
 from swell.api.backoff import Backoff
 from swell.api.meta import Uid
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.reasons import Reason, Refusal
 from swell.scheduler.model.snapshot import Snapshot

@@ -18,7 +18,7 @@ from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Patch, PatchKind
-from swell.runtime.executor import Executor, Verdict, WriteMeter
+from swell.runtime.executor import Executor, FailureKind, WriteMeter
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import PatchObject, Plan
 from swell.runtime.queue import WorkQueue
@@ -116,7 +116,7 @@ class PodConditions:
             self._queue.forget(uid)
             if note.refusal is not None:
                 note.said, note.said_at = note.refusal.reason, self._clock.monotonic()
-        elif failure.verdict is not Verdict.REFUSED:
+        elif failure.verdict is not FailureKind.REFUSED:
             log.info("pod condition not written", pod=str(note.key), why=failure.message)
             self._queue.retry(uid, failure.retry_after_s)
 

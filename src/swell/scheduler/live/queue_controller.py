@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import QUEUES
 from swell.api.meta import Body, Key, ObjectMeta
-from swell.api.podgroup import PodGroup
-from swell.api.queue import Queue, QueueState
-from swell.runtime.cache import Index
+from swell.api.scheduling import PodGroup, Queue, QueueState
+from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Malformed
-from swell.runtime.controller import Controller, ControllerMeter, Work
+from swell.runtime.controller import Controller, ControllerMeter, Reconciler
 from swell.runtime.executor import EventSink, Executor, WriteMeter
 from swell.runtime.informer import Informer
 from swell.runtime.plan import (
@@ -57,8 +56,8 @@ def _parent_of(_: ObjectMeta, queue: Queue | None) -> tuple[Key, ...]:
     return () if queue is None else (Key("", parent_name(queue)),)
 
 
-BY_QUEUE: Final[Index[PodGroup]] = Index("queue", _queue_of)
-BY_PARENT: Final[Index[Queue]] = Index("parent", _parent_of)
+BY_QUEUE: Final[CacheIndex[PodGroup]] = CacheIndex("queue", _queue_of)
+BY_PARENT: Final[CacheIndex[Queue]] = CacheIndex("parent", _parent_of)
 
 # What a queue with all below it holds, as texts by resource; None while that is not known.
 Allocated = Callable[[str], Mapping[str, str] | None]
@@ -100,7 +99,7 @@ class QueueController:
         self._wrote_at: dict[str, float] = {}
         self.loop = Controller(
             "queue",
-            Work(self._take, self._decide, _decide_malformed),
+            Reconciler(self._take, self._decide, _decide_malformed),
             owners=queues,
             others=[groups],
             executor=Executor(cluster, informers=[queues], events=events, meter=write_meter),

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, ResizeAuthor, ScaleRecord
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, ResizeAuthor, ScaleRecord
 from swell.api.codec import to_body
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.api.times import format_time
@@ -21,7 +21,7 @@ from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
-from swell.runtime.executor import EventSink, Executor, Verdict
+from swell.runtime.executor import EventSink, Executor, FailureKind
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
@@ -129,7 +129,7 @@ class Shrinker:
         asked = dict(wanted.roles)
         outcome = await self._executor.execute(plan_shrink(job, asked, self._clock.now()))
         failure = outcome.gravest
-        if failure is None or failure.verdict is Verdict.REFUSED:
+        if failure is None or failure.verdict is FailureKind.REFUSED:
             if failure is not None:
                 log.warning("not shrunk", job=str(key), why=failure.message)
             self._queue.forget(key)
@@ -201,4 +201,4 @@ def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> 
 
 
 def _has_ended(job: AITrainingJob) -> bool:
-    return job.status.ending is not None or job.status.phase in FINAL
+    return job.status.ending is not None or job.status.phase in FINAL_PHASES

@@ -16,16 +16,16 @@ from typing import Final
 import msgspec
 
 from swell.api.codec import to_body
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import POD_GROUPS
 from swell.api.meta import Body, Key, Uid
-from swell.api.podgroup import PodGroupCondition, PodGroupPhase, PodGroupStatus
+from swell.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 from swell.api.times import format_time
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
-from swell.runtime.executor import EventSink, Executor, Failure, Verdict, WriteMeter
+from swell.runtime.executor import EventSink, Executor, Failure, FailureKind, WriteMeter
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
@@ -157,7 +157,7 @@ class StatusUpdater:
 
     async def _again(self, key: Key, failure: Failure) -> None:
         log.info("group status not written", group=str(key), why=failure.message)
-        if failure.verdict in {Verdict.UNKNOWN, Verdict.STALE}:
+        if failure.verdict in {FailureKind.UNKNOWN, FailureKind.STALE}:
             try:
                 await self._cache.informers.groups.refresh(key)
             except _READ_FAILURES as error:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from swell.api.quantity import NANO, Format, Quantity
+from swell.api.quantity import NANO, Quantity, QuantityFormat
 from swell.api.requests import EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS
 from swell.scheduler.model.resources import Dimensions, Vector
 
@@ -21,7 +21,7 @@ def text(name: str, amount: float) -> str:
         return "unlimited"
     whole = round(amount)
     if name in {MEMORY, EPHEMERAL_STORAGE} or name.startswith(HUGE_PAGES_PREFIX):
-        return str(Quantity(whole * NANO, Format.BINARY_SI))
+        return str(Quantity(whole * NANO, QuantityFormat.BINARY_SI))
     return str(Quantity(whole * (NANO if name == PODS else _NANO_OF_MILLI)))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from swell.api.aitrainingjob import FINAL, AITrainingJob, EdlPolicy
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.tasks import COMPLETION_INDEX, Task, TaskStatus
 
@@ -48,7 +48,7 @@ class ElasticRole:
 def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
     """Every role with its target. Only elastic Auto roles of a job that goes on may shrink."""
     key = str(job.metadata.key)
-    goes_on = job.status.ending is None and job.status.phase not in FINAL
+    goes_on = job.status.ending is None and job.status.phase not in FINAL_PHASES
     return {
         name.lower(): ElasticRole(
             job=key,

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from swell.api.podgroup import PodGroup, PodGroupPhase
-from swell.api.queue import Queue, QueueState
+from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState
 from swell.scheduler.model.resources import Dimensions, Vector, excess, widened
 from swell.scheduler.model.tasks import (
     ALLOCATED,

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.scheduler.model.resources import Dimensions, Mask, Places, Vector
 from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, HostPort, Task, TaskStatus
 

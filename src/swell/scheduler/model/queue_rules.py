@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 
 from swell.api.quantity import ZERO, QuantityText, parse, total
-from swell.api.queue import Queue
+from swell.api.scheduling import Queue
 from swell.api.validation import FieldProblem
 from swell.scheduler.model.queue_state import BUILT_IN, ROOT, parent_name
 

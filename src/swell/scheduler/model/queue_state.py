@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from swell.api.meta import Body
-from swell.api.podgroup import PodGroup, PodGroupPhase
-from swell.api.queue import Queue, QueueState, QueueStatus
+from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState, QueueStatus
 
 ROOT: Final = "root"
 DEFAULT: Final = "default"

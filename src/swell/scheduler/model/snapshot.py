@@ -11,14 +11,12 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.disruption import PodDisruptionBudget
-from swell.api.node import Node
+from swell.api.core import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup, PodGroupPhase
-from swell.api.priorityclass import PriorityClass
-from swell.api.queue import Queue
+from swell.api.policy import PodDisruptionBudget, PriorityClass
+from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
+from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
-from swell.api.volume import PersistentVolumeClaim, StorageClass
 from swell.scheduler.model.affinity import Neighbours
 from swell.scheduler.model.elastic import (
     ElasticRole,

@@ -9,7 +9,7 @@ import msgspec
 
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup, PodGroupSpec
+from swell.api.scheduling import PodGroup, PodGroupSpec
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 
 # No object of the API can be called so.

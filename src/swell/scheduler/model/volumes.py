@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from swell.api.volume import PersistentVolumeClaim, StorageClass
+from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.scheduler.model.tasks import Task
 
 _LATE: Final = "WaitForFirstConsumer"

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from swell.api.core import Node
 from swell.api.matching import n_disliked, term_matches
-from swell.api.node import Node
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.nodes import Matrix, NodeTable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swell.api.disruption import PodDisruptionBudget
 from swell.api.matching import is_empty_selector, selector_matches
+from swell.api.policy import PodDisruptionBudget
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks

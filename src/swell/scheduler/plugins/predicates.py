@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from swell.api.core import Node, Taint
 from swell.api.matching import node_selector_matches, tolerates, tolerates_all
-from swell.api.node import Node, Taint
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.reasons import Reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import Phase
+from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.meta import Condition
 from swell.operator.framework.fencing import NodeState
 from tests.unit.operator.scene import (
@@ -267,7 +267,7 @@ def test_stuck_pod_is_replaced_alone_and_uncharged(reason: str) -> None:
     scene.waits(T1, reason)
     scene.settle()
 
-    assert scene.status.phase is Phase.CREATING
+    assert scene.status.phase is AITrainingJobPhase.CREATING
     assert reason in scene.status.message
     assert scene.look().wake_at == scene.now + 900
     scene.after(900)
@@ -300,7 +300,7 @@ def test_elastic_pod_that_cannot_start_does_not_stop_the_job() -> None:
     scene.binds(T1)
     scene.waits(T1, "ErrImagePull")
 
-    assert scene.settle().status.phase is Phase.RUNNING
+    assert scene.settle().status.phase is AITrainingJobPhase.RUNNING
 
 
 # -- 4: pod gone ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import AITrainingJob, Phase
+from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.api.codec import to_body
 from swell.api.kinds import AI_TRAINING_JOBS, JOBS, PODS, SERVICES
 from swell.api.meta import ObjectMeta, OwnerReference, Uid
@@ -41,20 +41,20 @@ def restarting(scene: Scene) -> Scene:
     return scene.running().fails(T0).settle()
 
 
-PHASES: dict[Phase, Callable[[Scene], Scene]] = {
-    Phase.EMPTY: lambda scene: scene,
-    Phase.PENDING: Scene.settle,
-    Phase.CREATING: lambda scene: scene.settle(),
-    Phase.RUNNING: Scene.running,
-    Phase.TERMINATING: restarting,
-    Phase.RESTARTING: lambda scene: restarting(scene).leavers_go().settle(),
-    Phase.FAILED: lambda scene: scene.running().annotate("Failed", "x").settle(),
-    Phase.SUCCEED: lambda scene: scene.running().succeeds(T0, T1).settle(),
+PHASES: dict[AITrainingJobPhase, Callable[[Scene], Scene]] = {
+    AITrainingJobPhase.EMPTY: lambda scene: scene,
+    AITrainingJobPhase.PENDING: Scene.settle,
+    AITrainingJobPhase.CREATING: lambda scene: scene.settle(),
+    AITrainingJobPhase.RUNNING: Scene.running,
+    AITrainingJobPhase.TERMINATING: restarting,
+    AITrainingJobPhase.RESTARTING: lambda scene: restarting(scene).leavers_go().settle(),
+    AITrainingJobPhase.FAILED: lambda scene: scene.running().annotate("Failed", "x").settle(),
+    AITrainingJobPhase.SUCCEED: lambda scene: scene.running().succeeds(T0, T1).settle(),
 }
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_deletion_takes_everything_then_the_finalizer(phase: Phase) -> None:
+def test_deletion_takes_everything_then_the_finalizer(phase: AITrainingJobPhase) -> None:
     """Whatever the job was doing, nothing owned is left when its object goes."""
     job = a_job({"trainer": a_role(replicas=2, restartPolicy="Always")})
     scene = PHASES[phase](Scene(job)).delete()
@@ -115,7 +115,7 @@ def test_invalid_job_fails_with_all_reasons() -> None:
 
     scene.settle()
 
-    assert phases(scene) == [Phase.FAILED]
+    assert phases(scene) == [AITrainingJobPhase.FAILED]
     assert scene.status.reason == "InvalidSpec"
     assert scene.status.message == "spec.a: wrong; spec.b: worse"
     assert not scene.pods

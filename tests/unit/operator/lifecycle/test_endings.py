@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.api.aitrainingjob import Phase
+from swell.api.aitrainingjob import AITrainingJobPhase
 from tests.unit.operator.scene import (
     Scene,
     a_job,
@@ -19,10 +19,10 @@ from tests.unit.operator.scene import (
 T0, T1, T2 = "fit-trainer-0", "fit-trainer-1", "fit-trainer-2"
 
 
-def ended(scene: Scene) -> Phase | None:
+def ended(scene: Scene) -> AITrainingJobPhase | None:
     """The phase the job ends in, after one look; None while it goes on."""
     ending = recorded(scene.look()).get("ending")
-    return Phase(ending["phase"]) if ending else None
+    return AITrainingJobPhase(ending["phase"]) if ending else None
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_role_completes_by_its_policy(policy: str, succeeded: list[str], ends: b
     """A role is complete when Any pod, index 0 or All target pods succeeded, or never."""
     scene = Scene(a_job({"trainer": a_role(replicas=3, completePolicy=policy)})).running()
 
-    assert ended(scene.succeeds(*succeeded)) is (Phase.SUCCEED if ends else None)
+    assert ended(scene.succeeds(*succeeded)) is (AITrainingJobPhase.SUCCEED if ends else None)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_role_fails_by_its_policy(policy: str, failed: list[str], ends: bool) ->
     """A role fails likewise over failed pods that will not be restarted."""
     scene = Scene(a_job({"trainer": a_role(replicas=3, failPolicy=policy)})).running()
 
-    assert ended(scene.fails(*failed)) is (Phase.FAILED if ends else None)
+    assert ended(scene.fails(*failed)) is (AITrainingJobPhase.FAILED if ends else None)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_job_completes_over_its_roles(
 
     scene.succeeds(*(f"fit-{role}-0" for role in succeeded))
 
-    assert ended(scene) is (Phase.SUCCEED if ends else None)
+    assert ended(scene) is (AITrainingJobPhase.SUCCEED if ends else None)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_job_fails_over_its_roles(
 
     scene.fails(*(f"fit-{role}-0" for role in failed))
 
-    assert ended(scene) is (Phase.FAILED if ends else None)
+    assert ended(scene) is (AITrainingJobPhase.FAILED if ends else None)
 
 
 def test_completion_is_looked_at_before_failure() -> None:
@@ -115,7 +115,7 @@ def test_completion_is_looked_at_before_failure() -> None:
     role = a_role(replicas=2, completePolicy="Rank0", failPolicy="Any")
     scene = Scene(a_job({"trainer": role})).running()
 
-    assert ended(scene.succeeds(T0).fails(T1)) is Phase.SUCCEED
+    assert ended(scene.succeeds(T0).fails(T1)) is AITrainingJobPhase.SUCCEED
 
 
 def test_only_indexes_below_the_target_count_for_completion() -> None:
@@ -124,7 +124,7 @@ def test_only_indexes_below_the_target_count_for_completion() -> None:
     scene = Scene(a_job({"trainer": role})).running()
     scene.target("trainer", 1).settle()
 
-    assert ended(scene.succeeds(T0)) is Phase.SUCCEED
+    assert ended(scene.succeeds(T0)) is AITrainingJobPhase.SUCCEED
 
 
 def test_message_says_pod_node_container_reason_and_code() -> None:
@@ -156,7 +156,7 @@ def test_nothing_else_is_decided_once_an_ending_is_recorded() -> None:
 
     assert created(plan) == []
     scene.settle()
-    assert scene.goes(*scene.pods).settle().status.phase is Phase.PREEMPTED
+    assert scene.goes(*scene.pods).settle().status.phase is AITrainingJobPhase.PREEMPTED
 
 
 def test_terminating_until_everything_is_gone_then_final() -> None:
@@ -164,20 +164,20 @@ def test_terminating_until_everything_is_gone_then_final() -> None:
     scene = Scene(a_job()).running().succeeds(T0).fails(T1)
     scene.fails(T1).settle()
 
-    assert scene.status.phase is Phase.FAILED
+    assert scene.status.phase is AITrainingJobPhase.FAILED
     assert scene.status.end_time
     assert not scene.pods
     assert not scene.services
     assert scene.group is None
     assert scene.members is None
-    assert phases(scene)[-2:] == [Phase.TERMINATING, Phase.FAILED]
+    assert phases(scene)[-2:] == [AITrainingJobPhase.TERMINATING, AITrainingJobPhase.FAILED]
 
 
 def test_finished_job_shows_how_its_pods_ended() -> None:
     """Pods are counted for the last time when the ending is recorded, not when they are gone."""
     scene = Scene(a_job()).running().succeeds(T0, T1).settle()
 
-    assert scene.status.phase is Phase.SUCCEED
+    assert scene.status.phase is AITrainingJobPhase.SUCCEED
     assert scene.status.replica_statuses["trainer"].succeeded == 2
     assert scene.status.ready == "2/2"
 
@@ -186,9 +186,9 @@ def test_running_pods_are_waited_for_at_the_end() -> None:
     """A pod that is being stopped keeps the job Terminating."""
     scene = Scene(a_job()).running().fails(T0).settle()
 
-    assert scene.status.phase is Phase.TERMINATING
+    assert scene.status.phase is AITrainingJobPhase.TERMINATING
     assert list(scene.pods) == [T1]
-    assert scene.leavers_go().settle().status.phase is Phase.FAILED
+    assert scene.leavers_go().settle().status.phase is AITrainingJobPhase.FAILED
 
 
 @pytest.mark.parametrize(("policy", "left"), [("All", []), ("Running", [T0]), ("None", [T0, T1])])
@@ -200,21 +200,23 @@ def test_clean_policy_after_failure(policy: str, left: list[str]) -> None:
     assert sorted(scene.services) == left
     assert scene.group is None
     assert scene.members is None
-    assert scene.status.phase is Phase.FAILED
+    assert scene.status.phase is AITrainingJobPhase.FAILED
 
 
 @pytest.mark.parametrize("policy", ["All", "Running", "None"])
 @pytest.mark.parametrize(
     ("key", "phase"),
     [
-        ("Failed", Phase.FAILED),
-        ("FAILED", Phase.FAILED),
-        ("NodeFail", Phase.NODE_FAIL),
-        ("nodeFailed", Phase.NODE_FAIL),
-        ("preempted", Phase.PREEMPTED),
+        ("Failed", AITrainingJobPhase.FAILED),
+        ("FAILED", AITrainingJobPhase.FAILED),
+        ("NodeFail", AITrainingJobPhase.NODE_FAIL),
+        ("nodeFailed", AITrainingJobPhase.NODE_FAIL),
+        ("preempted", AITrainingJobPhase.PREEMPTED),
     ],
 )
-def test_annotation_ends_the_job_and_deletes_all_pods(key: str, phase: Phase, policy: str) -> None:
+def test_annotation_ends_the_job_and_deletes_all_pods(
+    key: str, phase: AITrainingJobPhase, policy: str
+) -> None:
     """Compared without case; the value is the message; the clean-up policy does not matter."""
     scene = Scene(a_job(cleanPodPolicy=policy)).running().annotate(key, "because").settle()
     scene.leavers_go().settle()
@@ -235,7 +237,7 @@ def test_annotated_before_it_began_ends_at_once() -> None:
     """A job that never created anything has nothing to clean up."""
     scene = Scene(a_job()).annotate("Failed", "no").settle()
 
-    assert phases(scene) == [Phase.FAILED]
+    assert phases(scene) == [AITrainingJobPhase.FAILED]
     assert not scene.pods
 
 
@@ -245,7 +247,7 @@ def test_time_limit_counts_from_the_first_running() -> None:
 
     assert scene.look().wake_at == scene.now + 100
     assert ended(scene.after(99)) is None
-    assert ended(scene.after(1)) is Phase.TIMEOUT
+    assert ended(scene.after(1)) is AITrainingJobPhase.TIMEOUT
 
 
 def test_time_limit_goes_on_through_a_restart() -> None:
@@ -254,7 +256,7 @@ def test_time_limit_goes_on_through_a_restart() -> None:
     scene = Scene(a_job({"trainer": role}, timeLimit=100)).running()
     scene.after(60).fails(T0).settle()
 
-    assert ended(scene.after(40)) is Phase.TIMEOUT
+    assert ended(scene.after(40)) is AITrainingJobPhase.TIMEOUT
 
 
 def test_timeout_deletes_all_pods_whatever_the_policy() -> None:
@@ -268,7 +270,7 @@ def test_final_phase_never_changes() -> None:
     """Nothing is decided about a job that is over, except cleaning up what turns up late."""
     scene = Scene(a_job()).running().succeeds(T0, T1).settle()
 
-    assert scene.status.phase is Phase.SUCCEED
+    assert scene.status.phase is AITrainingJobPhase.SUCCEED
     assert scene.annotate("Failed", "late").after(9999).look().actions == ()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import FINAL, Phase
-from swell.api.podgroup import PodGroupCondition, PodGroupStatus
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
+from swell.api.scheduling import PodGroupCondition, PodGroupStatus
 from swell.operator.aitrainingjob.phases import TRANSITIONS, IllegalTransitionError, advance
 from swell.operator.aitrainingjob.reasons import REASON_TEXT, Reason
 from tests.unit.operator.scene import Scene, a_job, a_role, phases, recorded
@@ -14,9 +14,11 @@ from tests.unit.operator.scene import Scene, a_job, a_role, phases, recorded
 T0, T1 = "fit-trainer-0", "fit-trainer-1"
 
 
-@pytest.mark.parametrize("old", Phase)
-@pytest.mark.parametrize("new", Phase)
-def test_table_decides_which_phase_may_follow(old: Phase, new: Phase) -> None:
+@pytest.mark.parametrize("old", AITrainingJobPhase)
+@pytest.mark.parametrize("new", AITrainingJobPhase)
+def test_table_decides_which_phase_may_follow(
+    old: AITrainingJobPhase, new: AITrainingJobPhase
+) -> None:
     """What the table does not allow is a bug of ours, and raised as one."""
     if new is old or new in TRANSITIONS[old]:
         assert advance(old, new) is new
@@ -27,8 +29,8 @@ def test_table_decides_which_phase_may_follow(old: Phase, new: Phase) -> None:
 
 def test_final_phases_are_left_by_nothing() -> None:
     """And the living ones end only by way of Terminating."""
-    assert all(not TRANSITIONS[phase] for phase in FINAL)
-    assert not TRANSITIONS[Phase.RUNNING] & FINAL
+    assert all(not TRANSITIONS[phase] for phase in FINAL_PHASES)
+    assert not TRANSITIONS[AITrainingJobPhase.RUNNING] & FINAL_PHASES
 
 
 def test_every_reason_is_explained() -> None:
@@ -48,7 +50,11 @@ def test_rigid_job_runs_when_all_its_pods_do() -> None:
     scene.starts(T1)
     scene.settle()
 
-    assert phases(scene) == [Phase.PENDING, Phase.CREATING, Phase.RUNNING]
+    assert phases(scene) == [
+        AITrainingJobPhase.PENDING,
+        AITrainingJobPhase.CREATING,
+        AITrainingJobPhase.RUNNING,
+    ]
     assert scene.status.start_running_time
 
 
@@ -58,7 +64,7 @@ def test_elastic_job_runs_with_its_minimum() -> None:
     scene = Scene(a_job({"trainer": role})).settle()
     scene.starts(T1)
 
-    assert scene.settle().status.phase is Phase.RUNNING
+    assert scene.settle().status.phase is AITrainingJobPhase.RUNNING
 
 
 def test_finished_pods_count_as_active() -> None:
@@ -68,7 +74,7 @@ def test_finished_pods_count_as_active() -> None:
 
     status = scene.settle().status
 
-    assert status.phase is Phase.RUNNING
+    assert status.phase is AITrainingJobPhase.RUNNING
     assert status.ready == "2/2"
     assert status.replica_statuses["trainer"].succeeded == 1
     assert status.replica_statuses["trainer"].failed == 1

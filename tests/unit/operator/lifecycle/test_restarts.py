@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.api.aitrainingjob import Phase
+from swell.api.aitrainingjob import AITrainingJobPhase
 from tests.unit.operator.scene import Scene, a_job, a_role, created, deleted, phases, recorded, told
 
 W0, W1, P0 = "fit-worker-0", "fit-worker-1", "fit-ps-0"
@@ -69,10 +69,10 @@ def test_phases_of_a_restart() -> None:
 
     assert scene.status.restart is None
     assert phases(scene)[-4:] == [
-        Phase.RUNNING,
-        Phase.TERMINATING,
-        Phase.RESTARTING,
-        Phase.RUNNING,
+        AITrainingJobPhase.RUNNING,
+        AITrainingJobPhase.TERMINATING,
+        AITrainingJobPhase.RESTARTING,
+        AITrainingJobPhase.RUNNING,
     ]
 
 
@@ -259,6 +259,6 @@ def test_elastic_restart_is_done_with_the_minimum() -> None:
     scene = Scene(a_job({"worker": worker})).running().fails(W0).settle().leavers_go().settle()
     scene.starts(W0)
 
-    assert scene.settle().status.phase is Phase.RUNNING
+    assert scene.settle().status.phase is AITrainingJobPhase.RUNNING
     assert scene.status.restart is None
     assert scene.status.restart_counts == {"worker": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.api.aitrainingjob import Phase
+from swell.api.aitrainingjob import AITrainingJobPhase
 from tests.unit.operator.scene import Scene, a_job, a_role, created, deleted, recorded, told
 
 T = [f"fit-trainer-{index}" for index in range(8)]
@@ -44,7 +44,7 @@ def test_manual_role_follows_replicas_up() -> None:
     assert (record["from"], record["to"], record["by"]) == (3, 5, "user")
     assert told(plan) == ["Resized"]
     scene.settle()
-    assert scene.status.phase is Phase.RUNNING
+    assert scene.status.phase is AITrainingJobPhase.RUNNING
     assert scene.status.restart_counts == {}
 
 
@@ -56,7 +56,7 @@ def test_manual_role_follows_replicas_down() -> None:
 
     assert deleted(plan) == [T[2]]
     assert deleted(plan, "services") == [T[2]]
-    assert scene.settle().leavers_go().settle().status.phase is Phase.RUNNING
+    assert scene.settle().leavers_go().settle().status.phase is AITrainingJobPhase.RUNNING
     assert scene.status.restart_counts == {}
 
 

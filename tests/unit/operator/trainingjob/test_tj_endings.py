@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity, Node
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
 from swell.api.meta import Key, ObjectMeta, Uid
-from swell.api.node import Node
-from swell.api.trainingjob import Phase, TrainingJob
+from swell.api.trainingjob import TrainingJob, TrainingJobPhase
 from swell.operator.framework.fencing import NodeState
 from swell.operator.trainingjob.labels import FINALIZER
 from swell.operator.trainingjob.malformed import husk, reconcile_malformed
@@ -115,7 +114,7 @@ def test_tolerant_job_ends_by_its_survivors(
 def test_endings_are_looked_at_while_scaling() -> None:
     """A job that ends in the middle of a resize ends; the record says that it was cut short."""
     scene = Scene(elastic(2, 4)).running().targets(3).settle()
-    assert scene.status.phase is Phase.SCALING
+    assert scene.status.phase is TrainingJobPhase.SCALING
     scene.job_says("Complete", completed_indexes="0-2")
     plan = scene.look()
 
@@ -172,7 +171,7 @@ def over(settings: Settings, **spec: object) -> Scene:
     scene.job_says("Complete", completed_indexes="0,1")
     for action in writes(scene.look()):
         scene.apply(action)
-    assert scene.status.phase is Phase.SUCCEED
+    assert scene.status.phase is TrainingJobPhase.SUCCEED
     return scene
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
 from swell.api.times import format_time
-from swell.api.trainingjob import Phase, ScaleRecord
+from swell.api.trainingjob import TrainerScaleRecord, TrainingJobPhase
 from swell.operator.trainingjob.labels import FINALIZER
 from swell.operator.trainingjob.phases import IllegalTransitionError, advance
 from swell.operator.trainingjob.world import Refused
@@ -125,7 +125,7 @@ def test_start_time_is_set_once() -> None:
     scene.targets(2).settle().populate().settle()
 
     assert began == format_time(START)
-    assert scene.status.phase is Phase.RUNNING
+    assert scene.status.phase is TrainingJobPhase.RUNNING
     assert scene.status.start_time == began
 
 
@@ -135,7 +135,7 @@ def test_job_done_at_once_was_running_first() -> None:
     scene.job_says("Complete", completed_indexes="0,1")
 
     assert recorded(scene.look())["phase"] == "Running"
-    assert scene.settle().status.phase is Phase.SUCCEED
+    assert scene.settle().status.phase is TrainingJobPhase.SUCCEED
 
 
 def test_resized_replica_set_is_set_right() -> None:
@@ -205,12 +205,12 @@ def test_status_counts_pods_by_role() -> None:
 
 def test_phases_follow_the_table() -> None:
     """What the table rules out is a bug."""
-    assert advance(Phase.RUNNING, Phase.SCALING) is Phase.SCALING
+    assert advance(TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING) is TrainingJobPhase.SCALING
     for old, new in [
-        (Phase.SUCCEED, Phase.RUNNING),
-        (Phase.RUNNING, Phase.CREATING),
-        (Phase.EMPTY, Phase.RUNNING),
-        (Phase.CREATING, Phase.TIMEOUT),
+        (TrainingJobPhase.SUCCEED, TrainingJobPhase.RUNNING),
+        (TrainingJobPhase.RUNNING, TrainingJobPhase.CREATING),
+        (TrainingJobPhase.EMPTY, TrainingJobPhase.RUNNING),
+        (TrainingJobPhase.CREATING, TrainingJobPhase.TIMEOUT),
     ]:
         with pytest.raises(IllegalTransitionError):
             advance(old, new)
@@ -245,7 +245,7 @@ def test_scaling_is_recorded_with_its_result() -> None:
     scene.settle()
 
     assert (open_record.from_, open_record.to, open_record.result) == (1, 3, "")
-    assert scene.status.phase is Phase.RUNNING
+    assert scene.status.phase is TrainingJobPhase.RUNNING
     assert scene.status.scale_records[-1].result == "Succeeded"
     assert "Scaled" in told(plan)
 
@@ -253,7 +253,7 @@ def test_scaling_is_recorded_with_its_result() -> None:
 def test_record_of_the_autoscaler_is_used() -> None:
     """Whoever asked for the size may have recorded it; there is one record, not two."""
     scene = Scene(elastic(1, 4)).running().targets(3)
-    record = ScaleRecord(from_=1, to=3, by="autoscaler", reason="idle room")
+    record = TrainerScaleRecord(from_=1, to=3, by="autoscaler", reason="idle room")
     scene.job = replace(scene.job, status=replace(scene.status, scale_records=(record,)))
     scene.settle().populate().settle()
 
@@ -292,22 +292,22 @@ def test_scaling_down_waits_for_the_surplus_to_go() -> None:
     """Back to Running when the size holds: the highest indexes are gone."""
     scene = Scene(elastic(1, 4)).targets(3).running().targets(1).settle()
 
-    assert scene.status.phase is Phase.SCALING
-    assert scene.populate().settle().status.phase is Phase.RUNNING
+    assert scene.status.phase is TrainingJobPhase.SCALING
+    assert scene.populate().settle().status.phase is TrainingJobPhase.RUNNING
 
 
 def test_surplus_trainer_that_failed_is_no_failure() -> None:
     """A pod that scaling down took away may end as failed; nobody minds."""
     scene = Scene(elastic(1, 4)).targets(3).running().targets(1).settle().ends(2, "Failed")
 
-    assert scene.settle().status.phase is Phase.SCALING
+    assert scene.settle().status.phase is TrainingJobPhase.SCALING
 
 
 def test_creating_job_takes_a_new_target() -> None:
     """A size that does not fit can be taken back before the job ever ran."""
     scene = Scene(elastic(1, 4)).targets(4).settle().targets(2).settle()
 
-    assert scene.status.phase is Phase.CREATING
+    assert scene.status.phase is TrainingJobPhase.CREATING
     assert sizes(scene) == (2, 2)
 
 

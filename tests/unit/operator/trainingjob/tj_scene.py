@@ -13,13 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from swell.api.codec import convert, to_body
-from swell.api.job import Job
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Body, Condition, Key, Uid
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
-from swell.api.replicaset import ReplicaSet
-from swell.api.trainingjob import Phase, TrainingJob, TrainingJobStatus
+from swell.api.scheduling import PodGroup
+from swell.api.trainingjob import TrainingJob, TrainingJobPhase, TrainingJobStatus
+from swell.api.workloads import Job, ReplicaSet
 from swell.operator.framework.fencing import NodeState
 from swell.operator.trainingjob.controller import problems_of
 from swell.operator.trainingjob.decide import reconcile
@@ -137,7 +136,7 @@ class Scene:
         """Every workload has its pods, all of them ready, and the job knows."""
         self.settle().populate()
         self.settle()
-        assert self.status.phase is Phase.RUNNING
+        assert self.status.phase is TrainingJobPhase.RUNNING
         return self
 
     def populate(self) -> Scene:

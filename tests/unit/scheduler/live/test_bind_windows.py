@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from swell.api.codec import convert
+from swell.api.core import Node
 from swell.api.meta import Body
-from swell.api.node import Node
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroup
+from swell.api.scheduling import PodGroup
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.model.jobs import Job
 from swell.scheduler.model.snapshot import Snapshot

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from swell.api.kinds import PODS
 from swell.api.meta import Key
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import OutcomeUnknownError
 from swell.scheduler.config import DEFAULT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from tests.unit.scheduler.live.stage import Stage, on_stage
 
 

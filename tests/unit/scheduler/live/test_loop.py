@@ -5,7 +5,7 @@ from __future__ import annotations
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Key
 from swell.api.pod import Pod
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from swell.runtime.cluster import merge_patch
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.tasks import TaskStatus

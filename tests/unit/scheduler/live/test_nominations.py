@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.api.podgroup import PodGroupPhase
+from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.live.nominations import Admissions, Nominations
 from swell.scheduler.model.reasons import Reason
 from tests.unit.scheduler.live.test_bind_windows import a_gang

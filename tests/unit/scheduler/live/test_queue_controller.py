@@ -8,7 +8,7 @@ from random import Random
 
 from swell.api.kinds import EVENTS, NAMESPACES, POD_GROUPS, QUEUES
 from swell.api.meta import Body, Key, ObjectMeta
-from swell.api.queue import Queue, QueueState, QueueStatus
+from swell.api.scheduling import Queue, QueueState, QueueStatus
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.events import EventRecorder
 from swell.runtime.informer import Informer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.api.podgroup import PodGroupPhase, PodGroupStatus
+from swell.api.scheduling import PodGroupPhase, PodGroupStatus
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.live.status_updater import BUSY_S, LATE_S_MAX, has_changed, next_status
 from swell.scheduler.model.reasons import Reason, Refusal

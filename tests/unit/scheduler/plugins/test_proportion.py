@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from swell.api.meta import ObjectMeta
-from swell.api.queue import Queue, QueueSpec
+from swell.api.scheduling import Queue, QueueSpec
 from swell.scheduler.model.jobs import QueueEntry
 from swell.scheduler.model.resources import Dimensions
 from swell.scheduler.plugins.proportion import deserved_shares

@@ -11,10 +11,10 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from swell.api.job import Job
 from swell.api.kinds import JOBS, LEASES, NAMESPACES, NODES, PODS, REPLICA_SETS
 from swell.api.meta import Key
 from swell.api.resource import ApiObject, Resource
+from swell.api.workloads import Job
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
@@ -32,9 +32,9 @@ from swell.cluster.embedded.controllers.snapshots import (
     orphans_by_namespace,
     wake_adopters,
 )
-from swell.runtime.cache import Index
+from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
-from swell.runtime.controller import Controller, Work
+from swell.runtime.controller import Controller, Reconciler
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import Executor, Observer
 from swell.runtime.informer import Informer, by_controller_key
@@ -102,7 +102,7 @@ class _Assembly:
         sight = ReplicaSetSnapshots(self._pods, sets, self._random)
         controller = Controller(
             name,
-            Work(sight.snapshot, decide_replica_set),
+            Reconciler(sight.snapshot, decide_replica_set),
             owners=sets,
             children=[Children(self._pods, _PODS_OF_SETS.name, _same_namespace, SETTLE_S)],
             executor=self._executor(name, [sets, self._pods], tells=True),
@@ -119,7 +119,7 @@ class _Assembly:
         sight = JobSnapshots(self._pods, jobs, self._random)
         controller = Controller(
             name,
-            Work(sight.snapshot, decide_job),
+            Reconciler(sight.snapshot, decide_job),
             owners=jobs,
             children=[Children(self._pods, _PODS_OF_JOBS.name, _same_namespace, SETTLE_S)],
             executor=self._executor(name, [jobs, self._pods], tells=True),
@@ -135,7 +135,7 @@ class _Assembly:
         name = "job-pod-release"
         controller = Controller(
             name,
-            Work(sight.tracked, decide_release),
+            Reconciler(sight.tracked, decide_release),
             owners=self._pods,
             others=[jobs],
             executor=self._executor("job-controller", [self._pods]),
@@ -152,7 +152,7 @@ class _Assembly:
         queue = self._queue()
         controller = Controller(
             name,
-            Work(sight.snapshot, decide_namespace),
+            Reconciler(sight.snapshot, decide_namespace),
             owners=namespaces,
             executor=self._executor(name, [namespaces]),
             queue=queue,
@@ -168,7 +168,7 @@ class _Assembly:
         sight = NodeSnapshots(nodes, leases, self._api.clock, grace_s)
         controller = Controller(
             name,
-            Work(sight.snapshot, decide_node),
+            Reconciler(sight.snapshot, decide_node),
             owners=nodes,
             others=[leases],
             executor=self._executor(name, [nodes]),
@@ -183,7 +183,7 @@ class _Assembly:
     def _informer(
         self,
         resource: Resource[T],
-        indexes: Sequence[Index[object]] = (),
+        indexes: Sequence[CacheIndex[object]] = (),
         selection: Selection = EVERYTHING,
     ) -> Informer[T]:
         informer = Informer(

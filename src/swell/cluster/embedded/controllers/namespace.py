@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from swell.api.codec import to_body
+from swell.api.core import Namespace
 from swell.api.kinds import NAMESPACES, PODS
 from swell.api.meta import Body, Condition, Key, Uid
-from swell.api.namespace import Namespace
 from swell.api.resource import Resource
 from swell.api.times import format_time
 from swell.runtime.plan import (

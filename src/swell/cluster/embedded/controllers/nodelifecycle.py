@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swell.api.codec import to_body
+from swell.api.core import Node, Taint
 from swell.api.kinds import NODES
 from swell.api.meta import Body, Condition
-from swell.api.node import Node, Taint
 from swell.api.times import format_time
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.plan import NOTHING, PatchObject, Plan, patch_object

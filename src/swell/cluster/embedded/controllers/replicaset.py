@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swell.api.event import EventSeverity
+from swell.api.core import EventSeverity
 from swell.api.kinds import REPLICA_SETS
 from swell.api.meta import Condition
 from swell.api.pod import Pod
-from swell.api.replicaset import ReplicaSet, ReplicaSetStatus
 from swell.api.times import format_time
+from swell.api.workloads import ReplicaSet, ReplicaSetStatus
 from swell.cluster.embedded.controllers.claiming import claim, controller_reference, selects
 from swell.cluster.embedded.controllers.pods import (
     is_active,
@@ -33,7 +33,7 @@ from swell.cluster.embedded.controllers.writes import (
     slow_start,
     status_patch,
 )
-from swell.runtime.controller import Refusal
+from swell.runtime.controller import RejectedWrite
 from swell.runtime.plan import CreateObject, EmitEvent, PatchStatus, Plan, Step, Together
 
 REPLICA_FAILURE = "ReplicaFailure"
@@ -49,7 +49,7 @@ class ReplicaSetSnapshot:
     replica_set: ReplicaSet
     pods: tuple[Pod, ...]
     related: tuple[Pod, ...]
-    refusal: Refusal | None
+    refusal: RejectedWrite | None
     seed: int
 
 
@@ -106,7 +106,7 @@ def _delete_steps(
 
 
 def _status_steps(
-    owner: ReplicaSet, owned: Sequence[Pod], refused: Refusal | None, now: float
+    owner: ReplicaSet, owned: Sequence[Pod], refused: RejectedWrite | None, now: float
 ) -> list[Step]:
     status = _status(owner, owned, refused, now)
     patch = status_patch(owner.status, status)
@@ -119,7 +119,7 @@ def _status_steps(
 
 
 def _status(
-    owner: ReplicaSet, owned: Sequence[Pod], refused: Refusal | None, now: float
+    owner: ReplicaSet, owned: Sequence[Pod], refused: RejectedWrite | None, now: float
 ) -> ReplicaSetStatus:
     active = [pod for pod in owned if is_active(pod)]
     wanted = ((owner.spec.template.get("metadata") or {}).get("labels") or {}).items()
@@ -137,7 +137,7 @@ def _status(
 
 
 def _conditions(
-    owner: ReplicaSet, n_active: int, refused: Refusal | None, now: float
+    owner: ReplicaSet, n_active: int, refused: RejectedWrite | None, now: float
 ) -> tuple[Condition, ...]:
     """ReplicaFailure while pods cannot be made; it stays until a new attempt has succeeded."""
     held = owner.status.conditions
@@ -166,7 +166,7 @@ def _next_available_at(owner: ReplicaSet, active: Sequence[Pod], now: float) -> 
     return min((m + min_ready_s for m in since if m + min_ready_s > now), default=None)
 
 
-def _is_create(refusal: Refusal | None) -> bool:
+def _is_create(refusal: RejectedWrite | None) -> bool:
     return refusal is not None and isinstance(refusal.action, CreateObject)
 
 

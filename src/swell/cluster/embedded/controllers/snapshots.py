@@ -9,14 +9,11 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol, TypeVar
 
-from swell.api.job import Job
-from swell.api.lease import Lease
+from swell.api.core import Lease, Namespace, Node
 from swell.api.meta import Body, Key, ObjectMeta, Uid
-from swell.api.namespace import Namespace
-from swell.api.node import Node
 from swell.api.pod import LabelSelector, Pod
-from swell.api.replicaset import ReplicaSet
 from swell.api.resource import Resource
+from swell.api.workloads import Job, ReplicaSet
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.controllers.claiming import selects
 from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES, FailureRecord
@@ -32,24 +29,26 @@ from swell.cluster.embedded.controllers.pods import is_active
 from swell.cluster.embedded.controllers.replicaset import ReplicaSetSnapshot
 from swell.cluster.embedded.registry import Kind
 from swell.cluster.embedded.storage import Commit
-from swell.runtime.cache import Index
+from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
-from swell.runtime.controller import Refusal
+from swell.runtime.controller import RejectedWrite
 from swell.runtime.informer import Informer
 
-Refusals = Callable[[Key], Refusal | None]
+Refusals = Callable[[Key], RejectedWrite | None]
 
 ORPHANS = "orphans"
 NAMESPACE = "namespace"
 
 
-def orphans_by_namespace() -> Index[object]:
+def orphans_by_namespace() -> CacheIndex[object]:
     """Finds the objects no controller owns."""
-    return Index(ORPHANS, lambda metadata, _: () if metadata.controller else (metadata.namespace,))
+    return CacheIndex(
+        ORPHANS, lambda metadata, _: () if metadata.controller else (metadata.namespace,)
+    )
 
 
-def by_namespace() -> Index[object]:
-    return Index(NAMESPACE, lambda metadata, _: (metadata.namespace,))
+def by_namespace() -> CacheIndex[object]:
+    return CacheIndex(NAMESPACE, lambda metadata, _: (metadata.namespace,))
 
 
 class _Selecting(Protocol):

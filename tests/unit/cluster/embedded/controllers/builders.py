@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from swell.api.codec import convert
-from swell.api.job import Job
 from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.api.replicaset import ReplicaSet
 from swell.api.times import format_time
+from swell.api.workloads import Job, ReplicaSet
 
 NOW = 1_750_000_000.0
 TRACKING = "batch.kubernetes.io/job-tracking"

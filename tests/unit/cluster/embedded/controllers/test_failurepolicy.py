@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from swell.api.codec import convert
-from swell.api.job import PodFailurePolicy
 from swell.api.meta import Body
+from swell.api.workloads import PodFailurePolicy
 from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, failure_outcome
 from tests.unit.cluster.embedded.controllers.builders import a_job_pod, exited
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from swell.api.job import Job
 from swell.api.kinds import PODS
 from swell.api.meta import Body
 from swell.api.pod import Pod
+from swell.api.workloads import Job
 from swell.cluster.embedded.controllers.job.backoff import NO_FAILURES
 from swell.cluster.embedded.controllers.job.decide import BatchJobSnapshot, decide_job
 from swell.cluster.embedded.controllers.job.status import UNCOUNTED_MAX
-from swell.runtime.controller import Refusal
+from swell.runtime.controller import RejectedWrite
 from swell.runtime.plan import (
     NOTHING,
     CreateObject,
@@ -40,7 +40,7 @@ RUNNING: Body = {
 }
 
 
-def decide(job: Job, *pods: Pod, refusal: Refusal | None = None) -> Plan:
+def decide(job: Job, *pods: Pod, refusal: RejectedWrite | None = None) -> Plan:
     record = NO_FAILURES.after_seeing(job, pods)
     return decide_job(BatchJobSnapshot(job, pods, record, refusal, seed=1), NOW)
 
@@ -283,7 +283,7 @@ def test_deleted_job_lets_its_pods_go() -> None:
 def test_refused_creates_wait() -> None:
     """What the server would refuse again is not asked for again too early."""
     body = {"metadata": {"name": "j-x", "namespace": "default"}}
-    refusal = Refusal(CreateObject(PODS, body), "Forbidden", "over quota", 1, NOW + 30)
+    refusal = RejectedWrite(CreateObject(PODS, body), "Forbidden", "over quota", 1, NOW + 30)
     plan = decide(a_job(status={**RUNNING, "active": 0}), refusal=refusal)
 
     assert creates(plan) == []

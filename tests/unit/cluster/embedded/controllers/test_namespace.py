@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swell.api.codec import convert
+from swell.api.core import Namespace
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key, Uid
-from swell.api.namespace import Namespace
 from swell.api.resource import Resource
 from swell.cluster.embedded.controllers.namespace import (
     NamespacedObject,

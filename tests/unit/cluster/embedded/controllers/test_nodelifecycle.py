@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from swell.api.codec import convert
+from swell.api.core import Node
 from swell.api.meta import Body
-from swell.api.node import Node
 from swell.cluster.embedded.controllers.nodelifecycle import (
     NOT_READY,
     UNREACHABLE,

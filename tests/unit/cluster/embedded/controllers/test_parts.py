@@ -7,10 +7,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.api.job import JobStatus, UncountedPods
 from swell.api.kinds import REPLICA_SETS
 from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
+from swell.api.workloads import JobStatus, UncountedPods
 from swell.cluster.embedded.controllers.claiming import (
     PodClaims,
     claim,

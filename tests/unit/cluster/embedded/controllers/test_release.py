@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from swell.api.job import Job
 from swell.api.meta import Body
+from swell.api.workloads import Job
 from swell.cluster.embedded.controllers.job.decide import TrackedPod, decide_release
 from tests.unit.cluster.embedded.controllers.builders import NOW, a_job, a_job_pod, a_pod
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
-from swell.api.replicaset import ReplicaSet
+from swell.api.workloads import ReplicaSet
 from swell.cluster.embedded.controllers.replicaset import ReplicaSetSnapshot, decide_replica_set
-from swell.runtime.controller import Refusal
+from swell.runtime.controller import RejectedWrite
 from swell.runtime.plan import CreateObject, DeleteObject, PatchObject, PatchStatus, Plan
 from tests.unit.cluster.embedded.controllers.builders import NOW, a_pod, a_replica_set, ago, ready
 
@@ -19,7 +19,7 @@ COUNTED: Body = {
 }
 
 
-def decide(owner: ReplicaSet, *pods: Pod, refusal: Refusal | None = None) -> Plan:
+def decide(owner: ReplicaSet, *pods: Pod, refusal: RejectedWrite | None = None) -> Plan:
     return decide_replica_set(ReplicaSetSnapshot(owner, pods, (), refusal, seed=1), NOW)
 
 
@@ -31,9 +31,9 @@ def status_of(plan: Plan) -> Body:
     return next((a.status for a in plan.each_action() if isinstance(a, PatchStatus)), {})
 
 
-def refused(retry_in_s: float) -> Refusal:
+def refused(retry_in_s: float) -> RejectedWrite:
     body = {"metadata": {"name": "a-x", "namespace": "default"}}
-    return Refusal(CreateObject(PODS, body), "Forbidden", "over quota", 1, NOW + retry_in_s)
+    return RejectedWrite(CreateObject(PODS, body), "Forbidden", "over quota", 1, NOW + retry_in_s)
 
 
 def test_settled_set_needs_nothing() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from swell.api.backoff import Backoff
-from swell.api.job import Job
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
+from swell.api.workloads import Job
 from swell.cluster.embedded.controllers.job.pods import has_failed, is_tracked
 from swell.cluster.embedded.controllers.pods import finished_at, is_deleted
 

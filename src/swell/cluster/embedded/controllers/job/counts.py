@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from swell.api.job import Job, UncountedPods
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
+from swell.api.workloads import Job, UncountedPods
 from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, failure_outcome
 from swell.cluster.embedded.controllers.job.indexes import Indexes
 from swell.cluster.embedded.controllers.job.pods import (

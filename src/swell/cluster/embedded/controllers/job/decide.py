@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swell.api.event import EventSeverity
-from swell.api.job import Job, JobStatus
+from swell.api.core import EventSeverity
 from swell.api.kinds import JOBS
 from swell.api.pod import Pod
 from swell.api.times import parse_time
+from swell.api.workloads import Job, JobStatus
 from swell.cluster.embedded.controllers.claiming import (
     claim,
     controller_reference,
@@ -43,7 +43,7 @@ from swell.cluster.embedded.controllers.job.status import (
     with_suspension,
 )
 from swell.cluster.embedded.controllers.writes import pod_deletion, slow_start, status_patch
-from swell.runtime.controller import Refusal
+from swell.runtime.controller import RejectedWrite
 from swell.runtime.plan import (
     NOTHING,
     CreateObject,
@@ -68,7 +68,7 @@ class BatchJobSnapshot:
     job: Job
     pods: tuple[Pod, ...]
     record: FailureRecord = NO_FAILURES
-    refusal: Refusal | None = None
+    refusal: RejectedWrite | None = None
     seed: int = 0
 
 
@@ -134,7 +134,9 @@ def _look(view: BatchJobSnapshot, pods: Sequence[Pod], now: float) -> JobDecisio
     return JobDecision(population, doomed, ending, tracking, status)
 
 
-def _without_refused(population: PodChanges, refusal: Refusal | None, now: float) -> PodChanges:
+def _without_refused(
+    population: PodChanges, refusal: RejectedWrite | None, now: float
+) -> PodChanges:
     """No creates while the server would refuse them again."""
     if refusal is None or not isinstance(refusal.action, CreateObject):
         return population

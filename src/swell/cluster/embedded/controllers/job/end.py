@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from swell.api.job import Job, SuccessPolicy
 from swell.api.meta import Condition
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import parse_time
+from swell.api.workloads import Job, SuccessPolicy
 from swell.cluster.embedded.controllers.job.counts import JobCounts
 from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, failure_outcome
 from swell.cluster.embedded.controllers.job.indexes import Indexes

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from swell.api.job import ExitCodesRequirement, PodFailurePolicy, PodFailureRule
 from swell.api.pod import ContainerStatus, Pod
+from swell.api.workloads import ExitCodesRequirement, PodFailurePolicy, PodFailureRule
 
 
 class FailureAction(Enum):

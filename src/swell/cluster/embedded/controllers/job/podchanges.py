@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swell.api.job import Job
 from swell.api.kinds import JOBS
 from swell.api.meta import Body
 from swell.api.pod import Pod
+from swell.api.workloads import Job
 from swell.cluster.embedded.controllers.claiming import controller_reference
 from swell.cluster.embedded.controllers.job.backoff import RETRY, FailureRecord
 from swell.cluster.embedded.controllers.job.counts import JobCounts, n_attempts_before

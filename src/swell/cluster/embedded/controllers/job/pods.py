@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swell.api.job import Job, JobSpec
 from swell.api.pod import Pod, PodPhase
+from swell.api.workloads import Job, JobSpec
 from swell.cluster.embedded.controllers.job.indexes import Indexes
 from swell.cluster.embedded.controllers.pods import is_deleted
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.api.job import Job, JobStatus, UncountedPods
 from swell.api.meta import Condition
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import format_time
+from swell.api.workloads import Job, JobStatus, UncountedPods
 from swell.cluster.embedded.controllers.job.counts import JobCounts, counted_indexes
 from swell.cluster.embedded.controllers.job.end import JobEnd, is_true
 from swell.cluster.embedded.controllers.job.failurepolicy import failure_outcome

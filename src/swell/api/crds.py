@@ -1,22 +1,29 @@
-"""Turns schemas into CustomResourceDefinitions: pure, and the same bytes every time."""
+"""Generates the CustomResourceDefinitions of our kinds from their schemas.
+
+`python -m swell.api.crds DIRECTORY` writes them as YAML, one file a kind, always the same bytes.
+Without a directory it prints them. The files under `deploy/crds` are made by it.
+"""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import yaml
 
 from swell.api.meta import Body
-from swell.api.schemas.definitions import Column, Definition
-from swell.api.schemas.model import INT32_MAX, Schema, Type
+from swell.api.schemas.definitions import DEFINITIONS, Definition, PrinterColumn
+from swell.api.schemas.model import INT32_MAX, Schema, SchemaType
 from swell.api.schemas.shared import QUANTITY_FORMAT
 
 # The only parts of metadata that a CRD may say anything about.
 _METADATA_FIELDS = ("name", "generateName")
 
 _SIZE_WORDS = {
-    Type.OBJECT: "Properties",
-    Type.ARRAY: "Items",
-    Type.STRING: "Length",
-    Type.INT_OR_STRING: "Length",
+    SchemaType.OBJECT: "Properties",
+    SchemaType.ARRAY: "Items",
+    SchemaType.STRING: "Length",
+    SchemaType.INT_OR_STRING: "Length",
 }
 
 
@@ -52,11 +59,22 @@ def crd(definition: Definition) -> Body:
 
 
 def crd_yaml(definition: Definition) -> str:
-    return yaml.dump(crd(definition), Dumper=_PlainDumper, sort_keys=False, width=100)
+    return yaml.dump(crd(definition), Dumper=_CrdDumper, sort_keys=False, width=100)
 
 
 def crd_file_name(definition: Definition) -> str:
     return f"{definition.group}_{definition.plural}.yaml"
+
+
+def main(arguments: list[str]) -> None:
+    """Write one file a kind into the directory given, or all of them to standard output."""
+    if not arguments:
+        sys.stdout.write("---\n".join(crd_yaml(definition) for definition in DEFINITIONS))
+        return
+    directory = Path(arguments[0])
+    directory.mkdir(parents=True, exist_ok=True)
+    for definition in DEFINITIONS:
+        (directory / crd_file_name(definition)).write_text(crd_yaml(definition), encoding="utf-8")
 
 
 def _root(schema: Schema) -> Body:
@@ -100,16 +118,16 @@ def _openapi(schema: Schema) -> Body:
 
 def _type(schema: Schema) -> Body:
     body: Body = {}
-    if schema.type is Type.INT_OR_STRING:
+    if schema.type is SchemaType.INT_OR_STRING:
         body["anyOf"] = [{"type": "integer"}, {"type": "string"}]
         body["x-kubernetes-int-or-string"] = True
-    elif schema.type is not Type.ANY:
+    elif schema.type is not SchemaType.ANY:
         body["type"] = schema.type.value
-    if schema.is_open or schema.type is Type.ANY:
+    if schema.is_open or schema.type is SchemaType.ANY:
         body["x-kubernetes-preserve-unknown-fields"] = True
     if schema.format and schema.format != QUANTITY_FORMAT:
         body["format"] = schema.format
-    if schema.type is Type.INTEGER:
+    if schema.type is SchemaType.INTEGER:
         small = schema.maximum is not None and schema.maximum <= INT32_MAX
         body["format"] = "int32" if small else "int64"
     return body
@@ -136,15 +154,19 @@ def _bounds(schema: Schema) -> Body:
     return body
 
 
-def _column(column: Column) -> Body:
+def _column(column: PrinterColumn) -> Body:
     body: Body = {"name": column.name, "type": column.type, "jsonPath": column.path}
     if column.is_wide:
         body["priority"] = 1
     return body
 
 
-class _PlainDumper(yaml.SafeDumper):
+class _CrdDumper(yaml.SafeDumper):
     """Writes equal parts out instead of referring to each other."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

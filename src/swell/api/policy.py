@@ -32,3 +32,13 @@ class PodDisruptionBudget(ApiStruct, frozen=True):
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
     api_version: str = "policy/v1"
     kind: str = "PodDisruptionBudget"
+
+
+class PriorityClass(ApiStruct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+    description: str = ""
+    api_version: str = "scheduling.k8s.io/v1"
+    kind: str = "PriorityClass"

@@ -7,9 +7,22 @@ from collections.abc import Iterator
 from swell.api.quantity import QuantityError, parse
 from swell.api.validation.access import at, fields, items
 from swell.api.validation.problems import FieldProblem, Steps, show
-from swell.api.validation.structure import quantity_problems
 
 _CONTAINERS_MAX = 64  # of one list; longer ones are refused as a whole
+
+
+def quantity_problems(value: object, steps: Steps) -> Iterator[FieldProblem]:
+    """What is wrong with an amount of a resource."""
+    hint = "write a number with an optional suffix, such as 500m, 2 or 1.5Gi"
+    try:
+        quantity = parse(value)
+    except QuantityError as error:
+        yield FieldProblem(steps, f"{show(value)} is no amount: {error.problem}", hint)
+    except TypeError:  # a list or an object, which nobody can remember
+        yield FieldProblem(steps, f"must be an amount, is {show(value)}", hint)
+    else:
+        if quantity.nano < 0:
+            yield FieldProblem(steps, f"must not be negative, is {show(value)}", "write 0 or more")
 
 
 def template_problems(template: object, steps: Steps) -> Iterator[FieldProblem]:

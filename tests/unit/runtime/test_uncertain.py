@@ -10,13 +10,13 @@ from swell.api.kinds import NODES, PODS
 from swell.api.meta import Key, Uid
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import ServerError
-from swell.runtime.executor import Failure, Verdict
+from swell.runtime.executor import Failure, FailureKind
 from swell.runtime.plan import DeleteObject
-from swell.runtime.uncertain import Children, Doubts
+from swell.runtime.uncertain import Children, UncertainKeys
 from swell.sim.loop import run
 from tests.unit.runtime.world import Line, World, failure, key
 
-Story = Callable[[World, Line, Doubts], Awaitable[None]]
+Story = Callable[[World, Line, UncertainKeys], Awaitable[None]]
 OWNER = key("t")
 
 
@@ -27,20 +27,20 @@ def play(story: Story) -> None:
         children = Children(
             world.pods(line), "controller Toy", lambda owner: Selection("", f"toy={owner.name}")
         )
-        await story(world, line, Doubts(world.toys(line), [children]))
+        await story(world, line, UncertainKeys(world.toys(line), [children]))
 
     run(main())
 
 
-def failed(verdict: Verdict, name: str = "p") -> Failure:
+def failed(verdict: FailureKind, name: str = "p") -> Failure:
     return Failure(DeleteObject(PODS, key(name), Uid("u")), verdict, "reason", "message")
 
 
-@pytest.mark.parametrize("verdict", [Verdict.RETRY, Verdict.REFUSED])
-def test_failure_without_effect_leaves_no_doubt(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [FailureKind.RETRY, FailureKind.REFUSED])
+def test_failure_without_effect_leaves_no_doubt(verdict: FailureKind) -> None:
     """Where nothing happened there is nothing to read."""
 
-    async def story(_: World, line: Line, doubts: Doubts) -> None:
+    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
         doubts.note(OWNER, [failed(verdict)])
         await doubts.resolve(OWNER)
 
@@ -53,8 +53,8 @@ def test_failure_without_effect_leaves_no_doubt(verdict: Verdict) -> None:
 def test_stale_view_has_its_targets_read() -> None:
     """Each object that was not as expected is read, and no other."""
 
-    async def story(_: World, line: Line, doubts: Doubts) -> None:
-        doubts.note(OWNER, [failed(Verdict.STALE), failed(Verdict.STALE, "q")])
+    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
+        doubts.note(OWNER, [failed(FailureKind.STALE), failed(FailureKind.STALE, "q")])
         await doubts.resolve(OWNER)
 
         assert line.calls == ["list pods metadata.name=p", "list pods metadata.name=q"]
@@ -65,8 +65,8 @@ def test_stale_view_has_its_targets_read() -> None:
 def test_unknown_outcome_has_the_family_read() -> None:
     """The owner, all its children, and the target, in this order; then the doubt is over."""
 
-    async def story(_: World, line: Line, doubts: Doubts) -> None:
-        doubts.note(OWNER, [failed(Verdict.UNKNOWN)])
+    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
+        doubts.note(OWNER, [failed(FailureKind.UNKNOWN)])
         assert OWNER in doubts
         await doubts.resolve(OWNER)
 
@@ -83,8 +83,8 @@ def test_unknown_outcome_has_the_family_read() -> None:
 def test_failed_read_keeps_the_doubt() -> None:
     """Only reads that succeed settle anything."""
 
-    async def story(_: World, line: Line, doubts: Doubts) -> None:
-        doubts.note(OWNER, [failed(Verdict.UNKNOWN)])
+    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
+        doubts.note(OWNER, [failed(FailureKind.UNKNOWN)])
         line.fail_before["list"] = [failure(500)]
         with pytest.raises(ServerError):
             await doubts.resolve(OWNER)
@@ -97,8 +97,8 @@ def test_failed_read_keeps_the_doubt() -> None:
 def test_doubt_is_the_owners_alone() -> None:
     """What is unknown about one owner does not keep others waiting."""
 
-    async def story(_: World, line: Line, doubts: Doubts) -> None:
-        doubts.note(OWNER, [failed(Verdict.UNKNOWN)])
+    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
+        doubts.note(OWNER, [failed(FailureKind.UNKNOWN)])
         await doubts.resolve(key("other"))
 
         assert line.calls == []
@@ -109,9 +109,9 @@ def test_doubt_is_the_owners_alone() -> None:
 def test_target_nobody_follows_is_not_read() -> None:
     """A kind without an informer is in no cache, so no decision can be misled by it."""
 
-    async def story(_: World, line: Line, doubts: Doubts) -> None:
+    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
         action = DeleteObject(NODES, Key("", "n"), Uid("u"))
-        doubts.note(OWNER, [Failure(action, Verdict.STALE, "reason", "message")])
+        doubts.note(OWNER, [Failure(action, FailureKind.STALE, "reason", "message")])
         await doubts.resolve(OWNER)
 
         assert OWNER not in doubts

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from swell.api.schemas.model import (
+    INT32_MAX,
     Schema,
     boolean,
     choice,
@@ -100,4 +101,70 @@ def pod_group() -> Schema:
             "status": status,
         },
         description="A gang: pods that start together or not at all.",
+    )
+
+
+class DequeueStrategy(Enum):
+    FIFO = "fifo"
+    TRAVERSE = "traverse"
+
+
+_NODE_GROUPS = table(
+    {
+        "requiredDuringSchedulingIgnoredDuringExecution": listing(text(), size_max=1024),
+        "preferredDuringSchedulingIgnoredDuringExecution": listing(text(), size_max=1024),
+    },
+    is_open=True,
+    tells_unknown=True,
+)
+
+
+def queue() -> Schema:
+    count = integer()
+    spec = table(
+        {
+            "weight": integer("The queue's share against its siblings.", minimum=1, default=1),
+            "capability": RESOURCES,
+            "deserved": RESOURCES,
+            "guarantee": table({"resource": RESOURCES}, is_open=True, tells_unknown=True),
+            "reclaimable": boolean("Whether others may take back what is lent; true if not given."),
+            "parent": text("The queue above this one; root if not given."),
+            "priority": integer(
+                "Higher is served first.", minimum=-INT32_MAX - 1, maximum=INT32_MAX
+            ),
+            "type": text(),
+            "affinity": table(
+                {"nodeGroupAffinity": _NODE_GROUPS, "nodeGroupAntiAffinity": _NODE_GROUPS},
+                is_open=True,
+                tells_unknown=True,
+            ),
+            "extendClusters": listing(open_object(), size_max=1024),
+            "dequeueStrategy": choice(DequeueStrategy),
+        },
+        is_open=True,
+        tells_unknown=True,
+    )
+    status = table(
+        {
+            "state": text(),
+            "unknown": count,
+            "pending": count,
+            "running": count,
+            "inqueue": count,
+            "completed": count,
+            "reservation": open_object(),
+            "allocated": RESOURCES,
+        },
+        is_open=True,
+        tells_unknown=True,
+    )
+    return table(
+        {
+            "apiVersion": text(),
+            "kind": text(),
+            "metadata": metadata_schema(DNS_SUBDOMAIN, name_size_max=253, namespaced=False),
+            "spec": spec,
+            "status": status,
+        },
+        description="A share of the cluster for some of its users.",
     )

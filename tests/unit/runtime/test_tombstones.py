@@ -6,7 +6,7 @@ import pytest
 
 from swell.api.meta import ObjectMeta
 from swell.runtime.cluster import Selection
-from swell.runtime.tombstones import Absences
+from swell.runtime.tombstones import Tombstones
 
 A = ObjectMeta(name="a", namespace="ns", labels={"job": "j", "role": "x", "empty": ""})
 
@@ -32,7 +32,7 @@ A = ObjectMeta(name="a", namespace="ns", labels={"job": "j", "role": "x", "empty
 )
 def test_read_covers_what_its_selection_selects(selection: Selection, expected: bool) -> None:
     """A read says of an object it did not contain that it is absent, if it would have shown it."""
-    absences = Absences()
+    absences = Tombstones()
     absences.note(selection, 10)
 
     assert absences.cover(A, 10) is expected
@@ -51,7 +51,7 @@ def test_read_covers_what_its_selection_selects(selection: Selection, expected: 
 )
 def test_read_that_is_not_understood_covers_nothing(selection: Selection) -> None:
     """Of what a selection does not surely contain nothing is concluded."""
-    absences = Absences()
+    absences = Tombstones()
     absences.note(selection, 10)
 
     assert not absences.cover(A, 5)
@@ -60,7 +60,7 @@ def test_read_that_is_not_understood_covers_nothing(selection: Selection) -> Non
 
 def test_read_covers_versions_up_to_its_own_only() -> None:
     """What is newer than a read may have come after it; the latest read of a part counts."""
-    absences = Absences()
+    absences = Tombstones()
     absences.note(Selection("ns"), 10)
     absences.note(Selection("ns"), 8)
 
@@ -70,7 +70,7 @@ def test_read_covers_versions_up_to_its_own_only() -> None:
 
 def test_reads_are_forgotten_once_the_watch_is_past() -> None:
     """Only reads ahead of the watch are kept, so that nothing piles up."""
-    absences = Absences()
+    absences = Tombstones()
     for version in (10, 12, 11):
         absences.note(Selection("ns", labels=f"job={version}"), version)
         absences.note(Selection("ns"), version)

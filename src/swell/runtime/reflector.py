@@ -58,7 +58,7 @@ class InformerOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver(Generic[T]):
+class ReflectorSink(Generic[T]):
     """Who is told: the version it has reached, and where lists, events and resyncs go.
 
     `replace` raises StaleListError for a list it has no use for.
@@ -71,14 +71,14 @@ class Receiver(Generic[T]):
     resync: Callable[[], None]
 
 
-class Follower(Generic[T]):
+class Reflector(Generic[T]):
     """See the module's docstring."""
 
     def __init__(
         self,
         cluster: Cluster,
         resource: Resource[T],
-        receiver: Receiver[T],
+        receiver: ReflectorSink[T],
         *,
         selection: Selection,
         clock: Clock,
