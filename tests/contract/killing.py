@@ -18,7 +18,7 @@ from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body, Key
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
-from swell.cluster.kube.transport import Limits
+from swell.cluster.kube.transport import ClientLimits
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.errors import NotFoundError, OutcomeUnknownError, UnreachableError
@@ -123,7 +123,7 @@ async def write_until_killed(
     process: subprocess.Popen[bytes], kubeconfig: Path, ledger: Ledger, rng: random.Random
 ) -> list[str]:
     """Check what the last life left behind, then write on until the process is killed."""
-    limits = Limits(connect_s=2.0, answer_s=5.0)
+    limits = ClientLimits(connect_s=2.0, answer_s=5.0)
     access = read_kubeconfig([kubeconfig])
     async with connect(access, SystemClock(), rng, limits) as cluster:
         wrong = ledger.broken(await values(cluster))

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from swell.cluster.kube.identity import client_tls
+from swell.cluster.kube.credentials import client_tls
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 
 TIMEOUT_S = 20.0

@@ -30,7 +30,7 @@ from swell.api.resource import Resource
 from swell.api.schemas.definitions import DEFINITIONS
 from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent
 from swell.node.hollow import PREFIX
-from swell.node.nodes import HOSTNAME_LABEL, PLAY_DEAD, NodeShape
+from swell.node.nodes import HOSTNAME_LABEL, SIMULATE_LOSS, NodeShape
 from swell.operator.trainingjob.labels import JOB_UID
 from swell.operator.trainingjob.running import operate
 from swell.operator.trainingjob.settings import Settings
@@ -179,7 +179,7 @@ class Stage:
 
     async def lose_node(self) -> None:
         """The node falls silent, and what a node lifecycle controller says of it follows."""
-        await self.change_node({"metadata": {"annotations": {PLAY_DEAD: "true"}}})
+        await self.change_node({"metadata": {"annotations": {SIMULATE_LOSS: "true"}}})
         silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": LONG_AGO}
         patch = Patch(PatchKind.STRATEGIC, {"status": {"conditions": [silent]}})
         await self.world.cluster.patch(NODES.status, Key("", self.node), patch)

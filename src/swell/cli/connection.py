@@ -20,7 +20,7 @@ from swell.cluster.kube.oneshot import OneShot
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterConnection:
     """One cluster, open for a few calls."""
 
     client: OneShot
@@ -42,14 +42,14 @@ class Connection:
 
 
 @contextmanager
-def connected(flags: Flags) -> Iterator[Connection]:
+def connected(flags: Flags) -> Iterator[ClusterConnection]:
     """The chosen cluster; whatever it refuses ends the command with a sentence."""
     choice = _chosen(flags)
     access = _access(choice)
     try:
         with OneShot(access, random.Random()) as client:  # noqa: S311
             home = choice.kubeconfigs[0].parent if choice.embedded else None
-            yield Connection(client, access, home)
+            yield ClusterConnection(client, access, home)
     except TROUBLES as error:
         raise with_cluster(error, access.server, embedded=choice.embedded) from error
     except AccessError as error:

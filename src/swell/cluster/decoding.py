@@ -28,12 +28,12 @@ class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     remaining_item_count: int | None = None
 
 
-class _Page(msgspec.Struct, Generic[T], frozen=True):
+class _ListPage(msgspec.Struct, Generic[T], frozen=True):
     metadata: _ListMeta = _ListMeta()
     items: tuple[T, ...] | None = ()
 
 
-class _Event(msgspec.Struct, Generic[T], frozen=True):
+class _RawEvent(msgspec.Struct, Generic[T], frozen=True):
     type: str
     object: T
 
@@ -44,16 +44,16 @@ class _Versioned(msgspec.Struct, frozen=True):
     metadata: _ListMeta = _ListMeta()
 
 
-class _Name(msgspec.Struct, frozen=True, rename="camel"):
+class _VersionedName(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _NameOnly(msgspec.Struct, frozen=True):
     """Which state of which object: read several times as fast as the object."""
 
-    metadata: _Name = _Name()
+    metadata: _VersionedName = _VersionedName()
 
 
 def decode_object(raw: bytes | memoryview, resource: Resource[T]) -> T | Malformed:
@@ -75,7 +75,7 @@ def decode_answer(raw: bytes, resource: Resource[T]) -> T:
 def decode_list(raw: bytes, resource: Resource[T]) -> ObjectList[T]:
     """One page of a collection."""
     try:
-        page = codec.decode(raw, _Page[resource.struct])  # type: ignore[name-defined]
+        page = codec.decode(raw, _ListPage[resource.struct])  # type: ignore[name-defined]
     except msgspec.ValidationError:
         return _decode_one_by_one(raw, resource)
     except msgspec.DecodeError as error:
@@ -93,7 +93,7 @@ def decode_event(
     if change is not None:
         return change
     try:
-        event = codec.decode(line, _Event[msgspec.Raw])
+        event = codec.decode(line, _RawEvent[msgspec.Raw])
         if event.type == "ERROR":
             raise error_for(codec.decode(event.object, Status))
         if event.type == "BOOKMARK":
@@ -108,7 +108,7 @@ def decode_event(
 def _decode_known(line: bytes, is_known: IsKnown) -> WatchEvent[T] | None:
     """An event without its object, if it tells nothing new; None if it may do so."""
     try:
-        event = codec.decode(line, _Event[_Named])
+        event = codec.decode(line, _RawEvent[_NameOnly])
     except msgspec.DecodeError:
         return None
     type_, named = _STATES.get(event.type), event.object.metadata
@@ -120,7 +120,7 @@ def _decode_known(line: bytes, is_known: IsKnown) -> WatchEvent[T] | None:
 def _decode_change(line: bytes, resource: Resource[T]) -> WatchEvent[T] | None:
     """What an event says if it is one of the usual kind, in one pass; None if it is not."""
     try:
-        event = codec.decode(line, _Event[resource.struct])  # type: ignore[name-defined]
+        event = codec.decode(line, _RawEvent[resource.struct])  # type: ignore[name-defined]
     except msgspec.DecodeError:
         return None
     type_ = _CHANGES.get(event.type)
@@ -179,7 +179,7 @@ def _complete(item: T, resource: Resource[T]) -> T:
 
 def _decode_one_by_one(raw: bytes, resource: Resource[T]) -> ObjectList[T]:
     try:
-        page = codec.decode(raw, _Page[msgspec.Raw])
+        page = codec.decode(raw, _ListPage[msgspec.Raw])
     except msgspec.DecodeError as error:
         raise nonsense(f"a list that makes no sense: {error}") from error
     items: list[T] = []

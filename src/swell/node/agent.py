@@ -13,11 +13,11 @@ from random import Random
 from typing import Protocol
 
 from swell.api.meta import Key, Uid
-from swell.node.decision import Decision, decide, decide_leaving, has_ended
+from swell.node.decide import Decision, decide, decide_leaving, has_ended
 from swell.node.pods import BOUND_PODS, BoundPod
-from swell.node.progress import StartContainer, StopContainer, is_active
-from swell.node.report import Addresses, status_patch
+from swell.node.restarts import StartContainer, StopContainer, is_active
 from swell.node.runs import Runs
+from swell.node.status import Addresses, status_patch
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Patch, PatchKind, Selection

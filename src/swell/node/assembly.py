@@ -17,15 +17,14 @@ from swell.node.hollow import HollowRuntime, notice_delay_s
 from swell.node.nodes import NodeShape
 from swell.node.pods import BoundPod
 from swell.node.process.folders import Folders
-from swell.node.process.gpus import GpuBoard
-from swell.node.process.inputs import Inputs
 from swell.node.process.launcher import Launcher
-from swell.node.process.limits import CgroupRoot
-from swell.node.process.names import AddressBook
-from swell.node.process.naming import Naming
-from swell.node.process.preparation import Host
-from swell.node.process.provision import Machinery
 from swell.node.process.runtime import ProcessRuntime
+from swell.node.process.setup.addresses import AddressBook
+from swell.node.process.setup.hosts import HostsFiles
+from swell.node.process.setup.objects import ReferencedInformers
+from swell.node.process.setup.provision import ProcessDependencies
+from swell.node.process.setup.resources import CgroupRoot, GpuBoard
+from swell.node.process.setup.spec import HostSettings
 from swell.node.registration import Registration
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -126,17 +125,17 @@ def add_process_agent(
     What an earlier agent left running in the same home is taken up.
     """
     folders, made = Folders(settings.home), []
-    inputs = Inputs(cluster, clock=clock, random=random)
+    inputs = ReferencedInformers(cluster, clock=clock, random=random)
     is_private = sys.platform.startswith("linux")
 
     def pods() -> tuple[BoundPod, ...]:
         return agent.pods.informer.all()
 
     book = AddressBook(settings.cluster_id, is_private)
-    naming = Naming(book, folders, inputs.services, pods)
-    machinery = Machinery(
+    naming = HostsFiles(book, folders, inputs.services, pods)
+    machinery = ProcessDependencies(
         folders=folders,
-        host=Host(os.environ, sys.executable, settings.namespace),
+        host=HostSettings(os.environ, sys.executable, settings.namespace),
         inputs=inputs,
         naming=naming,
         boards=_boards(names, settings.n_gpus),

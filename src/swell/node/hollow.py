@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 
 from swell.api.meta import Key, Uid
 from swell.node.pods import BoundPod
-from swell.node.report import Addresses
 from swell.node.runs import CREATING, Exited, Run, Running, Runs, Waiting, reported_runs
+from swell.node.status import Addresses
 from swell.runtime.clock import Clock
 
 PREFIX = "elasticdeeplearning.ai/hollow-"
@@ -39,7 +39,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class HollowScript:
     """What a pod's containers do if they are left alone, and how they take being stopped."""
 
     start_delay_s: float = 0.0
@@ -51,7 +51,7 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
-class Pretence:
+class HollowRun:
     """A pretended run: when it was asked to start, and to end. Times are wall time."""
 
     attempt: int
@@ -63,7 +63,7 @@ class Pretence:
     former: Exited | None = None
 
 
-def story_of(pod: BoundPod, attempt: int) -> Story:
+def script_of(pod: BoundPod, attempt: int) -> HollowScript:
     """The story of a pod's containers; what cannot be read counts as not said."""
     annotations, labels = pod.metadata.annotations, pod.metadata.labels
     restarted = labels.get(RESTART_COUNT, "")
@@ -74,7 +74,7 @@ def story_of(pod: BoundPod, attempt: int) -> Story:
         return values[min(turn, len(values) - 1)].strip()
 
     code = said("exit-code")
-    return Story(
+    return HollowScript(
         start_delay_s=_seconds(said("start-delay")) or 0.0,
         duration_s=_seconds(said("duration")),
         exit_code=int(code) if code.isdigit() else 0,
@@ -91,7 +91,7 @@ def notice_delay_s(pod: BoundPod) -> float:
     return _seconds(pod.metadata.annotations.get(f"{PREFIX}notice-delay", "")) or 0.0
 
 
-def state_at(story: Story, run: Pretence, now: float) -> tuple[Pretence, float | None]:
+def state_at(story: HollowScript, run: HollowRun, now: float) -> tuple[HollowRun, float | None]:
     """The run as it stands, and when that changes next."""
     if run.ended is not None:
         return run, None
@@ -123,14 +123,14 @@ class HollowRuntime:
     def __init__(self, clock: Clock, wake: Callable[[Key, float], None]) -> None:
         self._clock = clock
         self._wake = wake
-        self._pods: dict[Uid, dict[str, Pretence]] = {}
+        self._pods: dict[Uid, dict[str, HollowRun]] = {}
 
     def runs(self, pod: BoundPod) -> Runs:
         now = self._clock.now()
         pretended = self._pods.setdefault(pod.metadata.uid, _resumed(pod))
         due: list[float] = []
         for name, held in pretended.items():
-            pretended[name], changes_at = state_at(story_of(pod, held.attempt), held, now)
+            pretended[name], changes_at = state_at(script_of(pod, held.attempt), held, now)
             if changes_at is not None:
                 due.append(changes_at)
         if due:
@@ -146,7 +146,7 @@ class HollowRuntime:
         pretended = self._pods.setdefault(pod.metadata.uid, {})
         before = pretended.get(name)
         former = before.ended if before else None
-        pretended[name] = Pretence(attempt, self._clock.now(), former=former)
+        pretended[name] = HollowRun(attempt, self._clock.now(), former=former)
 
     async def stop(self, pod: BoundPod, name: str, grace_s: float) -> None:
         pretended = self._pods.get(pod.metadata.uid, {})
@@ -169,15 +169,15 @@ class HollowRuntime:
         self._pods = {uid: runs for uid, runs in self._pods.items() if uid in uids}
 
 
-def _resumed(pod: BoundPod) -> dict[str, Pretence]:
+def _resumed(pod: BoundPod) -> dict[str, HollowRun]:
     """What an agent before us had begun, as far as the status tells."""
-    found: dict[str, Pretence] = {}
+    found: dict[str, HollowRun] = {}
     for name, run in reported_runs(pod).items():
         match run.state:
             case Running(started_at=since):
-                found[name] = Pretence(run.attempt, since, since, former=run.former)
+                found[name] = HollowRun(run.attempt, since, since, former=run.former)
             case Exited() as ended:
-                found[name] = Pretence(
+                found[name] = HollowRun(
                     run.attempt, ended.started_at, ended.started_at, ended=ended, former=run.former
                 )
             case Waiting():
@@ -185,12 +185,12 @@ def _resumed(pod: BoundPod) -> dict[str, Pretence]:
     return found
 
 
-def _shown(pod: BoundPod, run: Pretence) -> Run:
+def _shown(pod: BoundPod, run: HollowRun) -> Run:
     if run.ended is not None:
         return Run(run.attempt, run.ended, run.former)
     if run.running_since is not None:
         return Run(run.attempt, Running(run.running_since), run.former)
-    reason = story_of(pod, run.attempt).waiting_reason
+    reason = script_of(pod, run.attempt).waiting_reason
     message = "as the pod's annotations want it" if reason else ""
     return Run(run.attempt, Waiting(reason or CREATING, message), run.former)
 

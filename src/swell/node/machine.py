@@ -18,7 +18,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostMachine:
     name: str
     cpu_milli: int
     memory_bytes: int
@@ -35,7 +35,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CapacityRequest:
     """What a node has by the user's word; empty where the machine is to say."""
 
     cpu: str = ""
@@ -52,12 +52,12 @@ class CapacityError(ValueError):
         self.flag = flag
 
 
-def this_machine() -> Machine:
+def this_machine() -> HostMachine:
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Machine(_host_name(), _cpu_count() * 1000, memory_bytes, _gpu_count())
+    return HostMachine(_host_name(), _cpu_count() * 1000, memory_bytes, _gpu_count())
 
 
-def capacity(machine: Machine, wanted: Wanted, n_nodes: int) -> dict[str, str]:
+def capacity(machine: HostMachine, wanted: CapacityRequest, n_nodes: int) -> dict[str, str]:
     """A node's capacity: what was asked for, else an equal part of the machine."""
     found = {
         "cpu": wanted.cpu or f"{machine.cpu_milli // n_nodes}m",

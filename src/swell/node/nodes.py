@@ -21,7 +21,7 @@ from swell.runtime.plan import NOTHING, CreateObject, PatchObject, Plan, patch_o
 
 PRIVATE_PORTS = "elasticdeeplearning.ai/private-ports"
 # On a hollow node: play dead. No heartbeat, no report, no pod is started or ended.
-PLAY_DEAD = "elasticdeeplearning.ai/hollow-lost"
+SIMULATE_LOSS = "elasticdeeplearning.ai/hollow-lost"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -75,7 +75,7 @@ class NodeShape:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class RegistrationSnapshot:
     """One of our nodes as it is; `was_registered` when this agent has seen its own work."""
 
     name: str
@@ -84,13 +84,13 @@ class NodeView:
     was_registered: bool
 
 
-def decide_node(view: NodeView, now: float) -> Plan:
+def decide_node(view: RegistrationSnapshot, now: float) -> Plan:
     """Register a node, keep it ready, and free it of the taint every new node has."""
     if view.node is None:
         if view.was_registered:
             return NOTHING
         return Plan((CreateObject(OWN_NODES, node_body(view.name, view.shape, now)),))
-    if plays_dead(view.node):
+    if simulates_loss(view.node):
         return NOTHING
     if not is_registered(view.node, view.shape):
         return Plan(_renewal(view.node, view.shape, now), reasons=("registered before",))
@@ -104,8 +104,8 @@ def is_registered(node: OwnNode, shape: NodeShape) -> bool:
     return node.status.node_info.boot_id == shape.boot_id
 
 
-def plays_dead(node: OwnNode) -> bool:
-    return node.metadata.annotations.get(PLAY_DEAD) == "true"
+def simulates_loss(node: OwnNode) -> bool:
+    return node.metadata.annotations.get(SIMULATE_LOSS) == "true"
 
 
 def is_healthy(node: OwnNode) -> bool:

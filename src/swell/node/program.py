@@ -25,12 +25,17 @@ from swell.node.assembly import (
     new_boot_id,
     node_names,
 )
-from swell.node.machine import GPU, Machine, Wanted, canonical, capacity
+from swell.node.machine import GPU, CapacityRequest, HostMachine, canonical, capacity
 from swell.node.nodes import PRIVATE_PORTS, NodeShape
 from swell.node.process.folders import Folders
-from swell.node.process.isolation import find_namespace
-from swell.node.process.logserver import LogServer, listening_socket, log_tls, serving
-from swell.node.process.logsource import FileLogs
+from swell.node.process.launcher import find_namespace
+from swell.node.process.logserver import (
+    ContainerLogs,
+    LogServer,
+    listening_socket,
+    log_tls,
+    serving,
+)
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 
@@ -47,12 +52,12 @@ class AgentOptions:
     n_nodes: int = 1
     prefix: str = ""
     hollow: bool = False
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: CapacityRequest = field(default_factory=CapacityRequest)
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
 
-def hollow_shape(machine: Machine, options: AgentOptions, boot_id: str) -> NodeShape:
+def hollow_shape(machine: HostMachine, options: AgentOptions, boot_id: str) -> NodeShape:
     """A hollow node has what was asked for, else plenty."""
     wanted = options.wanted
     asked = {"cpu": wanted.cpu, "memory": wanted.memory, "nvidia.com/gpu": wanted.gpu}
@@ -69,7 +74,7 @@ def hollow_shape(machine: Machine, options: AgentOptions, boot_id: str) -> NodeS
 
 
 def process_shape(
-    machine: Machine, options: AgentOptions, boot_id: str, log_port: int = 0
+    machine: HostMachine, options: AgentOptions, boot_id: str, log_port: int = 0
 ) -> NodeShape:
     return NodeShape(
         capacity(machine, options.wanted, options.n_nodes),
@@ -85,7 +90,7 @@ def process_shape(
 
 
 def run_agent(
-    access: Access, machine: Machine, options: AgentOptions, on_ready: Callable[[], None]
+    access: Access, machine: HostMachine, options: AgentOptions, on_ready: Callable[[], None]
 ) -> None:
     """Play nodes until SIGTERM or SIGINT; then pods that are processes end with the agent."""
     if options.hollow:
@@ -96,7 +101,7 @@ def run_agent(
 
 
 async def _run_processes(
-    access: Access, machine: Machine, options: AgentOptions, on_ready: Callable[[], None]
+    access: Access, machine: HostMachine, options: AgentOptions, on_ready: Callable[[], None]
 ) -> None:
     clock, rng = SystemClock(), random.SystemRandom()
     names = node_names(options.prefix or machine.name, options.n_nodes)
@@ -110,7 +115,7 @@ async def _run_processes(
         )
         manager.add("announcement", lambda: _announce(agent, clock, on_ready))
         add_leaving(manager, agent, LEAVE_S)
-        logs = FileLogs(Folders(options.home).logs, runtime.is_live, clock)
+        logs = ContainerLogs(Folders(options.home).logs, runtime.is_live, clock)
         server = LogServer(cluster, agent.pods, logs, names[0])
         tls = await log_tls(cluster, options.home / "node")
         async with serving(server, listener, tls):
@@ -126,7 +131,7 @@ def process_settings(home: Path, cluster_id: str, shape: NodeShape) -> ProcessSe
 
 
 async def _run_hollow(
-    access: Access, machine: Machine, options: AgentOptions, on_ready: Callable[[], None]
+    access: Access, machine: HostMachine, options: AgentOptions, on_ready: Callable[[], None]
 ) -> None:
     clock, rng = SystemClock(), random.SystemRandom()
     names = node_names(options.prefix or HOLLOW_PREFIX, options.n_nodes)

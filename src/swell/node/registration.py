@@ -9,12 +9,12 @@ from swell.api.meta import Key
 from swell.node.nodes import (
     OWN_NODES,
     NodeShape,
-    NodeView,
     OwnNode,
+    RegistrationSnapshot,
     decide_node,
     is_healthy,
     is_registered,
-    plays_dead,
+    simulates_loss,
 )
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Selection
@@ -71,7 +71,7 @@ class Registration:
     def is_silent(self, name: str) -> bool:
         """Whether a node has been told to play dead."""
         node = self.find(name)
-        return node is not None and plays_dead(node)
+        return node is not None and simulates_loss(node)
 
     @property
     def n_ready(self) -> int:
@@ -93,8 +93,8 @@ class Registration:
         if node is not None and is_registered(node, self._shape):
             self._registered[key.name] = None
 
-    def _snapshot(self, key: Key) -> NodeView | None:
+    def _snapshot(self, key: Key) -> RegistrationSnapshot | None:
         if key.name not in self._names:
             return None
         was_registered = key.name in self._registered
-        return NodeView(key.name, self.informer.get(key), self._shape, was_registered)
+        return RegistrationSnapshot(key.name, self.informer.get(key), self._shape, was_registered)

@@ -33,9 +33,9 @@ from swell.node.assembly import (
     new_boot_id,
     node_names,
 )
-from swell.node.machine import Machine
+from swell.node.machine import HostMachine
 from swell.node.process.folders import Folders
-from swell.node.process.logsource import FileLogs
+from swell.node.process.logserver import ContainerLogs
 from swell.node.process.runtime import ProcessRuntime
 from swell.node.program import (
     LEAVE_S,
@@ -69,7 +69,7 @@ class UpOptions:
     controllers: ControllerSettings = field(default_factory=ControllerSettings)
 
 
-def run_up(machine: Machine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
+def run_up(machine: HostMachine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
     """Run everything until SIGTERM or SIGINT. `on_ready` is given the kubeconfig.
 
     AlreadyRunningError when another process serves the folder or plays nodes for it.
@@ -79,7 +79,7 @@ def run_up(machine: Machine, options: UpOptions, on_ready: Callable[[Path], None
         asyncio.run(_run(machine, options, on_ready))
 
 
-async def _run(machine: Machine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
+async def _run(machine: HostMachine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
     clock, rng = SystemClock(), random.SystemRandom()
     home = options.agent.home
     durable = await DurableStorage.open(home / DATABASE, clock.now)
@@ -113,9 +113,9 @@ class _Parts:
         self._manager = Manager(clock=clock, drain_s=DRAIN_S)
         self._health = HealthChecks()
         self._runtime: ProcessRuntime | None = None
-        self.logs: FileLogs | None = None  # of the processes, if there are any
+        self.logs: ContainerLogs | None = None  # of the processes, if there are any
 
-    def add(self, machine: Machine, options: UpOptions, announce: Callable[[], None]) -> None:
+    def add(self, machine: HostMachine, options: UpOptions, announce: Callable[[], None]) -> None:
         add_services(self._manager, self._api, self._rng, options.controllers)
         agent = self._add_nodes(machine, options.agent)
         scheduler = Scheduler(self._as("swell-scheduler"), clock=self._clock, random=self._rng)
@@ -142,7 +142,7 @@ class _Parts:
     def _as(self, actor: str) -> InProcessCluster:
         return InProcessCluster(self._api, actor)
 
-    def _add_nodes(self, machine: Machine, options: AgentOptions) -> NodeAgent:
+    def _add_nodes(self, machine: HostMachine, options: AgentOptions) -> NodeAgent:
         cluster, boot_id = self._as("swell-node"), new_boot_id(self._rng)
         if options.hollow:
             names = node_names(options.prefix or HOLLOW_PREFIX, options.n_nodes)
@@ -157,7 +157,7 @@ class _Parts:
             self._manager, cluster, names, shape, settings, clock=self._clock, random=self._rng
         )
         add_leaving(self._manager, agent, LEAVE_S)
-        self.logs = FileLogs(Folders(options.home).logs, self._runtime.is_live, self._clock)
+        self.logs = ContainerLogs(Folders(options.home).logs, self._runtime.is_live, self._clock)
         return agent
 
     async def _autoscale(self) -> None:

@@ -22,8 +22,8 @@ from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import ProcessSettings, add_process_agent
 from swell.node.nodes import NodeShape
 from swell.node.process.folders import Folders
-from swell.node.process.isolation import find_namespace
-from swell.node.process.logsource import FileLogs
+from swell.node.process.launcher import find_namespace
+from swell.node.process.logserver import ContainerLogs
 from swell.runtime.clock import SystemClock
 from swell.runtime.manager import Manager
 from tests.contract.node.bench import Behaviour, Bench
@@ -55,7 +55,7 @@ async def processes(home: Path) -> AsyncIterator[Node]:
     agent, runtime = add_process_agent(
         manager, InProcessCluster(api, "node"), [OURS], shape, settings, clock=clock, random=rng
     )
-    logs = FileLogs(Folders(home).logs, runtime.is_live, clock)
+    logs = ContainerLogs(Folders(home).logs, runtime.is_live, clock)
     running = asyncio.create_task(manager.run())
     try:
         async with (

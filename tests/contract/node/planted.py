@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from swell.node import progress
+from swell.node import restarts
 from swell.node.pods import BoundContainer, BoundPod
-from swell.node.process import environment, logsource, preparation, probes
+from swell.node.process import logserver, probes
 from swell.node.process.folders import log_file
-from swell.node.process.limits import Cgroup
-from swell.node.process.probes import Health, Prober
+from swell.node.process.probes import ContainerHealth, Prober
 from swell.node.process.runtime import ProcessRuntime
+from swell.node.process.setup import environment, spec
+from swell.node.process.setup.resources import Cgroup
 from swell.node.process.supervised import Supervised
 from swell.node.runs import Exited
 
@@ -88,19 +89,16 @@ def last_errand_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @bug("restarting-success_is_not_tried_again")
 def success_is_restarted(patch: pytest.MonkeyPatch) -> None:
-    def restarts(*_: object, **__: object) -> bool:
-        return True
-
-    patch.setattr(progress, "restarts", restarts)
+    patch.setattr(restarts, "should_restart", lambda *_, **__: True)
 
 
 @bug("restarting-never_is_never")
 def policy_is_ignored(patch: pytest.MonkeyPatch) -> None:
-    def restarts(*arguments: object, **__: object) -> bool:
+    def should_restart(*arguments: object, **__: object) -> bool:
         ended = arguments[2]
         return isinstance(ended, Exited) and not ended.is_success
 
-    patch.setattr(progress, "restarts", restarts)
+    patch.setattr(restarts, "should_restart", should_restart)
 
 
 @bug("initialising-others_wait_for_them")
@@ -108,7 +106,7 @@ def nobody_waits_for_init_containers(patch: pytest.MonkeyPatch) -> None:
     def no_steps(*_: object, **__: object) -> Iterator[object]:
         return iter(())
 
-    patch.setattr(progress, "_init_steps", no_steps)
+    patch.setattr(restarts, "_init_steps", no_steps)
 
 
 @bug("environment-literals_refer_to_earlier_ones")
@@ -125,19 +123,19 @@ def changes_of_maps_are_missed(patch: pytest.MonkeyPatch) -> None:
 
 @bug("volumes-read_only_is_read_only")
 def read_only_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    honest = preparation._mounts
+    honest = spec._mounts
 
     def mounts(
-        pod: BoundPod, container: BoundContainer, places: preparation.Places
+        pod: BoundPod, container: BoundContainer, places: spec.RunPaths
     ) -> list[tuple[str, str, bool]]:
         return [(source, target, False) for source, target, _ in honest(pod, container, places)]
 
-    patch.setattr(preparation, "_mounts", mounts)
+    patch.setattr(spec, "_mounts", mounts)
 
 
 @bug("probing-readiness_is_waited_for")
 def everybody_is_ready(patch: pytest.MonkeyPatch) -> None:
-    well = Health(is_started=True, is_ready=True)
+    well = ContainerHealth(is_started=True, is_ready=True)
     patch.setattr(probes, "first_health", lambda _: well)
     patch.setattr(probes, "after_answer", lambda *_: well)
 
@@ -152,4 +150,4 @@ def earlier_output_is_not_found(patch: pytest.MonkeyPatch) -> None:
     def first(folder: Path, container: str, _: int) -> Path:
         return log_file(folder, container, 0)
 
-    patch.setattr(logsource, "log_file", first)
+    patch.setattr(logserver, "log_file", first)

@@ -17,7 +17,7 @@ from swell.cluster.embedded.storage import Storage
 from swell.node.assembly import NodeAgent, ProcessSettings, add_leaving, add_process_agent
 from swell.node.nodes import PRIVATE_PORTS, NodeShape
 from swell.node.pods import BOUND_PODS, BoundPod, ReportedContainer
-from swell.node.process.isolation import find_namespace
+from swell.node.process.launcher import find_namespace
 from swell.node.process.runtime import ProcessRuntime
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import DeleteRequest

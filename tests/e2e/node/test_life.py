@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.node.process import limits
+from swell.node.process.setup import resources
 from tests.e2e.node.cluster import Site, main_of, play
 
 
@@ -222,7 +222,7 @@ def test_memory_limit_is_kept(
     if cgroups == "never":
         # A read-only place for them, as without the right to make any.
         monkeypatch.setattr(
-            "swell.node.assembly.CgroupRoot", lambda: limits.CgroupRoot(Path("/proc"))
+            "swell.node.assembly.CgroupRoot", lambda: resources.CgroupRoot(Path("/proc"))
         )
 
     async def act(site: Site) -> None:

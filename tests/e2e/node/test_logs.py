@@ -11,14 +11,14 @@ from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.http.logs import LogRequest
 from swell.node.process.folders import Folders
-from swell.node.process.logsource import FileLogs
+from swell.node.process.logserver import ContainerLogs
 from swell.runtime.errors import BadRequestError
 from tests.e2e.node.cluster import NAMESPACE, Site, meta, play, pod_body
 
 
-def logs_of(site: Site) -> FileLogs:
+def logs_of(site: Site) -> ContainerLogs:
     assert site.runtime
-    return FileLogs(Folders(site.home).logs, site.runtime.is_live, site.clock)
+    return ContainerLogs(Folders(site.home).logs, site.runtime.is_live, site.clock)
 
 
 async def text_of(site: Site, name: str, **wanted: object) -> str:

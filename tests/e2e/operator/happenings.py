@@ -10,7 +10,7 @@ from swell.api.kinds import AI_TRAINING_JOBS, NODES, PODS
 from swell.api.meta import Body, Key
 from swell.api.pod import PodPhase
 from swell.node.hollow import PREFIX
-from swell.node.nodes import PLAY_DEAD, UNREACHABLE
+from swell.node.nodes import SIMULATE_LOSS, UNREACHABLE
 from swell.runtime.cluster import DeleteRequest, Patch, PatchKind, merge_patch
 from swell.runtime.errors import ConflictError, NotFoundError
 from tests.e2e.operator.story import Play, Step
@@ -76,7 +76,7 @@ def loses_node(name: str) -> Step:
     async def act(play: Play) -> None:
         await _until_running(play, name)
         node = await _node_of(play, name)
-        dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
+        dead = {"metadata": {"annotations": {SIMULATE_LOSS: "true"}}}
         await play.cluster.patch(NODES, node, merge_patch(dead))
         await _set_condition(play, node, "Ready", "Unknown")
         await _taint(play, node, UNREACHABLE)
@@ -90,7 +90,7 @@ def node_is_deleted(name: str) -> Step:
     async def act(play: Play) -> None:
         await _until_running(play, name)
         node = await _node_of(play, name)
-        dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
+        dead = {"metadata": {"annotations": {SIMULATE_LOSS: "true"}}}
         await play.cluster.patch(NODES, node, merge_patch(dead))
         await play.cluster.delete(NODES, node, DeleteRequest())
 

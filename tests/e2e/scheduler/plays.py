@@ -8,7 +8,7 @@ from swell.api.aitrainingjob import ResizeAuthor
 from swell.api.kinds import NODES
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
-from swell.node.nodes import PLAY_DEAD, UNREACHABLE
+from swell.node.nodes import SIMULATE_LOSS, UNREACHABLE
 from swell.runtime.cluster import Patch, PatchKind, merge_patch
 from tests.e2e.scheduler.objects import NAMESPACE
 from tests.e2e.scheduler.story import SMALL, Play, stories
@@ -198,7 +198,7 @@ def _wanted(play: Play, group: str) -> list[Pod]:
 async def _lose(play: Play, node: str) -> None:
     """A node falls silent, what a node lifecycle controller does follows, and it is taken out."""
     key = Key("", node)
-    dead = {"metadata": {"annotations": {PLAY_DEAD: "true"}}}
+    dead = {"metadata": {"annotations": {SIMULATE_LOSS: "true"}}}
     await play.cluster.patch(NODES, key, merge_patch(dead))
     silent: Body = {
         "type": "Ready",

@@ -6,7 +6,7 @@ import asyncio
 
 from swell.api.kinds import LEASES, NODES, PODS
 from swell.api.meta import Key
-from swell.node.nodes import PLAY_DEAD
+from swell.node.nodes import SIMULATE_LOSS
 from swell.runtime.cluster import DeleteRequest, merge_patch
 from tests.unit.node.hollow_world import NAMESPACE, Scene, play
 
@@ -247,11 +247,11 @@ def test_node_that_plays_dead_is_found_lost_and_comes_back() -> None:
     async def act(scene: Scene) -> None:
         await scene.pod("p", duration="20")
         await asyncio.sleep(5)
-        dead = merge_patch({"metadata": {"annotations": {PLAY_DEAD: "true"}}})
+        dead = merge_patch({"metadata": {"annotations": {SIMULATE_LOSS: "true"}}})
         await scene.user.patch(NODES, Key("", "hollow-0"), dead)
         await asyncio.sleep(60)
         lost, frozen = await scene.node(), await scene.phase("p")
-        alive = merge_patch({"metadata": {"annotations": {PLAY_DEAD: None}}})
+        alive = merge_patch({"metadata": {"annotations": {SIMULATE_LOSS: None}}})
         await scene.user.patch(NODES, Key("", "hollow-0"), alive)
         await asyncio.sleep(10)
         back = await scene.node()

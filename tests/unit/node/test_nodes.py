@@ -9,13 +9,13 @@ from swell.api.codec import convert
 from swell.api.core import Taint
 from swell.api.meta import Body
 from swell.node.assembly import node_names
-from swell.node.machine import CapacityError, Machine, Wanted, capacity
-from swell.node.nodes import NodeShape, NodeView, OwnNode, decide_node, node_body
+from swell.node.machine import CapacityError, CapacityRequest, HostMachine, capacity
+from swell.node.nodes import NodeShape, OwnNode, RegistrationSnapshot, decide_node, node_body
 from swell.runtime.plan import CreateObject, PatchObject
 
 NOW = 1_800_000_000.0
 SHAPE = NodeShape({"cpu": "4"}, "boot-1", labels={"a": "b"}, taints=(Taint(key="t", effect="E"),))
-MACHINE = Machine("host", 8000, 16 << 30, 4)
+MACHINE = HostMachine("host", 8000, 16 << 30, 4)
 
 
 def registered(**spec: object) -> OwnNode:
@@ -25,8 +25,8 @@ def registered(**spec: object) -> OwnNode:
     return convert(body, OwnNode)
 
 
-def view(node: OwnNode | None, *, was_registered: bool = True) -> NodeView:
-    return NodeView("x-0", node, SHAPE, was_registered)
+def view(node: OwnNode | None, *, was_registered: bool = True) -> RegistrationSnapshot:
+    return RegistrationSnapshot("x-0", node, SHAPE, was_registered)
 
 
 def test_missing_node_is_created_once() -> None:
@@ -83,19 +83,21 @@ def test_node_found_unknown_says_that_it_is_ready() -> None:
 
 def test_machine_is_divided_among_its_nodes() -> None:
     """What was asked for is for each node; GPUs are whole."""
-    assert capacity(MACHINE, Wanted(), 2) == {
+    assert capacity(MACHINE, CapacityRequest(), 2) == {
         "cpu": "4",
         "memory": "8Gi",
         "pods": "500",
         "nvidia.com/gpu": "2",
     }
-    asked = capacity(MACHINE, Wanted(cpu="500m", memory="1Gi", gpu="0", pods=7), 3)
+    asked = capacity(MACHINE, CapacityRequest(cpu="500m", memory="1Gi", gpu="0", pods=7), 3)
     assert asked == {"cpu": "500m", "memory": "1Gi", "pods": "7"}
     assert node_names("h", 2) == ("h-0", "h-1")
 
 
-@pytest.mark.parametrize("wanted", [Wanted(cpu="x"), Wanted(memory="-1"), Wanted(gpu="0.5")])
-def test_impossible_capacity_is_refused(wanted: Wanted) -> None:
+@pytest.mark.parametrize(
+    "wanted", [CapacityRequest(cpu="x"), CapacityRequest(memory="-1"), CapacityRequest(gpu="0.5")]
+)
+def test_impossible_capacity_is_refused(wanted: CapacityRequest) -> None:
     """The error names the flag."""
     with pytest.raises(CapacityError, match="--"):
         capacity(MACHINE, wanted, 1)

@@ -14,20 +14,20 @@ import pytest
 from swell.api.codec import convert
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, Probe
-from swell.node.process.limits import CgroupRoot, Limits, resident_bytes
-from swell.node.process.probes import Health, Tally, after_answer, first_health
-from swell.node.process.supervised import Identity
-from swell.node.process.termination_message import last_words, tail
+from swell.node.process.logfiles import tail, termination_message
+from swell.node.process.probes import ContainerHealth, ProbeTally, after_answer, first_health
+from swell.node.process.setup.resources import CgroupRoot, ResourceLimits, resident_bytes
+from swell.node.process.supervised import ProcessIdentity
 from swell.node.supervisor import output, protocol, supervising
 
 
 def test_process_is_known_by_pid_and_start() -> None:
     """The same pid with another start is another process."""
-    own = Identity(os.getpid(), supervisor.start_mark(os.getpid()))
+    own = ProcessIdentity(os.getpid(), supervisor.start_mark(os.getpid()))
 
     assert own.is_alive
-    assert not Identity(own.pid, "00000000.1").is_alive
-    assert not Identity(2**22 + 1, own.mark).is_alive
+    assert not ProcessIdentity(own.pid, "00000000.1").is_alive
+    assert not ProcessIdentity(2**22 + 1, own.mark).is_alive
 
 
 def test_signal_reaches_no_other_process() -> None:
@@ -132,37 +132,41 @@ def test_last_words_are_what_was_left_or_the_end_of_the_log(tmp_path: Path) -> N
     note, log = tmp_path / "n", tmp_path / "l"
     log.write_text("".join(f"{n}\n" for n in range(100)))
 
-    assert last_words(note, log, "File", 0) == ""
-    assert last_words(note, log, "File", 1) == tail(log)
-    assert last_words(note, log, "FallbackToLogsOnError", 1).splitlines()[0] == "20"
-    assert last_words(note, log, "FallbackToLogsOnError", 1).endswith("99\n")
+    assert termination_message(note, log, "File", 0) == ""
+    assert termination_message(note, log, "File", 1) == tail(log)
+    assert termination_message(note, log, "FallbackToLogsOnError", 1).splitlines()[0] == "20"
+    assert termination_message(note, log, "FallbackToLogsOnError", 1).endswith("99\n")
     note.write_text("x" * 5000)
-    assert last_words(note, log, "File", 0) == "x" * 4096
+    assert termination_message(note, log, "File", 0) == "x" * 4096
 
 
 def test_health_before_any_answer() -> None:
     """What nobody asks about is taken to be well."""
     probe = {"exec": {"command": ["x"]}}
 
-    assert first_health(BoundContainer()) == Health(True, True)
+    assert first_health(BoundContainer()) == ContainerHealth(True, True)
     asked = convert({"readinessProbe": probe}, BoundContainer)
-    assert first_health(asked) == Health(True, False)
+    assert first_health(asked) == ContainerHealth(True, False)
     starting = convert({"startupProbe": probe}, BoundContainer)
-    assert first_health(starting) == Health(False, False)
+    assert first_health(starting) == ContainerHealth(False, False)
 
 
 def test_answers_count_in_a_row() -> None:
     """Thresholds are met by answers without one of the other kind between them."""
     probe = Probe(success_threshold=2, failure_threshold=3)
-    well, ill = Health(True, True), Health(True, False)
+    well, ill = ContainerHealth(True, True), ContainerHealth(True, False)
 
-    assert after_answer(well, "readiness", probe, Tally(0, 2)) == well
-    assert after_answer(well, "readiness", probe, Tally(0, 3)) == ill
-    assert after_answer(ill, "readiness", probe, Tally(1, 0)) == ill
-    assert after_answer(ill, "readiness", probe, Tally(2, 0)) == well
-    assert after_answer(well, "liveness", probe, Tally(0, 3)).unhealthy == "liveness probe failed"
-    assert after_answer(Health(False, False), "startup", probe, Tally(2, 0)).is_started
-    assert Tally(2, 0).with_answer(False) == Tally(0, 1)
+    assert after_answer(well, "readiness", probe, ProbeTally(0, 2)) == well
+    assert after_answer(well, "readiness", probe, ProbeTally(0, 3)) == ill
+    assert after_answer(ill, "readiness", probe, ProbeTally(1, 0)) == ill
+    assert after_answer(ill, "readiness", probe, ProbeTally(2, 0)) == well
+    assert (
+        after_answer(well, "liveness", probe, ProbeTally(0, 3)).unhealthy == "liveness probe failed"
+    )
+    assert after_answer(
+        ContainerHealth(False, False), "startup", probe, ProbeTally(2, 0)
+    ).is_started
+    assert ProbeTally(2, 0).with_answer(False) == ProbeTally(0, 1)
 
 
 def test_memory_is_summed_by_session() -> None:
@@ -176,7 +180,7 @@ def test_memory_is_summed_by_session() -> None:
 
 def test_cgroups_that_cannot_be_made_are_done_without(tmp_path: Path) -> None:
     """No limits, no cgroups; no right to make them, none either."""
-    limits = Limits(1 << 20, 500)
+    limits = ResourceLimits(1 << 20, 500)
 
-    assert CgroupRoot(tmp_path).make("x", Limits()).folders == ()
+    assert CgroupRoot(tmp_path).make("x", ResourceLimits()).folders == ()
     assert CgroupRoot(Path("/proc")).make("x", limits).folders == ()

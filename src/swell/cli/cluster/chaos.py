@@ -11,10 +11,10 @@ from swell.api.kinds import NODES, PODS
 from swell.api.meta import Body, Key
 from swell.cli import options
 from swell.cli.choice import Flags
-from swell.cli.connection import Connection, connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.failure import CommandError
 from swell.cluster.kube import calls
-from swell.node.nodes import PLAY_DEAD
+from swell.node.nodes import SIMULATE_LOSS
 from swell.runtime.cluster import DeleteRequest, merge_patch
 from swell.runtime.errors import NotFoundError
 
@@ -107,7 +107,7 @@ def start_node(
         sys.stdout.write(f"node/{node} started\n")
 
 
-def _silence(connection: Connection, node: str, value: str | None) -> None:
+def _silence(connection: ClusterConnection, node: str, value: str | None) -> None:
     connection.announce_change()
     key, nodes = Key("", node), NODES.untyped()
     try:
@@ -118,7 +118,7 @@ def _silence(connection: Connection, node: str, value: str | None) -> None:
     if not str(info.get("kubeletVersion", "")).startswith(OURS):
         hint = "stop its kubelet instead"
         raise CommandError(f"{node} is no node of ours and would not listen", hint)
-    change: Body = {"uid": found["metadata"]["uid"], "annotations": {PLAY_DEAD: value}}
+    change: Body = {"uid": found["metadata"]["uid"], "annotations": {SIMULATE_LOSS: value}}
     connection.client.send(calls.patch(nodes, key, merge_patch({"metadata": change})))
 
 

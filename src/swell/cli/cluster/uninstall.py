@@ -30,7 +30,7 @@ from swell.api.resource import Resource
 from swell.api.schemas.definitions import DEFINITIONS
 from swell.cli import options
 from swell.cli.choice import Flags
-from swell.cli.connection import Connection, connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.failure import CommandError
 from swell.cli.objects.commands import delete_one, wait_until_gone
 from swell.cluster.kube import calls
@@ -119,7 +119,10 @@ def uninstall(
 
 
 def _remove(
-    connection: Connection, programs: list[Found], jobs: list[Found], definitions: list[Found]
+    connection: ClusterConnection,
+    programs: list[Found],
+    jobs: list[Found],
+    definitions: list[Found],
 ) -> None:
     """The operator goes before the jobs: it would put the finalizers back."""
     for one in programs:
@@ -138,7 +141,7 @@ def _remove(
     sys.stdout.write(f"{len(programs) + len(jobs) + len(definitions)} objects deleted\n")
 
 
-def _let_go(connection: Connection, job: Found) -> None:
+def _let_go(connection: ClusterConnection, job: Found) -> None:
     """What the job owns goes with it by owner references; nobody is there to do it in order."""
     meta = job.body["metadata"]
     change = merge_patch({"metadata": {"uid": meta["uid"], "finalizers": None}})
@@ -149,7 +152,7 @@ def _let_go(connection: Connection, job: Found) -> None:
         return
 
 
-def _programs(connection: Connection, namespace: str) -> Iterator[Found]:
+def _programs(connection: ClusterConnection, namespace: str) -> Iterator[Found]:
     for resource in _IN_NAMESPACE:
         yield from _named(connection, resource, namespace, _NAMES)
     yield from _named(connection, LEASES.untyped(), namespace, _LEASES)
@@ -168,7 +171,7 @@ def _serves(body: Body, namespace: str) -> bool:
     return not subjects or any(one.get("namespace") == namespace for one in subjects)
 
 
-def _jobs(connection: Connection) -> Iterator[Found]:
+def _jobs(connection: ClusterConnection) -> Iterator[Found]:
     for resource in _KINDS_OF_JOBS:
         try:
             listed = connection.client.send(calls.list_page(resource))
@@ -177,7 +180,7 @@ def _jobs(connection: Connection) -> Iterator[Found]:
         yield from (Found(resource, body) for body in listed.items)
 
 
-def _definitions(connection: Connection) -> Iterator[Found]:
+def _definitions(connection: ClusterConnection) -> Iterator[Found]:
     resource = CUSTOM_RESOURCE_DEFINITIONS
     listed = connection.client.send(calls.list_page(resource)).items
     groups = {body["spec"]["group"] for body in listed}
@@ -192,7 +195,7 @@ def _definitions(connection: Connection) -> Iterator[Found]:
         yield from _named(connection, resource, "", (name,))
 
 
-def _has_groups(connection: Connection) -> bool:
+def _has_groups(connection: ClusterConnection) -> bool:
     """Whether there are PodGroups that no job of ours owns."""
     try:
         listed = connection.client.send(calls.list_page(POD_GROUPS))
@@ -204,7 +207,7 @@ def _has_groups(connection: Connection) -> bool:
 
 
 def _named(
-    connection: Connection, resource: Resource[Body], namespace: str, names: tuple[str, ...]
+    connection: ClusterConnection, resource: Resource[Body], namespace: str, names: tuple[str, ...]
 ) -> Iterator[Found]:
     for name in names:
         try:

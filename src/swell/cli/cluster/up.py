@@ -56,7 +56,7 @@ def up(
         _print_kubeconfig(home / KUBECONFIG)
         return
     from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
-    from swell.node.machine import Wanted
+    from swell.node.machine import CapacityRequest
     from swell.node.program import AgentOptions
     from swell.up.assembly import UpOptions
 
@@ -65,7 +65,7 @@ def up(
         n_nodes=nodes,
         prefix=name,
         hollow=hollow,
-        wanted=Wanted(cpu, memory, gpu, pods),
+        wanted=CapacityRequest(cpu, memory, gpu, pods),
         labels=labels,
         taints=taints,
     )

@@ -31,7 +31,7 @@ def node(
 ) -> None:
     """Register nodes and run the pods bound to them, until told to stop."""
     from swell.cluster.home import AlreadyRunningError
-    from swell.node.machine import Wanted, this_machine
+    from swell.node.machine import CapacityRequest, this_machine
     from swell.node.program import AgentOptions, run_agent
 
     shared.check_amounts(cpu=cpu, memory=memory, gpu=gpu)
@@ -41,7 +41,7 @@ def node(
         n_nodes=nodes,
         prefix=name,
         hollow=hollow,
-        wanted=Wanted(cpu, memory, gpu, pods),
+        wanted=CapacityRequest(cpu, memory, gpu, pods),
         labels=dict(node_flags.pair(text) for text in label),
         taints=tuple(node_flags.taint(text) for text in taint),
     )

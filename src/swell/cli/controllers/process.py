@@ -16,7 +16,7 @@ from swell.cli.controllers.flags import LogFormat, Process, host_port, level_of
 from swell.cli.failure import CommandError
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
-from swell.cluster.kube.transport import LIMITS, Limits
+from swell.cluster.kube.transport import LIMITS, ClientLimits
 from swell.runtime import logs
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
@@ -46,7 +46,7 @@ def collect_seldom() -> None:
     gc.set_threshold(50_000, 50, 1000)
 
 
-def run_controller(process: Process, start: Start, limits: Limits = LIMITS) -> None:
+def run_controller(process: Process, start: Start, limits: ClientLimits = LIMITS) -> None:
     """Run until told to stop; CommandError if a part ends before that."""
     where, shown = process.where, process.shown
     access = chosen_access(where.flags)
@@ -62,7 +62,7 @@ def run_controller(process: Process, start: Start, limits: Limits = LIMITS) -> N
         raise CommandError(why, "the log says why") from error
 
 
-async def _serve(process: Process, access: Access, start: Start, limits: Limits) -> None:
+async def _serve(process: Process, access: Access, start: Start, limits: ClientLimits) -> None:
     clock, rng = SystemClock(), random.Random()  # noqa: S311
     metrics, health = Metrics(), HealthChecks()
     manager = Manager(clock=clock)

@@ -12,7 +12,7 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.cli import options
 from swell.cli.choice import Flags
-from swell.cli.connection import Connection, connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.failure import CommandError
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
@@ -83,7 +83,7 @@ def scale(
     raise CommandError(f"{job} changes too fast", "try again")
 
 
-def _end(connection: Connection, namespace: str, job: str, word: str, reason: str) -> None:
+def _end(connection: ClusterConnection, namespace: str, job: str, word: str, reason: str) -> None:
     connection.announce_change()
     key = Key(namespace, job)
     found = _read(connection, key)
@@ -95,7 +95,7 @@ def _end(connection: Connection, namespace: str, job: str, word: str, reason: st
     sys.stdout.write(f"aitrainingjob/{job} {word.lower()}\n")
 
 
-def _read(connection: Connection, key: Key) -> AITrainingJob:
+def _read(connection: ClusterConnection, key: Key) -> AITrainingJob:
     try:
         return connection.client.send(calls.get(AI_TRAINING_JOBS, key))
     except NotFoundError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
-from swell.cli.connection import Connection
+from swell.cli.connection import ClusterConnection
 from swell.cli.jobs.logs import JobLogs, Line
 from swell.cluster.kube import calls
 from swell.runtime.errors import NotFoundError, UnreachableError
@@ -24,10 +24,10 @@ Print = Callable[[Iterable[Line]], None]
 
 
 @dataclass(slots=True)
-class Follower:
+class JobFollower:
     """Follows one job. `tell` gets a sentence when something is worth one."""
 
-    connection: Connection
+    connection: ClusterConnection
     key: Key
     uid: Uid
     logs: JobLogs

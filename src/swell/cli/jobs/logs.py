@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key, Uid
-from swell.cli.connection import Connection
+from swell.cli.connection import ClusterConnection
 from swell.cli.failure import CommandError
 from swell.cli.jobs.tail import Tail
 from swell.cluster.kube import calls
@@ -100,7 +100,9 @@ class JobLogs(Protocol):
         ...
 
 
-def logs_of(connection: Connection, job: Key, uid: Uid, wanted: Wanted = EVERYTHING) -> JobLogs:
+def logs_of(
+    connection: ClusterConnection, job: Key, uid: Uid, wanted: Wanted = EVERYTHING
+) -> JobLogs:
     if connection.home is not None:
         return FileLogs(Folders(connection.home).logs / job.namespace / job.name, uid, wanted)
     return ServerLogs(connection, job, uid, wanted)
@@ -156,7 +158,7 @@ def _container(path: Path) -> str:
 class ServerLogs:
     """Follows every container in a thread of its own: a log is one long answer of the server's."""
 
-    def __init__(self, connection: Connection, job: Key, uid: Uid, wanted: Wanted) -> None:
+    def __init__(self, connection: ClusterConnection, job: Key, uid: Uid, wanted: Wanted) -> None:
         self._connection = connection
         self._job = job
         self._uid = uid

@@ -19,9 +19,9 @@ from swell.api.manifest import ManifestFile, findings_of, read
 from swell.api.meta import Body, Key
 from swell.cli import options
 from swell.cli.choice import Flags, home_to_use
-from swell.cli.connection import Connection, connected, surroundings
+from swell.cli.connection import ClusterConnection, connected, surroundings
 from swell.cli.failure import CommandError
-from swell.cli.jobs.follow import Follower, print_plain, print_prefixed
+from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
 from swell.cli.jobs.logs import Wanted, check_wanted, logs_of
 from swell.cli.objects.apply import apply_one, placed
 from swell.cli.objects.commands import delete_one, wait_until_gone
@@ -128,7 +128,7 @@ def logs(
         # One pod's output is given as it is, so that it can be read by programs.
         show_lines = print_plain if role and index is not None else print_prefixed
         if follow:
-            follower = Follower(connection, key, found.metadata.uid, source, lambda _: None)
+            follower = JobFollower(connection, key, found.metadata.uid, source, lambda _: None)
             if follower.to_the_end(show_lines) is None:
                 raise CommandError(f"{job} was deleted meanwhile", "see: swell get")
         else:
@@ -226,7 +226,7 @@ def _with_cluster(flags: Flags) -> Flags:
     return Flags(embedded=True)
 
 
-def _submit(body: Body, connection: Connection, namespace: str) -> AITrainingJob:
+def _submit(body: Body, connection: ClusterConnection, namespace: str) -> AITrainingJob:
     """Create the job, in the place of a finished one of its name."""
     wanted = placed(body, connection, namespace)
     try:
@@ -243,7 +243,7 @@ def _submit(body: Body, connection: Connection, namespace: str) -> AITrainingJob
         raise CommandError(f"somebody else has just created {wanted.key.name}") from error
 
 
-def _make_room(found: AITrainingJob, connection: Connection) -> None:
+def _make_room(found: AITrainingJob, connection: ClusterConnection) -> None:
     name, phase = found.metadata.name, found.status.phase
     if phase not in FINAL_PHASES and found.metadata.deletion_timestamp is None:
         hint = f"wait for it: swell logs -f {name}; end it: swell delete {name}; or give --name"
@@ -252,7 +252,7 @@ def _make_room(found: AITrainingJob, connection: Connection) -> None:
     wait_until_gone(AI_TRAINING_JOBS.untyped(), _reference(found), connection)
 
 
-def _delete(job: AITrainingJob, connection: Connection) -> None:
+def _delete(job: AITrainingJob, connection: ClusterConnection) -> None:
     delete_one(AI_TRAINING_JOBS.untyped(), _reference(job), connection)
 
 
@@ -261,7 +261,7 @@ def _reference(job: AITrainingJob) -> Body:
     return {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
 
 
-def _follow(job: AITrainingJob, connection: Connection) -> int:
+def _follow(job: AITrainingJob, connection: ClusterConnection) -> int:
     """Stay with a job to its end; the exit code that says how that was."""
     key, uid, name = job.metadata.key, job.metadata.uid, job.metadata.name
     started = time.monotonic()
@@ -271,7 +271,7 @@ def _follow(job: AITrainingJob, connection: Connection) -> int:
         sys.stderr.write(f"{name}: {text}\n")
         sys.stderr.flush()
 
-    follower = Follower(connection, key, uid, logs_of(connection, key, uid), tell)
+    follower = JobFollower(connection, key, uid, logs_of(connection, key, uid), tell)
     try:
         ended = follower.to_the_end(print_prefixed)
     except KeyboardInterrupt:

@@ -10,7 +10,7 @@ from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.arguments import resource_of
 from swell.cli.choice import Flags
-from swell.cli.connection import Connection, connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.failure import CommandError
 from swell.cli.objects.printing import slashed
 from swell.cli.objects.threeway import patch_to, with_last_applied
@@ -50,7 +50,7 @@ def apply(
             sys.stdout.write(f"{slashed(one.body)} {done}\n")
 
 
-def placed(body: Body, connection: Connection, namespace: str) -> Wanted:
+def placed(body: Body, connection: ClusterConnection, namespace: str) -> Wanted:
     """Find the object's resource and namespace before anything is sent."""
     api_version, kind = body["apiVersion"], body["kind"]
     resource = resource_of(api_version, kind, connection.client)
@@ -68,7 +68,7 @@ def placed(body: Body, connection: Connection, namespace: str) -> Wanted:
     return Wanted(resource, Key(scope, meta["name"]), {**body, "metadata": meta})
 
 
-def apply_one(wanted: Wanted, connection: Connection) -> str:
+def apply_one(wanted: Wanted, connection: ClusterConnection) -> str:
     """Create the object or patch it; says which."""
     client = connection.client
     try:

@@ -18,7 +18,7 @@ from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.arguments import Target, target_of
 from swell.cli.choice import Flags
-from swell.cli.connection import Connection, connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.failure import CommandError
 from swell.cli.objects.describe import describe_object
 from swell.cli.objects.printing import print_list, print_names, print_object
@@ -123,7 +123,7 @@ def _spare_built_in(target: Target) -> None:
             raise CommandError(f"queue {name} is always there", "it would come again at once")
 
 
-def _scope(target: Target, connection: Connection, asked: str, everywhere: bool) -> str:
+def _scope(target: Target, connection: ClusterConnection, asked: str, everywhere: bool) -> str:
     """The namespace to look in; empty for all, and for kinds that have none."""
     if not target.resource.namespaced or (everywhere and not target.names):
         return ""
@@ -132,11 +132,11 @@ def _scope(target: Target, connection: Connection, asked: str, everywhere: bool)
     return connection.namespace(asked)
 
 
-def _read(resource: Resource[Body], scope: str, name: str, connection: Connection) -> Body:
+def _read(resource: Resource[Body], scope: str, name: str, connection: ClusterConnection) -> Body:
     return connection.client.send(calls.get(resource, Key(scope, name)))
 
 
-def _names(resource: Resource[Body], scope: str, connection: Connection) -> Sequence[str]:
+def _names(resource: Resource[Body], scope: str, connection: ClusterConnection) -> Sequence[str]:
     found = connection.client.send(calls.list_page(resource, Selection(scope)))
     return [item["metadata"]["name"] for item in found.items]
 
@@ -149,7 +149,7 @@ def _show_one(body: Body, output: Output | None) -> None:
 
 
 def _show_all(
-    target: Target, selection: Selection, connection: Connection, output: Output | None
+    target: Target, selection: Selection, connection: ClusterConnection, output: Output | None
 ) -> None:
     if target.names:
         scope = selection.namespace
@@ -163,7 +163,11 @@ def _show_all(
 
 
 def _show_table(
-    target: Target, selection: Selection, connection: Connection, wide: bool, everywhere: bool
+    target: Target,
+    selection: Selection,
+    connection: ClusterConnection,
+    wide: bool,
+    everywhere: bool,
 ) -> None:
     """The server's own table, so that columns are what the kind's author chose."""
     tables = [
@@ -178,7 +182,7 @@ def _show_table(
     sys.stdout.write(aligned(rows) + "\n")
 
 
-def _table_calls(target: Target, selection: Selection) -> list[calls.Call[bytes]]:
+def _table_calls(target: Target, selection: Selection) -> list[calls.KubeCall[bytes]]:
     if not target.names:
         path = calls.list_page(target.resource, selection).path
         return [calls.raw(path, accept=TABLE)]
@@ -186,14 +190,14 @@ def _table_calls(target: Target, selection: Selection) -> list[calls.Call[bytes]
     return [calls.raw(calls.get(target.resource, key).path, accept=TABLE) for key in keys]
 
 
-def _say_nothing_found(scope: str, connection: Connection) -> None:
+def _say_nothing_found(scope: str, connection: ClusterConnection) -> None:
     where = f"in namespace {scope}" if scope else "in the cluster"
     sys.stderr.write(f"nothing found {where}\n")
     if scope and not _has_namespace(scope, connection):
         sys.stderr.write("  there is no such namespace; see: swell get namespaces\n")
 
 
-def _has_namespace(name: str, connection: Connection) -> bool:
+def _has_namespace(name: str, connection: ClusterConnection) -> bool:
     """Whether it is there, as far as we may know."""
     try:
         connection.client.send(calls.get(NAMESPACES, Key("", name)))
@@ -204,7 +208,7 @@ def _has_namespace(name: str, connection: Connection) -> bool:
     return True
 
 
-def delete_one(resource: Resource[Body], body: Body, connection: Connection) -> None:
+def delete_one(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
     """Delete exactly what was read, not a namesake that came since; gone already is fine."""
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
@@ -215,7 +219,7 @@ def delete_one(resource: Resource[Body], body: Body, connection: Connection) -> 
         return
 
 
-def wait_until_gone(resource: Resource[Body], body: Body, connection: Connection) -> None:
+def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
     meta = body["metadata"]
     started, said = time.monotonic(), False
     for n_reads in itertools.count(1):

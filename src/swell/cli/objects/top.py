@@ -27,7 +27,7 @@ from swell.api.requests import PODS as POD_SLOTS
 from swell.api.trainingjob import TrainingJob
 from swell.cli import options
 from swell.cli.choice import Flags
-from swell.cli.connection import Connection, connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.tables import aligned
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
@@ -58,7 +58,7 @@ def top(
         sys.stdout.write(_drawn(connection, scope))
 
 
-def _drawn(connection: Connection, scope: str) -> str:
+def _drawn(connection: ClusterConnection, scope: str) -> str:
     client = connection.client
     jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
     older = client.send(calls.list_page(TRAINING_JOBS, Selection(scope))).items

@@ -17,7 +17,7 @@ from swell.api.scheduling import PodGroup, Queue, QueueState
 from swell.api.validation import FieldProblem, validate
 from swell.cli import options
 from swell.cli.choice import Flags
-from swell.cli.connection import Connection, connected
+from swell.cli.connection import ClusterConnection, connected
 from swell.cli.failure import CommandError
 from swell.cli.objects.commands import delete_one, wait_until_gone
 from swell.cli.objects.printing import print_list, print_names, print_object
@@ -245,7 +245,7 @@ def _sound(body: Body, problems: Iterable[FieldProblem]) -> Queue:
 class _Seen:
     """The queues and groups of a cluster, as they were when the command began."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClusterConnection) -> None:
         client = connection.client
         found = client.send(calls.list_page(QUEUES)).items
         self.queues = {queue.metadata.name: queue for queue in found}
@@ -260,14 +260,14 @@ def _queue_of(group: PodGroup) -> str:
     return group.spec.queue or DEFAULT
 
 
-def _read(connection: Connection, name: str) -> Body:
+def _read(connection: ClusterConnection, name: str) -> Body:
     try:
         return connection.client.send(calls.get(QUEUES.untyped(), Key("", name)))
     except NotFoundError as error:
         raise CommandError(f"no queue {name}", "see: swell queue list") from error
 
 
-def _say(connection: Connection, seen: _Seen, name: str, state: QueueState) -> None:
+def _say(connection: ClusterConnection, seen: _Seen, name: str, state: QueueState) -> None:
     """Write the state, unless it is that already and nobody else is about to change it."""
     queue = seen.queues[name]
     if queue.status.state is not state or is_closed_by_parent(queue):
@@ -275,7 +275,7 @@ def _say(connection: Connection, seen: _Seen, name: str, state: QueueState) -> N
         connection.client.send(calls.patch(QUEUES.status, Key("", name), change))
 
 
-def _wait_until_empty(connection: Connection, name: str) -> None:
+def _wait_until_empty(connection: ClusterConnection, name: str) -> None:
     left = -1
     while True:
         found = connection.client.send(calls.list_page(POD_GROUPS)).items

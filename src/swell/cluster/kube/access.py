@@ -13,7 +13,7 @@ class AccessError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class ExternalLogin:
     """A user entry that another program or library has to turn into credentials."""
 
     config: Body  # the whole kubeconfig, as its loader wants it
@@ -30,14 +30,14 @@ class InCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class KubeUser:
     """Credentials; all may be empty. `source` is set where they have to be fetched elsewhere."""
 
     token: str = field(default="", repr=False)
     token_file: Path | None = None
     certificate_pem: bytes = b""
     key_pem: bytes = field(default=b"", repr=False)
-    source: Login | InCluster | None = None
+    source: ExternalLogin | InCluster | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Access:
     """One API server as one user, and the namespace meant when none is named."""
 
     server: str
-    user: User
+    user: KubeUser
     context: str = ""
     namespace: str = "default"
     ca_pem: bytes = b""  # empty: what the machine trusts

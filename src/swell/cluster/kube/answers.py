@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from swell.cluster.decoding import nonsense
+
 _HEAD_BYTES_MAX: Final = 64 << 10
 _LINE_BYTES_MAX: Final = 1024
 _CRLF: Final = b"\r\n"
@@ -18,7 +20,7 @@ _NO_CONTENT: Final = frozenset({204, 304})
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class AnswerHead:
     """All of an answer but its body."""
 
     status: int
@@ -26,7 +28,7 @@ class Head:
     is_last: bool  # nothing else will be answered on this connection
 
 
-def take_head(data: bytearray) -> Head | None:
+def take_head(data: bytearray) -> AnswerHead | None:
     """The head at the beginning of the data, taken off them; None until all of it has come."""
     while True:
         end = data.find(_HEAD_END)
@@ -47,13 +49,13 @@ def take_head(data: bytearray) -> Head | None:
         name, _, value = line.partition(b":")
         headers[name.lower()] = value.strip()
     closes = headers.get(b"connection", b"").lower() == b"close"
-    return Head(status, headers, closes or version == b"HTTP/1.0")
+    return AnswerHead(status, headers, closes or version == b"HTTP/1.0")
 
 
-class Body:
+class AnswerBody:
     """The body of one answer, taken off the data as it comes."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: AnswerHead) -> None:
         self.is_over = False
         self.is_chunked = False
         self.ends_with_connection = False
@@ -115,3 +117,26 @@ class Body:
             self.is_over = True
         del data[:at]
         return b"".join(parts)
+
+
+class LineSplitter:
+    """What has come of the line that is not complete yet."""
+
+    def __init__(self, line_bytes_max: int) -> None:
+        self._max = line_bytes_max
+        self._kept: list[bytes] = []
+        self._n_kept = 0
+
+    def cut(self, piece: bytes) -> list[bytes]:
+        """Lines completed by a piece, without their ends; empty ones are none."""
+        first, *rest = piece.split(b"\n")
+        self._kept.append(first)
+        self._n_kept += len(first)
+        if self._n_kept > self._max:
+            raise nonsense(f"a line longer than {self._max} bytes")
+        if not rest:
+            return []
+        whole = b"".join(self._kept)
+        *complete, last = rest
+        self._kept, self._n_kept = [last], len(last)
+        return [line for line in (whole, *complete) if line]

@@ -32,7 +32,7 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[R]):
+class KubeCall(Generic[R]):
     """One request, and what its answer's bytes mean."""
 
     method: str
@@ -47,9 +47,9 @@ class Call(Generic[R]):
         return self.method != "GET"
 
 
-def get(resource: Resource[T], key: Key, resource_version: str = "") -> Call[T]:
+def get(resource: Resource[T], key: Key, resource_version: str = "") -> KubeCall[T]:
     path = _path(resource, key, resourceVersion=resource_version)
-    return Call("GET", path, lambda raw: decoding.decode_answer(raw, resource))
+    return KubeCall("GET", path, lambda raw: decoding.decode_answer(raw, resource))
 
 
 def list_page(
@@ -59,15 +59,15 @@ def list_page(
     limit: int = 0,
     continue_token: str = "",
     resource_version: str = "",
-) -> Call[ObjectList[T]]:
+) -> KubeCall[ObjectList[T]]:
     paging = {"limit": str(limit) if limit else "", "continue": continue_token}
     path = _collection(resource, selection, resourceVersion=resource_version, **paging)
-    return Call("GET", path, lambda raw: decoding.decode_list(raw, resource))
+    return KubeCall("GET", path, lambda raw: decoding.decode_list(raw, resource))
 
 
 def watch(
     resource: Resource[T], selection: Selection, resource_version: str, timeout_s: int
-) -> Call[None]:
+) -> KubeCall[None]:
     """The opening of a watch; its lines are read one by one, not as one answer."""
     path = _collection(
         resource,
@@ -77,21 +77,23 @@ def watch(
         resourceVersion=resource_version,
         timeoutSeconds=str(timeout_s),
     )
-    return Call("GET", path, lambda _: None)
+    return KubeCall("GET", path, lambda _: None)
 
 
-def create(resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> Call[T]:
+def create(resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> KubeCall[T]:
     """A new object; of a subresource, for the parent that the body's metadata names."""
     key = _key_of(body)
     key = key if resource.subresource else Key(key.namespace, "")
     return _write("POST", resource, key, codec.encode(body), options)
 
 
-def update(resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> Call[T]:
+def update(resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> KubeCall[T]:
     return _write("PUT", resource, _key_of(body), codec.encode(body), options)
 
 
-def patch(resource: Resource[T], key: Key, change: Patch, options: WriteOptions = PLAIN) -> Call[T]:
+def patch(
+    resource: Resource[T], key: Key, change: Patch, options: WriteOptions = PLAIN
+) -> KubeCall[T]:
     content_type = change.kind.value
     return _write(
         "PATCH", resource, key, codec.encode(change.body), options, content_type=content_type
@@ -100,25 +102,25 @@ def patch(resource: Resource[T], key: Key, change: Patch, options: WriteOptions 
 
 def delete(
     resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
-) -> Call[T | None]:
+) -> KubeCall[T | None]:
     def read(raw: bytes) -> T | None:
         return decoding.decode_answer(raw, resource) if _lives_on(raw) else None
 
-    return Call("DELETE", _path(resource, key), read, _delete_options(deletion))
+    return KubeCall("DELETE", _path(resource, key), read, _delete_options(deletion))
 
 
 def delete_collection(
     resource: Resource[T],
     selection: Selection = EVERYTHING,
     deletion: DeleteRequest = PLAIN_DELETION,
-) -> Call[None]:
+) -> KubeCall[None]:
     path = _collection(resource, selection)
-    return Call("DELETE", path, lambda _: None, _delete_options(deletion))
+    return KubeCall("DELETE", path, lambda _: None, _delete_options(deletion))
 
 
-def raw(path: str, accept: str = JSON) -> Call[bytes]:
+def raw(path: str, accept: str = JSON) -> KubeCall[bytes]:
     """What is no object: a log, a table, a version, a health check."""
-    return Call("GET", path, lambda answer: answer, accept=accept)
+    return KubeCall("GET", path, lambda answer: answer, accept=accept)
 
 
 def _write(
@@ -129,14 +131,16 @@ def _write(
     options: WriteOptions,
     *,
     content_type: str = JSON,
-) -> Call[T]:
+) -> KubeCall[T]:
     path = _path(
         resource,
         key,
         dryRun="All" if options.dry_run else "",
         fieldValidation=options.field_validation or "",
     )
-    return Call(method, path, lambda raw: decoding.decode_answer(raw, resource), body, content_type)
+    return KubeCall(
+        method, path, lambda raw: decoding.decode_answer(raw, resource), body, content_type
+    )
 
 
 def _path(resource: Resource[T], key: Key, **query: str) -> str:

@@ -12,9 +12,9 @@ from swell.api.resource import Resource
 from swell.cluster.decoding import decode_event
 from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
-from swell.cluster.kube.calls import Call
-from swell.cluster.kube.lines import Lines
-from swell.cluster.kube.transport import LIMITS, Limits, Read, Transport
+from swell.cluster.kube.answers import LineSplitter
+from swell.cluster.kube.calls import KubeCall
+from swell.cluster.kube.transport import LIMITS, ClientLimits, Read, Transport
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import (
     EVERYTHING,
@@ -78,7 +78,7 @@ class KubeCluster:
 
     @asynccontextmanager
     async def _watch(
-        self, call: Call[None], life_s: float, decode: Callable[[bytes], WatchEvent[T]]
+        self, call: KubeCall[None], life_s: float, decode: Callable[[bytes], WatchEvent[T]]
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         async with (
             self._transport.stream(call, life_s) as read,
@@ -89,7 +89,7 @@ class KubeCluster:
     async def _events(
         self, read: Read, decode: Callable[[bytes], WatchEvent[T]]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        lines = Lines(self._transport.limits.line_bytes_max)
+        lines = LineSplitter(self._transport.limits.line_bytes_max)
         while piece := await read():
             for line in lines.cut(piece):
                 yield decode(line)
@@ -125,7 +125,7 @@ class KubeCluster:
 
 @asynccontextmanager
 async def connect(
-    access: Access, clock: Clock, rng: random.Random, limits: Limits = LIMITS
+    access: Access, clock: Clock, rng: random.Random, limits: ClientLimits = LIMITS
 ) -> AsyncIterator[KubeCluster]:
     """A cluster for as long as the context lasts; no request is made before the first call."""
     async with Transport(access, clock, rng, limits) as transport:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-C = TypeVar("C", bound="Connection")
+C = TypeVar("C", bound="KubeConnection")
 
 
 class NotSentError(Exception):
@@ -23,7 +23,7 @@ class TooLargeError(Exception):
     """The answer is larger than anybody wants to read."""
 
 
-class Connection(asyncio.Protocol):
+class KubeConnection(asyncio.Protocol):
     """One connection to a server. What is read from it is up to its kinds."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()  # there is nothing left to be sent
 
 
-class Server:
+class KubeEndpoint:
     """Where connections are made to."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Server:
         self._tls = tls if place.scheme == "https" else None
         self._server_name = (server_name or self._host) if self._tls else None
         self._connect_s = connect_s
-        self._made: dict[Connection, None] = {}
+        self._made: dict[KubeConnection, None] = {}
 
     async def connect(self, kind: Callable[[], C]) -> C:
         """A new connection."""

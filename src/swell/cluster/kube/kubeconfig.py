@@ -17,7 +17,7 @@ import msgspec
 
 from swell.api import codec
 from swell.api.meta import Body
-from swell.cluster.kube.access import Access, AccessError, InCluster, Login, User
+from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster, KubeUser
 
 ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _EXTERNAL = ("exec", "auth-provider")
@@ -46,7 +46,7 @@ def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
     user_folder = origin["users", user_name].parent if user_name else folder
     return Access(
         server=server,
-        user=_user(user, user_folder, Login(config, chosen, user_folder)),
+        user=_user(user, user_folder, ExternalLogin(config, chosen, user_folder)),
         context=chosen,
         namespace=_text(entry, "namespace") or "default",
         ca_pem=_material(cluster, "certificate-authority", folder),
@@ -72,20 +72,20 @@ def in_cluster(environment: Mapping[str, str], account_dir: Path = ACCOUNT_DIR) 
     namespace = namespace_file.read_text().strip() if namespace_file.exists() else "default"
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        user=User(source=source),
+        user=KubeUser(source=source),
         context="in-cluster",
         namespace=namespace,
         ca_pem=_read(source.ca_file),
     )
 
 
-def _user(user: Body, folder: Path, login: Login) -> User:
+def _user(user: Body, folder: Path, login: ExternalLogin) -> KubeUser:
     if any(user.get(name) for name in _EXTERNAL):
-        return User(source=login)
+        return KubeUser(source=login)
     if user.get("username"):
         raise AccessError(f"context {login.context!r}: name and password are not supported")
     token_file = _text(user, "tokenFile")
-    return User(
+    return KubeUser(
         token=_text(user, "token"),
         token_file=folder / token_file if token_file else None,
         certificate_pem=_material(user, "client-certificate", folder),

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 from swell.api.resource import Resource
 from swell.cluster import decoding
-from swell.cluster.kube import retrying
+from swell.cluster.kube import policy
 from swell.cluster.kube.access import Access
-from swell.cluster.kube.calls import Call
-from swell.cluster.kube.identity import client_tls, load_certificate
+from swell.cluster.kube.calls import KubeCall
+from swell.cluster.kube.credentials import client_tls, load_certificate
 from swell.runtime.cluster import WatchEvent
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError, error_for
 
@@ -75,7 +75,7 @@ class OneShot:
     ) -> None:
         self._close()
 
-    def send(self, call: Call[R]) -> R:
+    def send(self, call: KubeCall[R]) -> R:
         """The call's answer, after as many attempts as are safe."""
         attempt = 0
         while True:
@@ -83,19 +83,19 @@ class OneShot:
             try:
                 return call.read(self._send_once(call))
             except (ClusterError, UnreachableError) as error:
-                pause_s = retrying.pause_before_retry(
+                pause_s = policy.pause_before_retry(
                     error, attempt=attempt, writes=call.writes, chance=self._rng.random()
                 )
                 if pause_s is None:
                     raise
                 self._sleep(pause_s)
 
-    def watch(self, call: Call[None], resource: Resource[T]) -> Iterator[WatchEvent[T]]:
+    def watch(self, call: KubeCall[None], resource: Resource[T]) -> Iterator[WatchEvent[T]]:
         """Changes as they come, until the server ends the watch."""
         for line in self.lines(call):
             yield decoding.decode_event(line, resource)
 
-    def lines(self, call: Call[R]) -> Iterator[bytes]:
+    def lines(self, call: KubeCall[R]) -> Iterator[bytes]:
         """The lines of a watch or a followed log, for as long as the server sends them."""
         response = self._open(call)
         if response.status != 200:
@@ -113,13 +113,13 @@ class OneShot:
         finally:
             self._close()
 
-    def _send_once(self, call: Call[R]) -> bytes:
+    def _send_once(self, call: KubeCall[R]) -> bytes:
         answer = self._answer(call, self._open(call))
         if not 200 <= answer.code < 300:
             self._refuse(call, answer)
         return answer.body
 
-    def _open(self, call: Call[R]) -> http.client.HTTPResponse:
+    def _open(self, call: KubeCall[R]) -> http.client.HTTPResponse:
         """Send. A connection is only kept between attempts, so a broken one is no mystery."""
         headers = {
             "Accept": call.accept,
@@ -138,7 +138,7 @@ class OneShot:
             self._close()
             raise _lost(call, error) from error
 
-    def _answer(self, call: Call[R], response: http.client.HTTPResponse) -> _Answer:
+    def _answer(self, call: KubeCall[R], response: http.client.HTTPResponse) -> _Answer:
         limit = self._patience.answer_bytes_max
         try:
             body = response.read(limit + 1)
@@ -151,11 +151,11 @@ class OneShot:
             raise OutcomeUnknownError(text) if call.writes else decoding.nonsense(text)
         return _Answer(response.status, response.headers.get("Retry-After") or "", body)
 
-    def _refuse(self, call: Call[R], answer: _Answer) -> NoReturn:
+    def _refuse(self, call: KubeCall[R], answer: _Answer) -> NoReturn:
         if 300 <= answer.code < 400:
             raise decoding.nonsense(f"a redirect, which is not followed: HTTP {answer.code}")
         error = error_for(decoding.decode_status(answer.body, answer.code, answer.retry_after))
-        if call.writes and retrying.is_outcome_unknown(error):
+        if call.writes and policy.is_outcome_unknown(error):
             raise OutcomeUnknownError(str(error)) from error
         raise error
 
@@ -195,12 +195,14 @@ class OneShot:
             return f"Bearer {user.token}" if user.token else ""
         import asyncio
 
-        from swell.cluster.kube.identity import identity_of
+        from swell.cluster.kube.credentials import credential_source
         from swell.runtime.clock import SystemClock
 
-        return asyncio.run(identity_of(self._access, self._tls, SystemClock()).authorization())
+        return asyncio.run(
+            credential_source(self._access, self._tls, SystemClock()).authorization()
+        )
 
 
-def _lost(call: Call[R], error: Exception) -> Exception:
+def _lost(call: KubeCall[R], error: Exception) -> Exception:
     text = f"{call.method} {call.path}: {type(error).__name__} {error}"
     return OutcomeUnknownError(text) if call.writes else UnreachableError(text)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from swell.cluster.kube.answers import Body, Head, take_head
-from swell.cluster.kube.connection import Connection, LostError
+from swell.cluster.kube.answers import AnswerBody, AnswerHead, take_head
+from swell.cluster.kube.connection import KubeConnection, LostError
 
 # A stream is left alone after pieces that came close upon each other, the longer the more of them
 # there were; unless so much came at once that more must be waiting. A few, as the pods of one gang
@@ -22,13 +22,13 @@ _FLOOD_BYTES: Final = 128 << 10
 _UNREAD_BYTES_MAX: Final = 1 << 20
 
 
-class Stream(Connection):
+class AnswerStream(KubeConnection):
     """One connection for one answer. Whoever opened it closes it."""
 
     def __init__(self, life_s: float) -> None:
         super().__init__()
         self._data = bytearray()
-        self._body: Body | None = None
+        self._body: AnswerBody | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._end = ""  # why nothing more will come
         self._read_at = float("-inf")
@@ -38,14 +38,14 @@ class Stream(Connection):
         self._life_s = life_s
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(self, request: bytes) -> Head:
+    async def ask(self, request: bytes) -> AnswerHead:
         """Send the request; the head of its answer."""
         if self._transport is not None:
             self._transport.write(request)
         try:
             while (head := take_head(self._data)) is None:
                 await self._more()
-            self._body = Body(head)
+            self._body = AnswerBody(head)
         except ValueError as error:
             raise LostError(f"the answer is not HTTP: {error}") from error
         return head

@@ -15,14 +15,13 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from swell.cluster import decoding
-from swell.cluster.kube import retrying
+from swell.cluster.kube import policy
 from swell.cluster.kube.access import Access
-from swell.cluster.kube.calls import Call
-from swell.cluster.kube.connection import LostError, NotSentError, Server, TooLargeError
-from swell.cluster.kube.identity import client_tls, identity_of
-from swell.cluster.kube.slots import Slots
-from swell.cluster.kube.stream import Stream
-from swell.cluster.kube.wire import Answer, Wire
+from swell.cluster.kube.calls import KubeCall
+from swell.cluster.kube.connection import KubeEndpoint, LostError, NotSentError, TooLargeError
+from swell.cluster.kube.credentials import client_tls, credential_source
+from swell.cluster.kube.pool import CallSlots, ConnectionPool, HttpAnswer
+from swell.cluster.kube.stream import AnswerStream
 from swell.runtime.clock import Clock
 from swell.runtime.errors import (
     ClusterError,
@@ -38,7 +37,7 @@ Read = Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClientLimits:
     """What one client may take, and how long it waits."""
 
     n_calls: int = 32  # at the same time; watches come on top
@@ -50,29 +49,29 @@ class Limits:
     keep_alive_s: float = 30.0  # servers close idle connections later than this
 
 
-LIMITS = Limits()
+LIMITS = ClientLimits()
 
 
 class Transport:
     """One API server as one user. Open it with `async with`."""
 
     def __init__(
-        self, access: Access, clock: Clock, rng: random.Random, limits: Limits = LIMITS
+        self, access: Access, clock: Clock, rng: random.Random, limits: ClientLimits = LIMITS
     ) -> None:
         self._access = access
         self._clock = clock
         self._rng = rng
         self.limits = limits
         self._tls = client_tls(access)
-        self._identity = identity_of(access, self._tls, clock)
-        self._slots = Slots(limits.n_calls, limits.connect_s + limits.answer_s)
-        self._server = Server(
+        self._identity = credential_source(access, self._tls, clock)
+        self._slots = CallSlots(limits.n_calls, limits.connect_s + limits.answer_s)
+        self._server = KubeEndpoint(
             access.server,
             self._tls,
             server_name=access.tls_server_name,
             connect_s=limits.connect_s,
         )
-        self._wire = Wire(
+        self._wire = ConnectionPool(
             self._server,
             keep_alive_s=limits.keep_alive_s,
             answer_s=limits.answer_s,
@@ -90,7 +89,7 @@ class Transport:
     ) -> None:
         await self._server.close()
 
-    async def send(self, call: Call[R]) -> R:
+    async def send(self, call: KubeCall[R]) -> R:
         """The call's answer, after as many attempts as are safe."""
         attempt = 0
         renewed = False
@@ -104,14 +103,14 @@ class Transport:
                 renewed = True  # the token may just have expired: once more with a fresh one
                 self._identity.forget()
             except (ClusterError, UnreachableError) as error:
-                pause_s = retrying.pause_before_retry(
+                pause_s = policy.pause_before_retry(
                     error, attempt=attempt, writes=call.writes, chance=self._rng.random()
                 )
                 if pause_s is None:
                     raise
                 await self._clock.sleep(pause_s)
 
-    async def _send_once(self, call: Call[R]) -> bytes:
+    async def _send_once(self, call: KubeCall[R]) -> bytes:
         await self._slots.take()
         try:
             answer = await self._ask(call)
@@ -122,11 +121,11 @@ class Transport:
         error = _refusal(
             answer.status, answer.body, answer.headers.get(b"retry-after", b"").decode("latin-1")
         )
-        if call.writes and retrying.is_outcome_unknown(error):
+        if call.writes and policy.is_outcome_unknown(error):
             raise OutcomeUnknownError(str(error)) from error
         raise error
 
-    async def _ask(self, call: Call[R]) -> Answer:
+    async def _ask(self, call: KubeCall[R]) -> HttpAnswer:
         """Send; the error's type says whether the request may have had an effect."""
         authorization = await self._identity.authorization()
         head = _head(call.accept, authorization, call.content_type if call.body else "")
@@ -141,13 +140,13 @@ class Transport:
             raise (OutcomeUnknownError(text) if call.writes else decoding.nonsense(text)) from error
 
     @asynccontextmanager
-    async def stream(self, call: Call[R], life_s: float) -> AsyncIterator[Read]:
+    async def stream(self, call: KubeCall[R], life_s: float) -> AsyncIterator[Read]:
         """Reads the answer as it comes, for at most that long. For calls that write nothing."""
         total_s = life_s + self.limits.watch_slack_s
         authorization = await self._identity.authorization()
         headers = _head(call.accept, authorization, "")
         with _lost_as_unreachable(call):
-            stream = await self._server.connect(lambda: Stream(total_s))
+            stream = await self._server.connect(lambda: AnswerStream(total_s))
         try:
             with _lost_as_unreachable(call):
                 head = await stream.ask(self._server.request(call.method, call.path, headers, None))
@@ -174,14 +173,14 @@ class Transport:
 
 
 @contextmanager
-def _lost_as_unreachable(call: Call[R]) -> Iterator[None]:
+def _lost_as_unreachable(call: KubeCall[R]) -> Iterator[None]:
     try:
         yield
     except (LostError, NotSentError) as error:
         raise UnreachableError(f"{call.method} {call.path}: {error}") from error
 
 
-def _lost(call: Call[R], error: Exception) -> Exception:
+def _lost(call: KubeCall[R], error: Exception) -> Exception:
     """What a broken connection means: a write may have happened."""
     text = f"{call.method} {call.path}: {type(error).__name__} {error}"
     return OutcomeUnknownError(text) if call.writes else UnreachableError(text)

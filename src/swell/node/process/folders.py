@@ -29,7 +29,7 @@ OWNER_FILE = ".owner"
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RecordedPod:
     """A pod that has a folder."""
 
     uid: Uid
@@ -86,7 +86,7 @@ class Folders:
         draft.write_text(json.dumps(note))
         draft.replace(folder / "pod")
 
-    def remembered(self) -> Iterator[Remembered]:
+    def remembered(self) -> Iterator[RecordedPod]:
         """Every pod that has a folder; what was only half made is none."""
         if not self.pods.exists():
             return
@@ -97,7 +97,7 @@ class Folders:
                 continue
             said = json.loads(note.read_text())
             key = Key(said["namespace"], said["name"])
-            yield Remembered(Uid(folder.name), key, self.logs / said["logs"])
+            yield RecordedPod(Uid(folder.name), key, self.logs / said["logs"])
 
     def runs(self, uid: Uid) -> Iterator[tuple[str, int, Path]]:
         """Every run of a pod's containers, in order."""

@@ -7,6 +7,7 @@ when its pieces came; see `supervisor.Log`.
 from __future__ import annotations
 
 import bisect
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ class LogQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _LogLine:
     """A line with its end, or the beginning of one, and when it came."""
 
     data: bytes
@@ -71,7 +72,7 @@ async def read_log(
             await clock.sleep(POLL_S)
 
 
-def _wanted(path: Path, query: LogQuery) -> Iterator[_Line]:
+def _wanted(path: Path, query: LogQuery) -> Iterator[_LogLine]:
     segments = log_segments(path)
     if query.tail_lines is not None:
         yield from _last(segments, query.tail_lines, query.since)
@@ -82,8 +83,8 @@ def _wanted(path: Path, query: LogQuery) -> Iterator[_Line]:
                 yield line
 
 
-def _last(segments: list[Path], n_lines: int, since: float | None) -> list[_Line]:
-    found: list[_Line] = []
+def _last(segments: list[Path], n_lines: int, since: float | None) -> list[_LogLine]:
+    found: list[_LogLine] = []
     for segment in reversed(segments):
         if len(found) >= n_lines:
             break
@@ -92,7 +93,7 @@ def _last(segments: list[Path], n_lines: int, since: float | None) -> list[_Line
     return kept[-n_lines:] if n_lines else []
 
 
-def _lines(segment: Path, start: int = 0, data: bytes | None = None) -> Iterator[_Line]:
+def _lines(segment: Path, start: int = 0, data: bytes | None = None) -> Iterator[_LogLine]:
     """The lines of a file from an offset on; of what was read already, if that is given."""
     if data is None:
         try:
@@ -104,7 +105,7 @@ def _lines(segment: Path, start: int = 0, data: bytes | None = None) -> Iterator
     at = start
     for piece in data.splitlines(keepends=True) if data else ():
         place = bisect.bisect_right(offsets, at) - 1
-        yield _Line(piece, index[place][1] if place >= 0 else 0.0)
+        yield _LogLine(piece, index[place][1] if place >= 0 else 0.0)
         at += len(piece)
 
 
@@ -132,7 +133,7 @@ def _end_of(path: Path) -> tuple[int, int]:
     return held.st_size, held.st_ino
 
 
-def _news(path: Path, position: int, stamp: int) -> tuple[list[_Line], int, int]:
+def _news(path: Path, position: int, stamp: int) -> tuple[list[_LogLine], int, int]:
     """What was written since; in a new file too, when the old one was full."""
     size, inode = _end_of(path)
     if stamp and inode != stamp:
@@ -146,7 +147,45 @@ def _news(path: Path, position: int, stamp: int) -> tuple[list[_Line], int, int]
     return list(_lines(path, position, data)), position + len(data), inode
 
 
-def _shown(line: _Line, query: LogQuery) -> bytes:
+def _shown(line: _LogLine, query: LogQuery) -> bytes:
     if not query.timestamps:
         return line.data
     return format_micro_time(line.at).encode() + b" " + line.data
+
+
+MESSAGE = "message"  # the file in a run's folder that a container sees at its own path
+NOTE_BYTES_MAX = 4096
+TAIL_LINES, TAIL_BYTES = 20, 8192
+# What Kubernetes shows of a log when it is asked to.
+FALLBACK = "FallbackToLogsOnError"
+FALLBACK_LINES, FALLBACK_BYTES = 80, 2048
+
+
+def termination_message(note: Path, log: Path, policy: str, code: int) -> str:
+    """The message; of a failure that left none, the last lines of its log."""
+    try:
+        with note.open("rb") as file:
+            left = file.read(NOTE_BYTES_MAX).decode(errors="replace")
+    except OSError:
+        left = ""
+    if left or not code:
+        return left
+    if policy == FALLBACK:
+        lines = _end(log, FALLBACK_BYTES).splitlines(keepends=True)
+        return "".join(lines[-FALLBACK_LINES:])
+    return tail(log)
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log, for a status message."""
+    return "\n".join(_end(log, TAIL_BYTES).splitlines()[-TAIL_LINES:])
+
+
+def _end(log: Path, n_bytes: int) -> str:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - n_bytes))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -10,20 +10,26 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
 
+from swell.api.codec import convert
 from swell.api.kinds import CONFIG_MAPS
-from swell.api.meta import Body, Key
+from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
+from swell.api.times import parse_time
 from swell.cluster.embedded.http.credentials import Files, server_tls
 from swell.cluster.embedded.http.logs import LogRequest
+from swell.cluster.embedded.refusals import bad_request
 from swell.node.agent import PodAgent
-from swell.node.process.logsource import FileLogs
+from swell.node.pods import BoundPod
+from swell.node.process.folders import log_file, log_folder_of
+from swell.node.process.logfiles import LogQuery, log_segments, read_log
+from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import (
     ClusterError,
@@ -50,7 +56,7 @@ ACCESS_REVIEWS: Resource[Body] = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class LogClient:
     name: str
     groups: tuple[str, ...]
 
@@ -61,7 +67,7 @@ class LogServer:
 
     cluster: Cluster
     pods: PodAgent
-    logs: FileLogs
+    logs: ContainerLogs
     node: str
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -94,7 +100,7 @@ class LogServer:
         except (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError):
             return False
 
-    async def _owner(self, token: str) -> Caller | None:
+    async def _owner(self, token: str) -> LogClient | None:
         if not token:
             return None
         review = {"spec": {"token": token}, "metadata": {}}
@@ -102,9 +108,9 @@ class LogServer:
         if not seen.get("authenticated"):
             return None
         user = seen.get("user") or {}
-        return Caller(user.get("username", ""), tuple(user.get("groups") or ()))
+        return LogClient(user.get("username", ""), tuple(user.get("groups") or ()))
 
-    async def _may_look(self, caller: Caller) -> bool:
+    async def _may_look(self, caller: LogClient) -> bool:
         attributes = {"verb": "get", "resource": "nodes", "subresource": "proxy", "name": self.node}
         asked = {
             "user": caller.name,
@@ -151,7 +157,7 @@ async def log_tls(cluster: Cluster, folder: Path) -> ssl.SSLContext:
     return tls
 
 
-def _certified(request: web.BaseRequest) -> Caller | None:
+def _certified(request: web.BaseRequest) -> LogClient | None:
     """Whom a client certificate names; TLS has checked that the authority vouches for it."""
     found = request.transport.get_extra_info("peercert") if request.transport else None
     if not found:
@@ -159,7 +165,7 @@ def _certified(request: web.BaseRequest) -> Caller | None:
     named = [pair for part in found.get("subject", ()) for pair in part]
     names = [value for name, value in named if name == "commonName"]
     groups = tuple(value for name, value in named if name == "organizationName")
-    return Caller(names[0] if names else "", groups)
+    return LogClient(names[0] if names else "", groups)
 
 
 def _token(request: web.BaseRequest) -> str:
@@ -186,3 +192,45 @@ def _wanted(container: str, query: Mapping[str, str]) -> LogRequest:
         since_seconds=number("sinceSeconds"),
         since_time=query.get("sinceTime", ""),
     )
+
+
+IsLive = Callable[[Uid, str], bool]
+
+
+class ContainerLogs:
+    """The logs under one home. `is_live` says whether a pod's container has a process."""
+
+    def __init__(self, logs: Path, is_live: IsLive, clock: Clock) -> None:
+        self._logs = logs
+        self._is_live = is_live
+        self._clock = clock
+
+    def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
+        """The log in pieces; ClusterError when there is none to be had."""
+        return self.read_pod(convert(pod, BoundPod), request)
+
+    def read_pod(self, pod: BoundPod, request: LogRequest) -> AsyncIterator[bytes]:
+        name, uid = request.container, pod.metadata.uid
+        statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        attempt = next((s.restart_count for s in statuses if s.name == name), 0)
+        if request.previous:
+            if attempt == 0:
+                message = f"previous terminated container {name!r} in pod {pod.metadata.name!r}"
+                raise bad_request(f"{message} not found")
+            attempt -= 1
+        path = log_file(log_folder_of(self._logs, pod.metadata), name, attempt)
+        is_current = self._is_live(uid, name) and not request.previous
+        if not log_segments(path) and not is_current:
+            shown = f'container "{name}" in pod "{pod.metadata.name}"'
+            raise bad_request(f"{shown} is waiting to start: ContainerCreating")
+        follow = request.follow and not request.previous
+        query = LogQuery(
+            follow, request.timestamps, request.tail_lines, request.limit_bytes,
+            self._since(request),
+        )  # fmt: skip
+        return read_log(path, query, lambda: self._is_live(uid, name), self._clock)
+
+    def _since(self, request: LogRequest) -> float | None:
+        if request.since_seconds is not None:
+            return self._clock.now() - request.since_seconds
+        return parse_time(request.since_time) if request.since_time else None

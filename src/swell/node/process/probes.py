@@ -20,18 +20,18 @@ Execute = Callable[[tuple[str, ...], float], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ProbeTally:
     """Answers in a row."""
 
     n_good: int = 0
     n_bad: int = 0
 
-    def with_answer(self, good: bool) -> Tally:
-        return Tally(self.n_good + 1, 0) if good else Tally(0, self.n_bad + 1)
+    def with_answer(self, good: bool) -> ProbeTally:
+        return ProbeTally(self.n_good + 1, 0) if good else ProbeTally(0, self.n_bad + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ContainerHealth:
     """What is believed of a running container."""
 
     is_started: bool
@@ -40,13 +40,15 @@ class Health:
     unhealthy_grace_s: float | None = None
 
 
-def first_health(container: BoundContainer) -> Health:
+def first_health(container: BoundContainer) -> ContainerHealth:
     """Before any answer: without a probe for it, a container is believed to be well."""
     is_started = container.startup_probe is None
-    return Health(is_started, is_started and container.readiness_probe is None)
+    return ContainerHealth(is_started, is_started and container.readiness_probe is None)
 
 
-def after_answer(health: Health, kind: str, probe: Probe, tally: Tally) -> Health:
+def after_answer(
+    health: ContainerHealth, kind: str, probe: Probe, tally: ProbeTally
+) -> ContainerHealth:
     """What is believed after an answer to a probe of this kind."""
     has_passed = tally.n_good >= probe.success_threshold
     has_failed = tally.n_bad >= probe.failure_threshold
@@ -109,7 +111,7 @@ class Prober:
         if kind != "startup":
             await self._started.wait()
         await self._clock.sleep(probe.initial_delay_seconds)
-        tally = Tally()
+        tally = ProbeTally()
         while True:
             good = await self.ask(probe)
             tally = tally.with_answer(good)
@@ -120,7 +122,7 @@ class Prober:
                 return
             await self._clock.sleep(probe.period_seconds)
 
-    def _believe(self, believed: Health) -> None:
+    def _believe(self, believed: ContainerHealth) -> None:
         if believed.is_started and not self.health.is_started:
             self._started.set()
             if self._container.readiness_probe is None:

@@ -14,19 +14,18 @@ from pathlib import Path
 
 from swell.api.meta import Key, Uid
 from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
-from swell.node.process.container import Box
-from swell.node.process.exec import Errands
-from swell.node.process.fields import ConfigError
-from swell.node.process.folders import BARE, OWNER_FILE, Remembered, log_file
-from swell.node.process.limits import WATCH_S, resident_bytes
-from swell.node.process.ports import check_ports
+from swell.node.process.container import ContainerSlot, ExecRunner
+from swell.node.process.folders import BARE, OWNER_FILE, RecordedPod, log_file
+from swell.node.process.logfiles import MESSAGE, termination_message
 from swell.node.process.probes import Prober
-from swell.node.process.provision import HOST_IP, Machinery, Provisioner
+from swell.node.process.setup.addresses import check_ports
+from swell.node.process.setup.environment import ContainerConfigError
+from swell.node.process.setup.provision import HOST_IP, ProcessDependencies, Provisioner
+from swell.node.process.setup.resources import WATCH_S, resident_bytes
+from swell.node.process.setup.volumes import described, mounted_maps, mounts_secrets
 from swell.node.process.supervised import Supervised
-from swell.node.process.termination_message import MESSAGE, last_words
-from swell.node.process.volumes import described, mounted_maps, mounts_secrets
-from swell.node.report import Addresses
 from swell.node.runs import Exited, Run, Runs, Waiting, lost, reported_runs
+from swell.node.status import Addresses
 from swell.runtime.errors import ClusterError, UnreachableError
 from swell.runtime.logs import get_logger
 
@@ -41,26 +40,26 @@ SECRETS_S = 20.0  # nobody tells of changed secrets: they are read again now and
 
 
 @dataclass(slots=True)
-class Held:
+class PodEntry:
     """A pod that has a folder. Without `pod` it is one that an earlier agent left."""
 
     uid: Uid
     key: Key
     log_folder: Path
     pod: BoundPod | None = None
-    boxes: dict[str, Box] = field(default_factory=dict)
+    boxes: dict[str, ContainerSlot] = field(default_factory=dict)
 
 
 class ProcessRuntime:
     """See the module's docstring. `wake` is called with a pod's key and a delay."""
 
-    def __init__(self, machinery: Machinery, wake: Callable[[Key, float], None]) -> None:
+    def __init__(self, machinery: ProcessDependencies, wake: Callable[[Key, float], None]) -> None:
         self._m = machinery
         self._provisioner = Provisioner(machinery)
         self._wake = wake
-        self._held: dict[Uid, Held] = {}
+        self._held: dict[Uid, PodEntry] = {}
         self._stale: dict[Uid, None] = {}  # pods whose volumes show what was
-        self._errands = Errands(machinery.launcher, machinery.clock)
+        self._errands = ExecRunner(machinery.launcher, machinery.clock)
         machinery.inputs.config_maps.add_handler(self._on_config_map)
         machinery.inputs.services.add_handler(lambda _: machinery.naming.mark())
 
@@ -84,7 +83,7 @@ class ProcessRuntime:
         held = self._hold(pod)
         # Whatever goes wrong before there is a process: it is tried again.
         retry_at = self._m.clock.now() + RETRY_S
-        box = Box(_container(pod, name), attempt, waiting=Waiting(retry_at=retry_at))
+        box = ContainerSlot(_container(pod, name), attempt, waiting=Waiting(retry_at=retry_at))
         box.former = _former(held.boxes.get(name), self.runs(pod).get(name), attempt)
         held.boxes[name] = box
         try:
@@ -97,7 +96,7 @@ class ProcessRuntime:
             box.run = self._supervised(held, box, folder)
             box.run.begin(self._m.launcher, provision.order)
             box.waiting = None
-        except ConfigError as error:
+        except ContainerConfigError as error:
             self._put_off(box, error.reason, str(error))
         except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
             self._put_off(box, "CreateContainerError", str(error))
@@ -211,19 +210,19 @@ class ProcessRuntime:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _hold(self, pod: BoundPod) -> Held:
+    def _hold(self, pod: BoundPod) -> PodEntry:
         uid = pod.metadata.uid
         held = self._held.get(uid)
         if held is None:
-            held = Held(uid, pod.metadata.key, self._provisioner.log_folder(pod), pod)
+            held = PodEntry(uid, pod.metadata.key, self._provisioner.log_folder(pod), pod)
             self._held[uid] = held
         return held
 
-    def _boxes(self) -> Iterator[Box]:
+    def _boxes(self) -> Iterator[ContainerSlot]:
         for held in self._held.values():
             yield from held.boxes.values()
 
-    def _meet(self, held: Held, pod: BoundPod) -> None:
+    def _meet(self, held: PodEntry, pod: BoundPod) -> None:
         """Note what a pod is now; of one that was recovered, learn what it is at all."""
         known, held.pod = held.pod, pod
         if known is not None:
@@ -240,29 +239,29 @@ class ProcessRuntime:
             if box.run.started_at is not None:
                 self._begin_probes(held, box)
 
-    def _recover(self, remembered: Remembered) -> None:
-        held = Held(remembered.uid, remembered.key, remembered.log_folder)
+    def _recover(self, remembered: RecordedPod) -> None:
+        held = PodEntry(remembered.uid, remembered.key, remembered.log_folder)
         self._held[remembered.uid] = held
         for name, attempt, folder in self._m.folders.runs(remembered.uid):
             before = held.boxes.get(name)
             former = before.run.ended if before and before.run else None
-            box = Box(BoundContainer(name=name), attempt, former=former)
+            box = ContainerSlot(BoundContainer(name=name), attempt, former=former)
             box.run = self._supervised(held, box, folder)
             if box.run.resume():
                 held.boxes[name] = box
 
-    def _supervised(self, held: Held, box: Box, folder: Path) -> Supervised:
+    def _supervised(self, held: PodEntry, box: ContainerSlot, folder: Path) -> Supervised:
         path = log_file(held.log_folder, box.container.name, box.attempt)
 
         def changed() -> None:
             self._on_change(held, box)
 
         def told(code: int) -> str:
-            return last_words(folder / MESSAGE, path, box.container.message_policy, code)
+            return termination_message(folder / MESSAGE, path, box.container.message_policy, code)
 
         return Supervised(folder, self._m.clock, changed, box.runs_out_of_memory, told)
 
-    def _on_change(self, held: Held, box: Box) -> None:
+    def _on_change(self, held: PodEntry, box: ContainerSlot) -> None:
         if box.is_live and box.run is not None and box.run.started_at is not None:
             self._begin_probes(held, box)
         elif box.run is not None and box.run.refusal:
@@ -271,7 +270,7 @@ class ProcessRuntime:
             self._settle(box)
         self._wake(held.key, 0.0)
 
-    def _settle(self, box: Box) -> None:
+    def _settle(self, box: ContainerSlot) -> None:
         """A container has ended: nothing more is to be done for it."""
         if box.kill_timer is not None:
             box.kill_timer.cancel()
@@ -284,11 +283,11 @@ class ProcessRuntime:
             if held.pod is not None and any(box.is_live for box in held.boxes.values()):
                 yield held.pod
 
-    def _put_off(self, box: Box, reason: str, message: str) -> None:
+    def _put_off(self, box: ContainerSlot, reason: str, message: str) -> None:
         box.run = None
         box.waiting = Waiting(reason, message, self._m.clock.now() + RETRY_S)
 
-    async def _clear(self, held: Held) -> None:
+    async def _clear(self, held: PodEntry) -> None:
         """Stop everything the agent does for a pod."""
         for box in held.boxes.values():
             if box.prober is not None:
@@ -328,14 +327,14 @@ class ProcessRuntime:
             try:
                 if held is not None and held.pod is not None:
                     await self._provisioner.renew_volumes(held.pod)
-            except ConfigError as error:
+            except ContainerConfigError as error:
                 # A key that was there is there no more: what was written stays, as it would.
                 log.info("volume left as it is", pod=str(uid), why=str(error))
             self._stale.pop(uid, None)
 
     # -- talking to a running container ------------------------------------------------------
 
-    def _begin_probes(self, held: Held, box: Box) -> None:
+    def _begin_probes(self, held: PodEntry, box: ContainerSlot) -> None:
         container = box.container
         if box.prober is not None or held.pod is None:
             return
@@ -349,7 +348,7 @@ class ProcessRuntime:
         )
         box.prober.start()
 
-    async def _ask_to_end(self, box: Box, grace_s: float) -> None:
+    async def _ask_to_end(self, box: ContainerSlot, grace_s: float) -> None:
         """preStop, then SIGTERM; the kill is on its timer whatever happens here."""
         handler = box.container.lifecycle.pre_stop if box.container.lifecycle else None
         if handler is not None and grace_s > 0:
@@ -357,7 +356,9 @@ class ProcessRuntime:
         if box.run is not None:
             box.run.terminate()
 
-    async def _pre_stop(self, box: Box, handler: LifecycleHandler, grace_s: float) -> None:
+    async def _pre_stop(
+        self, box: ContainerSlot, handler: LifecycleHandler, grace_s: float
+    ) -> None:
         try:
             async with asyncio.timeout(grace_s):
                 if handler.exec_ is not None:
@@ -383,7 +384,7 @@ def _container(pod: BoundPod, name: str) -> BoundContainer:
     return next(c for c in (*pod.spec.init_containers, *pod.spec.containers) if c.name == name)
 
 
-def _former(before: Box | None, shown: Run | None, attempt: int) -> Exited | None:
+def _former(before: ContainerSlot | None, shown: Run | None, attempt: int) -> Exited | None:
     """How the run before the new one ended."""
     if before is not None and before.attempt == attempt:
         return before.former

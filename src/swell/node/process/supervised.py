@@ -24,11 +24,11 @@ POLL_S = 0.25
 CHUNK_BYTES = 65536
 OOM_KILLED = "OOMKilled"
 
-Order = dict[str, object]
+SpecFields = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProcessIdentity:
     """A process, told from later ones with its pid."""
 
     pid: int
@@ -59,12 +59,12 @@ class Supervised:
         self.ended: Exited | None = None
         self.refusal = ""  # why the supervisor did not begin
         self.is_out_of_memory = False
-        self.process: Identity | None = None
+        self.process: ProcessIdentity | None = None
         self._clock = clock
         self._on_change = on_change
         self._has_run_out = has_run_out
         self._last_words = last_words
-        self._supervisor: Identity | None = None
+        self._supervisor: ProcessIdentity | None = None
         self._told = b""
         self._exit_line = ""
         self._started = asyncio.Event()
@@ -73,7 +73,7 @@ class Supervised:
 
     # -- beginning ---------------------------------------------------------------------------
 
-    def begin(self, launcher: Launcher, order: Order) -> None:
+    def begin(self, launcher: Launcher, order: SpecFields) -> None:
         """Start a supervisor on an order, unless the folder has one already.
 
         It may, when an earlier try got no answer; its order is withdrawn, or it is taken up.
@@ -92,7 +92,7 @@ class Supervised:
             raise
         finally:
             os.close(send)
-        self._supervisor = Identity(pid, supervisor.start_mark(pid))
+        self._supervisor = ProcessIdentity(pid, supervisor.start_mark(pid))
         os.set_blocking(receive, False)
         self._follow(receive, self._on_report)
 
@@ -177,7 +177,7 @@ class Supervised:
             self._on_end()
 
     def _on_started(self, pid: str, mark: str, at: str) -> None:
-        self.process = Identity(int(pid), mark)
+        self.process = ProcessIdentity(int(pid), mark)
         self.started_at = float(at)
         self._started.set()
 
@@ -214,9 +214,9 @@ class Supervised:
         return Exited(KILLED_CODE, self.started_at or now, now, LOST, message)
 
 
-def _read_identity(path: Path) -> Identity | None:
+def _read_identity(path: Path) -> ProcessIdentity | None:
     words = _words(path)
-    return Identity(int(words[0]), words[1]) if len(words) == 2 else None
+    return ProcessIdentity(int(words[0]), words[1]) if len(words) == 2 else None
 
 
 def _words(path: Path) -> list[str]:

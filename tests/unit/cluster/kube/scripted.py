@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from swell.cluster.kube.access import Access, User
+from swell.cluster.kube.access import Access, KubeUser
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Scripted:
 
     @property
     def access(self) -> Access:
-        return Access(self.server, User(token="secret"))
+        return Access(self.server, KubeUser(token="secret"))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -11,9 +11,9 @@ import pytest
 
 from swell.api.kinds import PODS
 from swell.api.meta import Key
-from swell.cluster.kube.access import Access, User
+from swell.cluster.kube.access import Access, KubeUser
 from swell.cluster.kube.client import KubeCluster, connect
-from swell.cluster.kube.transport import LIMITS, Limits
+from swell.cluster.kube.transport import LIMITS, ClientLimits
 from swell.runtime.cluster import EventType, Malformed, merge_patch
 from swell.runtime.errors import (
     GoneError,
@@ -53,7 +53,7 @@ def play(
     act: Callable[[KubeCluster], Awaitable[R]],
     *,
     clock: Clock | None = None,
-    limits: Limits = LIMITS,
+    limits: ClientLimits = LIMITS,
 ) -> tuple[R | Exception, Scripted]:
     """What the client made of the answers, and what it asked for."""
 
@@ -180,7 +180,7 @@ def test_write_whose_answer_is_lost_is_sent_once(
 def test_write_whose_answer_is_cut_is_of_unknown_outcome() -> None:
     """Half an answer to a write says nothing about it."""
     cut = answer(200, POD)[:-20]
-    error, _ = play([cut], update_pod, limits=Limits(connect_s=0.1, answer_s=0.1))
+    error, _ = play([cut], update_pod, limits=ClientLimits(connect_s=0.1, answer_s=0.1))
 
     assert isinstance(error, OutcomeUnknownError)
 
@@ -189,7 +189,7 @@ def test_unreachable_server_is_its_own_error() -> None:
     """No connection means that nothing happened."""
 
     async def main() -> None:
-        access = Access("http://127.0.0.1:1", User())
+        access = Access("http://127.0.0.1:1", KubeUser())
         async with connect(access, Clock(), random.Random(1)) as cluster:
             await cluster.update(PODS, BODY)
 
@@ -207,7 +207,7 @@ def test_redirect_is_not_followed() -> None:
 
 def test_answer_beyond_the_cap_is_refused() -> None:
     """An answer may not fill our memory."""
-    error, _ = play([answer(200, b" " * 5000)], get_pod, limits=Limits(answer_bytes_max=1000))
+    error, _ = play([answer(200, b" " * 5000)], get_pod, limits=ClientLimits(answer_bytes_max=1000))
 
     assert isinstance(error, ServerError)
 
@@ -317,7 +317,7 @@ def test_watch_raises_an_error_event() -> None:
 def test_watch_bounds_a_line() -> None:
     """A line without end is an error before it fills the memory."""
     error, _ = play(
-        [watch_answer(b"x" * 900, b"x" * 900)], watch_all, limits=Limits(line_bytes_max=1000)
+        [watch_answer(b"x" * 900, b"x" * 900)], watch_all, limits=ClientLimits(line_bytes_max=1000)
     )
 
     assert isinstance(error, ServerError)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swell.cluster.kube.access import Access, AccessError, InCluster, Login, User
-from swell.cluster.kube.identity import LoginIdentity, ServiceAccount, TokenFile, client_tls
+from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster, KubeUser
+from swell.cluster.kube.credentials import LoginCredentials, ServiceAccount, TokenFile, client_tls
 from swell.cluster.kube.kubeconfig import default_paths, in_cluster, read_kubeconfig
 from swell.runtime.clock import SystemClock
 
@@ -59,7 +59,11 @@ def test_current_context_is_the_default(config: Path) -> None:
     access = read_kubeconfig([config])
 
     assert access == Access(
-        "https://127.0.0.1:6443", User(token="abc"), context="dev", namespace="team", ca_pem=b"CA"
+        "https://127.0.0.1:6443",
+        KubeUser(token="abc"),
+        context="dev",
+        namespace="team",
+        ca_pem=b"CA",
     )
 
 
@@ -70,14 +74,14 @@ def test_context_choice(config: Path) -> None:
     assert access.insecure
     assert access.tls_server_name == "other"
     assert access.namespace == "default"
-    assert access.user == User(certificate_pem=b"CERT", key_pem=b"KEY")
+    assert access.user == KubeUser(certificate_pem=b"CERT", key_pem=b"KEY")
 
 
 def test_plugin_is_left_to_the_official_loader(config: Path) -> None:
     """An exec entry is recognised and nothing of the official client imported for it."""
     access = read_kubeconfig([config], "plugin")
 
-    assert isinstance(access.user.source, Login)
+    assert isinstance(access.user.source, ExternalLogin)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_service_account_token_is_rotated(tmp_path: Path) -> None:
     assert asyncio.run(identity.authorization()) == "Bearer two"
 
 
-def a_plugin(folder: Path, status: object) -> Login:
+def a_plugin(folder: Path, status: object) -> ExternalLogin:
     """A login whose plugin answers with the given status, and counts its calls."""
     credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
     script = folder / "plugin"
@@ -176,14 +180,14 @@ def a_plugin(folder: Path, status: object) -> Login:
             {"name": "u", "user": {"exec": {**credential, "command": str(script), "args": []}}}
         ],
     }
-    return Login(config, "c", folder)
+    return ExternalLogin(config, "c", folder)
 
 
 def test_exec_plugin_is_asked_once_until_forgotten(tmp_path: Path) -> None:
     """A plugin's token is kept; after a refusal the plugin is asked again."""
     login = a_plugin(tmp_path, {"token": "t"})
-    tls = client_tls(Access("https://127.0.0.1", User(source=login)))
-    identity = LoginIdentity(login, tls, SystemClock())
+    tls = client_tls(Access("https://127.0.0.1", KubeUser(source=login)))
+    identity = LoginCredentials(login, tls, SystemClock())
 
     assert asyncio.run(identity.authorization()) == "Bearer t"
     assert asyncio.run(identity.authorization()) == "Bearer t"
@@ -196,7 +200,7 @@ def test_exec_plugin_is_asked_once_until_forgotten(tmp_path: Path) -> None:
 def test_exec_plugin_without_credentials_is_an_error(tmp_path: Path) -> None:
     """A plugin that brings nothing is said to, instead of anonymous requests being sent."""
     login = a_plugin(tmp_path, {})
-    tls = client_tls(Access("https://127.0.0.1", User(source=login)))
+    tls = client_tls(Access("https://127.0.0.1", KubeUser(source=login)))
 
     with pytest.raises(AccessError, match="no credentials"):
-        asyncio.run(LoginIdentity(login, tls, SystemClock()).authorization())
+        asyncio.run(LoginCredentials(login, tls, SystemClock()).authorization())

@@ -14,7 +14,7 @@ import pytest
 from swell.api.kinds import PODS
 from swell.api.meta import Key
 from swell.cluster.kube import calls
-from swell.cluster.kube.access import Access, User
+from swell.cluster.kube.access import Access, KubeUser
 from swell.cluster.kube.oneshot import PATIENCE, OneShot, Patience
 from swell.runtime.cluster import EVERYTHING
 from swell.runtime.errors import (
@@ -87,7 +87,7 @@ def test_read_is_repeated_after_a_server_error() -> None:
     ],
 )
 def test_failure_is_told_by_type(
-    given: bytes, call: calls.Call[object], expected: type[Exception]
+    given: bytes, call: calls.KubeCall[object], expected: type[Exception]
 ) -> None:
     """Each way to fail has the error that says what may have happened; one attempt each."""
     error, server = play([given], lambda c: c.send(call), Patience(answer_bytes_max=1000))
@@ -98,7 +98,9 @@ def test_failure_is_told_by_type(
 
 def test_unreachable_server_is_its_own_error() -> None:
     """No connection means that nothing happened."""
-    cluster = OneShot(Access("http://127.0.0.1:1", User()), random.Random(1), sleep=lambda _: None)
+    cluster = OneShot(
+        Access("http://127.0.0.1:1", KubeUser()), random.Random(1), sleep=lambda _: None
+    )
 
     with pytest.raises(UnreachableError):
         cluster.send(UPDATE)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from swell.cluster.kube.slots import Slots
+from swell.cluster.kube.pool import CallSlots
 from swell.runtime.errors import UnreachableError
 
 
@@ -15,7 +15,7 @@ def test_as_many_as_there_are_slots_and_then_first_come_first_served() -> None:
     order: list[int] = []
     n_now = n_most = 0
 
-    async def call(slots: Slots, number: int) -> None:
+    async def call(slots: CallSlots, number: int) -> None:
         nonlocal n_now, n_most
         await slots.take()
         order.append(number)
@@ -26,7 +26,7 @@ def test_as_many_as_there_are_slots_and_then_first_come_first_served() -> None:
         slots.give_back()
 
     async def main() -> None:
-        slots = Slots(2, patience_s=5.0)
+        slots = CallSlots(2, patience_s=5.0)
         await asyncio.gather(*(call(slots, number) for number in range(7)))
 
     asyncio.run(main())
@@ -39,7 +39,7 @@ def test_slot_given_to_somebody_who_gave_up_goes_to_the_next() -> None:
     """Before it is his, or in the same moment: none is lost."""
 
     async def main() -> None:
-        slots = Slots(1, patience_s=5.0)
+        slots = CallSlots(1, patience_s=5.0)
         await slots.take()
         early, late, last = (asyncio.create_task(slots.take()) for _ in range(3))
         await asyncio.sleep(0)
@@ -60,7 +60,7 @@ def test_whoever_has_waited_for_too_long_is_told() -> None:
     """At the latest when a call ends, and calls do end."""
 
     async def main() -> None:
-        slots = Slots(1, patience_s=0.01)
+        slots = CallSlots(1, patience_s=0.01)
         await slots.take()
         waiting = asyncio.create_task(slots.take())
         await asyncio.sleep(0.05)

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from swell.cluster.kube.connection import LostError, Server
-from swell.cluster.kube.stream import REST_S, Stream
+from swell.cluster.kube.connection import KubeEndpoint, LostError
+from swell.cluster.kube.stream import REST_S, AnswerStream
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -24,7 +24,7 @@ def chunk(data: bytes) -> bytes:
 @asynccontextmanager
 async def streaming(
     script: Callable[[Send], Awaitable[None]], life_s: float = 5.0
-) -> AsyncIterator[Stream]:
+) -> AsyncIterator[AnswerStream]:
     """A stream whose server does as the script says, and then closes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -44,8 +44,10 @@ async def streaming(
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with listening:
         port = listening.sockets[0].getsockname()[1]
-        server = Server(f"http://127.0.0.1:{port}", ssl.create_default_context(), connect_s=5.0)
-        stream = await server.connect(lambda: Stream(life_s))
+        server = KubeEndpoint(
+            f"http://127.0.0.1:{port}", ssl.create_default_context(), connect_s=5.0
+        )
+        stream = await server.connect(lambda: AnswerStream(life_s))
         head = await stream.ask(server.request("GET", "/x", b"", None))
         assert head.status == 200
         yield stream
@@ -53,7 +55,7 @@ async def streaming(
         assert stream.is_gone.is_set()
 
 
-async def all_of(stream: Stream) -> list[bytes]:
+async def all_of(stream: AnswerStream) -> list[bytes]:
     pieces = []
     while piece := await stream.read():
         pieces.append(piece)

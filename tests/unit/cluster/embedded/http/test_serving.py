@@ -20,7 +20,7 @@ from swell.cluster.embedded.http.logs import LogRequest, LogSource
 from swell.cluster.embedded.http.serving import Served, listening
 from swell.cluster.embedded.storage import Storage
 from swell.cluster.kube.client import KubeCluster, connect
-from swell.cluster.kube.identity import client_tls
+from swell.cluster.kube.credentials import client_tls
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.runtime.clock import SystemClock
 from swell.runtime.errors import BadRequestError, ClusterError, NotFoundError

@@ -39,7 +39,7 @@ Action = StartContainer | StopContainer
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class NextStep:
     """Actions in order, when to look again, and whether the containers are past the start."""
 
     actions: tuple[Action, ...] = ()
@@ -49,7 +49,7 @@ class Progress:
     has_failed: bool = False
 
 
-def progress(pod: BoundPod, runs: Runs, now: float) -> Progress:
+def next_step(pod: BoundPod, runs: Runs, now: float) -> NextStep:
     """The next step of a pod that nobody wants to end."""
     # Once a container has been started, what init containers do holds nobody up again.
     is_past_init = any(container.name in runs for container in pod.spec.containers)
@@ -74,7 +74,9 @@ def backoff_until(run: Run) -> float:
     return run.state.finished_at + RESTART.full_s(n_restarts)
 
 
-def restarts(pod: BoundPod, container: BoundContainer, ended: Exited, *, is_init: bool) -> bool:
+def should_restart(
+    pod: BoundPod, container: BoundContainer, ended: Exited, *, is_init: bool
+) -> bool:
     """Whether a container that ended comes again."""
     if is_init and container.is_sidecar:
         return True
@@ -85,7 +87,7 @@ def restarts(pod: BoundPod, container: BoundContainer, ended: Exited, *, is_init
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ContainerStep:
     """Where one container stands: past what is waited for, or failed for good, or neither."""
 
     is_passed: bool = False
@@ -94,10 +96,12 @@ class _Step:
     wake_at: float | None = None
 
 
-_WAIT = _Step()
+_WAIT = _ContainerStep()
 
 
-def _init_steps(pod: BoundPod, runs: Runs, now: float, *, is_past: bool) -> Iterator[_Step]:
+def _init_steps(
+    pod: BoundPod, runs: Runs, now: float, *, is_past: bool
+) -> Iterator[_ContainerStep]:
     for container in pod.spec.init_containers:
         if is_past and not container.is_sidecar:
             continue
@@ -107,68 +111,68 @@ def _init_steps(pod: BoundPod, runs: Runs, now: float, *, is_past: bool) -> Iter
             return
 
 
-def _init_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float) -> _Step:
+def _init_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float) -> _ContainerStep:
     run = runs.get(container.name)
     if run is None:
-        return _Step(action=StartContainer(container.name, 0))
+        return _ContainerStep(action=StartContainer(container.name, 0))
     if isinstance(run.state, Exited) and not container.is_sidecar:
         if run.state.is_success:
-            return _Step(is_passed=True)
-        if not restarts(pod, container, run.state, is_init=True):
-            return _Step(is_fatal=True)
+            return _ContainerStep(is_passed=True)
+        if not should_restart(pod, container, run.state, is_init=True):
+            return _ContainerStep(is_fatal=True)
     step = _next(pod, container, run, now)
     if not container.is_sidecar:
         return step
-    return _Step(is_passed=_has_started(run), action=step.action, wake_at=step.wake_at)
+    return _ContainerStep(is_passed=_has_started(run), action=step.action, wake_at=step.wake_at)
 
 
 def _has_started(run: Run) -> bool:
     return isinstance(run.state, Running) and run.state.is_started
 
 
-def _main_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float) -> _Step:
+def _main_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float) -> _ContainerStep:
     run = runs.get(container.name)
     if run is None:
-        return _Step(action=StartContainer(container.name, 0))
+        return _ContainerStep(action=StartContainer(container.name, 0))
     ended = run.state
-    if isinstance(ended, Exited) and not restarts(pod, container, ended, is_init=False):
-        return _Step(is_passed=ended.is_success, is_fatal=not ended.is_success)
+    if isinstance(ended, Exited) and not should_restart(pod, container, ended, is_init=False):
+        return _ContainerStep(is_passed=ended.is_success, is_fatal=not ended.is_success)
     return _next(pod, container, run, now)
 
 
-def _next(pod: BoundPod, container: BoundContainer, run: Run, now: float) -> _Step:
+def _next(pod: BoundPod, container: BoundContainer, run: Run, now: float) -> _ContainerStep:
     """What a container that has been asked to start needs."""
     match run.state:
         case Waiting(retry_at=None):
             return _WAIT
         case Waiting(retry_at=retry_at) if retry_at is not None:
             if retry_at > now:
-                return _Step(wake_at=retry_at)
-            return _Step(action=StartContainer(container.name, run.attempt))
+                return _ContainerStep(wake_at=retry_at)
+            return _ContainerStep(action=StartContainer(container.name, run.attempt))
         case Running(unhealthy=why, unhealthy_grace_s=grace_s) if why:
             own_s = float(pod.grace_s) if grace_s is None else grace_s
-            return _Step(action=StopContainer(container.name, own_s, why))
+            return _ContainerStep(action=StopContainer(container.name, own_s, why))
         case Exited():
             due = backoff_until(run)
             if due > now:
-                return _Step(wake_at=due)
-            return _Step(action=StartContainer(container.name, run.attempt + 1))
+                return _ContainerStep(wake_at=due)
+            return _ContainerStep(action=StartContainer(container.name, run.attempt + 1))
         case _:
             return _WAIT
 
 
-def _progress(steps: list[_Step], *, is_initialized: bool) -> Progress:
-    return Progress(
+def _progress(steps: list[_ContainerStep], *, is_initialized: bool) -> NextStep:
+    return NextStep(
         actions=tuple(step.action for step in steps if step.action is not None),
         wake_at=min((s.wake_at for s in steps if s.wake_at is not None), default=None),
         is_initialized=is_initialized,
     )
 
 
-def _wind_down(pod: BoundPod, runs: Runs, *, has_failed: bool) -> Progress:
+def _wind_down(pod: BoundPod, runs: Runs, *, has_failed: bool) -> NextStep:
     """End what still runs of a pod whose result is known."""
     actions = stop_all(pod, runs, float(pod.grace_s), "the pod's other containers have ended")
-    return Progress(
+    return NextStep(
         actions,
         is_initialized=not has_failed or not _init_failed(pod, runs),
         is_finished=not is_active(runs),

@@ -22,7 +22,7 @@ from swell.api.pod import (
 )
 from swell.api.times import format_time
 from swell.node.pods import FINAL, BoundContainer, BoundPod, ReportedContainer, ReportedStatus
-from swell.node.progress import backoff_until, restarts
+from swell.node.restarts import backoff_until, should_restart
 from swell.node.runs import (
     CRASH_LOOP,
     CREATING,
@@ -49,7 +49,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PodOutcome:
     """What the decision knows beside the runs; a phase when the pod is over."""
 
     is_initialized: bool
@@ -58,8 +58,8 @@ class Verdict:
     message: str = ""
 
 
-def report(
-    pod: BoundPod, runs: Runs, addresses: Addresses, verdict: Verdict, now: float
+def report_status(
+    pod: BoundPod, runs: Runs, addresses: Addresses, verdict: PodOutcome, now: float
 ) -> ReportedStatus:
     """The status that the pod should have."""
     inits = tuple(
@@ -154,7 +154,7 @@ def _container(
     pod: BoundPod,
     container: BoundContainer,
     run: Run | None,
-    verdict: Verdict,
+    verdict: PodOutcome,
     now: float,
     *,
     is_init: bool,
@@ -184,7 +184,7 @@ def _shown(
     pod: BoundPod,
     container: BoundContainer,
     run: Run,
-    verdict: Verdict,
+    verdict: PodOutcome,
     now: float,
     *,
     is_init: bool,
@@ -197,7 +197,9 @@ def _shown(
         case Waiting(reason=reason, message=message):
             return _waiting(reason, message), run.former
         case Exited() as ended:
-            comes_again = verdict.phase is None and restarts(pod, container, ended, is_init=is_init)
+            comes_again = verdict.phase is None and should_restart(
+                pod, container, ended, is_init=is_init
+            )
             due = backoff_until(run)
             if not comes_again or due <= now:
                 return _terminated(ended), run.former
@@ -223,7 +225,7 @@ def _terminated(ended: Exited) -> ContainerState:
     )
 
 
-def _phase(mains: Sequence[ReportedContainer], verdict: Verdict) -> PodPhase:
+def _phase(mains: Sequence[ReportedContainer], verdict: PodOutcome) -> PodPhase:
     """The phase of a pod that is not over: running as soon as every container has run once."""
     if not verdict.is_initialized:
         return PodPhase.PENDING
@@ -237,7 +239,7 @@ def _conditions(
     pod: BoundPod,
     phase: PodPhase,
     containers: Sequence[ReportedContainer],
-    verdict: Verdict,
+    verdict: PodOutcome,
     now: float,
     *,
     started: bool,
@@ -258,7 +260,7 @@ def _conditions(
     return tuple(merged.values())
 
 
-def _initialized(pod: BoundPod, phase: PodPhase, verdict: Verdict) -> Condition:
+def _initialized(pod: BoundPod, phase: PodPhase, verdict: PodOutcome) -> Condition:
     if verdict.is_initialized or not pod.spec.init_containers:
         reason = COMPLETED_REASON if phase is PodPhase.SUCCEEDED else ""
         return Condition(type="Initialized", status="True", reason=reason)

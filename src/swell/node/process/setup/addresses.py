@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.api.meta import Key
+from swell.node.pods import BoundContainer, BoundPod
+from swell.node.process.folders import JOB_LABEL
+from swell.node.process.setup.environment import ContainerConfigError
 
 SHARED = "127.0.0.1"
 # 127.16.0.1 to 127.254.255.254, each third number from 0: away from what people use by hand.
@@ -107,3 +110,28 @@ def substituted(text: str, names: Mapping[Key, tuple[str, ...]]) -> str:
         return addresses[0] if addresses else found[0]
 
     return _WORD.sub(address, text) if "." in text else text
+
+
+def check_ports(pod: BoundPod, container: BoundContainer, others: Iterable[BoundPod]) -> None:
+    """ConfigError when a running pod of the same job has a port that the container wants."""
+    wanted = {port.container_port for port in container.ports}
+    for other in others:
+        if not _is_of_same_job(pod, other):
+            continue
+        theirs = {port.container_port for c in other.spec.containers for port in c.ports}
+        if taken := wanted & theirs:
+            message = (
+                f"port {min(taken)} is used by pod {other.metadata.name} of the same job, and "
+                "this machine has one address for all pods"
+            )
+            raise ContainerConfigError(message, "CreateContainerError")
+
+
+def _is_of_same_job(pod: BoundPod, other: BoundPod) -> bool:
+    job = pod.metadata.labels.get(JOB_LABEL)
+    return (
+        job is not None
+        and job == other.metadata.labels.get(JOB_LABEL)
+        and pod.metadata.namespace == other.metadata.namespace
+        and pod.metadata.uid != other.metadata.uid
+    )

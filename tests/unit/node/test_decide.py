@@ -6,11 +6,11 @@ import msgspec
 
 from swell.api.meta import Condition
 from swell.api.times import format_time
-from swell.node.decision import decide, decide_leaving, remaining_grace_s
+from swell.node.decide import decide, decide_leaving, remaining_grace_s
 from swell.node.pods import BoundPod, ReportedStatus
-from swell.node.progress import StopContainer
-from swell.node.report import Addresses, status_patch
+from swell.node.restarts import StopContainer
 from swell.node.runs import Runs, lost, reported_runs
+from swell.node.status import Addresses, status_patch
 from tests.unit.node.builders import NOW, exited, pod, running, waiting
 
 PLACE = Addresses("127.1.2.3", "127.0.0.1")

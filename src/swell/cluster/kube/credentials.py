@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from swell.cluster.kube.access import Access, AccessError, InCluster, Login
+from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster
 
 if TYPE_CHECKING:  # it imports asyncio, which commands of one call do without
     from swell.runtime.clock import Clock
@@ -22,7 +22,7 @@ TOKEN_FILE_FRESH_S = 60.0  # the kubelet rotates a token long before it expires
 LOGIN_FRESH_S = 600.0  # for plugins that do not say how long their answer lasts
 
 
-class Identity(Protocol):
+class CredentialSource(Protocol):
     """Who we are, as of now."""
 
     async def authorization(self) -> str:
@@ -34,11 +34,11 @@ class Identity(Protocol):
         ...
 
 
-def identity_of(access: Access, tls: ssl.SSLContext, clock: Clock) -> Identity:
+def credential_source(access: Access, tls: ssl.SSLContext, clock: Clock) -> CredentialSource:
     """The identity of an access; a certificate it brings is loaded into the TLS context."""
     user = access.user
-    if isinstance(user.source, Login):
-        return LoginIdentity(user.source, tls, clock)
+    if isinstance(user.source, ExternalLogin):
+        return LoginCredentials(user.source, tls, clock)
     if isinstance(user.source, InCluster):
         return ServiceAccount(user.source, access.server)
     if user.certificate_pem:
@@ -153,10 +153,10 @@ class ServiceAccount:
         return cast("_Configuration", configuration)
 
 
-class LoginIdentity:
+class LoginCredentials:
     """A user entry with an exec plugin or an auth provider, through the official loader."""
 
-    def __init__(self, login: Login, tls: ssl.SSLContext, clock: Clock) -> None:
+    def __init__(self, login: ExternalLogin, tls: ssl.SSLContext, clock: Clock) -> None:
         self._login = login
         self._tls = tls
         self._clock = clock

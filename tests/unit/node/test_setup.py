@@ -9,23 +9,29 @@ import pytest
 from swell.api.codec import convert
 from swell.api.meta import Body, Key, Uid
 from swell.node.pods import BoundPod
-from swell.node.process.environment import Referred, command_line, environment, expand
-from swell.node.process.fields import ConfigError, Surroundings
-from swell.node.process.files import write_volume
-from swell.node.process.gpus import GpuBoard
-from swell.node.process.names import (
+from swell.node.process.setup.addresses import (
     AddressBook,
     ServiceNames,
+    check_ports,
     hosts_text,
     resolved,
     substituted,
 )
-from swell.node.process.ports import check_ports
-from swell.node.process.preparation import Given, Host, Places, make_order
-from swell.node.process.volumes import FileContent, volume_files
+from swell.node.process.setup.environment import (
+    ContainerConfigError,
+    NodeContext,
+    ReferencedObjects,
+    command_line,
+    environment,
+    expand,
+)
+from swell.node.process.setup.resources import GpuBoard
+from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, run_spec
+from swell.node.process.setup.volume_files import write_volume
+from swell.node.process.setup.volumes import FileContent, volume_files
 
-AROUND = Surroundings("127.1.1.1", "127.0.0.1", {"cpu": "4", "memory": "8Gi"})
-NOTHING = Referred({}, {})
+AROUND = NodeContext("127.1.1.1", "127.0.0.1", {"cpu": "4", "memory": "8Gi"})
+NOTHING = ReferencedObjects({}, {})
 
 
 def a_pod(container: Body, **spec: object) -> BoundPod:
@@ -41,7 +47,7 @@ def a_pod(container: Body, **spec: object) -> BoundPod:
     return convert(body, BoundPod)
 
 
-def env_of(container: Body, referred: Referred = NOTHING) -> dict[str, str]:
+def env_of(container: Body, referred: ReferencedObjects = NOTHING) -> dict[str, str]:
     pod = a_pod(container)
     return environment(pod, pod.spec.containers[0], referred, AROUND)
 
@@ -71,7 +77,7 @@ def test_later_variables_win_and_see_the_earlier() -> None:
         "env": [{"name": "A", "value": "$(FROM)-$(B)"}, {"name": "B", "value": "b"},
                 {"name": "C", "value": "$(B)"}, {"name": "FROM", "value": "own"}],
     }  # fmt: skip
-    env = env_of(container, Referred({"m": {"FROM": "map", "bad name": "x"}}, {}))
+    env = env_of(container, ReferencedObjects({"m": {"FROM": "map", "bad name": "x"}}, {}))
 
     assert env == {"FROM": "own", "A": "map-$(B)", "B": "b", "C": "b"}
 
@@ -110,8 +116,8 @@ def test_fields_and_amounts_are_told(source: Body, value: str) -> None:
 )
 def test_missing_source_is_an_error_unless_optional(source: Body) -> None:
     """The message names what is missing."""
-    referred = Referred({"m": {"k": "v"}}, {})
-    with pytest.raises(ConfigError) as caught:
+    referred = ReferencedObjects({"m": {"k": "v"}}, {})
+    with pytest.raises(ContainerConfigError) as caught:
         env_of({"env": [{"name": "X", "valueFrom": source}]}, referred)
     assert caught.value.reason == "CreateContainerConfigError"
     kind = next(iter(source))
@@ -122,7 +128,7 @@ def test_missing_source_is_an_error_unless_optional(source: Body) -> None:
 
 def test_container_without_a_command_cannot_be_made() -> None:
     """There is no image to ask."""
-    with pytest.raises(ConfigError):
+    with pytest.raises(ContainerConfigError):
         command_line(a_pod({}).spec.containers[0], {})
 
 
@@ -138,7 +144,7 @@ def test_volumes_show_their_sources() -> None:
             {"name": "b", "configMap": {"name": "m", "items": [{"key": "k", "path": "../f"}]}},
         ],
     )
-    referred = Referred({"m": {"k": "v", "l": "w"}}, {})
+    referred = ReferencedObjects({"m": {"k": "v", "l": "w"}}, {})
     whole, chosen, downward, bad = pod.spec.volumes
     files = volume_files(pod, downward, referred, AROUND)
 
@@ -148,7 +154,7 @@ def test_volumes_show_their_sources() -> None:
     }
     assert volume_files(pod, chosen, referred, AROUND) == {"d/f": FileContent("v", 0o644)}
     assert files["labels"].text == 'a="say \\"x\\""\nb="2"'
-    with pytest.raises(ConfigError):
+    with pytest.raises(ContainerConfigError):
         volume_files(pod, bad, referred, AROUND)
 
 
@@ -251,8 +257,10 @@ def test_gpus_are_given_once() -> None:
 
 def order_of(namespace: str, container: Body) -> dict[str, object]:
     pod = a_pod(container, volumes=[{"name": "v", "emptyDir": {}}])
-    host = Host({"PATH": "/bin", "HOME": "/h", "SECRET": "s"}, "/opt/py/bin/python", namespace)
-    places = Places(
+    host = HostSettings(
+        {"PATH": "/bin", "HOME": "/h", "SECRET": "s"}, "/opt/py/bin/python", namespace
+    )
+    places = RunPaths(
         work=Path("/w"),
         message=Path("/m"),
         stage=Path("/s"),
@@ -260,8 +268,8 @@ def order_of(namespace: str, container: Body) -> dict[str, object]:
         hosts=Path("/hosts"),
         volumes={"v": Path("/real")},
     )
-    given = Given(NOTHING, AROUND, {}, (), lambda text: text.replace("a.n", "127.9.9.9"))
-    return make_order(pod, pod.spec.containers[0], host, places, given)
+    given = RunInputs(NOTHING, AROUND, {}, (), lambda text: text.replace("a.n", "127.9.9.9"))
+    return run_spec(pod, pod.spec.containers[0], host, places, given)
 
 
 CONTAINER = {
@@ -320,5 +328,5 @@ def test_port_of_a_sibling_is_refused() -> None:
     wanted = first.spec.containers[0]
 
     check_ports(first, wanted, [first, member("b", "other", 1), member("c", "j", 2)])
-    with pytest.raises(ConfigError, match="port 1 is used by pod d"):
+    with pytest.raises(ContainerConfigError, match="port 1 is used by pod d"):
         check_ports(first, wanted, [member("d", "j", 1)])

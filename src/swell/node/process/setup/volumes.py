@@ -14,8 +14,14 @@ from swell.node.pods import (
     SecretVolume,
     VolumePart,
 )
-from swell.node.process.environment import Data, Referred
-from swell.node.process.fields import ConfigError, Surroundings, field_value, resource_value
+from swell.node.process.setup.environment import (
+    ContainerConfigError,
+    Data,
+    NodeContext,
+    ReferencedObjects,
+    field_value,
+    resource_value,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ def mounted_maps(pod: BoundPod) -> set[Key]:
 
 
 def volume_files(
-    pod: BoundPod, volume: BoundVolume, referred: Referred, around: Surroundings
+    pod: BoundPod, volume: BoundVolume, referred: ReferencedObjects, around: NodeContext
 ) -> Files:
     """The files a volume should have; ConfigError when something it needs is missing."""
     files: dict[str, FileContent] = {}
@@ -56,12 +62,12 @@ def volume_files(
         files |= _part_files(pod, part, referred, around)
     for path in files:
         if path.startswith("/") or ".." in path.split("/"):
-            raise ConfigError(f"volume {volume.name}: {path} is no path within it")
+            raise ContainerConfigError(f"volume {volume.name}: {path} is no path within it")
     return files
 
 
 def _part_files(
-    pod: BoundPod, part: VolumePart, referred: Referred, around: Surroundings
+    pod: BoundPod, part: VolumePart, referred: ReferencedObjects, around: NodeContext
 ) -> dict[str, FileContent]:
     if part.config_map is not None:
         data = referred.config_maps.get(part.config_map.name)
@@ -81,7 +87,7 @@ def _keyed(
     if data is None:
         if source.optional:
             return {}
-        raise ConfigError(f"{what} not found")
+        raise ContainerConfigError(f"{what} not found")
     mode = source.default_mode
     if not source.items:
         return {key: FileContent(data[key], mode) for key in sorted(data)}
@@ -91,13 +97,11 @@ def _keyed(
             own = mode if item.mode is None else item.mode
             files[item.path] = FileContent(data[item.key], own)
         elif not source.optional:
-            raise ConfigError(f"{what} has no key {item.key}")
+            raise ContainerConfigError(f"{what} has no key {item.key}")
     return files
 
 
-def _downward(
-    pod: BoundPod, volume: DownwardVolume, around: Surroundings
-) -> dict[str, FileContent]:
+def _downward(pod: BoundPod, volume: DownwardVolume, around: NodeContext) -> dict[str, FileContent]:
     files: dict[str, FileContent] = {}
     for item in volume.items:
         if item.field_ref is not None:

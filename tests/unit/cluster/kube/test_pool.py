@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from swell.cluster.kube.connection import LostError, NotSentError, Server, TooLargeError
-from swell.cluster.kube.wire import Answer, Wire
+from swell.cluster.kube.connection import KubeEndpoint, LostError, NotSentError, TooLargeError
+from swell.cluster.kube.pool import ConnectionPool, HttpAnswer
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\n\r\n"
@@ -25,7 +25,7 @@ def play(
     keep_alive_s: float = 30.0,
     answer_s: float = 30.0,
     closes: bool = False,
-) -> tuple[list[Answer | Exception], int]:
+) -> tuple[list[HttpAnswer | Exception], int]:
     """What calls one after the other are answered by given pieces; and on how many connections."""
     left = [list(pieces) for pieces in answers]
     connections = 0
@@ -46,20 +46,20 @@ def play(
         finally:
             writer.close()
 
-    async def main() -> list[Answer | Exception]:
+    async def main() -> list[HttpAnswer | Exception]:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
             tls = ssl.create_default_context()
-            asked = Server(f"http://127.0.0.1:{port}", tls, connect_s=5.0)
-            wire = Wire(
+            asked = KubeEndpoint(f"http://127.0.0.1:{port}", tls, connect_s=5.0)
+            wire = ConnectionPool(
                 asked, keep_alive_s=keep_alive_s, answer_s=answer_s, answer_bytes_max=size_max
             )
             found = [await one(wire) for _ in range(n_calls)]
             await asked.close()
         return found
 
-    async def one(wire: Wire) -> Answer | Exception:
+    async def one(wire: ConnectionPool) -> HttpAnswer | Exception:
         try:
             async with asyncio.timeout(2.0):
                 return await wire.call("GET", "/x", b"", None)
@@ -74,10 +74,10 @@ def test_answer_is_read_however_it_is_cut(whole: bytes) -> None:
     """Pieces are not lines, nor chunks: every cut gives the same answer."""
     for cut in range(1, len(whole), 3):
         (found,), _ = play([[whole[:cut], whole[cut:]]])
-        assert isinstance(found, Answer)
+        assert isinstance(found, HttpAnswer)
         assert found.body == b"abcdefg"
     (found,), _ = play([[bytes([byte]) for byte in whole]])
-    assert isinstance(found, Answer)
+    assert isinstance(found, HttpAnswer)
     assert found.body == b"abcdefg"
 
 
@@ -86,7 +86,7 @@ def test_answer_that_does_not_come_is_a_lost_one() -> None:
     found, connections = play([[], [PLAIN]], n_calls=2, answer_s=0.05)
 
     assert isinstance(found[0], LostError)
-    assert isinstance(found[1], Answer)
+    assert isinstance(found[1], HttpAnswer)
     assert connections == 2
 
 
@@ -94,7 +94,7 @@ def test_headers_are_found_by_small_letters() -> None:
     """Servers spell them as they like."""
     (found,), _ = play([[PLAIN]])
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, HttpAnswer)
     assert (found.status, found.headers[b"retry-after"]) == (201, b"3")
 
 
@@ -115,7 +115,7 @@ def test_what_comes_before_the_answer_is_passed_over() -> None:
     """An informational answer is not the answer."""
     (found,), _ = play([[b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", PLAIN]])
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, HttpAnswer)
     assert found.status == 201
 
 
@@ -123,7 +123,7 @@ def test_answer_without_a_length_ends_with_the_connection() -> None:
     """As HTTP/1.0 had it."""
     (found,), _ = play([[b"HTTP/1.1 200 OK\r\n\r\nabc", b"defg"]], closes=True)
 
-    assert isinstance(found, Answer)
+    assert isinstance(found, HttpAnswer)
     assert found.body == b"abcdefg"
 
 
@@ -167,8 +167,8 @@ def test_server_that_is_not_there_was_sent_nothing() -> None:
 
     async def main() -> None:
         tls = ssl.create_default_context()
-        nobody = Server("http://127.0.0.1:1", tls, connect_s=1.0)
-        wire = Wire(nobody, keep_alive_s=1.0, answer_s=1.0, answer_bytes_max=1)
+        nobody = KubeEndpoint("http://127.0.0.1:1", tls, connect_s=1.0)
+        wire = ConnectionPool(nobody, keep_alive_s=1.0, answer_s=1.0, answer_bytes_max=1)
         with pytest.raises(NotSentError):
             await wire.call("GET", "/", b"", None)
 

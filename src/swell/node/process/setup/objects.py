@@ -15,7 +15,7 @@ from swell.api.core import ConfigMap, Service
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, SECRETS, SERVICES
 from swell.api.meta import Body, Key, Uid
 from swell.node.pods import BoundPod
-from swell.node.process.environment import Data, Referred, referred_names
+from swell.node.process.setup.environment import Data, ReferencedObjects, referenced_names
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import NotFoundError
@@ -23,7 +23,7 @@ from swell.runtime.informer import Informer
 from swell.runtime.reflector import InformerOptions
 
 
-class Inputs:
+class ReferencedInformers:
     """See the module's docstring. Run each of `informers` as a service."""
 
     def __init__(self, cluster: Cluster, *, clock: Clock, random: Random) -> None:
@@ -56,10 +56,10 @@ class Inputs:
     def job_uids(self) -> frozenset[Uid]:
         return frozenset(job.metadata.uid for job in self.jobs.all())
 
-    async def read(self, pod: BoundPod) -> Referred:
+    async def read(self, pod: BoundPod) -> ReferencedObjects:
         """What a pod refers to, as new as it needs to be: what is missing is asked for again."""
         namespace = pod.metadata.namespace
-        maps, secrets = referred_names(pod)
+        maps, secrets = referenced_names(pod)
         for name in sorted(maps):
             if self.config_maps.get(Key(namespace, name)) is None:
                 await self.config_maps.refresh(Key(namespace, name))
@@ -68,11 +68,11 @@ class Inputs:
             self._secrets[key] = await self._secret(key)
         return self.known(pod)
 
-    def known(self, pod: BoundPod) -> Referred:
+    def known(self, pod: BoundPod) -> ReferencedObjects:
         """What a pod refers to, as far as it is known."""
         namespace = pod.metadata.namespace
-        maps, secrets = referred_names(pod)
-        return Referred(
+        maps, secrets = referenced_names(pod)
+        return ReferencedObjects(
             {name: self._map(Key(namespace, name)) for name in sorted(maps)},
             {name: self._secrets.get(Key(namespace, name)) for name in sorted(secrets)},
         )

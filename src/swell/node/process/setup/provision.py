@@ -13,18 +13,17 @@ from pathlib import Path
 from swell.api.quantity import parse
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, BoundPod
-from swell.node.process.fields import ConfigError, Surroundings
-from swell.node.process.files import write_volume
 from swell.node.process.folders import Folders, log_file, log_folder_of
-from swell.node.process.gpus import VISIBLE, GpuBoard
-from swell.node.process.inputs import Inputs
 from swell.node.process.launcher import Launcher
-from swell.node.process.limits import Cgroup, CgroupRoot, Limits
-from swell.node.process.naming import Naming
-from swell.node.process.preparation import Given, Host, Places, check_volume, make_order
-from swell.node.process.supervised import Order
-from swell.node.process.termination_message import MESSAGE
-from swell.node.process.volumes import is_written, volume_files
+from swell.node.process.logfiles import MESSAGE
+from swell.node.process.setup.environment import ContainerConfigError, NodeContext
+from swell.node.process.setup.hosts import HostsFiles
+from swell.node.process.setup.objects import ReferencedInformers
+from swell.node.process.setup.resources import VISIBLE, Cgroup, CgroupRoot, GpuBoard, ResourceLimits
+from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, check_volume, run_spec
+from swell.node.process.setup.volume_files import write_volume
+from swell.node.process.setup.volumes import is_written, volume_files
+from swell.node.process.supervised import SpecFields
 from swell.node.runs import CREATING
 from swell.runtime.clock import Clock
 
@@ -33,13 +32,13 @@ HOST_IP = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Machinery:
+class ProcessDependencies:
     """What the runtime works with."""
 
     folders: Folders
-    host: Host
-    inputs: Inputs
-    naming: Naming
+    host: HostSettings
+    inputs: ReferencedInformers
+    naming: HostsFiles
     boards: dict[str, GpuBoard]  # by node
     allocatable: dict[str, str]
     cgroups: CgroupRoot
@@ -51,15 +50,15 @@ class Machinery:
 class Provision:
     """All that one run of a container is given."""
 
-    order: Order
-    limits: Limits
+    order: SpecFields
+    limits: ResourceLimits
     cgroup: Cgroup
 
 
 class Provisioner:
     """See the module's docstring."""
 
-    def __init__(self, machinery: Machinery) -> None:
+    def __init__(self, machinery: ProcessDependencies) -> None:
         self._m = machinery
 
     async def provide(self, pod: BoundPod, container: BoundContainer, attempt: int) -> Provision:
@@ -68,10 +67,12 @@ class Provisioner:
         referred = await m.inputs.read(pod)
         try:
             self.write_volumes(pod)
-        except ConfigError as error:
-            raise ConfigError(str(error), CREATING) from error  # as one that is being mounted
+        except ContainerConfigError as error:
+            raise ContainerConfigError(
+                str(error), CREATING
+            ) from error  # as one that is being mounted
         folder, log_folder = m.folders.run(uid, container.name, attempt), self.log_folder(pod)
-        places = Places(
+        places = RunPaths(
             work=folder / "work",
             message=folder / MESSAGE,
             stage=m.folders.stage,
@@ -86,14 +87,14 @@ class Provisioner:
         _make_sub_paths(container, places.volumes)
         limits = limits_of(container)
         cgroup = m.cgroups.make(f"{uid}-{container.name}-{attempt}", limits)
-        given = Given(
+        given = RunInputs(
             referred,
             self._around(pod),
             self._gpu_env(pod, container),
             cgroup.entries,
             m.naming.substitute,
         )
-        return Provision(make_order(pod, container, m.host, places, given), limits, cgroup)
+        return Provision(run_spec(pod, container, m.host, places, given), limits, cgroup)
 
     def log_folder(self, pod: BoundPod) -> Path:
         return log_folder_of(self._m.folders.logs, pod.metadata)
@@ -124,7 +125,7 @@ class Provisioner:
             raw = (folder / supervisor.ORDER).read_bytes()
         except OSError:
             return None
-        order: Order = marshal.loads(raw)  # noqa: S302 (written by an agent, for its owner alone)
+        order: SpecFields = marshal.loads(raw)  # noqa: S302 (written by an agent, for its owner alone)
         written = supervisor.Order(**order)  # type: ignore[arg-type]
         if _n_gpus(container):
             self.board(pod).restore(
@@ -133,8 +134,8 @@ class Provisioner:
         cgroup = Cgroup(tuple(Path(entry).parent for entry in written.cgroups))
         return Provision(order, limits_of(container), cgroup)
 
-    def _around(self, pod: BoundPod) -> Surroundings:
-        return Surroundings(self._m.naming.address(pod), HOST_IP, self._m.allocatable)
+    def _around(self, pod: BoundPod) -> NodeContext:
+        return NodeContext(self._m.naming.address(pod), HOST_IP, self._m.allocatable)
 
     def _volume_folders(self, pod: BoundPod) -> dict[str, Path]:
         folders: dict[str, Path] = {}
@@ -149,7 +150,7 @@ class Provisioner:
             path = Path(volume.host_path.path)
             if not path.exists():
                 if volume.host_path.type not in {"", "DirectoryOrCreate"}:
-                    raise ConfigError(f"{path} of volume {volume.name} does not exist")
+                    raise ContainerConfigError(f"{path} of volume {volume.name} does not exist")
                 path.mkdir(parents=True)
             folders[volume.name] = path
         return folders
@@ -160,7 +161,7 @@ class Provisioner:
             return {VISIBLE: ""} if board.indexes else {}
         given = board.give(pod.metadata.uid, container.name, wanted)
         if given is None:
-            raise ConfigError("the node has too few free GPUs", "CreateContainerError")
+            raise ContainerConfigError("the node has too few free GPUs", "CreateContainerError")
         return {VISIBLE: ",".join(str(index) for index in given)}
 
 
@@ -173,10 +174,10 @@ def _make_sub_paths(container: BoundContainer, volumes: Mapping[str, Path]) -> N
                 place.mkdir(parents=True)
 
 
-def limits_of(container: BoundContainer) -> Limits:
+def limits_of(container: BoundContainer) -> ResourceLimits:
     limits = container.resources.limits
     memory, cpu = limits.get("memory"), limits.get("cpu")
-    return Limits(
+    return ResourceLimits(
         parse(memory).value() if memory is not None else None,
         parse(cpu).milli_value() if cpu is not None else None,
     )

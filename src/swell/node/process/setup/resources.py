@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from swell.api.meta import Uid
 
 CGROUPS = Path("/sys/fs/cgroup")
 PARENT = "swell"
@@ -20,7 +22,7 @@ _SESSION_FIELD, _RSS_FIELD = 3, 21  # counted after the name, from 0; see proc(5
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResourceLimits:
     memory_bytes: int | None = None
     cpu_milli: int | None = None
 
@@ -67,9 +69,9 @@ class CgroupRoot:
         self._root = root
         self.is_unified = (root / "cgroup.controllers").exists()
 
-    def make(self, name: str, limits: Limits) -> Cgroup:
+    def make(self, name: str, limits: ResourceLimits) -> Cgroup:
         """Cgroups for a run with these limits; fewer, or none, where that is not allowed."""
-        if limits == Limits() or not sys.platform.startswith("linux"):
+        if limits == ResourceLimits() or not sys.platform.startswith("linux"):
             return Cgroup()
         wanted = self._unified(limits) if self.is_unified else self._separate(limits)
         made: list[Path] = []
@@ -86,7 +88,7 @@ class CgroupRoot:
             made.append(folder)
         return Cgroup(tuple(made))
 
-    def _unified(self, limits: Limits) -> Iterable[tuple[Path, Mapping[str, str]]]:
+    def _unified(self, limits: ResourceLimits) -> Iterable[tuple[Path, Mapping[str, str]]]:
         settings: dict[str, str] = {}
         if limits.memory_bytes is not None:
             settings |= {"memory.max": str(limits.memory_bytes)}
@@ -97,7 +99,7 @@ class CgroupRoot:
             _delegate(self._root, parent)
         yield parent, settings
 
-    def _separate(self, limits: Limits) -> Iterable[tuple[Path, Mapping[str, str]]]:
+    def _separate(self, limits: ResourceLimits) -> Iterable[tuple[Path, Mapping[str, str]]]:
         if limits.memory_bytes is not None:
             parent = self._root / "memory" / PARENT
             yield parent, {"memory.limit_in_bytes": str(limits.memory_bytes)}
@@ -145,3 +147,34 @@ def _counts(path: Path) -> dict[str, int]:
     except OSError:
         return {}
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@dataclass(slots=True)
+class GpuBoard:
+    """The GPUs of one node, by index."""
+
+    indexes: Sequence[int]
+    _given: dict[int, tuple[Uid, str]] = field(default_factory=dict)
+
+    def give(self, uid: Uid, container: str, n_wanted: int) -> tuple[int, ...] | None:
+        """GPUs for a container, the same as before if it has some; None when too few are free."""
+        holder = (uid, container)
+        held = [index for index in self.indexes if self._given.get(index) == holder]
+        free = [index for index in self.indexes if index not in self._given]
+        if len(held) + len(free) < n_wanted:
+            return None
+        chosen = (*held, *free)[:n_wanted]
+        for index in chosen:
+            self._given[index] = holder
+        return chosen
+
+    def restore(self, uid: Uid, container: str, indexes: Sequence[int]) -> None:
+        """What a container was given before this agent started."""
+        self._given |= dict.fromkeys(indexes, (uid, container))
+
+    def take_back(self, uid: Uid) -> None:
+        """A pod has nothing any more."""
+        self._given = {i: holder for i, holder in self._given.items() if holder[0] != uid}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.node.progress import StartContainer, StopContainer, backoff_until, progress
+from swell.node.restarts import StartContainer, StopContainer, backoff_until, next_step
 from swell.node.runs import Exited, Run
 from tests.unit.node.builders import NOW, exited, pod, running, waiting
 
@@ -15,22 +15,22 @@ def started(names: tuple[str, ...]) -> tuple[StartContainer, ...]:
 
 def test_containers_start_together() -> None:
     """Without init containers everything starts at once."""
-    assert progress(pod("a", "b"), {}, NOW).actions == started(("a", "b"))
+    assert next_step(pod("a", "b"), {}, NOW).actions == started(("a", "b"))
 
 
 def test_init_containers_start_one_by_one() -> None:
     """The next begins when the one before has succeeded, the others after the last."""
     spec = pod("m", inits=("i", "j"))
 
-    assert progress(spec, {}, NOW).actions == started(("i",))
-    assert progress(spec, {"i": running()}, NOW).actions == ()
-    assert progress(spec, {"i": exited()}, NOW).actions == started(("j",))
-    assert progress(spec, {"i": exited(), "j": exited()}, NOW).actions == started(("m",))
+    assert next_step(spec, {}, NOW).actions == started(("i",))
+    assert next_step(spec, {"i": running()}, NOW).actions == ()
+    assert next_step(spec, {"i": exited()}, NOW).actions == started(("j",))
+    assert next_step(spec, {"i": exited(), "j": exited()}, NOW).actions == started(("m",))
 
 
 def test_failed_init_container_ends_a_pod_that_never_restarts() -> None:
     """Nothing else is started."""
-    step = progress(pod("m", inits=("i",)), {"i": exited(1)}, NOW)
+    step = next_step(pod("m", inits=("i",)), {"i": exited(1)}, NOW)
 
     assert (step.is_finished, step.has_failed, step.is_initialized) == (True, True, False)
     assert step.actions == ()
@@ -40,26 +40,26 @@ def test_failed_init_container_comes_again_otherwise() -> None:
     """Also under Always, where containers that succeed come again but init containers do not."""
     spec = pod("m", inits=("i",), restartPolicy="Always")
 
-    assert progress(spec, {"i": exited(1)}, NOW).actions == (StartContainer("i", 1),)
-    assert progress(spec, {"i": exited(0)}, NOW).actions == started(("m",))
+    assert next_step(spec, {"i": exited(1)}, NOW).actions == (StartContainer("i", 1),)
+    assert next_step(spec, {"i": exited(0)}, NOW).actions == started(("m",))
 
 
 def test_sidecar_has_only_to_start() -> None:
     """The next begins beside it; it is stopped when the containers have ended."""
     spec = pod("m", inits=("s+",))
 
-    assert progress(spec, {"s": running(is_started=False)}, NOW).actions == ()
-    assert progress(spec, {"s": running()}, NOW).actions == started(("m",))
-    ending = progress(spec, {"s": running(), "m": exited()}, NOW)
+    assert next_step(spec, {"s": running(is_started=False)}, NOW).actions == ()
+    assert next_step(spec, {"s": running()}, NOW).actions == started(("m",))
+    ending = next_step(spec, {"s": running(), "m": exited()}, NOW)
     assert [type(action) for action in ending.actions] == [StopContainer]
     assert not ending.is_finished
-    ended = progress(spec, {"s": exited(143), "m": exited()}, NOW)
+    ended = next_step(spec, {"s": exited(143), "m": exited()}, NOW)
     assert (ended.is_finished, ended.has_failed) == (True, False)
 
 
 def test_sidecar_that_ends_comes_again() -> None:
     """Whatever the pod's policy and its code."""
-    step = progress(pod("m", inits=("s+",)), {"s": exited(0), "m": running()}, NOW)
+    step = next_step(pod("m", inits=("s+",)), {"s": exited(0), "m": running()}, NOW)
 
     assert step.actions == (StartContainer("s", 1),)
 
@@ -77,7 +77,7 @@ def test_sidecar_that_ends_comes_again() -> None:
 )
 def test_restart_policy_says_what_comes_again(policy: str, code: int, again: bool) -> None:
     """And a pod is over when nothing does."""
-    step = progress(pod(restartPolicy=policy), {"main": exited(code)}, NOW)
+    step = next_step(pod(restartPolicy=policy), {"main": exited(code)}, NOW)
 
     assert bool(step.actions) is again
     assert step.is_finished is not again
@@ -86,7 +86,7 @@ def test_restart_policy_says_what_comes_again(policy: str, code: int, again: boo
 
 def test_one_container_left_keeps_the_pod_going() -> None:
     """The pod is over when the last one has ended."""
-    step = progress(pod("a", "b"), {"a": exited(1), "b": running()}, NOW)
+    step = next_step(pod("a", "b"), {"a": exited(1), "b": running()}, NOW)
 
     assert (step.is_finished, step.actions) == (False, ())
 
@@ -106,15 +106,15 @@ def test_long_run_is_restarted_at_once() -> None:
 
 def test_restart_is_waited_for() -> None:
     """The plan says when to look again."""
-    step = progress(pod(restartPolicy="Always"), {"main": exited(1, 1, ago_s=4)}, NOW)
+    step = next_step(pod(restartPolicy="Always"), {"main": exited(1, 1, ago_s=4)}, NOW)
 
     assert (step.actions, step.wake_at) == ((), NOW + 6)
 
 
 def test_container_that_could_not_be_made_is_tried_again() -> None:
     """At the time the runtime named, as the same attempt."""
-    early = progress(pod(), {"main": waiting("Bad", NOW + 3)}, NOW)
-    due = progress(pod(), {"main": waiting("Bad", NOW)}, NOW)
+    early = next_step(pod(), {"main": waiting("Bad", NOW + 3)}, NOW)
+    due = next_step(pod(), {"main": waiting("Bad", NOW)}, NOW)
 
     assert (early.actions, early.wake_at) == ((), NOW + 3)
     assert due.actions == (StartContainer("main", 0),)
@@ -126,10 +126,10 @@ def test_unhealthy_container_is_stopped() -> None:
     pods = {"main": running(unhealthy="liveness probe failed")}
     spec = pod(terminationGracePeriodSeconds=7)
 
-    assert progress(spec, own, NOW).actions == (
+    assert next_step(spec, own, NOW).actions == (
         StopContainer("main", 3.0, "liveness probe failed"),
     )
-    assert progress(spec, pods, NOW).actions == (
+    assert next_step(spec, pods, NOW).actions == (
         StopContainer("main", 7.0, "liveness probe failed"),
     )
 
@@ -138,4 +138,4 @@ def test_former_end_does_not_count_as_the_present_one() -> None:
     """Only how the latest run stands decides."""
     again = Run(1, running(1).state, Exited(1, NOW, NOW))
 
-    assert progress(pod(restartPolicy="OnFailure"), {"main": again}, NOW).actions == ()
+    assert next_step(pod(restartPolicy="OnFailure"), {"main": again}, NOW).actions == ()

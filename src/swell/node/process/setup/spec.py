@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.node.pods import BoundContainer, BoundPod, BoundVolume
-from swell.node.process.environment import INHERITED, Referred, command_line, environment
-from swell.node.process.fields import ConfigError, Surroundings
-from swell.node.process.supervised import Order
-from swell.node.process.volumes import is_written
+from swell.node.process.setup.environment import (
+    INHERITED,
+    ContainerConfigError,
+    NodeContext,
+    ReferencedObjects,
+    command_line,
+    environment,
+)
+from swell.node.process.setup.volumes import is_written
 
 HOSTS = "/etc/hosts"
 _PYTHONS = frozenset({"python", "python3"})
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostSettings:
     """The machine, as far as it shows in a container. `namespace` is what a supervisor knows."""
 
     environ: Mapping[str, str]
@@ -31,7 +36,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RunPaths:
     """The folders and files of one run."""
 
     work: Path
@@ -43,19 +48,19 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RunInputs:
     """What is known about a container beside its manifest."""
 
-    referred: Referred
-    around: Surroundings
+    referred: ReferencedObjects
+    around: NodeContext
     extra_env: Mapping[str, str]
     cgroups: tuple[str, ...]
     substitute: Callable[[str], str]
 
 
-def make_order(
-    pod: BoundPod, container: BoundContainer, host: Host, places: Places, given: Given
-) -> Order:
+def run_spec(
+    pod: BoundPod, container: BoundContainer, host: HostSettings, places: RunPaths, given: RunInputs
+) -> dict[str, object]:
     """The order for one run; ConfigError when the container asks for what is not there."""
     own = environment(pod, container, given.referred, given.around) | dict(given.extra_env)
     argv = command_line(container, own)
@@ -90,7 +95,7 @@ def make_order(
     }
 
 
-def base_environment(host: Host) -> dict[str, str]:
+def base_environment(host: HostSettings) -> dict[str, str]:
     """What every container has: a way to find programs, first of all the Python we run on."""
     env = {name: host.environ[name] for name in INHERITED if name in host.environ}
     folder = str(Path(host.python).parent)
@@ -102,11 +107,11 @@ def check_volume(volume: BoundVolume) -> None:
     """ConfigError for a kind of volume that cannot be had on a bare machine."""
     kinds = (volume.empty_dir, volume.host_path, volume.projected)
     if all(kind is None for kind in kinds) and not volume.parts():
-        raise ConfigError(f"volume {volume.name} is of a kind that is not supported here")
+        raise ContainerConfigError(f"volume {volume.name} is of a kind that is not supported here")
 
 
 def _mounts(
-    pod: BoundPod, container: BoundContainer, places: Places
+    pod: BoundPod, container: BoundContainer, places: RunPaths
 ) -> list[tuple[str, str, bool]]:
     """Source, target, read only; outer targets before those inside them."""
     mounts: list[tuple[str, str, bool]] = []
@@ -114,9 +119,9 @@ def _mounts(
     for mount in container.volume_mounts:
         folder = places.volumes.get(mount.name)
         if folder is None:
-            raise ConfigError(f"there is no volume {mount.name}")
+            raise ContainerConfigError(f"there is no volume {mount.name}")
         if ".." in mount.sub_path.split("/") or mount.sub_path.startswith("/"):
-            raise ConfigError(f"{mount.sub_path} is no path within volume {mount.name}")
+            raise ContainerConfigError(f"{mount.sub_path} is no path within volume {mount.name}")
         source = folder / mount.sub_path if mount.sub_path else folder
         target = "/" + mount.mount_path.strip("/")
         mounts.append((str(source), target, mount.read_only or mount.name in written))

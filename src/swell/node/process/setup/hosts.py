@@ -8,15 +8,21 @@ from pathlib import Path
 from swell.api.core import Service
 from swell.api.meta import Key
 from swell.node.pods import BoundPod
-from swell.node.process.files import write_in_place
 from swell.node.process.folders import Folders
-from swell.node.process.names import AddressBook, ServiceNames, hosts_text, resolved, substituted
+from swell.node.process.setup.addresses import (
+    AddressBook,
+    ServiceNames,
+    hosts_text,
+    resolved,
+    substituted,
+)
+from swell.node.process.setup.volume_files import write_in_place
 from swell.runtime.informer import Informer
 
 MACHINE_HOSTS = Path("/etc/hosts")
 
 
-class Naming:
+class HostsFiles:
     """See the module's docstring. What changes is only marked; `refresh` does the work."""
 
     def __init__(

@@ -10,15 +10,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from swell.api.quantity import ZERO, Quantity, QuantityError, divide_away, parse
 from swell.node.pods import (
     BoundContainer,
     BoundPod,
     EnvSource,
     EnvVar,
     KeyReference,
+    ResourceReference,
     WholeReference,
 )
-from swell.node.process.fields import ConfigError, Surroundings, field_value, resource_value
 
 _REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))?")
 _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
@@ -32,7 +33,7 @@ Data = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Referred:
+class ReferencedObjects:
     """The ConfigMaps and Secrets, by name, that a pod's namespace has; None where one has not."""
 
     config_maps: Mapping[str, Data | None]
@@ -40,7 +41,7 @@ class Referred:
 
 
 def environment(
-    pod: BoundPod, container: BoundContainer, referred: Referred, around: Surroundings
+    pod: BoundPod, container: BoundContainer, referred: ReferencedObjects, around: NodeContext
 ) -> dict[str, str]:
     """The variables a container's manifest asks for; ConfigError when one cannot be had."""
     env: dict[str, str] = {}
@@ -72,7 +73,7 @@ def command_line(container: BoundContainer, env: Mapping[str, str]) -> tuple[str
     argv = tuple(expand(part, env) for part in (*container.command, *container.args))
     if not argv:
         message = f"container {container.name} has no command, and no image is run here"
-        raise ConfigError(message, "CreateContainerError")
+        raise ContainerConfigError(message, "CreateContainerError")
     return argv
 
 
@@ -87,7 +88,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replaced, text)
 
 
-def referred_names(pod: BoundPod) -> tuple[set[str], set[str]]:
+def referenced_names(pod: BoundPod) -> tuple[set[str], set[str]]:
     """The ConfigMaps and the Secrets that a pod mentions."""
     maps: set[str] = set()
     secrets: set[str] = set()
@@ -111,8 +112,8 @@ def _sourced(
     pod: BoundPod,
     container: BoundContainer,
     variable: EnvVar,
-    referred: Referred,
-    around: Surroundings,
+    referred: ReferencedObjects,
+    around: NodeContext,
 ) -> str | None:
     origin = variable.value_from or EnvSource()
     if origin.field_ref is not None:
@@ -123,7 +124,9 @@ def _sourced(
         return _single(pod, origin.config_map_key_ref, referred.config_maps, "ConfigMap")
     if origin.secret_key_ref is not None:
         return _single(pod, origin.secret_key_ref, referred.secrets, "Secret")
-    raise ConfigError(f"variable {variable.name} comes from something that is not supported here")
+    raise ContainerConfigError(
+        f"variable {variable.name} comes from something that is not supported here"
+    )
 
 
 def _whole(reference: WholeReference, held: Mapping[str, Data | None], kind: str) -> Data:
@@ -131,7 +134,7 @@ def _whole(reference: WholeReference, held: Mapping[str, Data | None], kind: str
     if data is None:
         if reference.optional:
             return {}
-        raise ConfigError(f'{kind} "{reference.name}" not found')
+        raise ContainerConfigError(f'{kind} "{reference.name}" not found')
     return data
 
 
@@ -142,10 +145,100 @@ def _single(
     if data is None:
         if reference.optional:
             return None
-        raise ConfigError(f'{kind.lower()} "{reference.name}" not found')
+        raise ContainerConfigError(f'{kind.lower()} "{reference.name}" not found')
     if reference.key not in data:
         if reference.optional:
             return None
         place = f"{pod.metadata.namespace}/{reference.name}"
-        raise ConfigError(f"couldn't find key {reference.key} in {kind} {place}")
+        raise ContainerConfigError(f"couldn't find key {reference.key} in {kind} {place}")
     return data[reference.key]
+
+
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+_ONE = parse("1")
+
+
+class ContainerConfigError(Exception):
+    """A container cannot be given what it asks for; `reason` is what its status says."""
+
+    def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """What a pod is told about where it runs."""
+
+    pod_ip: str
+    host_ip: str
+    allocatable: Mapping[str, str]
+
+
+def field_value(pod: BoundPod, path: str, around: NodeContext) -> str:
+    """The value of a field path; ConfigError for one that pods cannot be told."""
+    metadata = pod.metadata
+    keyed = _KEYED.fullmatch(path)
+    if keyed is not None:
+        source = metadata.labels if keyed[1] == "labels" else metadata.annotations
+        return source.get(keyed[2], "")
+    values = {
+        "metadata.name": metadata.name,
+        "metadata.namespace": metadata.namespace,
+        "metadata.uid": str(metadata.uid),
+        "metadata.labels": _listed(metadata.labels),
+        "metadata.annotations": _listed(metadata.annotations),
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+        "status.hostIP": around.host_ip,
+        "status.hostIPs": around.host_ip,
+        "status.podIP": around.pod_ip,
+        "status.podIPs": around.pod_ip,
+    }
+    if path not in values:
+        raise ContainerConfigError(f"field {path} is not one that a container can be told")
+    return values[path]
+
+
+def resource_value(
+    pod: BoundPod, reference: ResourceReference, own_container: str, around: NodeContext
+) -> str:
+    """An amount in units of the divisor, rounded up; a missing limit is what the node has."""
+    name = reference.container_name or own_container
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    container = next((c for c in containers if c.name == name), None)
+    if container is None:
+        raise ContainerConfigError(
+            f"there is no container {name} to tell the {reference.resource} of"
+        )
+    kind, _, resource = reference.resource.partition(".")
+    resources = container.resources
+    stated = resources.limits if kind == "limits" else resources.limits | resources.requests
+    raw = stated.get(resource)
+    if raw is None:
+        raw = around.allocatable.get(resource, "0") if kind == "limits" else "0"
+    return str(_in_units(parse(raw), _divisor(reference)))
+
+
+def _divisor(reference: ResourceReference) -> Quantity:
+    try:
+        divisor = parse(reference.divisor)
+    except QuantityError as error:
+        raise ContainerConfigError(f"divisor of {reference.resource}: {error}") from error
+    return divisor if divisor.nano > 0 else _ONE
+
+
+def _in_units(amount: Quantity, divisor: Quantity) -> int:
+    if amount == ZERO:
+        return 0
+    return divide_away(amount.nano, divisor.nano)
+
+
+def _listed(pairs: Mapping[str, str]) -> str:
+    """As the downward API writes labels: one quoted pair a line, sorted."""
+    return "\n".join(f"{key}={_quoted(pairs[key])}" for key in sorted(pairs))
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

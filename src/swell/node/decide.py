@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from swell.api.pod import PodPhase
 from swell.api.times import parse_time
 from swell.node.pods import BoundPod, ReportedStatus
-from swell.node.progress import Action, Progress, is_active, progress, stop_all
-from swell.node.report import Addresses, Verdict, report
+from swell.node.restarts import Action, NextStep, is_active, next_step, stop_all
 from swell.node.runs import Exited, Runs
+from swell.node.status import Addresses, PodOutcome, report_status
 
 DEADLINE = "DeadlineExceeded"
 # Deletion times have whole seconds: what was cut off there is given back to the grace period.
@@ -41,11 +41,13 @@ def decide(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decis
     deadline = _deadline(pod)
     if deadline is not None and deadline <= now:
         return _time_out(pod, runs, addresses, now)
-    step = progress(pod, runs, now)
+    step = next_step(pod, runs, now)
     if not step.is_finished:
-        status = report(pod, runs, addresses, Verdict(is_initialized=step.is_initialized), now)
+        status = report_status(
+            pod, runs, addresses, PodOutcome(is_initialized=step.is_initialized), now
+        )
         return Decision(step.actions, status, _earlier(step.wake_at, deadline))
-    return Decision((), report(pod, runs, addresses, _verdict(step), now), is_over=True)
+    return Decision((), report_status(pod, runs, addresses, _verdict(step), now), is_over=True)
 
 
 def decide_leaving(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
@@ -59,12 +61,12 @@ def decide_leaving(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) 
     is_initialized = _was_initialized(pod)
     if is_active(runs):
         actions = stop_all(pod, runs, float(pod.grace_s), "the node agent ends")
-        verdict = Verdict(is_initialized)
-        return Decision(actions, report(pod, runs, addresses, verdict, now))
+        verdict = PodOutcome(is_initialized)
+        return Decision(actions, report_status(pod, runs, addresses, verdict, now))
     if not has_ended(pod, runs):
         return Decision((), pod.status, is_over=True)
-    verdict = Verdict(is_initialized, _final_phase(pod, runs))
-    return Decision((), report(pod, runs, addresses, verdict, now), is_over=True)
+    verdict = PodOutcome(is_initialized, _final_phase(pod, runs))
+    return Decision((), report_status(pod, runs, addresses, verdict, now), is_over=True)
 
 
 def has_ended(pod: BoundPod, runs: Runs) -> bool:
@@ -95,13 +97,13 @@ def _end(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decisio
     is_deletable = pod.metadata.deletion_grace_period_seconds != 0
     if is_active(runs):
         actions = stop_all(pod, runs, remaining_grace_s(pod, now), "the pod is being deleted")
-        verdict = Verdict(is_initialized=_was_initialized(pod))
-        status = pod.status if pod.is_final else report(pod, runs, addresses, verdict, now)
+        verdict = PodOutcome(is_initialized=_was_initialized(pod))
+        status = pod.status if pod.is_final else report_status(pod, runs, addresses, verdict, now)
         return Decision(actions, status)
     if pod.is_final:
         return Decision((), pod.status, is_over=True, is_deletable=is_deletable)
-    verdict = Verdict(_was_initialized(pod), _final_phase(pod, runs))
-    status = report(pod, runs, addresses, verdict, now)
+    verdict = PodOutcome(_was_initialized(pod), _final_phase(pod, runs))
+    status = report_status(pod, runs, addresses, verdict, now)
     return Decision((), status, is_over=True, is_deletable=is_deletable)
 
 
@@ -110,15 +112,15 @@ def _time_out(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> De
     initialized = _was_initialized(pod)
     if is_active(runs):
         actions = stop_all(pod, runs, float(pod.grace_s), message)
-        verdict = Verdict(is_initialized=initialized)
-        return Decision(actions, report(pod, runs, addresses, verdict, now))
-    verdict = Verdict(initialized, PodPhase.FAILED, DEADLINE, message)
-    return Decision((), report(pod, runs, addresses, verdict, now), is_over=True)
+        verdict = PodOutcome(is_initialized=initialized)
+        return Decision(actions, report_status(pod, runs, addresses, verdict, now))
+    verdict = PodOutcome(initialized, PodPhase.FAILED, DEADLINE, message)
+    return Decision((), report_status(pod, runs, addresses, verdict, now), is_over=True)
 
 
-def _verdict(step: Progress) -> Verdict:
+def _verdict(step: NextStep) -> PodOutcome:
     phase = PodPhase.FAILED if step.has_failed else PodPhase.SUCCEEDED
-    return Verdict(step.is_initialized, phase)
+    return PodOutcome(step.is_initialized, phase)
 
 
 def _deadline(pod: BoundPod) -> float | None:

@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from swell.node.process.volumes import Files
+from swell.node.process.setup.volumes import Files
 
 DATA = "..data"
 
