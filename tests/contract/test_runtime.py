@@ -153,7 +153,7 @@ def test_preconditions_protect_a_successor(ground: Ground) -> None:
         patched = await executor.execute(Plan((patch_object(CONFIG_MAPS, key, uid, change),)))
 
         assert deleted == Outcome(1)
-        assert [failure.verdict for failure in patched.failures] == [FailureKind.STALE]
+        assert [failure.kind for failure in patched.failures] == [FailureKind.STALE]
         found = await world.cluster.get(CONFIG_MAPS, key)
         assert found.metadata.uid == successor.metadata.uid
         assert found.metadata.labels == {}

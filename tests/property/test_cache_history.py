@@ -118,9 +118,9 @@ class History:
     def answer(self, read: Read) -> None:
         for pod in read.listed.values():
             self.cache.put_read(pod, read.version)
-        self.cache.note_read(read.selection, read.version)
+        self.cache.record_read(read.selection, read.version)
         if read.name and not read.listed:
-            self.cache.put_absent(Key("ns", read.name), read.version)
+            self.cache.mark_absent(Key("ns", read.name), read.version)
         self.answered.append(read)
 
     def tell(self) -> None:

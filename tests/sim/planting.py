@@ -29,7 +29,7 @@ def never_doubt(doubts: UncertainKeys) -> None:
     note = doubts.note
 
     def note_others(owner: Key, failures: Iterable[Failure]) -> None:
-        note(owner, [f for f in failures if f.verdict is not FailureKind.UNKNOWN])
+        note(owner, [f for f in failures if f.kind is not FailureKind.UNKNOWN])
 
     doubts.note = note_others  # type: ignore[method-assign]
 

@@ -109,7 +109,7 @@ def _openapi(schema: Schema) -> Body:
     if schema.rules:
         body["x-kubernetes-validations"] = [
             {"rule": rule.expression, "message": rule.message}
-            | ({"messageExpression": rule.told} if rule.told else {})
+            | ({"messageExpression": rule.message_expression} if rule.message_expression else {})
             | ({"fieldPath": rule.field} if rule.field else {})
             for rule in schema.rules
         ]

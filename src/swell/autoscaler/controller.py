@@ -36,7 +36,7 @@ from swell.runtime.controller import Controller, ControllerMeter, Reconciler
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
 from swell.runtime.informer import Informer
-from swell.runtime.leader import Election, work_if_elected
+from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain_call
 from swell.runtime.metrics import Metrics
@@ -194,7 +194,7 @@ class Autoscaler:
                 log.error("bug", controller=NAME, trace=result.trace)
             if self._passes is not None:
                 ended = "bug" if isinstance(result, Bug) else "looked"
-                self._passes.passed(NAME, ended, self._clock.monotonic() - started)
+                self._passes.reconciled(NAME, ended, self._clock.monotonic() - started)
             await self._clock.sleep(_GAP_S)
             try:
                 async with asyncio.timeout(max(0.0, self._settings.scale_period_s - _GAP_S)):
@@ -365,4 +365,4 @@ async def autoscale(
             meters=meters,
         )
 
-    await work_if_elected(cluster, work, election, clock=clock, random=random)
+    await run_if_elected(cluster, work, election, clock=clock, random=random)

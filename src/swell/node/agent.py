@@ -212,8 +212,8 @@ class PodAgent:
             decision = self._decide(pod)
         outcome = await self._executor.execute(_plan(pod, decision))
         key = pod.metadata.key
-        if outcome.gravest is not None:
-            self._retry(key, outcome.gravest)
+        if outcome.worst is not None:
+            self._retry(key, outcome.worst)
             return
         self._queue.forget(key)
         if any(isinstance(action, StartContainer) for action in decision.actions):
@@ -225,7 +225,7 @@ class PodAgent:
     def _retry(self, key: Key, failure: Failure) -> None:
         delay_s = self._queue.retry(key, failure.retry_after_s)
         # A stale one is of a pod that is gone or replaced, and the watch will tell.
-        if failure.verdict is not FailureKind.STALE:
+        if failure.kind is not FailureKind.STALE:
             log.warning("will retry", pod=str(key), why=failure.message, delay_s=round(delay_s, 3))
 
     def _decide(self, pod: BoundPod) -> Decision:

@@ -117,7 +117,7 @@ class ObjectCache(Generic[T]):
         self._gone.pop(who.key, None)
         return self._put(who, held, as_of)
 
-    def put_gone(self, key: Key, uid: Uid) -> CacheChange[T] | None:
+    def mark_deleted(self, key: Key, uid: Uid) -> CacheChange[T] | None:
         """The server said that this very object is gone, though not since which version."""
         before = self._entries.get(key)
         if before is not None and before.uid != uid:
@@ -125,15 +125,15 @@ class ObjectCache(Generic[T]):
         self._gone[key] = uid
         return self._swap(key, before, None) if before else None
 
-    def put_absent(self, key: Key, version: int) -> CacheChange[T] | None:
+    def mark_absent(self, key: Key, version: int) -> CacheChange[T] | None:
         """A consistent read at `version` did not find the key."""
         before = self._entries.get(key)
         if before is not None and before.version > version:
             return None
-        self.note_read(Selection(key.namespace, fields=f"metadata.name={key.name}"), version)
+        self.record_read(Selection(key.namespace, fields=f"metadata.name={key.name}"), version)
         return self._swap(key, before, None) if before else None
 
-    def note_read(self, selection: Selection, version: int) -> None:
+    def record_read(self, selection: Selection, version: int) -> None:
         """A consistent read at `version` has been taken: what is not held by now was not in it."""
         if version > self.version:
             self._absences.note(selection, version)

@@ -42,7 +42,7 @@ REFUSED = Backoff(base_s=1.0, cap_s=300.0)
 class ControllerMeter(Protocol):
     """What measures passes."""
 
-    def passed(self, controller: str, result: str, seconds: float) -> None: ...
+    def reconciled(self, controller: str, result: str, seconds: float) -> None: ...
 
     def queued(self, controller: str, n_keys: int) -> None: ...
 
@@ -130,7 +130,7 @@ class Controller(Generic[S]):
 
         return wake
 
-    def refusal(self, key: Key) -> RejectedWrite | None:
+    def rejected_write(self, key: Key) -> RejectedWrite | None:
         """The latest write refused for a key, until such a write succeeds."""
         return self._refusals.get(key)
 
@@ -167,7 +167,7 @@ class Controller(Generic[S]):
                 result = "bug"
             self._queue.done(key)
             if self._meter:
-                self._meter.passed(self.name, result, self._clock.monotonic() - started)
+                self._meter.reconciled(self.name, result, self._clock.monotonic() - started)
                 self._meter.queued(self.name, len(self._queue))
 
     async def _pass(self, key: Key) -> str:
@@ -184,12 +184,12 @@ class Controller(Generic[S]):
         outcome = await self._executor.execute(plan)
         self._tell(key, plan, outcome)
         self._doubts.note(key, outcome.failures)
-        failure = outcome.gravest
+        failure = outcome.worst
         if failure is None:
             return self._settle(key, plan)
-        if failure.verdict is FailureKind.REFUSED:
+        if failure.kind is FailureKind.REFUSED:
             return self._refuse(key, failure)
-        return self._retry(key, failure.verdict.value, failure.message, failure.retry_after_s)
+        return self._retry(key, failure.kind.value, failure.message, failure.retry_after_s)
 
     async def _planned(self, key: Key) -> Plan | None:
         """A plan of one moment: nothing is awaited while it is made.
@@ -199,7 +199,7 @@ class Controller(Generic[S]):
         """
         await self._doubts.resolve(key)
         plan = self._decide(key)
-        if plan is None or not plan.rests_on_absence:
+        if plan is None or not plan.needs_consistent_read:
             return plan
         self._doubts.suspect(key)
         await self._doubts.resolve(key)
@@ -268,8 +268,8 @@ class Controller(Generic[S]):
         shown = ", ".join(f"{type(a).__name__} {a.resource} {a.key}" for a in actions[:5])
         if actions[5:]:
             shown += f" and {len(actions) - 5} more"
-        failure = outcome.gravest
-        end = f"{failure.verdict.value}: {failure.message}" if failure else "done"
+        failure = outcome.worst
+        end = f"{failure.kind.value}: {failure.message}" if failure else "done"
         reasons = f" because {', '.join(plan.reasons)}" if plan.reasons else ""
         self._stories.add(key, f"{self._clock.now():.3f} {shown}{reasons}: {end}")
 

@@ -51,7 +51,7 @@ class Observer(Protocol):
 
     def observe_answer(self, answer: object) -> None: ...
 
-    def observe_gone(self, key: Key, uid: Uid) -> None: ...
+    def observe_deleted(self, key: Key, uid: Uid) -> None: ...
 
 
 class EventSink(Protocol):
@@ -82,7 +82,7 @@ class FailureKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     action: Write
-    verdict: FailureKind
+    kind: FailureKind
     reason: str
     message: str
     retry_after_s: float = 0.0
@@ -96,10 +96,10 @@ class Outcome:
     failures: tuple[Failure, ...] = ()
 
     @property
-    def gravest(self) -> Failure | None:
+    def worst(self) -> Failure | None:
         """The failure that says what to do next; the first issued among equals."""
         order = list(FailureKind)
-        return min(self.failures, key=lambda failure: order.index(failure.verdict), default=None)
+        return min(self.failures, key=lambda failure: order.index(failure.kind), default=None)
 
 
 class Executor:
@@ -173,14 +173,14 @@ class Executor:
             async with asyncio.timeout(self._write_s):
                 failure = await self._write(action)
         except ClusterError as error:
-            failure = _failure(action, _verdict(error), error)
+            failure = _failure(action, _kind_of(error), error)
         except UnreachableError as error:
             failure = _failure(action, FailureKind.RETRY, error)
         except (OutcomeUnknownError, TimeoutError, MalformedError) as error:
             # The last one: it was done, and the answer is no object we understand.
             failure = _failure(action, FailureKind.UNKNOWN, error)
         if self._meter:
-            result = failure.verdict.value if failure else "done"
+            result = failure.kind.value if failure else "done"
             self._meter.wrote(str(action.resource), _verb(action), result)
         return failure
 
@@ -249,7 +249,7 @@ class Executor:
             # Mostly another object of this name; but a server may also mean a race of its own.
             return await self._settle_undeleted(action, error)
         if left is None:
-            self._observe_gone(action)
+            self._observe_deleted(action)
         else:
             self._observe(action.resource, left)
         return None
@@ -258,11 +258,11 @@ class Executor:
         try:
             found = await self._cluster.get(action.resource.untyped(), action.key)
         except NotFoundError:
-            self._observe_gone(action)
+            self._observe_deleted(action)
             return None
         if found["metadata"].get("uid") == action.uid:
             return _failure(action, FailureKind.STALE, error)
-        self._observe_gone(action)
+        self._observe_deleted(action)
         self._observe(action.resource, found)
         return None
 
@@ -272,9 +272,9 @@ class Executor:
             for informer in self._following.get(str(resource), ()):
                 informer.observe_answer(answer)
 
-    def _observe_gone(self, action: DeleteObject) -> None:
+    def _observe_deleted(self, action: DeleteObject) -> None:
         for informer in self._following.get(str(action.resource), ()):
-            informer.observe_gone(action.key, action.uid)
+            informer.observe_deleted(action.key, action.uid)
 
 
 def _verb(action: Write) -> str:
@@ -284,7 +284,7 @@ def _verb(action: Write) -> str:
     return type(action).__name__
 
 
-def _verdict(error: ClusterError) -> FailureKind:
+def _kind_of(error: ClusterError) -> FailureKind:
     if isinstance(error, ServerError):
         # A server that fails after storing answers the same as one that fails before.
         return FailureKind.UNKNOWN
@@ -301,11 +301,11 @@ def _is_uid_mismatch(error: ClusterError) -> bool:
     return isinstance(error, InvalidError) and any(c.field == "metadata.uid" for c in causes)
 
 
-def _failure(action: Write, verdict: FailureKind, error: Exception) -> Failure:
+def _failure(action: Write, kind: FailureKind, error: Exception) -> Failure:
     if isinstance(error, ClusterError):
         reason = error.status.reason or type(error).__name__
-        return Failure(action, verdict, reason, str(error), error.retry_after_s)
-    return Failure(action, verdict, type(error).__name__, str(error))
+        return Failure(action, kind, reason, str(error), error.retry_after_s)
+    return Failure(action, kind, type(error).__name__, str(error))
 
 
 def _controller_uid(body: Body) -> str:

@@ -206,9 +206,9 @@ class Informer(Generic[T]):
         elif isinstance(answer, self.resource.struct):
             self.observe(answer)
 
-    def observe_gone(self, key: Key, uid: Uid) -> None:
+    def observe_deleted(self, key: Key, uid: Uid) -> None:
         """Take the answer to a delete: this very object does not exist any more."""
-        self._notify(self._cache.put_gone(key, uid))
+        self._notify(self._cache.mark_deleted(key, uid))
 
     async def refresh(self, key: Key) -> None:
         """Read one object consistently. A list of one: unlike a get it tells as of which version
@@ -218,7 +218,7 @@ class Informer(Generic[T]):
         for held in listed:
             self._notify(self._cache.put_read(held, version))
         if not listed:
-            self._notify(self._cache.put_absent(key, version))
+            self._notify(self._cache.mark_absent(key, version))
 
     async def refresh_selected(self, selection: Selection, index: str, value: Hashable) -> None:
         """Read a part of the collection consistently: that which an index has under a value.
@@ -229,7 +229,7 @@ class Informer(Generic[T]):
         listed, version = await self._read(selection)
         for item in listed:
             self._notify(self._cache.put_read(item, version))
-        self._cache.note_read(selection, version)
+        self._cache.record_read(selection, version)
         present = {_key_of(item) for item in listed}
         held = self._cache.select(index, value)
         missing = [e.key for e in held if e.version <= version and e.key not in present]

@@ -213,7 +213,7 @@ class Election:
     times: LeaseTimes = field(default_factory=LeaseTimes)
 
 
-async def work_if_elected(
+async def run_if_elected(
     cluster: Cluster,
     work: Callable[[Cluster], Awaitable[None]],
     election: Election | None,
@@ -237,7 +237,7 @@ async def work_if_elected(
 
     async def lead() -> None:
         if metrics is not None:
-            metrics.led(True)
+            metrics.set_leading(True)
         await work(GuardedCluster(cluster, elector.guard))
 
     await elector.run(lead)

@@ -48,7 +48,7 @@ class Metrics:
         )
         self._leading = Gauge("swell_leader", "1 while this process leads.", registry=self.registry)
 
-    def passed(self, controller: str, result: str, seconds: float) -> None:
+    def reconciled(self, controller: str, result: str, seconds: float) -> None:
         self._passes.labels(controller, result).inc()
         self._pass_seconds.labels(controller).observe(seconds)
 
@@ -58,7 +58,7 @@ class Metrics:
     def wrote(self, resource: str, verb: str, result: str) -> None:
         self._writes.labels(resource, verb, result).inc()
 
-    def led(self, is_leader: bool) -> None:
+    def set_leading(self, is_leader: bool) -> None:
         self._leading.set(is_leader)
 
     def exposition(self) -> bytes:

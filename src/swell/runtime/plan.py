@@ -134,7 +134,7 @@ class Plan:
     actions: tuple[Step, ...] = ()
     wake_at: float | None = None
     reasons: tuple[str, ...] = ()
-    rests_on_absence: bool = False
+    needs_consistent_read: bool = False
 
     def each_action(self) -> Iterator[Action]:
         """Every single action, in the order of issue."""

@@ -52,7 +52,7 @@ class InformerOptions:
     single_reads_max: int = 32
     backoff: Backoff = RECONNECT
     # Whether what is watched is mostly what this process itself has written.
-    hears_echoes: bool = False
+    sees_own_writes: bool = False
     # A kind the cluster may not serve: then there are no objects, and it is asked for now and then.
     is_optional: bool = False
 
@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
                 self._selection,
                 resource_version=str(self._receiver.version()),
                 timeout_s=watch_s,
-                is_known=self._receiver.is_known if self._options.hears_echoes else None,
+                is_known=self._receiver.is_known if self._options.sees_own_writes else None,
             ) as events,
         ):
             async for event in events:

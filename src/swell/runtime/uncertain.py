@@ -78,9 +78,9 @@ class UncertainKeys:
     def note(self, owner: Key, failures: Iterable[Failure]) -> None:
         """Take from a plan's failures what has to be read before the owner's next plan."""
         for failure in failures:
-            if failure.verdict in {FailureKind.UNKNOWN, FailureKind.STALE}:
+            if failure.kind in {FailureKind.UNKNOWN, FailureKind.STALE}:
                 doubt = self._doubts.setdefault(owner, _Uncertainty())
-                doubt.is_whole |= failure.verdict is FailureKind.UNKNOWN
+                doubt.is_whole |= failure.kind is FailureKind.UNKNOWN
                 doubt.targets[str(failure.action.resource), failure.action.key] = None
 
     def suspect(self, owner: Key) -> None:

@@ -184,7 +184,7 @@ def _loop() -> VirtualLoop:
 class BugMeter:
     """Raises where a controller says that a pass of it was a bug: the process ends by itself."""
 
-    def passed(self, controller: str, result: str, seconds: float) -> None:
+    def reconciled(self, controller: str, result: str, seconds: float) -> None:
         del seconds
         if result == "bug":
             raise AssertionError(f"bug in a pass of {controller}")

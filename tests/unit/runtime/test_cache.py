@@ -77,7 +77,7 @@ def test_gone_uid_is_not_brought_back_by_a_lagging_watch() -> None:
     """Once the server has answered that an object is gone, late events of it count no more."""
     cache = ObjectCache[Pod]()
     cache.put(pod(5))
-    cache.put_gone(A, Uid("u1"))
+    cache.mark_deleted(A, Uid("u1"))
 
     assert cache.put(pod(6)) is None
     assert cache.put(pod(7, uid="u2")) is not None
@@ -88,14 +88,14 @@ def test_gone_leaves_a_successor_of_the_same_name_alone() -> None:
     cache = ObjectCache[Pod]()
     cache.put(pod(9, uid="u2"))
 
-    assert cache.put_gone(A, Uid("u1")) is None
+    assert cache.mark_deleted(A, Uid("u1")) is None
     assert held_version(cache) == 9
 
 
 def test_read_outweighs_gone() -> None:
     """An object that a consistent read finds is there, whatever was believed."""
     cache = ObjectCache[Pod]()
-    cache.put_gone(A, Uid("u1"))
+    cache.mark_deleted(A, Uid("u1"))
     cache.put_read(pod(9))
 
     assert held_version(cache) == 9
@@ -116,7 +116,7 @@ def test_late_answer_does_not_bring_back_what_was_deleted_meanwhile() -> None:
 def test_absent_at_a_version_refuses_older_states_until_the_watch_is_past() -> None:
     """What a consistent read did not find cannot be brought back by an older event."""
     cache = ObjectCache[Pod]()
-    cache.put_absent(A, 10)
+    cache.mark_absent(A, 10)
 
     assert cache.put(pod(9)) is None
     cache.reach(10)
@@ -129,7 +129,7 @@ def test_absent_does_not_remove_what_is_newer() -> None:
     cache = ObjectCache[Pod]()
     cache.put(pod(11))
 
-    assert cache.put_absent(A, 10) is None
+    assert cache.mark_absent(A, 10) is None
 
 
 def test_indexes_follow_changes_and_leave_nothing_behind() -> None:
@@ -209,9 +209,9 @@ def test_held_versions_of_one_incarnation_only_grow(steps: list[tuple[str, str, 
             case "read":
                 cache.put_read(state)
             case "gone":
-                cache.put_gone(key, state.metadata.uid)
+                cache.mark_deleted(key, state.metadata.uid)
             case "absent":
-                cache.put_absent(key, version)
+                cache.mark_absent(key, version)
             case "remove":
                 cache.remove(key, version)
             case _:

@@ -103,7 +103,9 @@ class Stage:
         toy = self.toys.get(at)
         if toy is None:
             return None
-        return Snapshot(toy, self.pods.by_owner(toy.metadata.uid), self.controller.refusal(at))
+        return Snapshot(
+            toy, self.pods.by_owner(toy.metadata.uid), self.controller.rejected_write(at)
+        )
 
     def decided(self, snapshot: Snapshot, now: float) -> Plan:
         return self.decide(snapshot, now)  # which a test may have replaced
@@ -112,7 +114,7 @@ class Stage:
         self.malformed.append(malformed)
         return NOTHING
 
-    def passed(self, controller: str, result: str, seconds: float) -> None:
+    def reconciled(self, controller: str, result: str, seconds: float) -> None:
         self.results.append(result)
 
     def queued(self, controller: str, n_keys: int) -> None:
@@ -228,7 +230,7 @@ def test_absence_is_made_certain_before_it_counts() -> None:
                 return NOTHING
             version = toy.metadata.resource_version
             done = PatchStatus(TOYS, key("t"), version, {"phase": "empty"})
-            return Plan((done,), rests_on_absence=True)
+            return Plan((done,), needs_consistent_read=True)
 
         stage.decide = end_without_pods
         toy = await stage.world.add_toy("t")
@@ -342,12 +344,12 @@ def test_refusal_is_known_to_the_next_decision_and_retried_ever_later() -> None:
         tried = stage.line.calls.count("create pods t-0")
         assert 4 <= tried <= 7
         assert stage.line.calls.count("patch toys.toys.dev default/t") == 1
-        refusal = stage.controller.refusal(key("t"))
+        refusal = stage.controller.rejected_write(key("t"))
         assert refusal is not None
         assert refusal.count == tried
 
         await stage.settle(1, within_s=600)
-        assert stage.controller.refusal(key("t")) is None
+        assert stage.controller.rejected_write(key("t")) is None
 
     play(story)
 
@@ -423,12 +425,12 @@ def test_vanished_owner_leaves_nothing_behind() -> None:
         await stage.start()
         stage.line.fail_before["create"] = [failure(403, "Forbidden")] * 100
         await stage.world.add_toy("t", replicas=1)
-        await until(lambda: stage.controller.refusal(key("t")) is not None)
+        await until(lambda: stage.controller.rejected_write(key("t")) is not None)
         await stage.world.user.delete(TOYS, key("t"))
         await until(lambda: stage.results[-1:] == ["gone"])
 
         assert stage.queue.n_held == 0
-        assert stage.controller.refusal(key("t")) is None
+        assert stage.controller.rejected_write(key("t")) is None
 
     play(story)
 

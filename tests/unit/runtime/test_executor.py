@@ -46,8 +46,8 @@ def create(name: str, owner: Toy | None = None) -> CreateObject:
     return CreateObject(PODS, pod_body(name, owner))
 
 
-def verdicts(outcome: Outcome) -> list[FailureKind]:
-    return [failure.verdict for failure in outcome.failures]
+def kinds(outcome: Outcome) -> list[FailureKind]:
+    return [failure.kind for failure in outcome.failures]
 
 
 def test_first_status_is_put_and_leaves_the_rest() -> None:
@@ -64,7 +64,7 @@ def test_first_status_is_put_and_leaves_the_rest() -> None:
         assert line.calls == ["update toys.toys.dev t"]
         found = await world.user.get(TOYS, key("t"))
         assert (found.spec, found.status.phase) == (toy.spec, "New")
-        assert verdicts(await execute(line, first)) == [FailureKind.STALE]
+        assert kinds(await execute(line, first)) == [FailureKind.STALE]
 
     play(story)
 
@@ -107,7 +107,7 @@ def test_plan_stops_at_the_first_failure() -> None:
         stale = PatchStatus(TOYS, key("t"), "1", {"phase": "Restarting"})
         outcome = await execute(line, stale, create("p", toy))
 
-        assert verdicts(outcome) == [FailureKind.STALE]
+        assert kinds(outcome) == [FailureKind.STALE]
         assert outcome.n_done == 0
         assert line.calls == ["patch toys.toys.dev default/t"]
 
@@ -115,7 +115,7 @@ def test_plan_stops_at_the_first_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict"),
+    ("error", "kind"),
     [
         (failure(409, "Conflict"), FailureKind.STALE),
         (failure(404, "NotFound"), FailureKind.STALE),
@@ -130,7 +130,7 @@ def test_plan_stops_at_the_first_failure() -> None:
         (failure(503), FailureKind.UNKNOWN),
     ],
 )
-def test_failure_has_its_verdict(error: Exception, verdict: FailureKind) -> None:
+def test_failure_has_its_kind(error: Exception, kind: FailureKind) -> None:
     """Each kind of failure says what the next decision has to do; a 5xx may have happened."""
 
     async def story(world: World) -> None:
@@ -140,7 +140,7 @@ def test_failure_has_its_verdict(error: Exception, verdict: FailureKind) -> None
         action = PatchStatus(TOYS, key("t"), toy.metadata.resource_version, {"phase": "X"})
         outcome = await execute(line, action)
 
-        assert verdicts(outcome) == [verdict]
+        assert kinds(outcome) == [kind]
 
     play(story)
 
@@ -166,7 +166,7 @@ def test_write_without_an_answer_is_given_up_as_unknown() -> None:
         line.delay_s = 10_000
         outcome = await execute(line, create("p"), write_s=30)
 
-        assert verdicts(outcome) == [FailureKind.UNKNOWN]
+        assert kinds(outcome) == [FailureKind.UNKNOWN]
         assert world.clock.monotonic() == 30
 
     play(story)
@@ -201,7 +201,7 @@ def test_existing_object_of_somebody_else_is_refused(theirs: str) -> None:
         toy = await world.add_toy()
         outcome = await execute(world.line(), create("p", toy))
 
-        assert verdicts(outcome) == [FailureKind.REFUSED]
+        assert kinds(outcome) == [FailureKind.REFUSED]
         assert outcome.failures[0].reason == NAME_TAKEN
 
     play(story)
@@ -258,7 +258,7 @@ def test_conflict_on_the_very_object_to_delete_is_decided_again() -> None:
         line.fail_before["delete"] = [failure(409, "Conflict")]
         outcome = await execute(line, DeleteObject(TOYS, key("t"), toy.metadata.uid))
 
-        assert verdicts(outcome) == [FailureKind.STALE]
+        assert kinds(outcome) == [FailureKind.STALE]
 
     play(story)
 
@@ -332,9 +332,9 @@ def test_failure_among_many_begins_no_more_and_awaits_the_rest() -> None:
         outcome = await execute(line, together, create("after"), concurrency=3)
 
         assert len(line.calls) == 3
-        assert verdicts(outcome) == [FailureKind.REFUSED, FailureKind.UNKNOWN]
-        assert outcome.gravest is not None
-        assert outcome.gravest.verdict is FailureKind.UNKNOWN
+        assert kinds(outcome) == [FailureKind.REFUSED, FailureKind.UNKNOWN]
+        assert outcome.worst is not None
+        assert outcome.worst.kind is FailureKind.UNKNOWN
         assert outcome.n_done == 0
         assert len((await world.user.list(PODS)).items) == 1
 
@@ -390,7 +390,7 @@ def test_patch_by_uid_is_refused_by_a_successor() -> None:
             world.line(), patch_object(TOYS, key("t"), former.metadata.uid, change)
         )
 
-        assert verdicts(outcome) == [FailureKind.STALE]
+        assert kinds(outcome) == [FailureKind.STALE]
 
     play(story)
 
@@ -410,7 +410,7 @@ def test_answer_that_cannot_be_read_is_an_unknown_outcome() -> None:
         patch = merge_patch({"metadata": {"labels": {"a": "b"}}})
         outcome = await execute(line, PatchObject(TOYS, key("t"), patch), informers=(toys,))
 
-        assert verdicts(outcome) == [FailureKind.UNKNOWN]
+        assert kinds(outcome) == [FailureKind.UNKNOWN]
         await asyncio.sleep(1)
         assert (await world.user.get(TOYS.untyped(), key("t")))["metadata"]["labels"] == {"a": "b"}
 

@@ -73,7 +73,7 @@ def test_executor_takes_a_refused_write_for_one_to_retry() -> None:
         guarded = GuardedCluster(world.line(), LeaderGuard(world.clock))
         outcome = await Executor(guarded).execute(Plan((CreateObject(TOYS, toy_body("t")),)))
 
-        assert [failure.verdict for failure in outcome.failures] == [FailureKind.RETRY]
+        assert [failure.kind for failure in outcome.failures] == [FailureKind.RETRY]
 
     play(story)
 

@@ -46,10 +46,10 @@ def test_endpoints_serve_health_and_metrics() -> None:
 
     async def main() -> dict[str, tuple[int, str]]:
         metrics = Metrics()
-        metrics.passed("toy", "wrote", 0.02)
+        metrics.reconciled("toy", "wrote", 0.02)
         metrics.queued("toy", 3)
         metrics.wrote("pods", "CreateObject", "done")
-        metrics.led(True)
+        metrics.set_leading(True)
         health = HealthChecks(ready={"caches": lambda: "no"})
         endpoints = Endpoints(health, metrics, port=0)
         task = asyncio.create_task(endpoints.run())

@@ -276,7 +276,7 @@ def test_own_delete_is_seen_before_the_watch_tells() -> None:
         line.holds_events = True
         await world.user.patch(TOYS, key("a"), merge_patch({"spec": {"replicas": 9}}))
         await line.delete(TOYS, key("a"))
-        toys.observe_gone(key("a"), made.metadata.uid)
+        toys.observe_deleted(key("a"), made.metadata.uid)
         sizes: list[int] = []
         toys.add_handler(lambda _: sizes.append(len(toys)))
         line.release()

@@ -32,16 +32,16 @@ def play(story: Story) -> None:
     run(main())
 
 
-def failed(verdict: FailureKind, name: str = "p") -> Failure:
-    return Failure(DeleteObject(PODS, key(name), Uid("u")), verdict, "reason", "message")
+def failed(kind: FailureKind, name: str = "p") -> Failure:
+    return Failure(DeleteObject(PODS, key(name), Uid("u")), kind, "reason", "message")
 
 
-@pytest.mark.parametrize("verdict", [FailureKind.RETRY, FailureKind.REFUSED])
-def test_failure_without_effect_leaves_no_doubt(verdict: FailureKind) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.RETRY, FailureKind.REFUSED])
+def test_failure_without_effect_leaves_no_doubt(kind: FailureKind) -> None:
     """Where nothing happened there is nothing to read."""
 
     async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
-        doubts.note(OWNER, [failed(verdict)])
+        doubts.note(OWNER, [failed(kind)])
         await doubts.resolve(OWNER)
 
         assert OWNER not in doubts

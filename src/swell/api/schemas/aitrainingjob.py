@@ -73,7 +73,7 @@ MIN_WITHIN_MAX = ValidationRule(
 )
 ROLE_NAMES = ValidationRule(
     f"self.all(role, size(role) <= {NAME_SIZE_MAX} && role.matches('^{ROLE_NAME.regex}$'))",
-    f"a role's name {ROLE_NAME.words}",
+    f"a role's name {ROLE_NAME.requirement}",
 )
 ROLE_NOT_RESERVED = ValidationRule(
     f"self.all(role, !role.matches('(?i)^{RESERVED_ROLE}$'))",
@@ -191,7 +191,7 @@ def ai_training_job() -> Schema:
 
 
 def _or_empty(pattern: Pattern) -> Pattern:
-    return Pattern(f"({pattern.regex})?", pattern.words, pattern.example)
+    return Pattern(f"({pattern.regex})?", pattern.requirement, pattern.example)
 
 
 ROLES_MAX = 16

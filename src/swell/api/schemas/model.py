@@ -37,7 +37,7 @@ class ValidationRule:
     expression: str
     message: str
     field: str = ""
-    told: str = ""
+    message_expression: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Pattern:
     """What a whole text must match, and the same in words."""
 
     regex: str
-    words: str
+    requirement: str
     example: str
 
 
@@ -67,7 +67,7 @@ class Schema:
     size_max: int | None = None
     format: str = ""
     is_open: bool = False  # the server keeps unknown fields
-    tells_unknown: bool = False  # validation reports them all the same
+    reports_unknown: bool = False  # validation reports them all the same
     map_keys: tuple[str, ...] = ()  # what identifies an item of a list
     is_atomic: bool = False  # has one owner as a whole; the server records none for its fields
     rules: tuple[ValidationRule, ...] = ()
@@ -78,7 +78,7 @@ def table(
     *,
     required: tuple[str, ...] = (),
     is_open: bool = False,
-    tells_unknown: bool = False,
+    reports_unknown: bool = False,
     is_atomic: bool = False,
     rules: tuple[ValidationRule, ...] = (),
     description: str = "",
@@ -89,7 +89,7 @@ def table(
         properties=properties,
         required=required,
         is_open=is_open,
-        tells_unknown=tells_unknown,
+        reports_unknown=reports_unknown,
         is_atomic=is_atomic,
         rules=rules,
         description=description,

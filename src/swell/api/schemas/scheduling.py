@@ -35,7 +35,7 @@ _TOPOLOGY = table(
         "highestTierName": text("The same by name."),
     },
     is_open=True,
-    tells_unknown=True,
+    reports_unknown=True,
 )
 
 _SUB_GROUP = table(
@@ -48,7 +48,7 @@ _SUB_GROUP = table(
         "networkTopology": _TOPOLOGY,
     },
     is_open=True,
-    tells_unknown=True,
+    reports_unknown=True,
 )
 
 
@@ -66,7 +66,7 @@ def pod_group() -> Schema:
             "preemptable": boolean(),
         },
         is_open=True,
-        tells_unknown=True,
+        reports_unknown=True,
     )
     condition = table(
         {
@@ -78,7 +78,7 @@ def pod_group() -> Schema:
             "transitionID": text(),
         },
         is_open=True,
-        tells_unknown=True,
+        reports_unknown=True,
     )
     status = table(
         {
@@ -89,7 +89,7 @@ def pod_group() -> Schema:
             "failed": count,
         },
         is_open=True,
-        tells_unknown=True,
+        reports_unknown=True,
         is_atomic=True,
     )
     return table(
@@ -115,7 +115,7 @@ _NODE_GROUPS = table(
         "preferredDuringSchedulingIgnoredDuringExecution": listing(text(), size_max=1024),
     },
     is_open=True,
-    tells_unknown=True,
+    reports_unknown=True,
 )
 
 
@@ -126,7 +126,7 @@ def queue() -> Schema:
             "weight": integer("The queue's share against its siblings.", minimum=1, default=1),
             "capability": RESOURCES,
             "deserved": RESOURCES,
-            "guarantee": table({"resource": RESOURCES}, is_open=True, tells_unknown=True),
+            "guarantee": table({"resource": RESOURCES}, is_open=True, reports_unknown=True),
             "reclaimable": boolean("Whether others may take back what is lent; true if not given."),
             "parent": text("The queue above this one; root if not given."),
             "priority": integer(
@@ -136,13 +136,13 @@ def queue() -> Schema:
             "affinity": table(
                 {"nodeGroupAffinity": _NODE_GROUPS, "nodeGroupAntiAffinity": _NODE_GROUPS},
                 is_open=True,
-                tells_unknown=True,
+                reports_unknown=True,
             ),
             "extendClusters": listing(open_object(), size_max=1024),
             "dequeueStrategy": choice(DequeueStrategy),
         },
         is_open=True,
-        tells_unknown=True,
+        reports_unknown=True,
     )
     status = table(
         {
@@ -156,7 +156,7 @@ def queue() -> Schema:
             "allocated": RESOURCES,
         },
         is_open=True,
-        tells_unknown=True,
+        reports_unknown=True,
     )
     return table(
         {

@@ -40,7 +40,7 @@ def _role_name_problems(names: list[str]) -> Iterator[FieldProblem]:
         steps = (*_ROLES, name)
         lower = name.lower()
         if len(name) > NAME_SIZE_MAX or not matches(ROLE_NAME, name):
-            message = f"a role's name {ROLE_NAME.words}, is {show(name)}"
+            message = f"a role's name {ROLE_NAME.requirement}, is {show(name)}"
             yield FieldProblem(steps, message, f"for example {ROLE_NAME.example}")
         elif lower == RESERVED_ROLE:
             yield FieldProblem(steps, ROLE_NOT_RESERVED.message, "for example trainer or worker")

@@ -86,7 +86,7 @@ def _object_problems(
             yield FieldProblem(steps, message, "put it in quotes")
             continue
         expected = schema.properties.get(key, schema.values)
-        if expected is None and (schema.tells_unknown or not schema.is_open):
+        if expected is None and (schema.reports_unknown or not schema.is_open):
             hint = fields_hint(key, schema.properties)
             yield FieldProblem((*steps, key), UNKNOWN_FIELD, hint)
         elif expected is not None and part is not None:
@@ -118,7 +118,7 @@ def _text_problems(schema: Schema, value: str, steps: Steps) -> Iterator[FieldPr
     yield from _size_problems(schema, len(value), "characters", steps)
     too_long = schema.size_max is not None and len(value) > schema.size_max
     if schema.pattern is not None and not too_long and not matches(schema.pattern, value):
-        message = f"{schema.pattern.words}, is {show(value)}"
+        message = f"{schema.pattern.requirement}, is {show(value)}"
         yield FieldProblem(steps, message, f"for example {schema.pattern.example}")
 
 

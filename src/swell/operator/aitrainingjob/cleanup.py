@@ -91,7 +91,7 @@ def plan_deletion(world: World, now: float) -> Plan:
     ]
     if owned or names or world.group or world.members:
         return Plan(together(actions), wake_at=fence_deadline(owned, world, now))
-    return Plan((_without_finalizer(meta),), rests_on_absence=True)
+    return Plan((_without_finalizer(meta),), needs_consistent_read=True)
 
 
 def _keeps_finished(world: World) -> bool:

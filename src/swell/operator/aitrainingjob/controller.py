@@ -61,7 +61,7 @@ class Informers:
 
     @classmethod
     def over(cls, means: Means, settings: Settings) -> Informers:
-        options = InformerOptions(resync_s=settings.resync_period_s, hears_echoes=True)
+        options = InformerOptions(resync_s=settings.resync_period_s, sees_own_writes=True)
         informer = partial(means.informer, options=options)
         # Where there are no PodGroups, jobs do without; when there are, the next ones have them.
         optional = partial(means.informer, options=replace(options, is_optional=True))
@@ -171,7 +171,7 @@ class JobController:
         )
 
     def _refusal(self, key: Key) -> RejectedWrite | None:
-        return self.loop.refusal(key)
+        return self.loop.rejected_write(key)
 
     def _wake(self, pod: Pod) -> None:
         owner = pod.metadata.controller

@@ -78,7 +78,7 @@ def _live(world: World, status: AITrainingJobStatus, now: float) -> Plan:
         ),
         wake_at=_wake(world, status, written, now),
         reasons=(reason,),
-        rests_on_absence=begun is not None and begun.kind is Kind.GONE,
+        needs_consistent_read=begun is not None and begun.kind is Kind.GONE,
     )
 
 

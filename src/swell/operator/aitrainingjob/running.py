@@ -22,7 +22,7 @@ from swell.runtime.controller import ControllerMeter
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, WriteMeter
 from swell.runtime.health import HealthChecks
-from swell.runtime.leader import Election, work_if_elected
+from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.manager import run_services
 from swell.runtime.metrics import Metrics
 
@@ -102,4 +102,4 @@ async def operate(
         await run_services(operator.services, clock)
 
     cluster = connect(ACTOR)
-    await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
+    await run_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)

@@ -78,7 +78,7 @@ class GarbageCollector:
         """One round."""
         for action in [*await self._orphans(), *await self._stuck()]:
             outcome = await self._executor.execute(Plan((action,)))
-            failure = outcome.gravest
+            failure = outcome.worst
             log.info(
                 "garbage deleted",
                 what=f"{action.resource} {action.key}",

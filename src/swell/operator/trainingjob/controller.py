@@ -78,7 +78,7 @@ class Informers:
 
     @classmethod
     def over(cls, means: Means, settings: Settings) -> Informers:
-        options = InformerOptions(resync_s=settings.resync_period_s, hears_echoes=True)
+        options = InformerOptions(resync_s=settings.resync_period_s, sees_own_writes=True)
         informer = partial(means.informer, options=options)
         optional = partial(means.informer, options=replace(options, is_optional=True))
         ours = Selection(settings.namespace, labels=JOB_UID)
@@ -183,7 +183,7 @@ class TrainingJobController:
         )
 
     def _refusal(self, key: Key) -> RejectedWrite | None:
-        return self.loop.refusal(key)
+        return self.loop.rejected_write(key)
 
     def _wake(self, pod: Pod) -> None:
         if is_leaving(pod.metadata):

@@ -67,7 +67,7 @@ def after_the_end(world: World, now: float) -> Plan:
     return Plan(
         (*update_status(world, status), *events(world, status), *acts),
         wake_at=fence_deadline(world, now) if world.settings.autoclean else None,
-        rests_on_absence=status.released,
+        needs_consistent_read=status.released,
     )
 
 

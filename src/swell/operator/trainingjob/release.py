@@ -108,7 +108,7 @@ def delete_training_job(world: World, now: float) -> Plan:
     if owned:
         return Plan(tuple(_deletion(*one) for one in owned if not is_leaving(one[1])))
     rest = [name for name in meta.finalizers if name != labels.FINALIZER]
-    return Plan((set_finalizers(meta, rest),), rests_on_absence=True)
+    return Plan((set_finalizers(meta, rest),), needs_consistent_read=True)
 
 
 def delete_group(world: World) -> list[Step]:

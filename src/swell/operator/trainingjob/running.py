@@ -18,7 +18,7 @@ from swell.runtime.controller import ControllerMeter
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import WriteMeter
 from swell.runtime.health import HealthChecks
-from swell.runtime.leader import Election, work_if_elected
+from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.manager import run_services
 from swell.runtime.metrics import Metrics
 
@@ -89,4 +89,4 @@ async def operate(
             health.ready["TrainingJob caches"] = operator.problem
         await run_services(operator.services, clock)
 
-    await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
+    await run_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)

@@ -13,7 +13,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.events import EventRecorder
 from swell.runtime.health import HealthChecks
-from swell.runtime.leader import Election, work_if_elected
+from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.manager import ManagedService, run_services
 from swell.runtime.metrics import Metrics
 from swell.scheduler.live.bind_windows import BindWindows
@@ -159,4 +159,4 @@ async def schedule(
             health.ready["scheduler caches"] = scheduler.problem
         await scheduler.run()
 
-    await work_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
+    await run_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)

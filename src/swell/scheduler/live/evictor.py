@@ -166,7 +166,7 @@ class Evictor:
                 PODS.status, meta.key, Patch(PatchKind.STRATEGIC, body)
             )
         except NotFoundError:
-            self._cache.informers.pods.observe_gone(meta.key, meta.uid)
+            self._cache.informers.pods.observe_deleted(meta.key, meta.uid)
             return None
         self._cache.informers.pods.observe(marked)
         return self._present(meta.uid, meta.key)
@@ -178,7 +178,7 @@ class Evictor:
         except NotFoundError:
             left = None
         if left is None:
-            pods.observe_gone(meta.key, meta.uid)
+            pods.observe_deleted(meta.key, meta.uid)
         else:
             pods.observe(left)
 

@@ -111,12 +111,12 @@ class PodConditions:
             return
         body: Body = {"metadata": {"uid": uid}, "status": change}
         write = PatchObject(PODS.status, note.key, Patch(PatchKind.STRATEGIC, body))
-        failure = (await self._executor.execute(Plan((write,)))).gravest
+        failure = (await self._executor.execute(Plan((write,)))).worst
         if failure is None:
             self._queue.forget(uid)
             if note.refusal is not None:
                 note.said, note.said_at = note.refusal.reason, self._clock.monotonic()
-        elif failure.verdict is not FailureKind.REFUSED:
+        elif failure.kind is not FailureKind.REFUSED:
             log.info("pod condition not written", pod=str(note.key), why=failure.message)
             self._queue.retry(uid, failure.retry_after_s)
 

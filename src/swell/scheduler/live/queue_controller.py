@@ -154,7 +154,7 @@ def decide(world: QueueView, now: float) -> Plan:
     """One write at a time: each is made from the version the one before left behind."""
     queue = world.queue
     if queue is None:
-        return Plan((_creation(world.name),), rests_on_absence=True)
+        return Plan((_creation(world.name),), needs_consistent_read=True)
     standing = standing_of(queue, world.parent, world.groups)
     if standing.is_marked and not is_closed_by_parent(queue):
         return Plan((_mark(queue, "true"),))

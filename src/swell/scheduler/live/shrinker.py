@@ -128,8 +128,8 @@ class Shrinker:
             return
         asked = dict(wanted.roles)
         outcome = await self._executor.execute(plan_shrink(job, asked, self._clock.now()))
-        failure = outcome.gravest
-        if failure is None or failure.verdict is FailureKind.REFUSED:
+        failure = outcome.worst
+        if failure is None or failure.kind is FailureKind.REFUSED:
             if failure is not None:
                 log.warning("not shrunk", job=str(key), why=failure.message)
             self._queue.forget(key)

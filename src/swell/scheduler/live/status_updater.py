@@ -146,7 +146,7 @@ class StatusUpdater:
             return
         meta = job.group.metadata
         write = PatchStatus(POD_GROUPS, key, meta.resource_version, _body(new))
-        failure = (await self._executor.execute(Plan((write,)))).gravest
+        failure = (await self._executor.execute(Plan((write,)))).worst
         if failure is not None:
             await self._again(key, failure)
             return
@@ -157,7 +157,7 @@ class StatusUpdater:
 
     async def _again(self, key: Key, failure: Failure) -> None:
         log.info("group status not written", group=str(key), why=failure.message)
-        if failure.verdict in {FailureKind.UNKNOWN, FailureKind.STALE}:
+        if failure.kind in {FailureKind.UNKNOWN, FailureKind.STALE}:
             try:
                 await self._cache.informers.groups.refresh(key)
             except _READ_FAILURES as error:

@@ -207,7 +207,7 @@ def test_release_is_recorded_and_told() -> None:
     plan = scene.look()
 
     assert recorded(plan) == {"released": True}
-    assert plan.rests_on_absence
+    assert plan.needs_consistent_read
     assert "Released" in told(plan)
 
 
@@ -292,7 +292,7 @@ def test_deletion_lets_go_by_a_consistent_read() -> None:
     plan = Scene(a_job()).deleted().look()
 
     assert patched(plan)["TrainingJob fit"]["metadata"]["finalizers"] == []
-    assert plan.rests_on_absence
+    assert plan.needs_consistent_read
 
 
 def test_deletion_keeps_the_finalizers_of_others() -> None:

@@ -109,7 +109,7 @@ class _Assembly:
             queue=self._queue(),
             clock=self._api.clock,
         )
-        sight.refusals = controller.refusal
+        sight.refusals = controller.rejected_write
         self._pods.add_handler(wake_adopters(self._pods, sets, controller.wake))
         self._manager.add(name, controller.run, controller.stop)
 
@@ -126,7 +126,7 @@ class _Assembly:
             queue=self._queue(),
             clock=self._api.clock,
         )
-        sight.refusals = controller.refusal
+        sight.refusals = controller.rejected_write
         self._pods.add_handler(wake_adopters(self._pods, jobs, controller.wake))
         self._manager.add(name, controller.run, controller.stop)
         self._add_release(jobs, sight)
