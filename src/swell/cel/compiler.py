@@ -1,7 +1,7 @@
-"""An expression's tree becomes closures, its types are checked, its cost is estimated: one pass.
+"""The compiler: one pass checks types, estimates costs and turns a tree into closures.
 
-Static types choose the function where they can; where a type is dyn the choice is made at run
-time. Macros are added by `macros`; whole expressions are compiled by `program`.
+Static types choose the overload of a function where they can. Where an argument is dyn, the choice
+is made at evaluation. `program` compiles whole expressions; `macros` adds the macros.
 """
 
 from __future__ import annotations
@@ -38,21 +38,26 @@ from swell.cel.types import (
     unify,
 )
 
-# The frame holds one value for each variable in scope; slot 0 counts the items still allowed.
+# A frame holds one value for each variable; slot 0 counts the items loops may still go through.
 Frame: TypeAlias = list[object]
 Run: TypeAlias = Callable[[Frame], object]
 
+# cel-go's costs of creating a list and a map.
 LIST_BASE_COST = 10.0
 MAP_BASE_COST = 30.0
 
 
 class Compiled(NamedTuple):
+    """A part of an expression: its type, its closure and its estimated cost."""
+
     type: CelType
     run: Run
     cost: float
 
 
 class Variable(NamedTuple):
+    """A variable in scope: its place in the frame, and its type."""
+
     slot: int
     type: CelType
 
@@ -61,7 +66,7 @@ Scope: TypeAlias = Mapping[str, Variable]
 
 
 class Compiler:
-    """Compiles one expression; remembers which variables it read and how many it needs."""
+    """Compiles one expression. Records the variables it reads and how many slots it needs."""
 
     def __init__(self, n_slots: int) -> None:
         self.n_slots = n_slots
@@ -99,11 +104,12 @@ class Compiler:
 
     def select(self, node: syntax.SelectExpr, scope: Scope) -> Compiled:
         operand = self.compile(node.operand, scope)
-        base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
+        base = inside(operand.type)
         type_, key = field_of(base, node.field)
         run = operand.run
         cost = operand.cost + 1.0
         find = operators.optional_property if base.kind == "object" else operators.optional_field
+        # A selection from an optional is optional again, written `.?` or not.
         if not node.optional and operand.type.kind != "optional":
             return Compiled(type_, lambda frame: operators.field(run(frame), key), cost)
         result = type_ if type_.kind == "optional" else optional_of(type_)
@@ -111,7 +117,7 @@ class Compiler:
 
     def index(self, node: syntax.IndexExpr, scope: Scope) -> Compiled:
         operand, key = self.compile(node.operand, scope), self.compile(node.key, scope)
-        base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
+        base = inside(operand.type)
         wanted, item = DYN, DYN
         if base.kind == "list":
             wanted, item = INT, base.params[0]
@@ -119,6 +125,7 @@ class Compiler:
             wanted, item = base.params
         elif base.kind != "dyn":
             raise ExpressionError(f"found no matching overload for '_[_]' applied to '{base}'")
+        # Any number is an index: it counts when it is whole.
         if not unify(wanted, key.type, {}) and key.type.kind not in {"uint", "double"}:
             raise ExpressionError(f"{key.type} is no index of {base}")
         run, get_key, cost = operand.run, key.run, operand.cost + key.cost + 1.0
@@ -200,7 +207,7 @@ class Compiler:
         return compiled
 
     def argument(self, name: str, node: Expr, scope: Scope) -> Compiled:
-        """What is formatted may be of several types; nothing else in one list may."""
+        """Compile an argument. A list given to `format` may mix types, which no other list may."""
         if name == "format" and isinstance(node, syntax.ListExpr):
             return self.list_literal(node.items, scope, mixed=True)
         return self.compile(node, scope)
@@ -223,7 +230,10 @@ class Compiler:
         return Compiled(type_, _caller(name, [o for o, _ in chosen], args), cost)
 
     def logical(self, args: tuple[Expr, ...], scope: Scope, *, until: bool) -> Compiled:
-        """`&&` and `||`: one side may fail when the other decides."""
+        """Compile `&&` and `||`, which stop at the value `until`.
+
+        An error on one side does not count when the other side alone decides the result.
+        """
         left, right = self.boolean(args[0], scope), self.boolean(args[1], scope)
         first, second = left.run, right.run
 
@@ -239,6 +249,7 @@ class Compiler:
         return Compiled(BOOL, run, left.cost + right.cost)
 
     def boolean(self, node: Expr, scope: Scope) -> Compiled:
+        """Compile a condition; one of type dyn is checked to be a bool when it is evaluated."""
         compiled = self.compile(node, scope)
         if compiled.type.kind not in {"bool", "dyn"}:
             raise ExpressionError(f"a bool is wanted, not {compiled.type}")
@@ -278,22 +289,24 @@ class Compiler:
             left.cost + right.cost + operators.comparison_cost(size),
         )
 
-    # --- variables of macros -------------------------------------------------------------------
-
     def bind(self, scope: Scope, name: str, type_: CelType) -> tuple[int, Scope]:
-        """A new variable: its slot, and the scope in which it is seen."""
+        """Declare a macro's variable; returns its slot, and the scope in which it is known."""
         slot = self.n_slots
         self.n_slots += 1
         return slot, {**scope, name: Variable(slot, type_)}
 
 
 Expand: TypeAlias = Callable[[Compiler, syntax.CallExpr, Scope], Compiled]
-# By name and number of arguments; filled by `macros`.
+# By name and number of arguments. `program` fills it from `macros`, which needs this module.
 MACROS: dict[tuple[str, int], Expand] = {}
 
 
 def find_macro(node: syntax.CallExpr) -> Expand | None:
-    """The macro a call means, None when it is a plain function."""
+    """The macro that a call stands for; None for a plain function.
+
+    The first argument of a macro names its variable; with any other first argument a call is one
+    of a function or a method.
+    """
     if node.target is None:
         return MACROS.get((node.name, len(node.args))) if node.name == "has" else None
     if not node.args or not isinstance(node.args[0], syntax.IdentExpr) or node.name == "has":
@@ -312,7 +325,7 @@ SPECIAL: Mapping[str, Special] = {
 
 
 def _qualified_name(node: syntax.CallExpr, scope: Scope) -> str | None:
-    """`sets.contains` is a function of that name, unless `sets` is a variable."""
+    """The function that `sets.contains(...)` calls, unless `sets` is a variable."""
     if not isinstance(node.target, syntax.IdentExpr) or node.target.name in scope:
         return None
     name = f"{node.target.name}.{node.name}"
@@ -320,6 +333,7 @@ def _qualified_name(node: syntax.CallExpr, scope: Scope) -> str | None:
 
 
 def _caller(name: str, overloads: list[Overload], args: list[Compiled]) -> Run:
+    """The closure of a call. Calls with one and two arguments have shorter, faster ones."""
     runs = [arg.run for arg in args]
     if len(overloads) == 1 and all(arg.type.kind != "dyn" for arg in args):
         call = overloads[0].run

@@ -1,4 +1,4 @@
-"""Conversions between types, and what is read from times and durations."""
+"""Conversions between types, and the parts of times and durations."""
 
 from __future__ import annotations
 
@@ -84,12 +84,14 @@ def show_timestamp(value: datetime) -> str:
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _DURATION = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+# The pattern takes more than linear time on a long row of digits.
 DURATION_LENGTH_MAX = 200
 WHOLE = re.compile(r"[-+]?[0-9]{1,20}")
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_timestamp(text: str) -> datetime:
+    """The time an RFC 3339 text says; EvaluationError when it says none."""
     if not _TIME.fullmatch(text):
         raise EvaluationError(f"type conversion error: {text!r} is no timestamp")
     try:
@@ -99,6 +101,7 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def parse_duration(text: str) -> timedelta:
+    """The duration a text in Go's notation says, such as `1h30m`; EvaluationError for others."""
     sign = -1 if text.startswith("-") else 1
     rest = text.lstrip("+-")
     if rest == "0":

@@ -1,7 +1,8 @@
-"""The table of functions expressions may call, and how the library's files fill it.
+"""The table of functions that expressions may call.
 
-A function has overloads: the types it takes, the type it gives, what it does, and what that costs
-as a function of the sizes of its arguments.
+The library's modules fill it with `define` and `method`. A function has overloads; each says which
+types it takes, which type it returns, what to run, and what that costs for arguments of given
+sizes. Costs are Kubernetes' own, so that the same rules are accepted here and there.
 """
 
 from __future__ import annotations
@@ -13,24 +14,30 @@ from typing import Any, NamedTuple, TypeAlias
 
 from swell.cel.types import UNBOUNDED, CelType
 
-TRAVERSAL = 0.1  # a character or a byte that is looked at
-REGEX = 0.25  # a character of a regular expression
+# cel-go's cost factors, which Kubernetes uses: of a character or byte that is read, and of a
+# character of a regular expression.
+TRAVERSAL = 0.1
+REGEX = 0.25
 
-# The library's functions are called with values whose types were checked.
+# Types are checked before a function is called, so implementations take what they are given.
 Implementation: TypeAlias = Callable[..., Any]
 
 
 class Estimate(NamedTuple):
+    """The cost of a call, and the size of its result where that is known."""
+
     cost: float
     result_size: float | None = None
 
 
-# By the sizes of the arguments; those of lists also by their types.
+# Computes the cost from the sizes of the arguments, or from their types (`Overload.by_type`).
 CostRule: TypeAlias = Callable[..., Estimate]
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
+    """One signature of a function."""
+
     params: tuple[CelType, ...]
     result: CelType
     run: Implementation
@@ -41,7 +48,7 @@ class Overload:
         return self.cost(*given) if self.by_type else self.cost(*(one.size for one in given))
 
 
-# By name and whether it is called on a target, which then is the first parameter.
+# By name, and whether it is called as a method; the target of a method is its first parameter.
 FUNCTIONS: dict[tuple[str, bool], list[Overload]] = {}
 
 
@@ -50,7 +57,7 @@ def constant(*_sizes: float) -> Estimate:
 
 
 def traversal(factor: float = TRAVERSAL) -> CostRule:
-    """The first argument is walked through, and the result is no larger."""
+    """The cost rule of a function that reads its first argument and returns nothing larger."""
     return lambda first, *_: Estimate(spent(first, factor), first)
 
 
@@ -68,7 +75,7 @@ def define(
     cost: CostRule = constant,
     by_type: bool = False,
 ) -> None:
-    """Add an overload to the table."""
+    """Add an overload of a function to the table."""
     overload = Overload(params, result, run, cost, by_type)
     FUNCTIONS.setdefault((name, member), []).append(overload)
 
@@ -82,4 +89,5 @@ def method(
     cost: CostRule = constant,
     by_type: bool = False,
 ) -> None:
+    """Add an overload of a method to the table; the first parameter is its target."""
     define(name, params, result, run, member=True, cost=cost, by_type=by_type)

@@ -1,4 +1,4 @@
-"""Kubernetes' own functions: quantities, URLs, addresses, networks, versions, named formats."""
+"""Functions that Kubernetes adds: quantities, URLs, IP addresses, CIDRs, versions, formats."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ WALK = traversal()
 
 
 def _succeeds(convert: Callable[[str], object]) -> Callable[[str], bool]:
+    """The `isX` function of a conversion `x`."""
+
     def check(text: str) -> bool:
         try:
             convert(text)
@@ -60,11 +62,14 @@ def _succeeds(convert: Callable[[str], object]) -> Callable[[str], bool]:
 
 @dataclass(frozen=True, slots=True)
 class QuantityValue:
+    """A resource quantity, such as `quantity("40Gi")`."""
+
     cel_kind: ClassVar[str] = "quantity"
     value: quantity.Quantity
 
 
-def _amount(text: str) -> QuantityValue:
+def parse_quantity(text: str) -> QuantityValue:
+    """The quantity a text says; EvaluationError when it says none."""
     try:
         return QuantityValue(quantity.parse(text))
     except quantity.QuantityError as error:
@@ -91,8 +96,8 @@ def _minus(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
     return QuantityValue(quantity.Quantity(left.value.nano - other, left.value.format))
 
 
-define("quantity", (STRING,), QUANTITY, _amount, cost=WALK)
-define("isQuantity", (STRING,), BOOL, _succeeds(_amount), cost=WALK)
+define("quantity", (STRING,), QUANTITY, parse_quantity, cost=WALK)
+define("isQuantity", (STRING,), BOOL, _succeeds(parse_quantity), cost=WALK)
 method("isInteger", (QUANTITY,), BOOL, lambda one: one.value.nano % quantity.NANO == 0)
 method("asInteger", (QUANTITY,), INT, _whole)
 method("asApproximateFloat", (QUANTITY,), DOUBLE, lambda one: one.value.nano / quantity.NANO)
@@ -109,6 +114,8 @@ for _type in (QUANTITY, INT):
 
 @dataclass(frozen=True, slots=True)
 class Url:
+    """A URL in its parts."""
+
     cel_kind: ClassVar[str] = "url"
     parts: SplitResult
 
@@ -116,7 +123,7 @@ class Url:
 def _url(text: str) -> Url:
     try:
         parts = urlsplit(text)
-        _ = parts.port  # refuses a port that is no number
+        _ = parts.port  # raises ValueError for a port that is no number
     except ValueError as error:
         raise EvaluationError(f"URL parse error: {text!r}") from error
     if not parts.scheme and not text.startswith("/"):
@@ -159,6 +166,8 @@ method(
 
 @dataclass(frozen=True, slots=True)
 class IPAddress:
+    """An IPv4 or IPv6 address."""
+
     cel_kind: ClassVar[str] = "ip"
     value: ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -168,6 +177,8 @@ class IPAddress:
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
+    """A network with the address it was written with: `192.168.1.7/24` keeps its host bits."""
+
     cel_kind: ClassVar[str] = "cidr"
     value: ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
@@ -176,6 +187,7 @@ class Cidr:
 
 
 def _address(text: str) -> IPAddress:
+    # Kubernetes accepts neither zones nor IPv4 addresses written as IPv6 ones.
     if "%" in text or text.lower().startswith("::ffff:"):
         raise EvaluationError(f"IP Address {text!r} parse error")
     try:
@@ -263,9 +275,14 @@ _SEMVER = re.compile(
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Semver:
+    """A semantic version. Its build metadata is dropped: it does not take part in comparisons.
+
+    A part of a pre-release is (is text, number, text), so that numbers come before texts.
+    """
+
     cel_kind: ClassVar[str] = "semver"
     release: tuple[int, int, int]
-    pre: tuple[tuple[int, int, str], ...]  # numbers before words, each (is word, number, word)
+    pre: tuple[tuple[int, int, str], ...]
 
     def __lt__(self, other: Semver) -> bool:
         # A version without a pre-release is above those with one.
@@ -273,7 +290,11 @@ class Semver:
         return (self.release, mine) < (other.release, theirs)
 
 
-def _semver(text: str, normalize: bool = False) -> Semver:
+def parse_semver(text: str, normalize: bool = False) -> Semver:
+    """The version a text says; EvaluationError when it says none.
+
+    With `normalize` a leading `v`, missing parts and leading zeros are accepted too.
+    """
     if len(text) > SEMVER_LENGTH_MAX:
         raise EvaluationError("semver parse error: too long")
     if normalize:
@@ -290,14 +311,14 @@ def _semver(text: str, normalize: bool = False) -> Semver:
     return Semver((int(major), int(minor), int(patch)), order)
 
 
-define("semver", (STRING,), SEMVER, _semver, cost=WALK)
-define("semver", (STRING, BOOL), SEMVER, _semver, cost=WALK)
-define("isSemver", (STRING,), BOOL, _succeeds(_semver), cost=WALK)
+define("semver", (STRING,), SEMVER, parse_semver, cost=WALK)
+define("semver", (STRING, BOOL), SEMVER, parse_semver, cost=WALK)
+define("isSemver", (STRING,), BOOL, _succeeds(parse_semver), cost=WALK)
 define(
     "isSemver",
     (STRING, BOOL),
     BOOL,
-    lambda text, normalize: _succeeds(lambda one: _semver(one, normalize))(text),
+    lambda text, normalize: _succeeds(lambda one: parse_semver(one, normalize))(text),
     cost=WALK,
 )
 for _at, _name in enumerate(("major", "minor", "patch")):
@@ -315,6 +336,8 @@ _NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
+    """A format by name, such as `format.dns1123Label()`, to validate strings with."""
+
     cel_kind: ClassVar[str] = "format"
     name: str
     length_max: int

@@ -30,6 +30,7 @@ from swell.cel.types import (
     optional_of,
 )
 
+# `lists.range` makes a list from one number, so its cost says nothing of its size.
 LIST_MAX = 1_000_000
 COMPARABLE = (INT, UINT, DOUBLE, BOOL, STRING, BYTES, TIMESTAMP, DURATION)
 ZEROS: dict[str, object] = {
@@ -38,7 +39,7 @@ ZEROS: dict[str, object] = {
 
 
 def _walk(items: CelType, *_: CelType) -> Estimate:
-    """Every item is looked at, texts in full."""
+    """The cost of reading every item, strings in full."""
     return Estimate(items.size * _item_cost(items))
 
 
@@ -47,7 +48,7 @@ def _copy(items: float, *_: float) -> Estimate:
 
 
 def _compare_all(items: CelType, *_: CelType) -> Estimate:
-    """Every item is compared with every other."""
+    """The cost of comparing every item with every other."""
     return Estimate(items.size * items.size * _item_cost(items), items.size)
 
 

@@ -1,4 +1,7 @@
-"""Macros: calls whose arguments are not values but pieces of program, such as `list.all(x, p)`."""
+"""Macros: calls whose arguments are not values but parts of the program, such as `list.all(x, p)`.
+
+The constants added to costs are those by which cel-go prices the loops that macros expand to.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from swell.cel import operators
 from swell.cel.compiler import Compiled, Compiler, Expand, Frame, Run, Scope
-from swell.cel.resolution import field_of
+from swell.cel.resolution import field_of, inside
 from swell.cel.syntax import CallExpr, Expr, ExpressionError, IdentExpr, SelectExpr
 from swell.cel.types import (
     BOOL,
@@ -27,8 +30,7 @@ def _has(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
     if not isinstance(selected, SelectExpr):
         raise ExpressionError("invalid argument to has() macro")
     operand = compiler.compile(selected.operand, scope)
-    base = operand.type.params[0] if operand.type.kind == "optional" else operand.type
-    _, name = field_of(base, selected.field)
+    _, name = field_of(inside(operand.type), selected.field)
     run = operand.run
     if selected.optional or operand.type.kind == "optional":
 
@@ -44,7 +46,7 @@ def _has(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
 
 
 class _Loop:
-    """The range of a macro and its variables; a body is compiled in its scope."""
+    """The range of a macro and the variables it binds; bodies are compiled in their scope."""
 
     def __init__(self, compiler: Compiler, node: CallExpr, scope: Scope, n_variables: int) -> None:
         assert node.target is not None  # noqa: S101 - `find` only gives calls with a target
@@ -70,11 +72,12 @@ class _Loop:
         return self.compiler.compile(node, self.scope)
 
     def steps(self, frame: Frame) -> Iterator[object]:
-        """Sets the variables for each item in turn; gives the first of them."""
+        """Set the variables for each item in turn; yields the first variable."""
         value = self.range.run(frame)
         if not isinstance(value, (list, dict)):
             raise EvaluationError("no such overload: a list or a map is wanted")
         left = frame[0]
+        # Charged before the loop starts; nested loops share the allowance.
         if not isinstance(left, int) or len(value) > left:
             raise EvaluationError("cost limit exceeded: too many items")
         frame[0] = left - len(value)
@@ -104,7 +107,10 @@ def _variable_types(ranged: CelType, n_variables: int) -> list[CelType]:
 
 
 def _quantifier(n_variables: int, *, until: bool) -> Expand:
-    """`all` ends at the first false, `exists` at the first true; others may fail then."""
+    """`all` (until a false) and `exists` (until a true).
+
+    An error for one item does not count when another item decides the result.
+    """
 
     def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         loop = _Loop(compiler, node, scope, n_variables)
@@ -157,7 +163,7 @@ def _filter(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
 
 
 def _map(n_variables: int, *, filtered: bool) -> Expand:
-    """`map(x, e)`, `map(x, p, e)` and `transformList` of one and two variables."""
+    """`map(x, e)` and `map(x, p, e)` with one variable, `transformList` with two."""
 
     def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         loop = _Loop(compiler, node, scope, n_variables)
@@ -216,8 +222,8 @@ def _opt_map(*, flat: bool) -> Expand:
         target = compiler.compile(node.target, scope)
         if target.type.kind not in {"optional", "dyn"} or not isinstance(name, IdentExpr):
             raise ExpressionError(f"optMap is for optional values, not {target.type}")
-        inside = target.type.params[0] if target.type.params else DYN
-        slot, inner = compiler.bind(scope, name.name, inside)
+        value_type = target.type.params[0] if target.type.params else DYN
+        slot, inner = compiler.bind(scope, name.name, value_type)
         body = compiler.compile(mapped, inner)
         get, make = target.run, body.run
 

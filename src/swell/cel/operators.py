@@ -1,4 +1,4 @@
-"""The language's own operators, conversions and functions."""
+"""The language's operators: access, equality, arithmetic, comparison; sizes and text functions."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ NUMBERS = frozenset({"int", "uint", "double"})
 
 
 def field(value: object, name: str) -> object:
+    """The field of an object or a map; EvaluationError when it is missing."""
     if isinstance(value, dict):
         if name in value:
             return value[name]
@@ -52,6 +53,7 @@ def field(value: object, name: str) -> object:
 
 
 def optional_field(value: object, name: str) -> object:
+    """The field as an optional value; nothing when it, or the optional it is selected from, is."""
     value = value if isinstance(value, Optional) else Optional(value, True)
     if not value.present:
         return NOTHING
@@ -61,12 +63,13 @@ def optional_field(value: object, name: str) -> object:
 
 
 def optional_property(value: object, name: str) -> object:
-    """As `optional_field`, of an object with a schema: there, null is absence."""
+    """As `optional_field`, for an object with declared fields: there null counts as missing."""
     found = optional_field(value, name)
     return NOTHING if isinstance(found, Optional) and found.value is None else found
 
 
 def item(value: object, key: object) -> object:
+    """The item of a list or the value of a key; EvaluationError when there is none."""
     found = optional_item(value, key)
     if not found.present:
         problem = "index out of bounds" if isinstance(value, list) else "no such key"
@@ -77,6 +80,7 @@ def item(value: object, key: object) -> object:
 def optional_item(value: object, key: object) -> Optional:
     if isinstance(value, Optional):
         return optional_item(value.value, key) if value.present else NOTHING
+    # Numbers of all kinds are one key when their values are equal.
     if isinstance(key, float) and key.is_integer():
         key = int(key)
     if isinstance(value, list) and isinstance(key, int) and not isinstance(key, bool):
@@ -87,7 +91,7 @@ def optional_item(value: object, key: object) -> Optional:
 
 
 def has_field(value: object, name: str) -> bool:
-    """`has(value.name)`."""
+    """The result of `has(value.name)`; null counts as missing."""
     if not isinstance(value, dict):
         raise EvaluationError(f"no such overload: has on {kind_of(value)}")
     return value.get(name) is not None
@@ -97,7 +101,11 @@ def has_field(value: object, name: str) -> bool:
 
 
 def equal(left: object, right: object) -> bool:
-    """Equality of the language: numbers by value, everything else only within its kind."""
+    """Whether two values are equal in the language.
+
+    Numbers compare by value across kinds; values of other kinds are never equal. Python alone
+    would take `True` for 1.
+    """
     kind, other = kind_of(left), kind_of(right)
     if kind != other:
         return kind in NUMBERS and other in NUMBERS and left == right
@@ -109,14 +117,14 @@ def equal(left: object, right: object) -> bool:
 
 
 def same_items(left: object, right: object) -> bool:
-    """Equality of lists in which order says nothing."""
+    """Whether two lists that are sets hold the same items, in any order."""
     if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
         return False
     return {identity(one) for one in left} == {identity(one) for one in right}
 
 
 def identity(value: object) -> object:
-    """Equal for equal values, and hashable."""
+    """A hashable value that is the same for values that are equal in the language."""
     if isinstance(value, list):
         return ("list", *map(identity, value))
     if isinstance(value, dict):
@@ -149,6 +157,7 @@ def _in_range(bounds: tuple[int, int], run: Callable[[int, int], int]) -> Callab
 
 
 def _quotient(left: int, right: int) -> int:
+    """Division that rounds towards zero, as in CEL; Python's rounds down."""
     if right == 0:
         raise EvaluationError("division by zero")
     whole = abs(left) // abs(right)
@@ -162,6 +171,7 @@ def _remainder(left: int, right: int) -> int:
 
 
 def _divide(left: float, right: float) -> float:
+    """Division of doubles, where dividing by zero is infinity or no number, not an error."""
     if right == 0:
         return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left * right)
     return left / right

@@ -1,4 +1,4 @@
-"""A whole expression: from text to something that can be evaluated, with its type and cost."""
+"""A whole expression: its text is compiled into something to evaluate, with its type and cost."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from swell.cel import conversions, kubernetes, lists, macros, operators, strings
 from swell.cel.compiler import MACROS, Compiler, Frame, Run, Variable
 from swell.cel.types import CelType
 
-# Importing these modules fills the table of functions.
+# These modules fill the table of functions when they are imported; the names keep the imports.
 LIBRARY = (operators, conversions, strings, lists, kubernetes)
-# Evaluation stops when it has gone through this many items.
+# All loops of one evaluation share this many items. The estimated cost already refuses what could
+# be expensive for values of the declared sizes; this bounds values whose size is not declared.
 ITERATIONS_MAX = 1_000_000
 MACROS.update(macros.MACROS)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled expression; call `evaluate` with the values of its variables in their order."""
+    """A compiled expression. It holds no state: it may be evaluated any number of times.
+
+    `used` names the variables the expression reads. `n_slots` is the size of a frame: the counter
+    of items, the declared variables, and those the macros bind.
+    """
 
     type: CelType
     cost: float
@@ -27,13 +32,21 @@ class Program:
     n_slots: int
 
     def evaluate(self, *values: object) -> object:
+        """Return the result for the values of the variables, given in the order of declaration.
+
+        Raises EvaluationError when it cannot be computed for these values.
+        """
         frame: Frame = [ITERATIONS_MAX, *values]
         frame += [None] * (self.n_slots - len(frame))
         return self.run(frame)
 
 
 def compile_expression(text: str, variables: Mapping[str, CelType]) -> Program:
-    """Check and compile; ExpressionError when the expression is wrong."""
+    """Compile an expression whose free variables are the given ones.
+
+    Raises ExpressionError when it cannot be parsed or its types do not fit together.
+    """
+    # Slot 0 of a frame counts the items that loops may still go through.
     scope = {name: Variable(slot, type_) for slot, (name, type_) in enumerate(variables.items(), 1)}
     compiler = Compiler(n_slots=len(scope) + 1)
     compiled = compiler.compile(syntax.parse(text), scope)

@@ -1,4 +1,8 @@
-"""What types decide: the field of an object, the common type of parts, the functions that fit."""
+"""Decisions of the compiler that need only types.
+
+These are: the type of a literal and of a field, the common type of several parts, the overloads
+that fit given types, and the identifiers of properties whose names are no identifiers.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,10 @@ def literal_type(value: object) -> CelType:
 
 
 def field_of(base: CelType, name: str) -> tuple[CelType, str]:
-    """The type of a field, and its name in the object."""
+    """The type of a field, and the name of the property it stands for."""
     if base.kind == "object":
-        # Reserved words are fields all the same, though they also have an escaped name.
+        # A property named like a reserved word is declared by its escaped name, and may be selected
+        # by either.
         known = name if name in base.fields else f"__{name}__" if name in RESERVED else name
         if known not in base.fields:
             raise ExpressionError(f"undefined field '{name}'")
@@ -34,7 +39,7 @@ def field_of(base: CelType, name: str) -> tuple[CelType, str]:
 
 
 def check_literals(node: syntax.CallExpr, overloads: list[Overload]) -> None:
-    """What is written out and can never be right is refused before it is ever run."""
+    """Raise ExpressionError for a literal argument that no evaluation could accept."""
     values = [arg.value for arg in node.args if isinstance(arg, syntax.LiteralExpr)]
     try:
         if node.name == "matches" and values and isinstance(values[-1], str):
@@ -51,11 +56,15 @@ CONVERSIONS = frozenset({
 
 
 def inside(type_: CelType) -> CelType:
+    """The type of the value in an optional; another type stays as it is."""
     return type_.params[0] if type_.kind == "optional" else type_
 
 
 def common(types: list[CelType]) -> CelType:
-    """The one type of several parts; they must agree, except for those that are dyn."""
+    """The type of several parts of a list, a map or a conditional.
+
+    They must agree; parts of type dyn and null adapt to the others.
+    """
     common: CelType | None = None
     for type_ in types:
         if common is None or common.kind in {"dyn", "null"}:
@@ -68,7 +77,7 @@ def common(types: list[CelType]) -> CelType:
 
 
 def fitting(overloads: list[Overload], given: list[CelType]) -> list[tuple[Overload, CelType]]:
-    """The overloads that can take these types, each with the type it then gives."""
+    """The overloads that can take these types, each with the type it then returns."""
     fitting: list[tuple[Overload, CelType]] = []
     for overload in overloads:
         bound: dict[str, CelType] = {}
@@ -82,24 +91,28 @@ def fitting(overloads: list[Overload], given: list[CelType]) -> list[tuple[Overl
 # --- property names ------------------------------------------------------------------------------
 
 _ACCESSIBLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
-_TO_WORD = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_FROM_WORD = {word: sign for sign, word in _TO_WORD.items()}
+_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_UNESCAPES = {escaped: sign for sign, escaped in _ESCAPES.items()}
 _SIGN = re.compile(r"__|[.\-/]")
-_WORD = re.compile("|".join(_FROM_WORD))
+_ESCAPED = re.compile("|".join(_UNESCAPES))
 _KEYWORDS = RESERVED | set(CONSTANTS) | {"in"}
 
 
 def escape(name: str) -> str | None:
-    """The identifier of a property; None when expressions cannot name it."""
+    """The identifier of a property in an expression; None when it has none.
+
+    Kubernetes writes signs as words between double underscores (`a-b` is `a__dash__b`), and puts
+    double underscores around keywords.
+    """
     if not _ACCESSIBLE.fullmatch(name):
         return None
     if name in _KEYWORDS:
         return f"__{name}__"
-    return _SIGN.sub(lambda match: _TO_WORD[match.group()], name)
+    return _SIGN.sub(lambda match: _ESCAPES[match.group()], name)
 
 
 def unescape(identifier: str) -> str:
-    """The property an identifier names."""
+    """The property an identifier stands for."""
     if identifier[2:-2] in _KEYWORDS and identifier == f"__{identifier[2:-2]}__":
         return identifier[2:-2]
-    return _WORD.sub(lambda match: _FROM_WORD[match.group()], identifier)
+    return _ESCAPED.sub(lambda match: _UNESCAPES[match.group()], identifier)

@@ -1,4 +1,4 @@
-"""Functions on texts, and regular expressions."""
+"""Functions on strings, regular expressions, and `format`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from swell.cel import conversions
 from swell.cel.functions import (
     REGEX,
     TRAVERSAL,
-    CostRule,
     Estimate,
     define,
     method,
@@ -29,7 +28,8 @@ from swell.schema.patterns import PatternError, compile_pattern
 
 STRINGS = list_of(STRING)
 EMPTY = STRING.sized(0)
-TEXT_LENGTH_MAX = 10_000_000
+# Results that one call could make arbitrarily large end the evaluation here.
+RESULT_LENGTH_MAX = 10_000_000
 MATCHES_MAX = 50_000
 TWICE = traversal(2 * TRAVERSAL)
 
@@ -56,7 +56,7 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     return text[start:end]
 
 
-def _ascii(convert: Callable[[str], str]) -> Callable[[str], str]:
+def _ascii_only(convert: Callable[[str], str]) -> Callable[[str], str]:
     return lambda text: "".join(convert(char) if char.isascii() else char for char in text)
 
 
@@ -70,13 +70,15 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
     n_found = text.count(old) if limit < 0 else min(text.count(old), limit)
-    if len(text) + n_found * len(new) > TEXT_LENGTH_MAX:
+    if len(text) + n_found * len(new) > RESULT_LENGTH_MAX:
         raise EvaluationError("cost limit exceeded: the text grows too long")
     return text.replace(old, new, limit)
 
 
 def _replace_cost(text: float, old: float, new: float, *_: float) -> Estimate:
-    del old  # its smallest size decides how often it can occur, and that may be 0
+    # The smallest size of `old` would bound how often it occurs; it may be empty, so each
+    # character may be replaced.
+    del old
     return Estimate(spent(text, 2 * TRAVERSAL), text + (text + 1) * new)
 
 
@@ -106,8 +108,8 @@ method(
     _index_of(lambda text, part, last: text.rfind(part, 0, last + len(part))),
     cost=_index_cost,
 )
-method("lowerAscii", (STRING,), STRING, _ascii(str.lower), cost=traversal())
-method("upperAscii", (STRING,), STRING, _ascii(str.upper), cost=traversal())
+method("lowerAscii", (STRING,), STRING, _ascii_only(str.lower), cost=traversal())
+method("upperAscii", (STRING,), STRING, _ascii_only(str.upper), cost=traversal())
 method("replace", (STRING, STRING, STRING), STRING, _replace, cost=_replace_cost)
 method("replace", (STRING, STRING, STRING, INT), STRING, _replace, cost=_replace_cost)
 method("split", (STRING, STRING), STRINGS, _split, cost=TWICE)
@@ -231,11 +233,10 @@ def show(value: object) -> str:
 
 
 def show_inside(value: object) -> str:
-    """A value inside a list or a map: texts in quotes, numbers with all their places."""
+    """A value inside a list or a map: strings are quoted, doubles keep six decimal places."""
     if isinstance(value, str):
         return _quote(value)
     return f"{value:f}" if isinstance(value, float) else show(value)
 
 
-_format_cost: CostRule = _index_cost
-method("format", (STRING, list_of(DYN)), STRING, _format, cost=_format_cost)
+method("format", (STRING, list_of(DYN)), STRING, _format, cost=_index_cost)

@@ -1,4 +1,7 @@
-"""Expressions from text to a tree. Knows the grammar; knows no types and no functions."""
+"""The grammar of CEL: reads the text of an expression into a tree.
+
+Types and functions are unknown here. An operator becomes a `CallExpr` with its symbol as name.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,42 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-# Far below what would exhaust the stack: of parentheses, and of the whole tree.
+# Parser and compiler recurse. Both limits lie far below the depth at which Python's stack ends:
+# the first bounds nested parentheses while parsing, the second the whole tree, in which chains of
+# member accesses and operators also count.
 DEPTH_MAX = 60
 TREE_DEPTH_MAX = 150
-TEXT_LENGTH_MAX = 100_000
+EXPRESSION_LENGTH_MAX = 100_000
 
 
 class ExpressionError(Exception):
-    """The expression is wrong: it cannot be read, or its types do not fit."""
+    """The expression is wrong: it cannot be parsed, or its types do not fit together."""
 
 
 class UInt(int):
-    """An unsigned number; a type of its own in expressions."""
+    """An unsigned 64-bit integer, which CEL treats as a type of its own (`1u`)."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralExpr:
+    """A constant."""
+
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class IdentExpr:
+    """A variable, or the name of a type."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class SelectExpr:
+    """A field of an object or a map."""
+
     operand: Expr
     field: str
     optional: bool = False  # operand.?field
@@ -41,6 +52,8 @@ class SelectExpr:
 
 @dataclass(frozen=True, slots=True)
 class IndexExpr:
+    """An item of a list, or the value of a key in a map."""
+
     operand: Expr
     key: Expr
     optional: bool = False  # operand[?key]
@@ -48,7 +61,7 @@ class IndexExpr:
 
 @dataclass(frozen=True, slots=True)
 class CallExpr:
-    """A function, a method when it has a target, or an operator by its symbol."""
+    """A call of a function, of a method when it has a target, or of an operator."""
 
     name: str
     target: Expr | None
@@ -57,11 +70,15 @@ class CallExpr:
 
 @dataclass(frozen=True, slots=True)
 class ListExpr:
-    items: tuple[tuple[Expr, bool], ...]  # with whether it is optional: [?x]
+    """A list that is written out. The flag says whether an item is optional: [?x]."""
+
+    items: tuple[tuple[Expr, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MapExpr:
+    """A map that is written out: keys, values, and whether an entry is optional: {?k: v}."""
+
     entries: tuple[tuple[Expr, Expr, bool], ...]
 
 
@@ -69,6 +86,8 @@ Expr: TypeAlias = LiteralExpr | IdentExpr | SelectExpr | IndexExpr | CallExpr | 
 
 
 class Token(NamedTuple):
+    """A piece of the text; numbers and strings carry their value."""
+
     kind: str  # number | text | name | symbol | end
     text: str
     value: object = None
@@ -97,6 +116,7 @@ SIMPLE_ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
 }  # fmt: skip
 
+# The precedence of binary operators; a higher one binds more strongly.
 BINARY: dict[str, int] = {
     "||": 1, "&&": 2,
     "<": 3, "<=": 3, ">": 3, ">=": 3, "==": 3, "!=": 3, "in": 3,
@@ -105,8 +125,8 @@ BINARY: dict[str, int] = {
 
 
 def parse(text: str) -> Expr:
-    """The tree of an expression; ExpressionError when it has none."""
-    if len(text) > TEXT_LENGTH_MAX:
+    """Return the tree of an expression; raises ExpressionError for a text that is none."""
+    if len(text) > EXPRESSION_LENGTH_MAX:
         raise ExpressionError("the expression is too long")
     parser = _Parser(_tokens(text))
     node = parser.expression()
@@ -117,7 +137,7 @@ def parse(text: str) -> Expr:
 
 
 def _depth(root: Expr) -> int:
-    """How many nodes lie on the longest way down; without recursion, since it may be long."""
+    """The number of nodes on the longest path down, found without recursion."""
     deepest, waiting = 0, [(root, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -142,7 +162,10 @@ def _children(node: Expr) -> list[Expr]:
 
 
 def _balanced(operator: str, operands: list[Expr]) -> Expr:
-    """A chain of `&&` or `||` as a tree that is no deeper than it must be."""
+    """A chain of `&&` or `||` as a balanced tree.
+
+    As a tree leaning to the left, a long chain would be refused as nested too deeply.
+    """
     if len(operands) == 1:
         return operands[0]
     middle = len(operands) // 2
@@ -212,7 +235,8 @@ def _text_escape(match: re.Match[str]) -> str:
 
 def _byte_escape(match: re.Match[str]) -> str:
     code = _text_escape(match)
-    # Escaped bytes travel as surrogates, so that they differ from characters above 127.
+    # Inside the string an escaped byte above 127 is a surrogate, so that it differs from the
+    # character with that number; encoding with surrogateescape turns it into one byte.
     is_byte = match.group(2) is not None or match.group(5) is not None
     return chr(0xDC00 + ord(code)) if is_byte and ord(code) > 127 else code
 
@@ -222,7 +246,7 @@ def _to_bytes(text: str) -> bytes:
 
 
 class _Parser:
-    """Precedence climbing over the tokens."""
+    """A parser by precedence climbing over the tokens."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
@@ -286,6 +310,7 @@ class _Parser:
         operators: list[str] = []
         while self.peek().kind == "symbol" and self.peek().text in {"!", "-"}:
             operators.append(self.take().text)
+        # The sign belongs to the number: the lowest int has no positive counterpart.
         if operators and operators[-1] == "-" and self.peek().kind == "number":
             number = self.peek().value
             if isinstance(number, (int, float)) and not isinstance(number, UInt):

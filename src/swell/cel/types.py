@@ -1,6 +1,6 @@
-"""The types of expressions and of the values they compute with.
+"""The types of expressions, and the values that Python has no type of its own for.
 
-A type from a schema also knows how large its values can be, which is what costs are estimated by.
+A type may also know how large its values can be: costs are estimated from these sizes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,22 @@ UNBOUNDED = math.inf
 
 
 class EvaluationError(Exception):
-    """An expression cannot be computed for these values."""
+    """The expression has no result for these values."""
 
 
 @dataclass(frozen=True, slots=True)
 class CelType:
+    """A type by its kind: `int`, `list` with the item's type as parameter, `object` with fields.
+
+    Two types are equal when kind and parameters are: sizes and fields do not count. A kind that
+    begins with `param:` is a type parameter of an overload, bound by `unify`.
+    """
+
     kind: str
     params: tuple[CelType, ...] = ()
     fields: Mapping[str, CelType] = field(default_factory=dict, compare=False)
     size_max: float = field(default=UNBOUNDED, compare=False)
-    unordered: bool = field(default=False, compare=False)  # a list in which order says nothing
+    unordered: bool = field(default=False, compare=False)  # a list that is compared as a set
 
     def __str__(self) -> str:
         inside = ", ".join(str(param) for param in self.params)
@@ -33,6 +39,7 @@ class CelType:
 
     @property
     def size(self) -> float:
+        """The largest size a value can have: characters, bytes, items or entries; 1 of a scalar."""
         return 1.0 if self.kind in SCALARS else self.size_max
 
     def sized(self, size_max: float) -> CelType:
@@ -63,13 +70,21 @@ def map_of(key: CelType, value: CelType, size_max: float = UNBOUNDED) -> CelType
     return CelType("map", (key, value), size_max=size_max)
 
 
+def object_of(fields: Mapping[str, CelType]) -> CelType:
+    """An object with exactly these fields; naming another one is an error at compile time.
+
+    Its size is 0 because Kubernetes counts whole objects as nothing when it estimates a cost.
+    """
+    return CelType("object", fields=fields, size_max=0)
+
+
 def optional_of(value: CelType) -> CelType:
     return CelType("optional", (value,))
 
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value that may be missing. `present` tells a missing value from null."""
+    """An optional value of the language. `present` tells a missing value from null."""
 
     value: object = None
     present: bool = False
@@ -85,7 +100,7 @@ NOTHING = Optional()
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """What `type(x)` gives."""
+    """The result of `type(x)`."""
 
     name: str
 
@@ -97,7 +112,7 @@ TYPE_NAMES = {
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value at run time."""
+    """The kind of a value at run time. Values of our own classes say it in `cel_kind`."""
     kind = _KINDS.get(type(value))
     return kind if kind is not None else getattr(value, "cel_kind", "object")
 
@@ -120,7 +135,7 @@ _KINDS: dict[type, str] = {
 
 
 def has_kind(value: object, wanted: CelType) -> bool:
-    """Whether a value can stand where the type is wanted."""
+    """Whether a value has the wanted type. Only the kind is compared, not items or fields."""
     if wanted.kind == "dyn" or wanted.kind.startswith("param:"):
         return True
     kind = kind_of(value)
@@ -131,7 +146,7 @@ NULLABLE = frozenset({"null", "dyn", "object", "timestamp", "duration", "optiona
 
 
 def unify(wanted: CelType, given: CelType, bound: dict[str, CelType]) -> bool:
-    """Whether a given type fits a wanted one; binds the parameters of the wanted one."""
+    """Whether a given type fits a wanted one. Adds the wanted one's type parameters to `bound`."""
     if wanted.kind.startswith("param:"):
         return _bind(wanted.kind, given, bound)
     if wanted.kind == "dyn" or given.kind == "dyn":
@@ -139,6 +154,7 @@ def unify(wanted: CelType, given: CelType, bound: dict[str, CelType]) -> bool:
     if "null" in {wanted.kind, given.kind}:
         return wanted.kind in NULLABLE and given.kind in NULLABLE
     if wanted.kind != given.kind:
+        # A map and an object may stand for each other when the given one declares no fields.
         return {wanted.kind, given.kind} == {"map", "object"} and not given.fields
     if wanted.kind == "object":
         return wanted.fields.keys() == given.fields.keys()
@@ -163,7 +179,7 @@ def _bind(name: str, given: CelType, bound: dict[str, CelType]) -> bool:
 
 
 def fill(wanted: CelType, bound: Mapping[str, CelType]) -> CelType:
-    """A type with its parameters replaced by what they were bound to."""
+    """The type with its type parameters replaced; one that was never bound becomes dyn."""
     if wanted.kind.startswith("param:"):
         return bound.get(wanted.kind, DYN)
     if not wanted.params:

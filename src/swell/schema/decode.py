@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from swell.api.meta import Body
 from swell.api.quantity import Quantity, QuantityError, canonical, divide_away, parse, served
 from swell.api.times import format_micro_time, format_time, parse_time
-from swell.schema.paths import MapKey, Path, render
+from swell.schema.field_errors import MapKey, Path, render
 
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 MILLI = 1_000_000  # nano units

@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 from swell.api.meta import Body
 from swell.schema import field_errors
-from swell.schema.field_errors import FieldError
-from swell.schema.paths import Path, render
+from swell.schema.field_errors import FieldError, Path, render
 
 # (value, where, errors found)
 Check: TypeAlias = Callable[[object, Path, list[FieldError]], None]

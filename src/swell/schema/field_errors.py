@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 # Kubernetes prints this for an error that belongs to no field.
 NO_FIELD = "<nil>"
@@ -78,3 +78,30 @@ def _message(head: str, detail: str) -> str:
 def _quoted(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _VALUE_CHARS_MAX else text[:_VALUE_CHARS_MAX] + "..."
+
+
+# MERGED: Where in an object something is: built on the way down at almost no cost, shown in errors.
+
+# The way back to the root: (parent, step). A text is a field, a number an index, a MapKey a key.
+Path: TypeAlias = "tuple[Path, str | int] | None"
+
+
+class MapKey(str):
+    """A key of a map, shown in brackets."""
+
+    __slots__ = ()
+
+
+def render(path: Path) -> str:
+    """`spec.containers[0].image`, `data[key]`."""
+    steps: list[str | int] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    text = ""
+    for step in reversed(steps):
+        if isinstance(step, (int, MapKey)):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text

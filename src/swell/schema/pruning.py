@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.schema.paths import Path, render
+from swell.schema.field_errors import Path, render
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"

@@ -10,9 +10,8 @@ from typing import TypeAlias
 
 from swell.api.meta import Body
 from swell.schema import field_errors
-from swell.schema.field_errors import FieldError
+from swell.schema.field_errors import FieldError, Path, render
 from swell.schema.formats import format_check
-from swell.schema.paths import Path, render
 from swell.schema.patterns import PatternError, searcher
 
 INT_OR_STRING = "x-kubernetes-int-or-string"

@@ -22,8 +22,7 @@ from swell.cluster.embedded.registry import (
 )
 from swell.schema import field_errors
 from swell.schema.decode import DecodeError
-from swell.schema.field_errors import FieldError
-from swell.schema.paths import Path
+from swell.schema.field_errors import FieldError, Path
 from swell.schema.pruning import compile_pruner
 from swell.schema.values import MISSING, compile_values
 

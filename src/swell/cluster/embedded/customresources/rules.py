@@ -16,8 +16,7 @@ from swell.cel.syntax import ExpressionError
 from swell.cel.types import NOTHING, CelType, EvaluationError, Optional, optional_of
 from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
 from swell.schema import field_errors
-from swell.schema.field_errors import FieldError
-from swell.schema.paths import MapKey, Path, render
+from swell.schema.field_errors import FieldError, MapKey, Path, render
 from swell.schema.values import (
     LIST_KEYS,
     LIST_TYPE,

@@ -1,0 +1,29 @@
+"""Rules that could cost too much are refused when a definition is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from swell.api.meta import Body
+from swell.cluster.embedded.customresources.rule_checks import rule_errors
+
+
+def a_list(bounds: Body, item: Body) -> Body:
+    spec = {"type": "array", "items": item, **bounds}
+    return {"type": "object", "properties": {"spec": spec}}
+
+
+@pytest.mark.parametrize(
+    ("list_bounds", "text_bounds", "n_errors"),
+    [({"maxItems": 10}, {"maxLength": 10}, 0), ({}, {"maxLength": 10}, 1), ({}, {}, 2)],
+)
+def test_unbounded_data_makes_rules_too_expensive(
+    list_bounds: Body, text_bounds: Body, n_errors: int
+) -> None:
+    """What a rule may cost at most is known from the bounds of what it looks at."""
+    rule = {"rule": "self.matches('^[a-z]+([-a-z0-9]*[a-z0-9])?$')"}
+    item = {"type": "string", **text_bounds, "x-kubernetes-validations": [rule]}
+    errors = rule_errors(a_list(list_bounds, item), "")
+
+    assert bool(errors) == bool(n_errors)
+    assert all(error.reason == "FieldValueForbidden" for error in errors)
