@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from swell.api.backoff import Backoff
 from swell.runtime.queue import QueueClosedError, QueueOptions, WorkQueue
 from swell.sim.loop import VirtualClock, run
+from tests.unit.runtime.world import held_keys
 
 KEYS = "abc"
 # What is done to a key, and how long to wait before the next step.
@@ -64,7 +65,7 @@ def test_every_addition_is_followed_by_work(
 
         for key, at in added:
             assert any(other == key and began >= at for other, began in begun)
-        assert queue.n_held == 0
+        assert held_keys(queue) == set()
         queue.close()
         for end in await asyncio.gather(*workers, return_exceptions=True):
             assert isinstance(end, QueueClosedError)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from swell.api.defaults import MAX_REPLICAS, MIN_REPLICAS, REPLICAS
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 
 API_GROUP = "elasticdeeplearning.ai"
@@ -111,17 +112,15 @@ class ReplicaSpec(ApiStruct, frozen=True):
 
     @property
     def size(self) -> int:
-        if self.replicas is not None:
-            return self.replicas
-        return 1 if self.min_replicas is None else self.min_replicas
+        return REPLICAS.of_struct(self)
 
     @property
     def minimum(self) -> int:
-        return self.size if self.min_replicas is None else self.min_replicas
+        return MIN_REPLICAS.of_struct(self)
 
     @property
     def maximum(self) -> int:
-        return self.size if self.max_replicas is None else self.max_replicas
+        return MAX_REPLICAS.of_struct(self)
 
     @property
     def is_elastic(self) -> bool:

@@ -1,84 +1,58 @@
-"""Fills in what users leave out: pure functions that return new values.
+"""The sizes of a role that a manifest leaves out.
 
-Reading structs needs little of this, since their fields have defaults and `size`, `minimum` and
-`maximum` follow the rules; it is for showing and writing jobs in full, and for role names.
+A size that is missing is taken from the next field of its row that is given, else it is 1:
+
+    AITrainingJob   replicas        minReplicas
+                    minReplicas     replicas
+                    maxReplicas     replicas, minReplicas
+    TrainingJob     min-instance
+                    max-instance    min-instance
+
+The structs, the validation of manifests and the CEL rules of the CRDs all go by these rows.
 """
 
 from __future__ import annotations
 
-import msgspec
+import re
+from collections.abc import Callable
 
-from swell.api.aitrainingjob import AITrainingJob, ReplicaSpec
-from swell.api.meta import Body
-from swell.api.schemas.definitions import DEFINITIONS
-from swell.api.schemas.model import Schema
-from swell.api.trainingjob import RoleSpec, TrainingJob
+# The size of a role that names none: without any number a user means a single pod.
+_SIZE = 1
 
 
-def with_defaults(job: AITrainingJob) -> AITrainingJob:
-    """The job with every size filled in, and its roles in lower case as its pods have them."""
-    roles = {name.lower(): _sized(role) for name, role in job.spec.replica_specs.items()}
-    spec = msgspec.structs.replace(job.spec, replica_specs=roles)
-    return msgspec.structs.replace(job, spec=spec)
+class SizeDefault:
+    """One size field, followed by those that stand in for it, the most preferred first."""
+
+    def __init__(self, *fields: str) -> None:
+        self._fields = fields
+        self._attributes = tuple(map(_attribute_of, fields))
+
+    def of_struct(self, role: object) -> int:
+        """Returns the size of a decoded role."""
+        for name in self._attributes:
+            size: int | None = getattr(role, name)
+            if size is not None:
+                return size
+        return _SIZE
+
+    def of_manifest(self, size_of: Callable[[str], int | None]) -> int:
+        """Returns the size of a role that is plain JSON, whose fields `size_of` reads."""
+        return next((size for size in map(size_of, self._fields) if size is not None), _SIZE)
+
+    def in_cel(self, role: str) -> str:
+        """Returns the same choice as CEL, where the expression `role` stands for the role."""
+        # CEL writes a dash within a field's name like this.
+        paths = [f"{role}.{name.replace('-', '__dash__')}" for name in self._fields]
+        return f"({''.join(f'has({path}) ? {path} : ' for path in paths)}{_SIZE})"
 
 
-def training_job_with_defaults(job: TrainingJob) -> TrainingJob:
-    """The job with its instances filled in; a local one has a single trainer."""
-    spec = job.spec
-    trainer = msgspec.structs.replace(
-        spec.trainer, min_instance=spec.trainer_minimum, max_instance=spec.trainer_maximum
-    )
-    spec = msgspec.structs.replace(spec, trainer=trainer, pserver=_filled(spec.pserver))
-    return msgspec.structs.replace(job, spec=spec)
+def _attribute_of(name: str) -> str:
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name).replace("-", "_")
 
 
-def body_with_defaults(body: Body) -> Body:
-    """A valid manifest of a kind of ours with all defaults written out; others as they are."""
-    for definition in DEFINITIONS:
-        if definition.kind == body["kind"] and body["apiVersion"].startswith(definition.group):
-            full = _filled_in(definition.schema(), body)
-            return _with_sizes(full) if definition.kind == "AITrainingJob" else full
-    return body
+REPLICAS = SizeDefault("replicas", "minReplicas")
+MIN_REPLICAS = SizeDefault("minReplicas", "replicas")
+MAX_REPLICAS = SizeDefault("maxReplicas", "replicas", "minReplicas")
 
-
-def _sized(role: ReplicaSpec) -> ReplicaSpec:
-    return msgspec.structs.replace(
-        role, replicas=role.size, min_replicas=role.minimum, max_replicas=role.maximum
-    )
-
-
-def _filled(role: RoleSpec) -> RoleSpec:
-    return msgspec.structs.replace(role, min_instance=role.minimum, max_instance=role.maximum)
-
-
-def _filled_in(schema: Schema, body: Body) -> Body:
-    """A copy with the schema's defaults for the fields that are missing, and without nulls."""
-    full: Body = {}
-    for name, part in body.items():
-        expected = schema.properties.get(name, schema.values)
-        if part is None and expected is not None:
-            continue
-        full[name] = _filled_in(expected, part) if expected and isinstance(part, dict) else part
-    for name, expected in schema.properties.items():
-        if expected.default is not None:
-            full.setdefault(name, expected.default)
-    return full
-
-
-def _with_sizes(body: Body) -> Body:
-    roles: Body = {}
-    for name, role in body["spec"]["replicaSpecs"].items():
-        sized = _sized(
-            ReplicaSpec(
-                replicas=role.get("replicas"),
-                min_replicas=role.get("minReplicas"),
-                max_replicas=role.get("maxReplicas"),
-            )
-        )
-        roles[name.lower()] = {
-            "replicas": sized.replicas,
-            "minReplicas": sized.min_replicas,
-            "maxReplicas": sized.max_replicas,
-            **{key: value for key, value in role.items() if not key.lower().endswith("replicas")},
-        }
-    return {**body, "spec": {**body["spec"], "replicaSpecs": roles}}
+MIN_INSTANCE = SizeDefault("min-instance")
+MAX_INSTANCE = SizeDefault("max-instance", "min-instance")

@@ -50,10 +50,6 @@ def template_requests(template: Body) -> Amounts:
     return pod_requests(convert(template.get("spec", {}), PodSpec))
 
 
-def template_limits(template: Body) -> Amounts:
-    return pod_limits(convert(template.get("spec", {}), PodSpec))
-
-
 def container_requests(container: Container) -> Amounts:
     """What one container asks for: its requests, and limits where a request is missing."""
     return _parsed({**container.resources.limits, **container.resources.requests})

@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from swell.api.defaults import MAX_INSTANCE, MIN_INSTANCE
 from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 from swell.api.pod import ResourceRequirements
 
@@ -75,11 +76,11 @@ class RoleSpec(ApiStruct, frozen=True, rename=None):
 
     @property
     def minimum(self) -> int:
-        return 1 if self.min_instance is None else self.min_instance
+        return MIN_INSTANCE.of_struct(self)
 
     @property
     def maximum(self) -> int:
-        return self.minimum if self.max_instance is None else self.max_instance
+        return MAX_INSTANCE.of_struct(self)
 
 
 class TrainingJobSpec(ApiStruct, frozen=True, rename=None):

@@ -10,8 +10,8 @@ import typer
 
 from swell.api.aitrainingjob import API_GROUP
 from swell.api.crds import crd_yaml
-from swell.api.defaults import body_with_defaults
 from swell.api.manifest import findings_of
+from swell.api.manifest.defaulting import body_with_defaults
 from swell.api.schemas.definitions import DEFINITIONS
 from swell.api.trainingjob import API_GROUP as TRAINING_JOB_GROUP
 from swell.cli.failure import CommandError

@@ -91,9 +91,6 @@ _BY_CODE: dict[int, type[ClusterError]] = {
     429: TooManyRequestsError,
 }
 
-# The server is at fault or busy, or the network is: the same request may succeed later.
-RETRYABLE = (TooManyRequestsError, ServerError, UnreachableError)
-
 
 def error_for(status: Status) -> ClusterError:
     """The exception that stands for a Status."""

@@ -7,8 +7,6 @@ believed of them in `cache`. Decides nothing; writes nothing.
 
 from __future__ import annotations
 
-import asyncio
-import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
 from typing import Generic, TypeVar
@@ -81,8 +79,6 @@ class Informer(Generic[T]):
         self._single_reads_max = options.single_reads_max
         self._cache = ObjectCache[T]([CacheIndex(OWNER, _owner_uids), *indexes])
         self._handlers: list[tuple[str, Handler]] = []
-        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._n_waiters = 0
         self._follower = Reflector(
             cluster,
             resource,
@@ -175,20 +171,6 @@ class Informer(Generic[T]):
     async def wait_synced(self) -> None:
         await self._follower.synced.wait()
 
-    async def wait_seen(self, version: int, within_s: float) -> bool:
-        """Whether the watch passes a version in time. Quiet kinds wait for a bookmark."""
-        if self._cache.version >= version:
-            return True
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._n_waiters += 1
-        heapq.heappush(self._waiters, (version, self._n_waiters, waiter))
-        try:
-            async with asyncio.timeout(within_s):
-                await waiter
-        except TimeoutError:
-            return False
-        return True
-
     # -- what others learned -----------------------------------------------------------------
 
     def observe(self, held: T | Malformed) -> None:
@@ -257,7 +239,6 @@ class Informer(Generic[T]):
     def _replace(self, listed: Sequence[T | Malformed], version: int) -> None:
         for change in self._cache.replace(listed, version):
             self._notify(change)
-        self._wake_waiters()
 
     def _resync(self) -> None:
         for entry in self._sorted():
@@ -274,7 +255,6 @@ class Informer(Generic[T]):
         elif held is not None and event.type is not EventType.BOOKMARK:
             self._notify(self._cache.put(held))
         self._cache.reach(version)
-        self._wake_waiters()
 
     def _is_known(self, key: Key, version: str) -> bool:
         entry = self._cache.entry(key)
@@ -286,12 +266,6 @@ class Informer(Generic[T]):
         for index, handler in self._handlers:
             for key in _routed(index, change):
                 handler(key)
-
-    def _wake_waiters(self) -> None:
-        while self._waiters and self._waiters[0][0] <= self._cache.version:
-            waiter = heapq.heappop(self._waiters)[2]
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _sorted(self) -> list[CacheEntry[T]]:
         return sorted(self._cache, key=lambda entry: entry.key)

@@ -74,11 +74,6 @@ class WorkQueue(Generic[K]):
         return len(self._dirty)
 
     @property
-    def n_held(self) -> int:
-        """Every key the queue knows of, delayed and failing ones included."""
-        return len({**self._dirty, **self._working, **self._due, **self._failures})
-
-    @property
     def is_idle(self) -> bool:
         """Whether no key waits or is worked on; delayed ones do not count."""
         return not self._dirty and not self._working

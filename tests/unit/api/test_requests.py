@@ -12,7 +12,6 @@ from swell.api.requests import (
     pod_limits,
     pod_requests,
     scheduling_amounts,
-    template_limits,
     template_requests,
 )
 
@@ -102,7 +101,7 @@ def test_a_pod_without_wishes_asks_for_nothing() -> None:
     """No containers' resources, no request."""
     assert pod_requests(spec(container())) == {}
     assert template_requests({}) == {}
-    assert template_limits({"spec": {}}) == {}
+    assert pod_limits(PodSpec()) == {}
 
 
 @pytest.mark.parametrize(

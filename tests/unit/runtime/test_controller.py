@@ -32,6 +32,7 @@ from tests.unit.runtime.world import (
     Toy,
     World,
     failure,
+    held_keys,
     key,
     pod_body,
     started,
@@ -161,7 +162,7 @@ def test_state_follows_the_spec_and_then_is_quiet() -> None:
 
         assert len(stage.line.writes()) == n_writes
         assert await stage.names() == ["t-0"]
-        assert stage.queue.n_held == 0
+        assert held_keys(stage.queue) == set()
 
     play(story)
 
@@ -429,7 +430,7 @@ def test_vanished_owner_leaves_nothing_behind() -> None:
         await stage.world.user.delete(TOYS, key("t"))
         await until(lambda: stage.results[-1:] == ["gone"])
 
-        assert stage.queue.n_held == 0
+        assert held_keys(stage.queue) == set()
         assert stage.controller.rejected_write(key("t")) is None
 
     play(story)

@@ -173,8 +173,9 @@ def test_bookmark_advances_the_version_alone() -> None:
         other = await world.user.create(PODS, pod_body("p"))
         version = int(other.metadata.resource_version)
 
-        assert not await toys.wait_seen(version, within_s=1)
-        assert await toys.wait_seen(version, within_s=120)
+        with pytest.raises(TimeoutError):
+            await until(lambda: toys.version >= version, within_s=1)
+        await until(lambda: toys.version >= version, within_s=120)
 
     play(story)
 

@@ -10,6 +10,7 @@ import pytest
 from swell.api.backoff import Backoff
 from swell.runtime.queue import QueueClosedError, QueueOptions, WorkQueue
 from swell.sim.loop import VirtualClock, run
+from tests.unit.runtime.world import held_keys
 
 
 def queue(**options: object) -> WorkQueue[str]:
@@ -139,7 +140,7 @@ def test_succeeding_keys_leave_nothing_behind() -> None:
             q.done(key)
             q.done(await q.get())
 
-        assert q.n_held == 0
+        assert held_keys(q) == set()
         assert len(q._timeline) < 200
 
     run(main())
@@ -157,7 +158,7 @@ def test_delaying_a_key_again_and_again_costs_nothing() -> None:
                 q.done(await q.get())
             assert len(q._timeline) <= 70
 
-        assert q.n_held == 0
+        assert held_keys(q) == set()
         q.add_after("a", 50)
         assert await q.get() == "a"
 

@@ -7,7 +7,7 @@ hold watch events back, and answer lists from the past.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -37,10 +37,12 @@ from swell.runtime.cluster import (
 )
 from swell.runtime.errors import ClusterError, error_for
 from swell.runtime.informer import Informer, by_controller_key, by_label
+from swell.runtime.queue import WorkQueue
 from swell.runtime.reflector import InformerOptions
 from swell.sim.loop import VirtualClock
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 class ToySpec(ApiStruct, frozen=True):
@@ -299,3 +301,8 @@ async def until(holds: Callable[[], bool], within_s: float = 60.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 (virtual time: waiting costs nothing)
             await asyncio.sleep(0.01)
+
+
+def held_keys(queue: WorkQueue[K]) -> set[K]:
+    """Every key a work queue knows of, delayed and failing ones included."""
+    return {*queue._dirty, *queue._working, *queue._due, *queue._failures}

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 from swell.api.aitrainingjob import (
     AITrainingJobPhase,
+    AITrainingJobSpec,
     CleanPodPolicy,
     EdlPolicy,
     JobEndPolicy,
+    ReplicaSpec,
     ResizeAuthor,
     RestartPolicy,
     RestartScope,
     RoleEndPolicy,
 )
+from swell.api.defaults import MAX_REPLICAS
 from swell.api.schemas.model import (
     INT32_MAX,
     INT64_MAX,
@@ -86,10 +89,7 @@ ROLES_DISTINCT = ValidationRule(
     " || self.all(role, self.exists_one(other, role.matches('(?i)^' + other + '$')))",
     "roles must differ in more than upper and lower case",
 )
-_LAST_INDEX = (
-    "(has({role}.maxReplicas) ? {role}.maxReplicas : has({role}.replicas) ? {role}.replicas"
-    " : has({role}.minReplicas) ? {role}.minReplicas : 1) - 1"
-).format(role="self.spec.replicaSpecs[role]")
+_LAST_INDEX = f"{MAX_REPLICAS.in_cel('self.spec.replicaSpecs[role]')} - 1"
 # The server evaluates this at every write: most names fit with any index, and every field that a
 # rule looks at is dear.
 _INDEX_SIZE_MAX = len(str(INT32_MAX - 1))
@@ -102,6 +102,11 @@ POD_NAMES_FIT = ValidationRule(
 )
 
 
+# The values that readers of the structs see when a field is missing, so that both agree.
+_UNSET_ROLE = ReplicaSpec()
+_UNSET = AITrainingJobSpec()
+
+
 def replica_spec() -> Schema:
     return table(
         {
@@ -111,22 +116,24 @@ def replica_spec() -> Schema:
             "edlPolicy": choice(
                 EdlPolicy,
                 "Who resizes the role: Auto the autoscaler, Manual you, Never nobody.",
-                default=EdlPolicy.NEVER,
+                default=_UNSET_ROLE.edl_policy,
             ),
             "restartPolicy": choice(
                 RestartPolicy,
                 "Which failures are followed by a restart.",
-                default=RestartPolicy.NEVER,
+                default=_UNSET_ROLE.restart_policy,
             ),
             "restartScope": choice(
-                RestartScope, "How much is restarted.", default=RestartScope.ALL
+                RestartScope, "How much is restarted.", default=_UNSET_ROLE.restart_scope
             ),
             "restartLimit": integer("How many restarts; without it, any number."),
             "failPolicy": choice(
-                RoleEndPolicy, "Which failed pods fail the role.", default=RoleEndPolicy.ANY
+                RoleEndPolicy, "Which failed pods fail the role.", default=_UNSET_ROLE.fail_policy
             ),
             "completePolicy": choice(
-                RoleEndPolicy, "Which succeeded pods complete the role.", default=RoleEndPolicy.ALL
+                RoleEndPolicy,
+                "Which succeeded pods complete the role.",
+                default=_UNSET_ROLE.complete_policy,
             ),
             "template": pod_template(),
         },
@@ -147,18 +154,18 @@ def spec() -> Schema:
             "faultTolerant": boolean("Kept for old manifests; changes nothing."),
             "priority": text("A PriorityClass.", pattern=LABEL_VALUE, size_max=NAME_SIZE_MAX),
             "schedulerName": text("Who schedules the pods.", pattern=_or_empty(DNS_SUBDOMAIN)),
-            "queue": text("The queue.", pattern=_or_empty(DNS_SUBDOMAIN), default="default"),
+            "queue": text("The queue.", pattern=_or_empty(DNS_SUBDOMAIN), default=_UNSET.queue),
             "timeLimit": integer("Seconds the job may run.", maximum=INT64_MAX, example="3600"),
             "cleanPodPolicy": choice(
                 CleanPodPolicy,
                 "Which pods are deleted after success or failure.",
-                default=CleanPodPolicy.ALL,
+                default=_UNSET.clean_pod_policy,
             ),
             "failPolicy": choice(
-                JobEndPolicy, "How many failed roles fail the job.", default=JobEndPolicy.ANY
+                JobEndPolicy, "How many failed roles fail the job.", default=_UNSET.fail_policy
             ),
             "completePolicy": choice(
-                JobEndPolicy, "How many complete roles complete it.", default=JobEndPolicy.ALL
+                JobEndPolicy, "How many complete roles complete it.", default=_UNSET.complete_policy
             ),
             "restartingExitCode": Schema(
                 type=SchemaType.INT_OR_STRING,

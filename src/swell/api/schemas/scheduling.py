@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from swell.api.scheduling import QueueSpec
 from swell.api.schemas.model import (
     INT32_MAX,
     Schema,
@@ -123,7 +124,9 @@ def queue() -> Schema:
     count = integer()
     spec = table(
         {
-            "weight": integer("The queue's share against its siblings.", minimum=1, default=1),
+            "weight": integer(
+                "The queue's share against its siblings.", minimum=1, default=QueueSpec().weight
+            ),
             "capability": RESOURCES,
             "deserved": RESOURCES,
             "guarantee": table({"resource": RESOURCES}, is_open=True, reports_unknown=True),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from swell.api.defaults import MIN_INSTANCE
 from swell.api.schemas.model import (
     INT64_MAX,
     Schema,
@@ -29,15 +30,13 @@ from swell.api.schemas.shared import (
     RESOURCES,
     metadata_schema,
 )
-from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase
+from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase, TrainingJobSpec
 
 # The index label of a pod is <job>-pserver-idx, and a label's name has at most 63 characters.
 NAME_SIZE_MAX = 51
 
 MIN_WITHIN_MAX = ValidationRule(
-    "!has(self.max__dash__instance)"
-    " || (has(self.min__dash__instance) ? self.min__dash__instance : 1)"
-    " <= self.max__dash__instance",
+    f"!has(self.max__dash__instance) || {MIN_INSTANCE.in_cel('self')} <= self.max__dash__instance",
     "min-instance must not be greater than max-instance",
     "['min-instance']",
 )
@@ -46,11 +45,12 @@ ELASTIC_IS_FAULT_TOLERANT = ValidationRule(
     " || (has(self.local_job) && self.local_job)"
     " || (has(self.frame_work) && has(self.frame_work.type) && self.frame_work.type == 'local')"
     " || !has(self.trainer) || !has(self.trainer.max__dash__instance)"
-    " || self.trainer.max__dash__instance <="
-    " (has(self.trainer.min__dash__instance) ? self.trainer.min__dash__instance : 1)",
+    f" || self.trainer.max__dash__instance <= {MIN_INSTANCE.in_cel('self.trainer')}",
     "an elastic trainer (min-instance below max-instance) needs fault_tolerant: true",
     ".fault_tolerant",
 )
+# The values that readers of the struct see when a field is missing, so that both agree.
+_UNSET = TrainingJobSpec()
 _FREE_TEXTS = mapping(text(size_max=65536), size_max=1024)
 _OPEN_OBJECTS = listing(open_object(), size_max=1024)
 _REQUIREMENTS = table({"requests": RESOURCES, "limits": RESOURCES}, is_open=True)
@@ -77,15 +77,19 @@ def spec() -> Schema:
             "image": text(
                 "What all roles run.", size_min=1, size_max=4096, example="paddlepaddle/paddle"
             ),
-            "port": replace(PORT, default=7164, description="The first port of a pserver."),
-            "ports_num": integer("Ports for dense updates.", default=1, maximum=1024),
-            "ports_num_for_sparse": integer("Ports for sparse updates.", default=1, maximum=1024),
+            "port": replace(PORT, default=_UNSET.port, description="The first port of a pserver."),
+            "ports_num": integer(
+                "Ports for dense updates.", default=_UNSET.ports_num, maximum=1024
+            ),
+            "ports_num_for_sparse": integer(
+                "Ports for sparse updates.", default=_UNSET.ports_num_for_sparse, maximum=1024
+            ),
             "trainer_port": integer("The first port of a trainer.", maximum=65535),
             "trainer_ports_num": integer("Ports of a trainer.", maximum=1024),
             "fault_tolerant": boolean("Whether failed trainers are replaced."),
             "local_job": boolean("One trainer and nothing else."),
             "is_nccl": boolean("Trainers talk to each other, without pservers."),
-            "passes": integer("How often to go over the data.", default=1),
+            "passes": integer("How often to go over the data.", default=_UNSET.passes),
             "host_network": boolean("Whether pods use the network of their node."),
             "schedulerName": text("Who schedules the pods."),
             "podGroupName": text("A PodGroup to join instead of one of our own."),

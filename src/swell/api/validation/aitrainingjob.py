@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swell.api.defaults import MAX_REPLICAS
 from swell.api.schemas.aitrainingjob import (
     MIN_WITHIN_MAX,
     MIN_WITHIN_REPLICAS,
@@ -68,8 +69,7 @@ def _size_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:
 
 
 def _pod_name_problems(job: object, name: str, role: object) -> Iterator[FieldProblem]:
-    sizes = [whole(at(role, field)) for field in ("maxReplicas", "replicas", "minReplicas")]
-    most = next((size for size in sizes if size is not None), 1)
+    most = MAX_REPLICAS.of_manifest(lambda field: whole(at(role, field)))
     if not isinstance(job, str) or most.bit_length() > NAME_SIZE_MAX:
         return
     excess = len(f"{job}-{name}-{most - 1}") - NAME_SIZE_MAX

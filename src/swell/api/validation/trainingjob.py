@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swell.api.defaults import MIN_INSTANCE
 from swell.api.schemas.trainingjob import ELASTIC_IS_FAULT_TOLERANT, MIN_WITHIN_MAX
-from swell.api.trainingjob import FrameworkType
+from swell.api.trainingjob import FrameworkType, TrainingJobSpec
 from swell.api.validation.access import at, whole
 from swell.api.validation.amounts import requests_problems
 from swell.api.validation.problems import FieldProblem, Steps, show
 
 PORT_MAX = 65535
+_UNSET = TrainingJobSpec()  # holds the defaults
 
 
 def training_job_problems(body: object) -> Iterator[FieldProblem]:
@@ -36,9 +38,11 @@ def _instance_problems(role: object, steps: Steps) -> Iterator[FieldProblem]:
 
 
 def _port_problems(spec: object) -> Iterator[FieldProblem]:
-    first = whole(at(spec, "port")) or 7164
-    counts = (whole(at(spec, name)) for name in ("ports_num", "ports_num_for_sparse"))
-    last = first + sum(1 if count is None else count for count in counts) - 1
+    first = whole(at(spec, "port")) or _UNSET.port
+    dense, sparse = whole(at(spec, "ports_num")), whole(at(spec, "ports_num_for_sparse"))
+    n_dense = _UNSET.ports_num if dense is None else dense
+    n_sparse = _UNSET.ports_num_for_sparse if sparse is None else sparse
+    last = first + n_dense + n_sparse - 1
     if first <= PORT_MAX < last:
         message = f"the last port would be {show(last)}, beyond {PORT_MAX}"
         yield FieldProblem(("spec", "port"), message, "lower port or ports_num")
@@ -53,5 +57,4 @@ def _is_elastic(spec: object) -> bool:
 
 
 def _least(role: object) -> int:
-    least = whole(at(role, "min-instance"))
-    return 1 if least is None else least
+    return MIN_INSTANCE.of_manifest(lambda field: whole(at(role, field)))
