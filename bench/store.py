@@ -18,11 +18,11 @@ from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
-from swell.cluster.embedded.builtinkinds import builtin_registry
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import EventType, merge_patch
+from tests.plainrules import plain_registry
 
 N_PODS = 10_000
 N_ROUNDS = 3
@@ -127,7 +127,7 @@ def _store_alone(storage: Storage) -> ApiServer:
     rng = random.Random(1)
     api = ApiServer(
         storage,
-        builtin_registry(),
+        plain_registry(),
         SystemClock(),
         new_uid=lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
         rng=rng,

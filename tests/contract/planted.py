@@ -17,11 +17,11 @@ from swell.cluster.embedded.customresources.kinds import CustomRules
 from swell.cluster.embedded.selectors import Requirement
 from swell.cluster.embedded.storage import Commit, Storage
 from swell.cluster.embedded.verbs import deleting, podverbs
-from swell.cluster.embedded.verbs.core import Core
+from swell.cluster.embedded.verbs.core import ServerCore
 from swell.cluster.embedded.verbs.podverbs import PodVerbs
-from swell.cluster.embedded.verbs.reading import Reading
+from swell.cluster.embedded.verbs.reading import ReadVerbs
 from swell.cluster.embedded.verbs.watching import Watch
-from swell.cluster.embedded.verbs.writing import Writing
+from swell.cluster.embedded.verbs.writing import WriteVerbs
 from swell.runtime.cluster import EventType
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -54,7 +54,7 @@ def nothing(*_: object, **__: object) -> None:
 
 @bug("updating")
 def stale_version_is_accepted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Writing, "_check_version", nothing)
+    patch.setattr(WriteVerbs, "_check_version", nothing)
 
 
 @bug("generations")
@@ -194,36 +194,36 @@ def pages_are_not_one_snapshot(patch: pytest.MonkeyPatch) -> None:
 
 @bug("listing")
 def page_has_one_too_many(patch: pytest.MonkeyPatch) -> None:
-    page = Reading._page
+    page = ReadVerbs._page
 
-    def long(self: Reading, kind: Any, chosen: Any, snapshot: Any, after: Any, limit: int) -> Any:
+    def long(self: ReadVerbs, kind: Any, chosen: Any, snapshot: Any, after: Any, limit: int) -> Any:
         return page(self, kind, chosen, snapshot, after, limit + 1 if limit else 0)
 
-    patch.setattr(Reading, "_page", long)
+    patch.setattr(ReadVerbs, "_page", long)
 
 
 @bug("creating")
 def taken_name_is_overwritten(patch: pytest.MonkeyPatch) -> None:
-    create = Writing._create
+    create = WriteVerbs._create
 
-    def over(self: Writing, kind: Any, namespace: str, body: Any, context: Any) -> Any:
+    def over(self: WriteVerbs, kind: Any, namespace: str, body: Any, context: Any) -> Any:
         key = Key(namespace, body["metadata"].get("name", ""))
         stored = self._core.find(kind, key)
         if stored is not None:
             self._core.remove(kind, key, stored, context)
         return create(self, kind, namespace, body, context)
 
-    patch.setattr(Writing, "_create", over)
+    patch.setattr(WriteVerbs, "_create", over)
 
 
 @bug("creating")
 def namespace_is_not_looked_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Writing, "_check_namespace", nothing)
+    patch.setattr(WriteVerbs, "_check_namespace", nothing)
 
 
 @bug("creating")
 def generated_names_repeat(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Writing, "_free_name", lambda _self, _kind, _ns, prefix: f"{prefix}aaaaa")
+    patch.setattr(WriteVerbs, "_free_name", lambda _self, _kind, _ns, prefix: f"{prefix}aaaaa")
 
 
 @bug("binding")
@@ -238,14 +238,14 @@ def budget_is_not_charged(patch: pytest.MonkeyPatch) -> None:
 
 @bug("dryrun")
 def dry_run_is_kept(patch: pytest.MonkeyPatch) -> None:
-    context = Core.context
+    context = ServerCore.context
 
-    def real(self: Core, *args: Any, **more: Any) -> Any:
+    def real(self: ServerCore, *args: Any, **more: Any) -> Any:
         made = context(self, *args, **more)
         made.dry_run = False
         return made
 
-    patch.setattr(Core, "context", real)
+    patch.setattr(ServerCore, "context", real)
 
 
 @bug("garbage")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from swell.api.meta import Body
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
-from swell.cluster.embedded.verbs.calls import DeleteOptions
+from swell.cluster.embedded.verbs.requests import DeleteOptions
 from swell.runtime.errors import NotFoundError
 from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world
 

@@ -15,8 +15,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from swell.api.meta import Body
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import DeleteOptions, Event, ListOptions, WatchOptions
-from swell.cluster.embedded.verbs.watching import LostWatch, Watch
+from swell.cluster.embedded.verbs.requests import (
+    DeleteOptions,
+    ListOptions,
+    StoredEvent,
+    WatchOptions,
+)
+from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
 from swell.runtime.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -76,7 +81,7 @@ class Paging:
 class Watching:
     """A watch that was opened: what it has not been told yet begins after `version`."""
 
-    watch: Watch | LostWatch
+    watch: Watch | FailedWatch
     version: int
     red_only: bool = False
     lost: bool = field(default=False)
@@ -325,7 +330,7 @@ def told_as(happening: Happening, red_only: bool) -> list[tuple[str, str, Thing]
     return []
 
 
-def said(event: Event) -> tuple[str, str, Thing]:
+def said(event: StoredEvent) -> tuple[str, str, Thing]:
     assert event.stored is not None
     assert event.version == event.stored.version
     return (event.type.value, *shown(event.stored))

@@ -33,7 +33,7 @@ class AlreadyRunningError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """A process that holds a lock. The pid is 0 while it has not yet written its own."""
 
     pid: int
@@ -41,7 +41,7 @@ class Holder:
 
 
 @contextmanager
-def held(home: Path, name: str = LOCK, what: str = SERVER) -> Iterator[None]:
+def hold_lock(home: Path, name: str = LOCK, what: str = SERVER) -> Iterator[None]:
     """Be the one process that serves this folder; AlreadyRunningError when there is one."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(home / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -54,7 +54,7 @@ def held(home: Path, name: str = LOCK, what: str = SERVER) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder(home: Path, name: str = LOCK) -> Holder | None:
+def lock_holder(home: Path, name: str = LOCK) -> LockHolder | None:
     """Who holds a lock of this folder now."""
     try:
         descriptor = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC)
@@ -64,7 +64,7 @@ def holder(home: Path, name: str = LOCK) -> Holder | None:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         pid, _, what = os.pread(descriptor, 256, 0).decode().partition(" ")
-        return Holder(int(pid or 0), what)
+        return LockHolder(int(pid or 0), what)
     else:
         return None
     finally:
@@ -73,7 +73,7 @@ def holder(home: Path, name: str = LOCK) -> Holder | None:
 
 def is_running(home: Path) -> bool:
     """Whether a process serves this folder now."""
-    return holder(home) is not None
+    return lock_holder(home) is not None
 
 
 def _lock(descriptor: int, home: Path) -> None:

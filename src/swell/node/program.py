@@ -11,7 +11,7 @@ from pathlib import Path
 from swell import __version__
 from swell.api.core import Taint
 from swell.api.quantity import parse
-from swell.cluster.home import NODE_LOCK, held
+from swell.cluster.home import NODE_LOCK, hold_lock
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
 from swell.node.assembly import (
@@ -96,7 +96,7 @@ def run_agent(
     if options.hollow:
         asyncio.run(_run_hollow(access, machine, options, on_ready))
         return
-    with held(options.home, NODE_LOCK, "swell node"):
+    with hold_lock(options.home, NODE_LOCK, "swell node"):
         asyncio.run(_run_processes(access, machine, options, on_ready))
 
 

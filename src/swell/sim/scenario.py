@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from swell.api.pod import Pod
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.sim.actors.nemesis import Disturbance
 from swell.sim.actors.pod_lifecycle import PodBehavior
 from swell.sim.faults.swarm import RATES_MAX
@@ -55,7 +55,7 @@ class SimulationSubject:
     safety: Callable[[SimulatedWorld], Sequence[SafetyCheck]]
     liveness: Callable[[SimulatedWorld], Sequence[LivenessCheck]]
     end_state: Callable[[SimulatedWorld], object]  # what must not depend on faults, comparable
-    kinds: Sequence[Kind] = ()
+    kinds: Sequence[ServedKind] = ()
     behavior_of: Callable[[SimulatedWorld, Pod], PodBehavior] | None = None
     disturbances: Callable[[SimulatedWorld], Mapping[str, Disturbance]] = lambda _: {}
     calls_per_min_max: int = 600  # of one process; more is a hot loop

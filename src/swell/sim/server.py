@@ -11,8 +11,7 @@ from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
-from swell.cluster.embedded.patching.apply import apply_patch
-from swell.cluster.embedded.registry import Kind, Registry
+from swell.cluster.embedded.registry import Registry, ServedKind
 from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster, ObjectList, Selection
@@ -26,7 +25,7 @@ _WHOLE = 1_000_000
 
 
 @cache
-def _embedded_kinds() -> tuple[Kind, ...]:
+def _embedded_kinds() -> tuple[ServedKind, ...]:
     """What an embedded cluster serves, compiled once for all worlds: kinds hold no state."""
     rng = Chance(0).generator("unused")
     return tuple(new_api_server(Storage(lambda: 0.0), SystemClock(), rng).registry)
@@ -35,7 +34,7 @@ def _embedded_kinds() -> tuple[Kind, ...]:
 class SimulatedServer:
     """One cluster's API server with its store, and a view of its past."""
 
-    def __init__(self, clock: Clock, chance: Chance, kinds: Sequence[Kind]) -> None:
+    def __init__(self, clock: Clock, chance: Chance, kinds: Sequence[ServedKind]) -> None:
         registry = Registry()
         for kind in (*_embedded_kinds(), *kinds):
             registry.add(kind)
@@ -48,7 +47,6 @@ class SimulatedServer:
             clock,
             new_uid=self._new_uid,
             rng=chance.generator("server"),
-            apply_patch=apply_patch,
         )
         self._api.ensure_namespaces()
         self.collector = GarbageCollector(self._api)

@@ -75,7 +75,7 @@ def run_up(machine: HostMachine, options: UpOptions, on_ready: Callable[[Path], 
     AlreadyRunningError when another process serves the folder or plays nodes for it.
     """
     home = options.agent.home
-    with homes.held(home, what=WHAT), homes.held(home, homes.NODE_LOCK, WHAT):
+    with homes.hold_lock(home, what=WHAT), homes.hold_lock(home, homes.NODE_LOCK, WHAT):
         asyncio.run(_run(machine, options, on_ready))
 
 
@@ -89,7 +89,7 @@ async def _run(machine: HostMachine, options: UpOptions, on_ready: Callable[[Pat
         with ExitStack() as ready:
 
             def announce() -> None:
-                ready.enter_context(homes.held(home, homes.READY_LOCK, WHAT))
+                ready.enter_context(homes.hold_lock(home, homes.READY_LOCK, WHAT))
                 on_ready(home / homes.KUBECONFIG)
 
             parts.add(machine, options, announce)

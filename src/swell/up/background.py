@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, Holder, holder
+from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, LockHolder, lock_holder
 from swell.up.orphans import end_leftovers
 
 LOG = "up.log"
@@ -37,7 +37,7 @@ class NotReadyError(Exception):
 
 def is_ready(home: Path) -> bool:
     """Whether a cluster runs there with all its parts."""
-    return holder(home, READY_LOCK) is not None
+    return lock_holder(home, READY_LOCK) is not None
 
 
 def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> None:
@@ -57,12 +57,12 @@ def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> N
     deadline = time.monotonic() + within_s
     while not is_ready(home):
         code = child.poll()
-        if code and holder(home) is None:
+        if code and lock_holder(home) is None:
             raise NotReadyError(f"it ended with {code}", log, _tail(log, began_at))
         if time.monotonic() > deadline:
             raise NotReadyError(f"not ready after {within_s:.0f} s", log, _tail(log, began_at))
         time.sleep(PAUSE_S)
-    running = holder(home)
+    running = lock_holder(home)
     if running is not None and running.pid != child.pid:
         # Another start was faster: ours finds that out, and goes.
         _wait(lambda: child.poll() is not None, GRACE_S)
@@ -76,7 +76,7 @@ def wait_ready(home: Path, within_s: float = READY_S) -> None:
         raise NotReadyError(f"not ready after {within_s:.0f} s", home / LOG, "")
 
 
-def stop(home: Path, on_wait: Callable[[Holder], None]) -> bool:
+def stop(home: Path, on_wait: Callable[[LockHolder], None]) -> bool:
     """End every process of a state folder; False when there was none.
 
     A node agent ends before the server that it reports to.
@@ -92,12 +92,12 @@ def stop(home: Path, on_wait: Callable[[Holder], None]) -> bool:
     return end_leftovers(home, GRACE_S) > 0 or found
 
 
-def _named(home: Path, name: str) -> Holder | None:
+def _named(home: Path, name: str) -> LockHolder | None:
     """Who holds a lock, once it has written its pid."""
-    running = holder(home, name)
+    running = lock_holder(home, name)
     while running is not None and not running.pid:
         time.sleep(PAUSE_S)
-        running = holder(home, name)
+        running = lock_holder(home, name)
     return running
 
 
@@ -107,7 +107,7 @@ def _end(home: Path, name: str, pid: int) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             return
-        if _wait(lambda: holder(home, name) is None, within_s):
+        if _wait(lambda: lock_holder(home, name) is None, within_s):
             break
     _wait(lambda: not _exists(pid), GRACE_S)
 

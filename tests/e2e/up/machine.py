@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swell.api.meta import Body
-from swell.cluster.home import holder
+from swell.cluster.home import lock_holder
 
 SWELL = (sys.executable, "-m", "swell.cli.main")
 WITHIN_S = 60.0
@@ -71,10 +71,10 @@ class Machine:
 
     def kill(self) -> None:
         """As if the power of the cluster's process were cut."""
-        running = holder(self.home)
+        running = lock_holder(self.home)
         assert running is not None
         os.kill(running.pid, signal.SIGKILL)
-        until(lambda: holder(self.home) is None)
+        until(lambda: lock_holder(self.home) is None)
 
     def job(self, name: str) -> Body:
         found: Body = msgspec.json.decode(self.swell("get", "aitj", name, "-o", "json").stdout)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from swell.cluster.home import holder
+from swell.cluster.home import lock_holder
 from tests.e2e.up.machine import FLAGS, Machine, until
 
 N_KILLS = 10
@@ -62,4 +62,4 @@ def _kill_while_starting(machine: Machine, after_s: float) -> None:
     with machine.begin("up", *FLAGS) as up:
         time.sleep(after_s)
         up.kill()
-    assert holder(machine.home) is None
+    assert lock_holder(machine.home) is None

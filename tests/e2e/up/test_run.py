@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from swell.api.meta import Body
-from swell.cluster.home import holder
+from swell.cluster.home import lock_holder
 from tests.e2e.up.machine import Machine
 
 
@@ -178,7 +178,7 @@ def test_run_never_takes_the_usual_kubeconfig(machine: Machine) -> None:
 
         assert ended.stdout == "[trainer-0] here\n"
         assert f"starting an embedded cluster in {state}" in ended.stderr
-        assert holder(state) is not None
+        assert lock_holder(state) is not None
     finally:
         machine.swell("down")
 

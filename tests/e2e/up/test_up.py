@@ -7,7 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from swell.cluster.home import holder
+from swell.cluster.home import lock_holder
 from tests.e2e.up.machine import FLAGS, Machine, until
 
 # Says that it has begun, then waits to be told to end well.
@@ -136,7 +136,7 @@ def test_server_is_told_from_a_cluster(machine: Machine) -> None:
 
         machine.swell("down")
         assert server.wait(30) == 0
-    assert holder(machine.home) is None
+    assert lock_holder(machine.home) is None
 
 
 def test_two_starts_at_once_make_one_cluster(machine: Machine) -> None:

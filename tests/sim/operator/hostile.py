@@ -14,14 +14,14 @@ from typing import TextIO
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
-from swell.cluster.embedded.plainrules import PlainRules
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError
 from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
+from tests.plainrules import PlainRules
 from tests.sim.operator.jobs import Pods, a_job, a_role
 from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
@@ -29,7 +29,7 @@ from tests.sim.operator.subject import operator_subject
 SPECS_A_WORLD = 50
 GOOD = ("good-a", "good-b")
 
-WITHOUT_SCHEMA = Kind(
+WITHOUT_SCHEMA = ServedKind(
     group=AI_TRAINING_JOBS.group,
     version=AI_TRAINING_JOBS.version,
     kind=AI_TRAINING_JOBS.kind,

@@ -7,8 +7,8 @@ import msgspec
 from swell.api.meta import ApiStruct, Body, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.api.resource import Resource
-from swell.cluster.embedded.plainrules import PlainRules
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
+from tests.plainrules import PlainRules
 
 GROUP = "toy.example.com"
 FINALIZER = f"{GROUP}/pods"
@@ -46,7 +46,7 @@ class ToyJob(ApiStruct, frozen=True):
 
 
 TOY_JOBS = Resource(GROUP, "v1", "ToyJob", "toyjobs", ToyJob)
-TOY_KIND = Kind(
+TOY_KIND = ServedKind(
     group=GROUP,
     version="v1",
     kind="ToyJob",

@@ -10,12 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from swell.cluster.home import READY_LOCK, AlreadyRunningError, Holder, held, holder, is_running
+from swell.cluster.home import (
+    READY_LOCK,
+    AlreadyRunningError,
+    LockHolder,
+    hold_lock,
+    is_running,
+    lock_holder,
+)
 
 HOLD = """
 import sys, pathlib, time
-from swell.cluster.home import held
-with held(pathlib.Path(sys.argv[1])):
+from swell.cluster.home import hold_lock
+with hold_lock(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -23,8 +30,8 @@ with held(pathlib.Path(sys.argv[1])):
 
 def test_held_refuses_a_second_process(tmp_path: Path) -> None:
     """One process serves a folder at a time."""
-    with held(tmp_path):
-        with pytest.raises(AlreadyRunningError), held(tmp_path):
+    with hold_lock(tmp_path):
+        with pytest.raises(AlreadyRunningError), hold_lock(tmp_path):
             pytest.fail("two hold the same folder")
         assert is_running(tmp_path)
 
@@ -52,9 +59,9 @@ def test_is_running_makes_no_folder(tmp_path: Path) -> None:
 
 def test_holder_is_who_holds_the_lock(tmp_path: Path) -> None:
     """Whoever looks learns the process and what it is; locks of one folder are told apart."""
-    assert holder(tmp_path) is None
-    with held(tmp_path, what="swell up"):
-        assert holder(tmp_path) == Holder(os.getpid(), "swell up")
-        assert holder(tmp_path, READY_LOCK) is None
+    assert lock_holder(tmp_path) is None
+    with hold_lock(tmp_path, what="swell up"):
+        assert lock_holder(tmp_path) == LockHolder(os.getpid(), "swell up")
+        assert lock_holder(tmp_path, READY_LOCK) is None
 
-    assert holder(tmp_path) is None
+    assert lock_holder(tmp_path) is None

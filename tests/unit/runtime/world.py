@@ -18,10 +18,8 @@ from swell.api.meta import ApiStruct, Body, Key, ObjectMeta, Status, StatusDetai
 from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.builtinkinds import builtin_registry
 from swell.cluster.embedded.client import InProcessCluster
-from swell.cluster.embedded.plainrules import PlainRules
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Storage
 from swell.runtime.cluster import (
     EVERYTHING,
@@ -40,6 +38,7 @@ from swell.runtime.informer import Informer, by_controller_key, by_label
 from swell.runtime.queue import WorkQueue
 from swell.runtime.reflector import InformerOptions
 from swell.sim.loop import VirtualClock
+from tests.plainrules import PlainRules, plain_registry
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -209,9 +208,9 @@ class World:
         self.clock = VirtualClock()
         self.random = Random(1)
         self.storage = Storage(self.clock.now)
-        registry = builtin_registry()
+        registry = plain_registry()
         registry.add(
-            Kind(
+            ServedKind(
                 group=TOYS.group,
                 version=TOYS.version,
                 kind=TOYS.kind,

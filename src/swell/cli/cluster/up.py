@@ -17,7 +17,7 @@ from swell.cli.controllers.server import MonitorGrace, Port
 from swell.cli.failure import CommandError
 from swell.cli.invocation import Invocation
 from swell.cli.troubles import with_store
-from swell.cluster.home import KUBECONFIG, SERVER, Holder, holder
+from swell.cluster.home import KUBECONFIG, SERVER, LockHolder, lock_holder
 
 if TYPE_CHECKING:
     from swell.up.assembly import UpOptions
@@ -47,7 +47,7 @@ def up(
     invocation: Invocation = context.obj
     flags = [word for word in invocation.words[1:] if word != "--detach"]
     home = state_folder(os.environ, Path.home())
-    running = holder(home)
+    running = lock_holder(home)
     if running is not None:
         _say_it_runs(home, running, flags)
         return
@@ -79,7 +79,7 @@ def down() -> None:
 
     home = state_folder(os.environ, Path.home())
 
-    def tell(running: Holder) -> None:
+    def tell(running: LockHolder) -> None:
         sys.stderr.write(f"stopping {running.what} (pid {running.pid}) ...\n")
         sys.stderr.flush()
 
@@ -112,7 +112,7 @@ def wait_for_parts(home: Path) -> None:
         raise CommandError(f"the cluster in {home} is {error}", hint) from error
 
 
-def _say_it_runs(home: Path, running: Holder, flags: list[str]) -> None:
+def _say_it_runs(home: Path, running: LockHolder, flags: list[str]) -> None:
     if running.what == SERVER:
         raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
     wait_for_parts(home)

@@ -27,7 +27,7 @@ from swell.cli.objects.apply import apply_one, placed
 from swell.cli.objects.commands import delete_one, wait_until_gone
 from swell.cli.objects.threeway import with_last_applied
 from swell.cli.sources import read_valid, show
-from swell.cluster.home import SERVER, holder
+from swell.cluster.home import SERVER, lock_holder
 from swell.cluster.kube import calls
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 
@@ -218,7 +218,7 @@ def _with_cluster(flags: Flags) -> Flags:
     home = home_to_use(flags, surroundings())
     if home is None:
         return flags
-    running = holder(home)
+    running = lock_holder(home)
     if running is None:
         start_in_background(home, [])
     elif running.what != SERVER:

@@ -13,25 +13,24 @@ from typing import TypeVar
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.plainrules import merge_only
-from swell.cluster.embedded.registry import Kind, Registry
+from swell.cluster.embedded.registry import Registry, ServedKind
 from swell.cluster.embedded.storage import NotStoredError, Storage, Stored
-from swell.cluster.embedded.verbs.calls import (
-    Call,
+from swell.cluster.embedded.verbs.core import ServerCore
+from swell.cluster.embedded.verbs.deleting import DeleteVerbs
+from swell.cluster.embedded.verbs.podverbs import PodVerbs
+from swell.cluster.embedded.verbs.reading import ReadVerbs
+from swell.cluster.embedded.verbs.requests import (
     Deleted,
     DeleteOptions,
     ListOptions,
     Page,
+    RequestContext,
     WatchOptions,
     Written,
 )
-from swell.cluster.embedded.verbs.core import Core
-from swell.cluster.embedded.verbs.deleting import Deleting
-from swell.cluster.embedded.verbs.podverbs import PodVerbs
-from swell.cluster.embedded.verbs.reading import Reading
-from swell.cluster.embedded.verbs.scaling import Scaling
-from swell.cluster.embedded.verbs.watching import LostWatch, Watch
-from swell.cluster.embedded.verbs.writing import NAMESPACES, ApplyPatch, Writing
+from swell.cluster.embedded.verbs.scaling import ScaleVerbs
+from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
+from swell.cluster.embedded.verbs.writing import NAMESPACES, WriteVerbs
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Patch
 
@@ -49,46 +48,45 @@ class ApiServer:
         *,
         new_uid: Callable[[], str],
         rng: random.Random,
-        apply_patch: ApplyPatch = merge_only,
     ) -> None:
         self.storage = storage
         self.registry = registry
         self.clock = clock
         # What has to run beside the server, for as long as it serves.
         self.background: list[Callable[[], Coroutine[None, None, None]]] = []
-        self._core = Core(storage, registry, clock, new_uid, rng)
-        self._reading = Reading(self._core)
-        self._writing = Writing(self._core, apply_patch)
-        self._deleting = Deleting(self._core, self._reading)
+        self._core = ServerCore(storage, registry, clock, new_uid, rng)
+        self._reading = ReadVerbs(self._core)
+        self._writing = WriteVerbs(self._core)
+        self._deleting = DeleteVerbs(self._core, self._reading)
         self._pods = PodVerbs(self._core, self._deleting)
-        self._scaling = Scaling(self._core, self._writing, apply_patch)
+        self._scaling = ScaleVerbs(self._core, self._writing)
         for kind in registry:
             if kind.ttl_s and kind.conversion is None:
                 self._core.resume_expiry(kind)
 
     # -- reading -----------------------------------------------------------------------------
 
-    def get(self, kind: Kind, key: Key, resource_version: str = "") -> Stored:
+    def get(self, kind: ServedKind, key: Key, resource_version: str = "") -> Stored:
         return self._reading.get(kind, key, resource_version)
 
-    def list(self, kind: Kind, options: ListOptions) -> Page:
+    def list(self, kind: ServedKind, options: ListOptions) -> Page:
         return self._reading.list(kind, options)
 
-    def watch(self, kind: Kind, options: WatchOptions) -> Watch | LostWatch:
+    def watch(self, kind: ServedKind, options: WatchOptions) -> Watch | FailedWatch:
         """The watch's `poll` raises GoneError when its version is, or becomes, compacted."""
         return self._reading.watch(kind, options)
 
-    def get_scale(self, kind: Kind, key: Key) -> Stored:
+    def get_scale(self, kind: ServedKind, key: Key) -> Stored:
         return self._scaling.get(kind, key)
 
     # -- writing -----------------------------------------------------------------------------
 
-    def create(self, kind: Kind, namespace: str, body: Body, call: Call) -> Stored:
+    def create(self, kind: ServedKind, namespace: str, body: Body, call: RequestContext) -> Stored:
         """The body is the server's to change from now on, here and in `update`."""
         return self._writing.create(kind, namespace, body, call)
 
     def update(
-        self, kind: Kind, key: Key, body: Body, call: Call, *, subresource: str = ""
+        self, kind: ServedKind, key: Key, body: Body, call: RequestContext, *, subresource: str = ""
     ) -> Written:
         """PUT of the object, or of its `status` or `finalize` subresource."""
         if subresource == "scale":
@@ -96,26 +94,34 @@ class ApiServer:
         return self._writing.update(kind, key, body, call, subresource)
 
     def patch(
-        self, kind: Kind, key: Key, patch: Patch, call: Call, *, subresource: str = ""
+        self,
+        kind: ServedKind,
+        key: Key,
+        patch: Patch,
+        call: RequestContext,
+        *,
+        subresource: str = "",
     ) -> Stored:
         if subresource == "scale":
             return self._scaling.patch(kind, key, patch, call)
         return self._writing.patch(kind, key, patch, call, subresource)
 
-    def delete(self, kind: Kind, key: Key, options: DeleteOptions, call: Call) -> Deleted:
+    def delete(
+        self, kind: ServedKind, key: Key, options: DeleteOptions, call: RequestContext
+    ) -> Deleted:
         return self._deleting.delete(kind, key, options, call)
 
     def delete_collection(
-        self, kind: Kind, selection: ListOptions, options: DeleteOptions, call: Call
+        self, kind: ServedKind, selection: ListOptions, options: DeleteOptions, call: RequestContext
     ) -> Page:
         """Delete what is selected, or a page of it; the page as it was."""
         return self._deleting.delete_collection(kind, selection, options, call)
 
-    def bind(self, kind: Kind, key: Key, binding: Body, call: Call) -> int:
+    def bind(self, kind: ServedKind, key: Key, binding: Body, call: RequestContext) -> int:
         """POST of a pod's `binding`; the version to await."""
         return self._pods.bind(kind, key, binding, call)
 
-    def evict(self, kind: Kind, key: Key, eviction: Body, call: Call) -> Deleted:
+    def evict(self, kind: ServedKind, key: Key, eviction: Body, call: RequestContext) -> Deleted:
         """POST of a pod's `eviction`."""
         return self._pods.evict(kind, key, eviction, call)
 
@@ -147,4 +153,4 @@ class ApiServer:
         for name in names:
             if self.storage.get(NAMESPACES, Key("", name)) is None:
                 body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                self.create(kind, "", body, Call("bootstrap"))
+                self.create(kind, "", body, RequestContext("bootstrap"))

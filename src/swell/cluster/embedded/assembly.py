@@ -13,12 +13,11 @@ from swell.api.crds import crd
 from swell.api.meta import Body, Key
 from swell.api.schemas.definitions import DEFINITIONS
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.builtin.kinds import full_registry
+from swell.cluster.embedded.builtin.kinds import builtin_registry
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers
 from swell.cluster.embedded.customresources.registrar import Registrar
-from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.storage import Storage
-from swell.cluster.embedded.verbs.calls import Call
+from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.runtime.clock import Clock
 from swell.runtime.manager import Manager
 
@@ -35,11 +34,10 @@ def new_api_server(storage: Storage, clock: Clock, rng: random.Random) -> ApiSer
     """An API server on a store, old or new, with the system's objects in it."""
     api = ApiServer(
         storage,
-        full_registry(),
+        builtin_registry(),
         clock,
         new_uid=lambda: _random_uid(rng),
         rng=rng,
-        apply_patch=apply_patch,
     )
     api.background.append(Registrar(api).run)
     api.ensure_namespaces()
@@ -68,7 +66,7 @@ def _ensure(api: ApiServer, collection: str, body: Body) -> None:
     if kind is None:
         raise AssertionError(f"{collection} is a built-in kind")
     if api.storage.get(collection, Key("", body["metadata"]["name"])) is None:
-        api.create(kind, "", body, Call(ACTOR))
+        api.create(kind, "", body, RequestContext(ACTOR))
 
 
 def _priority_class(name: str, value: int) -> Body:

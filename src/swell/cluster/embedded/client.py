@@ -18,10 +18,15 @@ from swell.api.meta import Body, Key, Status, Uid
 from swell.api.resource import Resource
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call, DeleteOptions, ListOptions, WatchOptions
-from swell.cluster.embedded.verbs.watching import LostWatch, Watch
+from swell.cluster.embedded.verbs.requests import (
+    DeleteOptions,
+    ListOptions,
+    RequestContext,
+    WatchOptions,
+)
+from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
 from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
@@ -148,7 +153,7 @@ class InProcessCluster:
     async def delete(
         self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
     ) -> T | None:
-        call = Call(self._actor, dry_run=deletion.dry_run)
+        call = RequestContext(self._actor, dry_run=deletion.dry_run)
         options = _delete_options(deletion)
         deleted = await self._api.answer(
             lambda: self._api.delete(self._kind(resource), key, options, call)
@@ -161,7 +166,7 @@ class InProcessCluster:
         selection: Selection = EVERYTHING,
         deletion: DeleteRequest = PLAIN_DELETION,
     ) -> None:
-        call = Call(self._actor, dry_run=deletion.dry_run)
+        call = RequestContext(self._actor, dry_run=deletion.dry_run)
         chosen = ListOptions(selection.namespace, selection.labels, selection.fields)
         options = _delete_options(deletion)
         await self._api.answer(
@@ -182,7 +187,7 @@ class InProcessCluster:
             await events.aclose()
 
     async def _events(
-        self, resource: Resource[T], watch: Watch | LostWatch, timeout_s: float | None
+        self, resource: Resource[T], watch: Watch | FailedWatch, timeout_s: float | None
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Events as they come, a bookmark in every quiet minute, the end at the time-out."""
         clock = self._api.clock
@@ -207,17 +212,17 @@ class InProcessCluster:
             except TimeoutError:
                 yield WatchEvent(EventType.BOOKMARK, None, str(watch.version))
 
-    def _call(self, options: WriteOptions) -> Call:
-        return Call(self._actor, options.dry_run, options.field_validation or "")
+    def _call(self, options: WriteOptions) -> RequestContext:
+        return RequestContext(self._actor, options.dry_run, options.field_validation or "")
 
-    def _kind(self, resource: Resource[T]) -> Kind:
+    def _kind(self, resource: Resource[T]) -> ServedKind:
         kind = self._api.registry.find(resource.group, resource.version, resource.plural)
         if kind is None or (resource.subresource and not _has_subresource(kind, resource)):
             raise refusals.not_found(resource.plural, resource.group, resource.subresource)
         return kind
 
 
-def _has_subresource(kind: Kind, resource: Resource[T]) -> bool:
+def _has_subresource(kind: ServedKind, resource: Resource[T]) -> bool:
     return resource.subresource in kind.subresources
 
 

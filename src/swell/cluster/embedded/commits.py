@@ -83,7 +83,7 @@ def text_at(body: Body, path: tuple[str, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoredChange:
     """What is to be committed: `body` None deletes, and `before` is the state it was decided on."""
 
     collection: str

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from swell.api.meta import Body
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.schema.field_errors import FieldError, forbidden, invalid, required, too_long
 
 ANNOTATIONS_BYTES_MAX = 256 << 10
@@ -71,7 +71,7 @@ def label_value_problem(value: str) -> str:
     return ""
 
 
-def metadata_errors(kind: Kind, metadata: Body, old: Body | None) -> list[FieldError]:
+def metadata_errors(kind: ServedKind, metadata: Body, old: Body | None) -> list[FieldError]:
     """Everything wrong with the metadata of a new object, or of a new version of an old one."""
     errors: list[FieldError] = []
     if old is None:
@@ -87,7 +87,7 @@ def metadata_errors(kind: Kind, metadata: Body, old: Body | None) -> list[FieldE
     return errors
 
 
-def _name_errors(kind: Kind, metadata: Body) -> list[FieldError]:
+def _name_errors(kind: ServedKind, metadata: Body) -> list[FieldError]:
     errors: list[FieldError] = []
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
     # Something follows the prefix, so a dash may end it. A real server looks away from the

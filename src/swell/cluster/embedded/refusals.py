@@ -21,7 +21,7 @@ A patch is refused in one of these ways:
 from __future__ import annotations
 
 from swell.api.meta import Status, StatusCause, StatusDetails
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError, error_for
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -113,22 +113,24 @@ def not_found(plural: str, group: str, name: str) -> ClusterError:
     return _refusal(404, "NotFound", message, _details(plural, group, name))
 
 
-def already_exists(kind: Kind, name: str) -> ClusterError:
+def already_exists(kind: ServedKind, name: str) -> ClusterError:
     message = f'{kind.resource} "{name}" already exists'
     return _refusal(409, "AlreadyExists", message, _details(kind.plural, kind.group, name))
 
 
-def conflict(kind: Kind, name: str, message: str) -> ClusterError:
+def conflict(kind: ServedKind, name: str, message: str) -> ClusterError:
     """An update that was decided on another state than the current one."""
     return _conflict(kind.plural, kind.group, name, message)
 
 
-def delete_conflict(kind: Kind, name: str, message: str) -> ClusterError:
+def delete_conflict(kind: ServedKind, name: str, message: str) -> ClusterError:
     """A delete's precondition failed. A real server names the kind here, not the resource."""
     return _conflict(kind.kind, kind.group, name, message)
 
 
-def subresource_conflict(kind: Kind, subresource: str, name: str, message: str) -> ClusterError:
+def subresource_conflict(
+    kind: ServedKind, subresource: str, name: str, message: str
+) -> ClusterError:
     return _conflict(f"{kind.plural}/{subresource}", kind.group, name, message)
 
 
@@ -150,7 +152,7 @@ def access_denied(plural: str, group: str, name: str, message: str) -> ClusterEr
     return _forbidden(_details(plural, group, name), message)
 
 
-def namespace_terminating(kind: Kind, namespace: str, name: str) -> ClusterError:
+def namespace_terminating(kind: ServedKind, namespace: str, name: str) -> ClusterError:
     cause = StatusCause(
         reason="NamespaceTerminating",
         field="metadata.namespace",

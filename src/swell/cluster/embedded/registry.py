@@ -35,7 +35,7 @@ class WriteContext:
     each: Callable[[str], Iterable[Body]] = lambda _collection: ()
 
 
-class Rules(Protocol):
+class KindRules(Protocol):
     """What is particular to a kind. The new body is the rules' to change, the old one is not.
 
     The old one was read for this write alone: parts of it may be taken into the new one as is.
@@ -67,7 +67,7 @@ class Conversion(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column of the table `kubectl get` prints; priority above 0 shows only when wide."""
 
     name: str
@@ -102,14 +102,14 @@ METADATA_FIELDS: Mapping[str, FieldPath] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ServedKind:
     """One served version of a resource."""
 
     group: str
     version: str
     kind: str
     plural: str
-    rules: Rules
+    rules: KindRules
     namespaced: bool = True
     singular: str = ""
     list_kind: str = ""
@@ -117,7 +117,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     subresources: frozenset[str] = frozenset()
     verbs: tuple[str, ...] = ALL_VERBS
-    columns: tuple[Column, ...] = ()
+    columns: tuple[TableColumn, ...] = ()
     custom: bool = False
 
     stored_as: str = ""  # collection, when it is not this resource's own
@@ -156,12 +156,12 @@ class Registry:
     """The kinds served now, found by address, by collection or by what an owner reference names."""
 
     def __init__(self) -> None:
-        self._by_address: dict[tuple[str, str, str], Kind] = {}
-        self._by_object: dict[tuple[str, str], Kind] = {}
-        self._stored: dict[str, Kind] = {}
+        self._by_address: dict[tuple[str, str, str], ServedKind] = {}
+        self._by_object: dict[tuple[str, str], ServedKind] = {}
+        self._stored: dict[str, ServedKind] = {}
         self.revision = 0  # grows with every change, for whoever caches what it computed
 
-    def add(self, kind: Kind) -> None:
+    def add(self, kind: ServedKind) -> None:
         """Serve a kind, or replace what is served at its address."""
         self._by_address[kind.group, kind.version, kind.plural] = kind
         self._by_object[kind.api_version, kind.kind] = kind
@@ -178,17 +178,17 @@ class Registry:
             self._stored.pop(kind.collection, None)
         self.revision += 1
 
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
+    def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._by_address.get((group, version, plural))
 
-    def of_object(self, api_version: str, kind: str) -> Kind | None:
+    def of_object(self, api_version: str, kind: str) -> ServedKind | None:
         """The kind an object or an owner reference names."""
         return self._by_object.get((api_version, kind))
 
-    def stored(self, collection: str) -> Kind | None:
+    def stored(self, collection: str) -> ServedKind | None:
         """The kind whose version is the stored one of a collection."""
         return self._stored.get(collection)
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[ServedKind]:
         """In the order of registration, so that discovery is stable."""
         return iter(list(self._by_address.values()))

@@ -48,7 +48,7 @@ class Requirement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelRequirements:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -56,12 +56,12 @@ class LabelSelector:
 
 
 @lru_cache(maxsize=256)
-def parse_labels(text: str) -> LabelSelector:
+def parse_labels(text: str) -> LabelRequirements:
     """A label selector from its text; SelectorError."""
-    return LabelSelector(_LabelParser(_tokens(text)).requirements())
+    return LabelRequirements(_LabelParser(_tokens(text)).requirements())
 
 
-def from_label_selector(spec: Body | None) -> LabelSelector | None:
+def from_label_selector(spec: Body | None) -> LabelRequirements | None:
     """The selector of an object's `matchLabels` and `matchExpressions`; None selects nothing."""
     if spec is None:
         return None
@@ -71,7 +71,23 @@ def from_label_selector(spec: Body | None) -> LabelSelector | None:
         if operator is None:
             raise SelectorError(f"{term.get('operator')!r} is not a valid label selector operator")
         found.append(_requirement(term.get("key", ""), operator, tuple(term.get("values") or ())))
-    return LabelSelector(tuple(found))
+    return LabelRequirements(tuple(found))
+
+
+def selector_text(selector: object) -> str:
+    """A label selector object as text, in a stable order; a text is returned as it is.
+
+    Custom resources may hold a selector as text: that is how their scale subresource sends it.
+    """
+    if not isinstance(selector, dict):
+        return selector if isinstance(selector, str) else ""
+    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for term in selector.get("matchExpressions") or ():
+        key, values = term.get("key", ""), ",".join(sorted(term.get("values") or ()))
+        texts = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})"}
+        texts |= {"Exists": key, "DoesNotExist": f"!{key}"}
+        terms.append(texts.get(term.get("operator", ""), key))
+    return ",".join(terms)
 
 
 class FieldTerm(NamedTuple):

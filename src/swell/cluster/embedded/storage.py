@@ -17,18 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from swell.api.meta import Key
-from swell.cluster.embedded.commits import Change, Commit, Stored
+from swell.cluster.embedded.commits import Commit, Stored, StoredChange
 
 __all__ = [
-    "Change",
     "Commit",
     "CompactedError",
     "Cursor",
     "Journal",
     "NotStoredError",
-    "Snapshot",
     "Storage",
+    "StoreSnapshot",
     "Stored",
+    "StoredChange",
 ]
 
 KEPT_COMMITS_MAX = 10_000
@@ -48,7 +48,7 @@ class NotStoredError(Exception):
     """The disk refused a write; memory is again what the disk holds."""
 
 
-class Snapshot(NamedTuple):
+class StoreSnapshot(NamedTuple):
     """A collection, or one namespace of it, at one version; in key order."""
 
     items: list[tuple[Key, Stored]]
@@ -133,21 +133,21 @@ class Storage:
         """Those that hold something now."""
         return [name for name, held in self._collections.items() if held.objects]
 
-    def list(self, collection: str, namespace: str = "") -> Snapshot:
+    def list(self, collection: str, namespace: str = "") -> StoreSnapshot:
         held = self._collection(collection)
         objects = held.objects
         if not namespace:
-            return Snapshot([objects[address] for address in held.order], self.version)
+            return StoreSnapshot([objects[address] for address in held.order], self.version)
         span = _span(held.order, namespace)
-        return Snapshot([objects[address] for address in span], self.version)
+        return StoreSnapshot([objects[address] for address in span], self.version)
 
-    def list_at(self, collection: str, namespace: str, version: int) -> Snapshot:
+    def list_at(self, collection: str, namespace: str, version: int) -> StoreSnapshot:
         """The collection as it was after the commit of that version."""
         if version < self.compacted:
             raise CompactedError(version, self.compacted)
         held = self._collection(collection)
         if not held.log or held.log[-1].version <= version:
-            return Snapshot(self.list(collection, namespace).items, version)
+            return StoreSnapshot(self.list(collection, namespace).items, version)
         past: dict[str, tuple[Key, Stored | None]] = {}
         for commit in reversed(held.log):
             if commit.version <= version:
@@ -159,11 +159,11 @@ class Storage:
             key, stored = past.get(address) or held.objects[address]
             if stored is not None:
                 items.append((key, stored))
-        return Snapshot(items, version)
+        return StoreSnapshot(items, version)
 
     # -- writing -----------------------------------------------------------------------------
 
-    def commit(self, change: Change) -> Commit:
+    def commit(self, change: StoredChange) -> Commit:
         """Apply a change. The caller has made sure it was decided on the current state."""
         version = self.version + 1
         after = Stored.of(change.body, version) if change.body is not None else None

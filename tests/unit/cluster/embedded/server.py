@@ -10,9 +10,9 @@ from typing import Any
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Storage
-from swell.cluster.embedded.verbs.calls import Call
+from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 from tests.unit.cluster.embedded.world import StillClock
@@ -35,20 +35,22 @@ class Server:
         self.api: ApiServer = new_api_server(Storage(self.clock.now), self.clock, random.Random(3))
         self.api.ensure_namespaces((NAMESPACE,))
 
-    def kind(self, plural: str, group: str = "") -> Kind:
+    def kind(self, plural: str, group: str = "") -> ServedKind:
         return next(k for k in self.api.registry if k.plural == plural and k.group == group)
 
-    def create(self, plural: str, body: Body, group: str = "", call: Call | None = None) -> Body:
+    def create(
+        self, plural: str, body: Body, group: str = "", call: RequestContext | None = None
+    ) -> Body:
         kind = self.kind(plural, group)
         namespace = NAMESPACE if kind.namespaced else ""
-        return self.api.create(kind, namespace, body, call or Call("tester")).body
+        return self.api.create(kind, namespace, body, call or RequestContext("tester")).body
 
     def get(self, plural: str, name: str, group: str = "") -> Body:
         return self.api.get(self.kind(plural, group), self._key(plural, name, group)).body
 
     def update(self, plural: str, body: Body, group: str = "", subresource: str = "") -> Body:
         key = self._key(plural, body["metadata"]["name"], group)
-        kind, call = self.kind(plural, group), Call("tester")
+        kind, call = self.kind(plural, group), RequestContext("tester")
         return self.api.update(kind, key, body, call, subresource=subresource).stored.body
 
     def patch(
@@ -64,7 +66,7 @@ class Server:
             self.kind(plural, group),
             self._key(plural, name, group),
             Patch(kind, patch),
-            Call("tester"),
+            RequestContext("tester"),
             subresource=subresource,
         ).body
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.cluster.embedded.verbs.calls import WatchOptions
+from swell.cluster.embedded.verbs.requests import WatchOptions
 from tests.unit.cluster.embedded.world import NAMESPACE, a_world, told
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.cluster.embedded.verbs.calls import DeleteOptions, ListOptions
+from swell.cluster.embedded.verbs.requests import DeleteOptions, ListOptions
 from swell.runtime.errors import InvalidError, NotFoundError
 from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world, causes, names, refusal
 

@@ -15,7 +15,7 @@ from swell.api.pod import Pod
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.durable import Database, DurableStorage, WrongFormatError
 from swell.cluster.embedded.storage import Commit
-from swell.cluster.embedded.verbs.calls import ListOptions, WatchOptions
+from swell.cluster.embedded.verbs.requests import ListOptions, WatchOptions
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import GoneError, NotFoundError, ServerError
 from tests.unit.cluster.embedded.world import NOON, World, names, told

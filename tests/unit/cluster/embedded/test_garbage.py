@@ -7,7 +7,7 @@ import asyncio
 from swell.api.meta import Body
 from swell.cluster.embedded.controllers.garbage import ACTOR, GarbageCollector
 from swell.cluster.embedded.storage import Commit, Stored
-from swell.cluster.embedded.verbs.calls import DeleteOptions
+from swell.cluster.embedded.verbs.requests import DeleteOptions
 from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world
 
 FOREGROUND = DeleteOptions(propagation="Foreground")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.cluster.embedded.verbs.calls import Event, ListOptions, WatchOptions
+from swell.cluster.embedded.verbs.requests import ListOptions, StoredEvent, WatchOptions
 from swell.runtime.errors import BadRequestError, GoneError
 from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world, names, refusal, told
 
@@ -21,7 +21,7 @@ def page(world: World, **options: object) -> ListOptions:
 
 def events_since(
     world: World, version: int, plural: str = "configmaps", **options: str
-) -> list[Event]:
+) -> list[StoredEvent]:
     wanted = WatchOptions(NAMESPACE, resource_version=str(version), **options)  # type: ignore[arg-type]
     return world.watch(plural, wanted).poll()
 

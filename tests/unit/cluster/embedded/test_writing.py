@@ -8,7 +8,7 @@ import pytest
 
 from swell.api.meta import Body
 from swell.cluster.embedded.storage import Commit
-from swell.cluster.embedded.verbs.calls import Written
+from swell.cluster.embedded.verbs.requests import Written
 from swell.runtime.errors import BadRequestError, NotFoundError
 from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world, causes, refusal
 

@@ -9,23 +9,22 @@ from dataclasses import dataclass, field
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.builtinkinds import builtin_registry
-from swell.cluster.embedded.plainrules import PlainRules
-from swell.cluster.embedded.registry import Kind, Registry
+from swell.cluster.embedded.registry import Registry, ServedKind
 from swell.cluster.embedded.storage import Storage, Stored
-from swell.cluster.embedded.verbs.calls import (
-    Call,
+from swell.cluster.embedded.verbs.requests import (
     Deleted,
     DeleteOptions,
-    Event,
     ListOptions,
     Page,
+    RequestContext,
+    StoredEvent,
     WatchOptions,
     Written,
 )
-from swell.cluster.embedded.verbs.watching import LostWatch, Watch
+from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
+from tests.plainrules import PlainRules, plain_registry
 
 NAMESPACE = "default"
 NOON = 1_750_000_000.0
@@ -49,10 +48,10 @@ class StillClock:
 
 def a_registry() -> Registry:
     """The built-in kinds with plain rules, and two custom ones: with and without status."""
-    registry = builtin_registry()
+    registry = plain_registry()
     for plural, kind, has_status in (("widgets", "Widget", True), ("plains", "Plain", False)):
         registry.add(
-            Kind(
+            ServedKind(
                 group="example.com",
                 version="v1",
                 kind=kind,
@@ -86,11 +85,11 @@ class World:
         )
         self.api.ensure_namespaces()
 
-    def kind(self, plural: str) -> Kind:
+    def kind(self, plural: str) -> ServedKind:
         return next(kind for kind in self.registry if kind.plural == plural)
 
-    def call(self, *, dry_run: bool = False) -> Call:
-        return Call(self.actor, dry_run=dry_run)
+    def call(self, *, dry_run: bool = False) -> RequestContext:
+        return RequestContext(self.actor, dry_run=dry_run)
 
     def create(
         self, plural: str, name: str = "", *, dry_run: bool = False, **fields: object
@@ -153,7 +152,7 @@ class World:
     def list(self, plural: str, options: ListOptions | None = None) -> Page:
         return self.api.list(self.kind(plural), options or ListOptions(NAMESPACE))
 
-    def watch(self, plural: str, options: WatchOptions) -> Watch | LostWatch:
+    def watch(self, plural: str, options: WatchOptions) -> Watch | FailedWatch:
         return self.api.watch(self.kind(plural), options)
 
     def key(self, plural: str, name: str) -> Key:
@@ -169,7 +168,7 @@ def names(page: Page) -> list[str]:
     return [stored.metadata["name"] for stored in page.items]
 
 
-def told(events: list[Event]) -> list[tuple[str, str]]:
+def told(events: list[StoredEvent]) -> list[tuple[str, str]]:
     """Events as (type, object name); a bookmark names nothing."""
     return [
         (event.type.value, event.stored.metadata["name"] if event.stored else "")

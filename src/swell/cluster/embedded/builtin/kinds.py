@@ -1,11 +1,19 @@
-"""All built-in kinds with their rules: the table of which behaviour belongs to which resource."""
+"""The built-in kinds: names, verbs and columns from data, traits and behaviours from tables here.
+
+The data was read from the discovery of a real server. `_TRAITS` has what discovery does not list:
+whether an update needs a version, whether objects have a generation, which fields can be selected
+by, how objects are deleted. `BEHAVIOURS` has the rules that no schema expresses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
+from swell.api.codec import decode
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.configuration import CONFIG_MAPS, SECRETS
 from swell.cluster.embedded.builtin.events import CORE_EVENTS, NEW_EVENTS, EventConversion
@@ -16,9 +24,121 @@ from swell.cluster.embedded.builtin.policies import BUDGETS, LEASES, PRIORITIES
 from swell.cluster.embedded.builtin.replicasets import REPLICA_SETS
 from swell.cluster.embedded.builtin.rules import Behaviour, BuiltinRules
 from swell.cluster.embedded.builtin.services import ENDPOINTS, SERVICES, SLICES
-from swell.cluster.embedded.builtinkinds import builtin_kinds
 from swell.cluster.embedded.customresources.definition import CRDS, DEFINITIONS
-from swell.cluster.embedded.registry import Kind, Registry, Rules
+from swell.cluster.embedded.registry import (
+    METADATA_FIELDS,
+    FieldPath,
+    Registry,
+    ScalePaths,
+    ServedKind,
+    TableColumn,
+)
+
+EVENT_TTL_S = 3600.0  # the default of kube-apiserver's --event-ttl
+
+
+def _fields(*same: str, **absent: str) -> Mapping[str, FieldPath]:
+    """Fields selectable by their own path.
+
+    A keyword names a field with dots written as `__`; its value is what a missing field counts as.
+    """
+    found = {name: FieldPath(name) for name in same}
+    found |= {
+        name.replace("__", "."): FieldPath(name.replace("__", "."), value)
+        for name, value in absent.items()
+    }
+    return MappingProxyType({**METADATA_FIELDS, **found})
+
+
+def _event_fields(reference: str, component: str) -> Mapping[str, FieldPath]:
+    parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    found = {f"{reference}.{part}": FieldPath(f"{reference}.{part}") for part in parts}
+    found |= {name: FieldPath(name) for name in ("reason", "type", "reportingComponent")}
+    if component == "source":
+        found["source"] = FieldPath("source.component")
+    else:
+        found["reportingController"] = FieldPath("reportingController")
+    return MappingProxyType({**METADATA_FIELDS, **found})
+
+
+_POD_FIELDS = _fields(
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+    spec__hostNetwork="false",
+)
+_CLUSTER_NAME = {"metadata.name": METADATA_FIELDS["metadata.name"]}
+_EVENT: dict[str, Any] = {
+    "has_generation": False,
+    "create_on_update": True,
+    "name_rule": "segment",
+    "qualified_finalizers": False,
+    "default_propagation": "Unsupported",
+    "ttl_s": EVENT_TTL_S,
+}
+
+_TRAITS: dict[str, dict[str, Any]] = {
+    "configmaps": {"has_generation": False},
+    "secrets": {"has_generation": False, "selectable_fields": _fields("type")},
+    "endpoints": {"has_generation": False, "create_on_update": True},
+    "services": {
+        "has_generation": False,
+        "create_on_update": True,
+        "name_rule": "label",
+        "returns_deleted": True,
+        "selectable_fields": _fields("spec.clusterIP", "spec.type"),
+    },
+    "nodes": {
+        "has_generation": False,
+        "selectable_fields": {
+            **_CLUSTER_NAME,
+            "spec.unschedulable": FieldPath("spec.unschedulable", "false"),
+        },
+    },
+    "namespaces": {
+        "has_generation": False,
+        "name_rule": "label",
+        "returns_deleted": True,
+        "selectable_fields": {**_CLUSTER_NAME, "status.phase": FieldPath("status.phase")},
+    },
+    "pods": {"graceful": True, "returns_deleted": True, "selectable_fields": _POD_FIELDS},
+    "events": {**_EVENT, "selectable_fields": _event_fields("involvedObject", "source")},
+    "events.events.k8s.io": {
+        **_EVENT,
+        "stored_as": "events",
+        "conversion": EventConversion(),
+        "selectable_fields": _event_fields("regarding", "reportingController"),
+    },
+    "leases.coordination.k8s.io": {
+        "has_generation": False,
+        "create_on_update": True,
+        "unconditional_update": False,
+        "qualified_finalizers": False,
+    },
+    "poddisruptionbudgets.policy": {
+        "unconditional_update": False,
+        "name_rule": "segment",
+        "qualified_finalizers": False,
+    },
+    "customresourcedefinitions.apiextensions.k8s.io": {
+        "unconditional_update": False,
+        "qualified_finalizers": False,
+        "deletion_finalizer": "customresourcecleanup.apiextensions.k8s.io",
+    },
+    "jobs.batch": {
+        "default_propagation": "Orphan",
+        "selectable_fields": _fields(status__successful="0"),
+    },
+    "replicasets.apps": {
+        "scale": ScalePaths("spec.replicas", "status.replicas", "spec.selector"),
+    },
+}
+
 
 BEHAVIOURS: Mapping[str, Behaviour] = {
     "configmaps": CONFIG_MAPS,
@@ -40,18 +160,46 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
 }
 
 
-def full_registry() -> Registry:
-    """The built-in kinds as a cluster serves them."""
+def builtin_registry() -> Registry:
+    """A registry of the built-in kinds, as a cluster begins with it."""
     registry = Registry()
-    for kind in builtin_kinds(_rules, {"events.events.k8s.io": EventConversion()}):
-        registry.add(replace(kind, merge_schema=definitions.merge_schema(_definition(kind))))
+    for entry in _data()["kinds"]:
+        registry.add(_kind(entry))
     return registry
 
 
-def _rules(resource: str, entry: Mapping[str, Any]) -> Rules:
-    name = definitions.names()[entry["group"], entry["version"], entry["kind"]]
-    return BuiltinRules(name, BEHAVIOURS[resource])
+@cache
+def _data() -> dict[str, Any]:
+    file = resources.files("swell.cluster.embedded") / "data" / "builtin-kinds.json"
+    return decode(file.read_bytes(), dict)
 
 
-def _definition(kind: Kind) -> str:
-    return definitions.names()[kind.group, kind.version, kind.kind]
+def _kind(entry: Mapping[str, Any]) -> ServedKind:
+    resource = f"{entry['plural']}.{entry['group']}" if entry["group"] else entry["plural"]
+    definition = definitions.names()[entry["group"], entry["version"], entry["kind"]]
+    return ServedKind(
+        group=entry["group"],
+        version=entry["version"],
+        kind=entry["kind"],
+        plural=entry["plural"],
+        singular=entry["singular"],
+        list_kind=f"{entry['kind']}List",
+        namespaced=entry["namespaced"],
+        short_names=tuple(entry["shortNames"]),
+        categories=tuple(entry["categories"]),
+        verbs=tuple(entry["verbs"]),
+        subresources=frozenset(sub["name"] for sub in entry["subresources"]),
+        columns=tuple(
+            TableColumn(
+                name=column["name"],
+                json_path="",
+                type=column["type"],
+                format=column["format"],
+                priority=column["priority"],
+            )
+            for column in entry["columns"]
+        ),
+        rules=BuiltinRules(definition, BEHAVIOURS[resource]),
+        merge_schema=definitions.merge_schema(definition),
+        **{"qualified_finalizers": True, **_TRAITS.get(resource, {})},
+    )

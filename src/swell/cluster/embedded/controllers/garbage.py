@@ -20,7 +20,7 @@ from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
 from swell.cluster.embedded.storage import Commit, Stored
-from swell.cluster.embedded.verbs.calls import Call, DeleteOptions
+from swell.cluster.embedded.verbs.requests import DeleteOptions, RequestContext
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError, NotFoundError
 
@@ -252,7 +252,7 @@ class GarbageCollector:
             raise AssertionError("what is stored is of a kind that is served")
         version = str(stored.version)
         patch = merge_patch({"metadata": {"resourceVersion": version, field: value or None}})
-        return self._api.patch(kind, node.key, patch, Call(ACTOR))
+        return self._api.patch(kind, node.key, patch, RequestContext(ACTOR))
 
     def _delete(self, node: DependencyNode, stored: Stored, propagation: str) -> None:
         kind = self._api.registry.stored(node.collection)
@@ -261,7 +261,7 @@ class GarbageCollector:
         options = DeleteOptions(
             uid=stored.uid, resource_version=str(stored.version), propagation=propagation
         )
-        self._api.delete(kind, node.key, options, Call(ACTOR))
+        self._api.delete(kind, node.key, options, RequestContext(ACTOR))
 
 
 def _owners(stored: Stored) -> list[Body]:

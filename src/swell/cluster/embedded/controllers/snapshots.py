@@ -27,7 +27,7 @@ from swell.cluster.embedded.controllers.namespace import (
 from swell.cluster.embedded.controllers.nodelifecycle import NodeLeaseSnapshot
 from swell.cluster.embedded.controllers.pods import is_active
 from swell.cluster.embedded.controllers.replicaset import ReplicaSetSnapshot
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
@@ -209,7 +209,7 @@ class NamespaceSnapshots:
                 )
 
 
-def _resource(kind: Kind) -> Resource[Body]:
+def _resource(kind: ServedKind) -> Resource[Body]:
     return Resource(kind.group, kind.version, kind.kind, kind.plural, dict)
 
 

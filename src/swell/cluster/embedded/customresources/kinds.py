@@ -14,10 +14,10 @@ from swell.cluster.embedded.builtin.rules import report_unknown
 from swell.cluster.embedded.customresources.rules import TOLERATED, compile_rules
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
-    Column,
     FieldPath,
-    Kind,
     ScalePaths,
+    ServedKind,
+    TableColumn,
     WriteContext,
 )
 from swell.schema import field_errors
@@ -30,7 +30,7 @@ from swell.schema.values import MISSING, compile_values
 BLOCKING = frozenset(
     {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
-NAME = Column("Name", ".metadata.name", format="name", description="Name of the object")
+NAME = TableColumn("Name", ".metadata.name", format="name", description="Name of the object")
 
 
 class CustomRules:
@@ -118,12 +118,12 @@ class VersionConversion:
         return {**rules.prune(body), "apiVersion": api_version}
 
 
-def kinds_of(definition: Body) -> list[Kind]:
+def kinds_of(definition: Body) -> list[ServedKind]:
     """The kinds a definition serves, each version one; the stored one even when not served."""
     spec = definition["spec"]
     stored = next(version for version in spec["versions"] if version.get("storage"))
     stored_rules = _rules_of(stored)
-    kinds: list[Kind] = []
+    kinds: list[ServedKind] = []
     for version in spec["versions"]:
         if not version.get("served"):
             continue
@@ -148,9 +148,9 @@ def _rules_of(version: Body) -> CustomRules:
 
 def _kind(
     spec: Body, version: Body, rules: CustomRules, conversion: VersionConversion | None
-) -> Kind:
+) -> ServedKind:
     names, subresources = spec["names"], version.get("subresources", {})
-    return Kind(
+    return ServedKind(
         group=spec["group"],
         version=version["name"],
         kind=names["kind"],
@@ -171,10 +171,10 @@ def _kind(
     )
 
 
-def _columns(version: Body) -> tuple[Column, ...]:
+def _columns(version: Body) -> tuple[TableColumn, ...]:
     """The declared ones after the name; none when none are declared."""
     declared = tuple(
-        Column(
+        TableColumn(
             name=column["name"],
             json_path=column["jsonPath"],
             type=column["type"],

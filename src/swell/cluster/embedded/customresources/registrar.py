@@ -13,7 +13,7 @@ from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS
 from swell.cluster.embedded.customresources.kinds import CustomRules, kinds_of
 from swell.cluster.embedded.storage import Commit, Stored
-from swell.cluster.embedded.verbs.calls import Call, DeleteOptions
+from swell.cluster.embedded.verbs.requests import DeleteOptions, RequestContext
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 
@@ -104,7 +104,7 @@ class Registrar:
             for object_key, stored in self._api.storage.list(collection).items:
                 if not stored.metadata.get("deletionTimestamp"):
                     options = DeleteOptions(propagation="Background")
-                    self._api.delete(custom, object_key, options, Call(ACTOR))
+                    self._api.delete(custom, object_key, options, RequestContext(ACTOR))
         if self._api.storage.count(collection) == 0:
             self._cleaned.pop(collection, None)
             left = [
@@ -113,4 +113,4 @@ class Registrar:
                 if name != CLEANUP_FINALIZER
             ]
             patch = merge_patch({"metadata": {"finalizers": left or None}})
-            self._api.patch(kind, key, patch, Call(ACTOR))
+            self._api.patch(kind, key, patch, RequestContext(ACTOR))

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from swell.api.meta import Body
 from swell.cluster.embedded.http.credentials import HOST
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 
 AGGREGATED_VERSION = "apidiscovery.k8s.io/v2"
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _WORDS = {None: 2, "beta": 1, "alpha": 0}
 
 
-class Sub(NamedTuple):
+class DiscoveredSubresource(NamedTuple):
     """A subresource as discovery shows it; without a kind it has its parent's."""
 
     verbs: tuple[str, ...]
@@ -26,18 +26,18 @@ class Sub(NamedTuple):
 
 _CHANGE = ("get", "patch", "update")
 _STREAM = ("create", "get")
-SUBRESOURCES: Mapping[str, Sub] = {
-    "attach": Sub(_STREAM, "PodAttachOptions"),
-    "binding": Sub(("create",), "Binding"),
-    "ephemeralcontainers": Sub(_CHANGE),
-    "eviction": Sub(("create",), "Eviction", "policy", "v1"),
-    "exec": Sub(_STREAM, "PodExecOptions"),
-    "finalize": Sub(("update",)),
-    "log": Sub(("get",)),
-    "portforward": Sub(_STREAM, "PodPortForwardOptions"),
-    "resize": Sub(_CHANGE),
-    "scale": Sub(_CHANGE, "Scale", "autoscaling", "v1"),
-    "status": Sub(_CHANGE),
+SUBRESOURCES: Mapping[str, DiscoveredSubresource] = {
+    "attach": DiscoveredSubresource(_STREAM, "PodAttachOptions"),
+    "binding": DiscoveredSubresource(("create",), "Binding"),
+    "ephemeralcontainers": DiscoveredSubresource(_CHANGE),
+    "eviction": DiscoveredSubresource(("create",), "Eviction", "policy", "v1"),
+    "exec": DiscoveredSubresource(_STREAM, "PodExecOptions"),
+    "finalize": DiscoveredSubresource(("update",)),
+    "log": DiscoveredSubresource(("get",)),
+    "portforward": DiscoveredSubresource(_STREAM, "PodPortForwardOptions"),
+    "resize": DiscoveredSubresource(_CHANGE),
+    "scale": DiscoveredSubresource(_CHANGE, "Scale", "autoscaling", "v1"),
+    "status": DiscoveredSubresource(_CHANGE),
 }
 
 
@@ -51,14 +51,14 @@ def core_versions(port: int) -> Body:
     }
 
 
-def group_list(kinds: Iterable[Kind]) -> Body:
+def group_list(kinds: Iterable[ServedKind]) -> Body:
     """`/apis`."""
     grouped = _by_group(kinds)
     groups = [_group(name, versions) for name, versions in grouped.items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(kinds: Iterable[Kind], name: str) -> Body | None:
+def group(kinds: Iterable[ServedKind], name: str) -> Body | None:
     """`/apis/GROUP`; None when nothing of it is served."""
     versions = _by_group(kinds).get(name)
     if not versions or not name:
@@ -66,7 +66,7 @@ def group(kinds: Iterable[Kind], name: str) -> Body | None:
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
 
 
-def resource_list(kinds: Iterable[Kind], group_name: str, version: str) -> Body | None:
+def resource_list(kinds: Iterable[ServedKind], group_name: str, version: str) -> Body | None:
     """`/apis/GROUP/VERSION` or `/api/v1`; None when nothing of it is served."""
     served = [k for k in kinds if (k.group, k.version) == (group_name, version)]
     if not served:
@@ -80,7 +80,7 @@ def resource_list(kinds: Iterable[Kind], group_name: str, version: str) -> Body 
     }
 
 
-def aggregated(kinds: Iterable[Kind], *, core: bool) -> Body:
+def aggregated(kinds: Iterable[ServedKind], *, core: bool) -> Body:
     """All groups but the core one, or only that, with their resources."""
     grouped = _by_group(kinds)
     items = [_whole_group(n, versions) for n, versions in grouped.items() if (n == "") is core]
@@ -100,9 +100,9 @@ def version_rank(version: str) -> tuple[int, int, int]:
     return (_WORDS[match[2]], int(match[1]), int(match[3] or 0))
 
 
-def _by_group(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
+def _by_group(kinds: Iterable[ServedKind]) -> dict[str, dict[str, list[ServedKind]]]:
     """Groups in the order they are served, versions best first."""
-    found: dict[str, dict[str, list[Kind]]] = {}
+    found: dict[str, dict[str, list[ServedKind]]] = {}
     for kind in kinds:
         found.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
     return {
@@ -116,7 +116,7 @@ def _group(name: str, versions: Mapping[str, object]) -> Body:
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}
 
 
-def _resource(kind: Kind) -> Body:
+def _resource(kind: ServedKind) -> Body:
     shown: Body = {
         "name": kind.plural,
         "singularName": kind.singular or kind.kind.lower(),
@@ -132,7 +132,7 @@ def _resource(kind: Kind) -> Body:
     return shown
 
 
-def _subresources(kind: Kind) -> Iterable[Body]:
+def _subresources(kind: ServedKind) -> Iterable[Body]:
     for name in sorted(kind.subresources & SUBRESOURCES.keys()):
         sub = SUBRESOURCES[name]
         shown: Body = {
@@ -147,7 +147,7 @@ def _subresources(kind: Kind) -> Iterable[Body]:
         yield shown
 
 
-def _whole_group(name: str, versions: Mapping[str, list[Kind]]) -> Body:
+def _whole_group(name: str, versions: Mapping[str, list[ServedKind]]) -> Body:
     return {
         "metadata": {"name": name} if name else {},
         "versions": [
@@ -161,7 +161,7 @@ def _whole_group(name: str, versions: Mapping[str, list[Kind]]) -> Body:
     }
 
 
-def _whole_resource(kind: Kind) -> Body:
+def _whole_resource(kind: ServedKind) -> Body:
     shown: Body = {
         "resource": kind.plural,
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
@@ -177,7 +177,7 @@ def _whole_resource(kind: Kind) -> Body:
     return shown | ({"subresources": subs} if subs else {})
 
 
-def _whole_sub(kind: Kind, name: str) -> Body:
+def _whole_sub(kind: ServedKind, name: str) -> Body:
     sub = SUBRESOURCES[name]
     shown = {"group": kind.group, "version": kind.version, "kind": sub.kind or kind.kind}
     if sub.group:

@@ -15,18 +15,23 @@ from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.http import answers, discovery, openapi
-from swell.cluster.embedded.http.accepting import Form, form_wanted
-from swell.cluster.embedded.http.addresses import Address, find_address, parse_path
+from swell.cluster.embedded.http import discovery, openapi, responses
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.resources import Resources
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.http.routing import (
+    Form,
+    ResourcePath,
+    accepted_form,
+    parse_resource_path,
+    split_path,
+)
+from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError
 
 KUBERNETES = "v1.36.3"  # whose behaviour this server shows
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
-_DISCOVERY_TYPE = f"{answers.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class Handler:
@@ -46,9 +51,9 @@ class Handler:
             if not hmac.compare_digest(given, self._expected):
                 raise refusals.unauthorized()
             path, _, query_text = request.raw_path.partition("?")
-            segments = parse_path(path)
+            segments = split_path(path)
             query = parse_query(query_text)
-            address = find_address(segments) if segments[0] in {"api", "apis"} else None
+            address = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
             if address is not None and address.plural:
                 answer = await self._resources.handle(request, address, query)
             elif request.method != "GET":
@@ -58,43 +63,43 @@ class Handler:
             if "pretty" in query and is_true(query, "pretty"):
                 _prettify(answer)
         except ClusterError as error:
-            return answers.refusal(error)
+            return responses.of_refusal(error)
         return answer
 
     def _document(
-        self, request: web.BaseRequest, segments: tuple[str, ...], address: Address | None
+        self, request: web.BaseRequest, segments: tuple[str, ...], address: ResourcePath | None
     ) -> web.Response:
         """What is no resource: health, version, discovery, schemas."""
         top = segments[0]
         if top in _HEALTH and len(segments) == 1:
-            return answers.of_text("ok")
+            return responses.of_text("ok")
         if top == "version" and len(segments) == 1:
-            return answers.of_body(_version())
+            return responses.of_body(_version())
         if top in {"api", "apis"}:
             return self._discovery(request, segments, address)
         if segments[:2] == ("openapi", "v3"):
             path = "/".join(segments[2:])
             return self._cached(f"openapi {path}", lambda: self._schemas(path))
         if segments == ("openapi", "v2"):
-            return answers.of_body(openapi.swagger())
+            return responses.of_body(openapi.swagger())
         if segments == ("",):
-            return answers.of_body({"paths": ["/api", "/apis", "/healthz", "/openapi/v3"]})
+            return responses.of_body({"paths": ["/api", "/apis", "/healthz", "/openapi/v3"]})
         raise refusals.unknown_path()
 
     def _discovery(
-        self, request: web.BaseRequest, segments: tuple[str, ...], address: Address | None
+        self, request: web.BaseRequest, segments: tuple[str, ...], address: ResourcePath | None
     ) -> web.Response:
         kinds = self._api.registry
         if len(segments) == 1:
             core = segments[0] == "api"
-            if form_wanted(request.headers.get("Accept", "")) is Form.DISCOVERY:
+            if accepted_form(request.headers.get("Accept", "")) is Form.DISCOVERY:
                 answer = self._cached(
                     f"aggregated {core}", lambda: discovery.aggregated(kinds, core=core)
                 )
                 answer.headers["Content-Type"] = _DISCOVERY_TYPE
                 return answer
             if core:
-                return answers.of_body(discovery.core_versions(self._port))
+                return responses.of_body(discovery.core_versions(self._port))
             return self._cached("groups", lambda: discovery.group_list(kinds))
         if address is None:
             raise refusals.unknown_path()
@@ -111,7 +116,7 @@ class Handler:
             return openapi.index(registry, registry.revision)
         return openapi.document(list(registry), path, self._custom_schema)
 
-    def _custom_schema(self, kind: Kind) -> Body | None:
+    def _custom_schema(self, kind: ServedKind) -> Body | None:
         """The schema in the definition that a custom kind was made of."""
         stored = self._api.storage.get(DEFINITIONS, Key("", kind.resource))
         versions = stored.body["spec"]["versions"] if stored else []
@@ -130,7 +135,7 @@ class Handler:
             if made is None:
                 raise refusals.unknown_path()
             held = self._documents[name] = encode(made)
-        return answers.of_bytes(held)
+        return responses.of_bytes(held)
 
 
 def _version() -> Body:

@@ -1,27 +1,43 @@
-"""The `log` subresource: which container, which lines, and where they come from.
+"""The `log` subresource: its options, and logs fetched from the agents of the nodes.
 
-The options are checked here as a real server checks them; reading is left to a `LogSource`, which
-knows the node.
+The options are checked as a real server checks them. Logs are read by a `LogSource`: `NodeLogs`
+fetches them from node agents, as an API server does from kubelets. Agents know the server by its
+certificate, which a ConfigMap tells them to trust, so that the server sends no secret, not even to
+a process that has taken over an agent's port. The bytes an agent sends are passed on unread.
 """
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import urlencode
 
-from swell.api.meta import Body
+import aiohttp
+
+from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
+from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.http.credentials import Files, server_tls
 from swell.cluster.embedded.http.options import Query, is_true, number
 from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.schema.field_errors import FieldError, forbidden, invalid
 
+ACTOR = "logs"
+# A real API server publishes in this ConfigMap which authorities its back ends may trust.
+AUTHORITIES = Key("kube-system", "extension-apiserver-authentication")
+AUTHORITY = "client-ca-file"
+CONNECT_S = 10.0
+PIECE_BYTES = 64 << 10
+REFUSAL_BYTES_MAX = 2000  # a refusal becomes the message of a Status
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """Which part of which container's log. None means no limit."""
+    """The part of a container's log that is asked for. None means no limit."""
 
     container: str
     follow: bool = False
@@ -34,22 +50,25 @@ class LogRequest:
 
 
 class LogSource(Protocol):
-    """Where logs are read."""
+    """A reader of container logs."""
 
     def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
-        """The log in pieces, as long as there is something to follow; ClusterError."""
+        """The log in pieces, until its end or, when following, until the container ends.
+
+        Raises ClusterError when the log cannot be read.
+        """
         ...
 
 
 class NoLogs:
-    """A server without nodes of its own has no logs."""
+    """The log source of a server without nodes: every pod's node is unknown to it."""
 
     def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:  # noqa: ARG002
         raise refusals.not_found("nodes", "", pod["spec"]["nodeName"])
 
 
 def parse_log_request(pod: Body, query: Query) -> LogRequest:
-    """The request a query makes of a pod; ClusterError when it makes no sense."""
+    """The log request of a query; ClusterError when an option is invalid or no container fits."""
     errors = _range_errors(query)
     if errors:
         raise refusals.invalid("PodLogOptions", "", pod["metadata"]["name"], errors)
@@ -66,19 +85,91 @@ def parse_log_request(pod: Body, query: Query) -> LogRequest:
     )
 
 
+class NodeLogs:
+    """Reads logs from the HTTPS servers of node agents, which must trust it: `publish` first."""
+
+    def __init__(self, api: ApiServer, files: Files) -> None:
+        self._api = api
+        self._files = files
+
+    def publish(self) -> None:
+        """Write the ConfigMap by which agents trust this server's certificate.
+
+        The certificate is made now if there is none.
+        """
+        server_tls(self._files)
+        kind = self._api.registry.stored("configmaps")
+        if kind is None:
+            raise AssertionError("configmaps are built in")
+        namespace, name = AUTHORITIES
+        body: Body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": namespace},
+            "data": {AUTHORITY: self._files.certificate.read_text()},
+        }
+        if self._api.storage.get("configmaps", AUTHORITIES) is None:
+            self._api.create(kind, namespace, body, RequestContext(ACTOR))
+        else:
+            self._api.update(kind, AUTHORITIES, body, RequestContext(ACTOR))
+
+    async def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
+        """The log in pieces; ClusterError when the node does not send it."""
+        meta = pod["metadata"]
+        url = self._agent_url(pod["spec"]["nodeName"])
+        path = f"{url}/containerLogs/{meta['namespace']}/{meta['name']}/{request.container}"
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        connector = aiohttp.TCPConnector(ssl=self._tls())
+        try:
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                session.get(f"{path}?{_query(request)}", allow_redirects=False) as answer,
+            ):
+                if answer.status != 200:
+                    text = (await answer.content.read(REFUSAL_BYTES_MAX)).decode(errors="replace")
+                    raise bad_request(text.strip() or f"the node answers {answer.status}")
+                async for piece in answer.content.iter_chunked(PIECE_BYTES):
+                    yield piece
+        except (aiohttp.ClientError, OSError) as error:
+            raise refusals.internal(f"no log from node: {error}") from error
+
+    def _agent_url(self, node: str) -> str:
+        """The address of a node agent's server, from the node's status."""
+        found = self._api.storage.get("nodes", Key("", node))
+        if found is None:
+            raise refusals.not_found("nodes", "", node)
+        status = found.body.get("status") or {}
+        endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+        addresses = {a.get("type"): a.get("address") for a in status.get("addresses") or ()}
+        if not endpoint.get("Port") or not addresses.get("InternalIP"):
+            raise bad_request(f"node {node} serves no logs")
+        return f"https://{addresses['InternalIP']}:{endpoint['Port']}"
+
+    def _tls(self) -> ssl.SSLContext:
+        """A client that shows its certificate and checks none.
+
+        Agents sign their own certificates, so checking one would prove nothing.
+        """
+        tls = ssl.create_default_context()
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+        tls.load_cert_chain(self._files.certificate, self._files.key)
+        return tls
+
+
 def _range_errors(query: Query) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
         value = number(query, name)
         if value is not None and value < least:
-            told = f"must be greater than or equal to {least}"
-            errors.append(invalid(name, value, told))
+            errors.append(invalid(name, value, f"must be greater than or equal to {least}"))
     if "sinceTime" in query and "sinceSeconds" in query:
         errors.append(forbidden("sinceTime", "at most one of sinceTime or sinceSeconds"))
     return errors
 
 
 def _container(pod: Body, wanted: str) -> str:
+    """The container to read: the one named, else the annotated default, else the only one."""
     spec, name = pod.get("spec") or {}, pod["metadata"]["name"]
     kinds = ("initContainers", "containers", "ephemeralContainers")
     known = [c["name"] for kind in kinds for c in spec.get(kind) or []]
@@ -93,3 +184,19 @@ def _container(pod: Body, wanted: str) -> str:
     if len(main) == 1:
         return str(main[0])
     raise bad_request(f"a container name must be specified for pod {name}, choose one of: {known}")
+
+
+def _query(request: LogRequest) -> str:
+    flags = {
+        "follow": request.follow,
+        "previous": request.previous,
+        "timestamps": request.timestamps,
+    }
+    amounts = {
+        "tailLines": request.tail_lines,
+        "limitBytes": request.limit_bytes,
+        "sinceSeconds": request.since_seconds,
+        "sinceTime": request.since_time or None,
+    }
+    given = {name: "true" for name, is_given in flags.items() if is_given}
+    return urlencode(given | {name: str(n) for name, n in amounts.items() if n is not None})

@@ -12,7 +12,7 @@ from importlib import resources
 
 from swell.api.codec import decode
 from swell.api.meta import Body
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 
 _INFO = {"title": "Swell", "version": "v1"}
 _GVK = "x-kubernetes-group-version-kind"
@@ -21,10 +21,10 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _JSON = "application/json"
 
 # The schema of a custom kind as its definition has it; None when there is none.
-CustomSchema = Callable[[Kind], Body | None]
+CustomSchema = Callable[[ServedKind], Body | None]
 
 
-def index(kinds: Iterable[Kind], revision: int) -> Body:
+def index(kinds: Iterable[ServedKind], revision: int) -> Body:
     """`/openapi/v3`: where the documents are. A client may cache by the hash."""
     paths = {_root(kind): None for kind in kinds}
     return {
@@ -34,7 +34,7 @@ def index(kinds: Iterable[Kind], revision: int) -> Body:
     }
 
 
-def document(kinds: Sequence[Kind], path: str, custom_schema: CustomSchema) -> Body | None:
+def document(kinds: Sequence[ServedKind], path: str, custom_schema: CustomSchema) -> Body | None:
     """`/openapi/v3/PATH`; None when nothing is served there."""
     served = [kind for kind in kinds if _root(kind) == path]
     if not served:
@@ -57,11 +57,11 @@ def swagger() -> Body:
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 
 
-def _root(kind: Kind) -> str:
+def _root(kind: ServedKind) -> str:
     return f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
 
 
-def _add_schema(kind: Kind, schemas: Body, custom_schema: CustomSchema) -> str:
+def _add_schema(kind: ServedKind, schemas: Body, custom_schema: CustomSchema) -> str:
     """Add a kind's schema and all it refers to; the schema's name."""
     if not kind.custom:
         name = str(_builtin()["kinds"].get(f"{kind.api_version}/{kind.kind}", ""))
@@ -114,7 +114,7 @@ def _mentioned(value: object) -> Iterable[str]:
             held.extend(here)
 
 
-def _paths(kind: Kind, schema: str) -> Body:
+def _paths(kind: ServedKind, schema: str) -> Body:
     scope = "/namespaces/{namespace}" if kind.namespaced else ""
     collection = f"/{_root(kind)}{scope}/{kind.plural}"
     content = {_JSON: {"schema": {"$ref": _REF + schema} if schema else {}}}
@@ -135,7 +135,7 @@ def _paths(kind: Kind, schema: str) -> Body:
     }
 
 
-def _gvk(kind: Kind) -> Body:
+def _gvk(kind: ServedKind) -> Body:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 

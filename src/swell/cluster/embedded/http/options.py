@@ -11,8 +11,14 @@ import msgspec
 from swell.api.codec import convert
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.verbs.calls import Call, DeleteOptions, ListOptions, WatchOptions
 from swell.cluster.embedded.verbs.core import VALIDATION_LEVELS
+from swell.cluster.embedded.verbs.requests import (
+    DeleteOptions,
+    DeleteOptionsShape,
+    ListOptions,
+    RequestContext,
+    WatchOptions,
+)
 from swell.schema.field_errors import FieldError, invalid, not_supported, too_long
 
 Query = Mapping[str, list[str]]
@@ -21,7 +27,7 @@ _MANAGER_LENGTH_MAX = 128
 _INT64 = 2**63
 
 
-class Deletion(NamedTuple):
+class DeleteRequest(NamedTuple):
     """A delete's options, and whether it is only tried."""
 
     options: DeleteOptions
@@ -85,10 +91,10 @@ def watch_options(query: Query, namespace: str) -> WatchOptions:
     )
 
 
-def write_call(query: Query, actor: str, options_kind: str) -> Call:
+def write_call(query: Query, actor: str, options_kind: str) -> RequestContext:
     """The call of a write; `options_kind` names the options when they are refused."""
     if not query:
-        return Call(actor)
+        return RequestContext(actor)
     level = _text(query, "fieldValidation")
     errors = _dry_run_errors(query.get("dryRun", []))
     manager = _text(query, "fieldManager")
@@ -100,12 +106,12 @@ def write_call(query: Query, actor: str, options_kind: str) -> Call:
         errors.append(not_supported("fieldValidation", level, VALIDATION_LEVELS))
     if errors:
         raise refusals.invalid(options_kind, _META, "", errors)
-    return Call(actor, bool(query.get("dryRun")), level)
+    return RequestContext(actor, bool(query.get("dryRun")), level)
 
 
-def deletion_from_query(query: Query) -> Deletion:
+def delete_request_from_query(query: Query) -> DeleteRequest:
     orphan = is_true(query, "orphanDependents") if "orphanDependents" in query else None
-    return _deletion(
+    return _delete_request(
         DeleteOptions(
             grace_s=number(query, "gracePeriodSeconds"),
             propagation=_text(query, "propagationPolicy") or None,
@@ -115,22 +121,12 @@ def deletion_from_query(query: Query) -> Deletion:
     )
 
 
-class _Preconditions(msgspec.Struct, rename="camel"):
-    uid: str | None = None
-    resource_version: str | None = None
-
-
-class _DeleteBody(msgspec.Struct, rename="camel"):
+class _DeleteBody(DeleteOptionsShape):
     kind: str | None = None
     api_version: str | None = None
-    grace_period_seconds: int | None = None
-    preconditions: _Preconditions | None = None
-    orphan_dependents: bool | None = None
-    propagation_policy: str | None = None
-    dry_run: list[str] | None = None
 
 
-def deletion_from_body(body: object) -> Deletion:
+def delete_request_from_body(body: object) -> DeleteRequest:
     """Options sent as a DeleteOptions object; then the query does not count."""
     try:
         given = convert(body, _DeleteBody)
@@ -138,24 +134,14 @@ def deletion_from_body(body: object) -> Deletion:
         raise bad_request(f"DeleteOptions: {error}") from error
     if given.kind not in {None, "", "DeleteOptions"}:
         raise bad_request(f"expected DeleteOptions, got {given.kind}")
-    conditions = given.preconditions or _Preconditions()
-    return _deletion(
-        DeleteOptions(
-            uid=conditions.uid,
-            resource_version=conditions.resource_version,
-            grace_s=given.grace_period_seconds,
-            propagation=given.propagation_policy,
-            orphan_dependents=given.orphan_dependents,
-        ),
-        given.dry_run or [],
-    )
+    return _delete_request(given.options(), given.dry_run or [])
 
 
-def _deletion(options: DeleteOptions, dry_run: list[str]) -> Deletion:
+def _delete_request(options: DeleteOptions, dry_run: list[str]) -> DeleteRequest:
     errors = _dry_run_errors(dry_run)
     if errors:
         raise refusals.invalid("DeleteOptions", _META, "", errors)
-    return Deletion(options, bool(dry_run))
+    return DeleteRequest(options, bool(dry_run))
 
 
 def _dry_run_errors(values: list[str]) -> list[FieldError]:

@@ -10,18 +10,17 @@ from swell.api import codec
 from swell.api.meta import Body, Key, StatusDetails
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.http import answers, options
-from swell.cluster.embedded.http.accepting import Form, form_wanted
-from swell.cluster.embedded.http.addresses import Address
+from swell.cluster.embedded.http import options, responses
 from swell.cluster.embedded.http.bodies import duplicate_fields, read_json, read_yaml
 from swell.cluster.embedded.http.logs import LogSource, parse_log_request
 from swell.cluster.embedded.http.options import Query
-from swell.cluster.embedded.http.representation import View, view_of
+from swell.cluster.embedded.http.responses import Representation, representation_of
+from swell.cluster.embedded.http.routing import Form, ResourcePath, accepted_form
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call, Deleted
+from swell.cluster.embedded.verbs.requests import Deleted, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.schema.field_errors import invalid
 
@@ -33,14 +32,14 @@ _PATCHES = {kind.value: kind for kind in PatchKind}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ResourceRequest:
     """One request, taken apart as far as all verbs need it."""
 
     request: web.BaseRequest
-    kind: Kind
-    address: Address
+    kind: ServedKind
+    address: ResourcePath
     query: Query
-    view: View
+    view: Representation
 
     @property
     def key(self) -> Key:
@@ -58,20 +57,20 @@ class Resources:
         self._logs = logs
 
     async def handle(
-        self, request: web.BaseRequest, address: Address, query: Query
+        self, request: web.BaseRequest, address: ResourcePath, query: Query
     ) -> web.StreamResponse:
         kind = self._kind(address)
-        form = form_wanted(request.headers.get("Accept", ""))
+        form = accepted_form(request.headers.get("Accept", ""))
         include = (query.get("includeObject") or [""])[0]
-        view = view_of(kind, form, include, self._api.clock.now())
-        asked = Asked(request, kind, address, query, view)
+        view = representation_of(kind, form, include, self._api.clock.now())
+        asked = ResourceRequest(request, kind, address, query, view)
         if address.subresource:
             return await self._subresource(asked)
         if address.name:
             return await self._object(asked)
         return await self._collection(asked)
 
-    def _kind(self, address: Address) -> Kind:
+    def _kind(self, address: ResourcePath) -> ServedKind:
         kind = self._api.registry.find(address.group, address.version, address.plural)
         if kind is None:
             raise refusals.unknown_path()
@@ -87,7 +86,7 @@ class Resources:
 
     # -- collections and objects -------------------------------------------------------------
 
-    async def _collection(self, asked: Asked) -> web.StreamResponse:
+    async def _collection(self, asked: ResourceRequest) -> web.StreamResponse:
         match asked.request.method:
             case "GET" if options.is_true(asked.query, "watch"):
                 return await self._watch(asked)
@@ -100,7 +99,7 @@ class Resources:
             case _:
                 raise refusals.path_method_not_allowed()
 
-    async def _object(self, asked: Asked) -> web.StreamResponse:
+    async def _object(self, asked: ResourceRequest) -> web.StreamResponse:
         match asked.request.method:
             case "GET":
                 return await self._read(asked)
@@ -113,12 +112,12 @@ class Resources:
             case _:
                 raise refusals.path_method_not_allowed()
 
-    async def _list(self, asked: Asked) -> web.StreamResponse:
+    async def _list(self, asked: ResourceRequest) -> web.StreamResponse:
         chosen = options.list_options(asked.query, asked.address.namespace)
         page = await self._api.answer(lambda: self._api.list(asked.kind, chosen))
-        return answers.of_bytes(asked.view.page(page))
+        return responses.of_bytes(asked.view.page(page))
 
-    async def _watch(self, asked: Asked) -> web.StreamResponse:
+    async def _watch(self, asked: ResourceRequest) -> web.StreamResponse:
         chosen = options.watch_options(asked.query, asked.address.namespace)
         timeout_s = options.number(asked.query, "timeoutSeconds")
         watch = await self._api.answer(lambda: self._api.watch(asked.kind, chosen))
@@ -130,14 +129,14 @@ class Resources:
             bookmarks=chosen.bookmarks,
         )
 
-    async def _create(self, asked: Asked) -> web.StreamResponse:
+    async def _create(self, asked: ResourceRequest) -> web.StreamResponse:
         call = options.write_call(asked.query, asked.actor, "CreateOptions")
         body = await _object_body(asked.request, call)
         namespace = asked.address.namespace
         stored = await self._api.answer(lambda: self._api.create(asked.kind, namespace, body, call))
-        return answers.of_bytes(asked.view.object(stored), 201, call.warnings)
+        return responses.of_bytes(asked.view.object(stored), 201, call.warnings)
 
-    async def _update(self, asked: Asked) -> web.StreamResponse:
+    async def _update(self, asked: ResourceRequest) -> web.StreamResponse:
         call = options.write_call(asked.query, asked.actor, "UpdateOptions")
         body = await _object_body(asked.request, call)
         sub = asked.address.subresource
@@ -145,9 +144,9 @@ class Resources:
             lambda: self._api.update(asked.kind, asked.key, body, call, subresource=sub)
         )
         shown = asked.view.object(written.stored)
-        return answers.of_bytes(shown, 201 if written.created else 200, call.warnings)
+        return responses.of_bytes(shown, 201 if written.created else 200, call.warnings)
 
-    async def _patch(self, asked: Asked) -> web.StreamResponse:
+    async def _patch(self, asked: ResourceRequest) -> web.StreamResponse:
         kind = _patch_kind(asked)
         call = options.write_call(asked.query, asked.actor, "PatchOptions")
         raw = await _read(asked.request)
@@ -157,39 +156,39 @@ class Resources:
         stored = await self._api.answer(
             lambda: self._api.patch(asked.kind, asked.key, patch, call, subresource=sub)
         )
-        return answers.of_bytes(asked.view.object(stored), 200, call.warnings)
+        return responses.of_bytes(asked.view.object(stored), 200, call.warnings)
 
-    async def _delete(self, asked: Asked) -> web.StreamResponse:
+    async def _delete(self, asked: ResourceRequest) -> web.StreamResponse:
         deletion = await _deletion(asked)
-        call = Call(asked.actor, deletion.dry_run)
+        call = RequestContext(asked.actor, deletion.dry_run)
         deleted = await self._api.answer(
             lambda: self._api.delete(asked.kind, asked.key, deletion.options, call)
         )
         waits = not deleted.gone and deletion.options.orphan_dependents is False
         shown = self._deleted(asked, deleted)
-        return answers.of_bytes(shown, 202 if waits else 200, call.warnings)
+        return responses.of_bytes(shown, 202 if waits else 200, call.warnings)
 
-    def _deleted(self, asked: Asked, deleted: Deleted) -> bytes:
+    def _deleted(self, asked: ResourceRequest, deleted: Deleted) -> bytes:
         kind = asked.kind
         if not deleted.gone or kind.returns_deleted:
             return asked.view.object(deleted.stored)
         details = StatusDetails(
             name=asked.address.name, group=kind.group, kind=kind.plural, uid=deleted.stored.uid
         )
-        return codec.encode(answers.success(details=details))
+        return codec.encode(responses.success(details=details))
 
-    async def _delete_collection(self, asked: Asked) -> web.StreamResponse:
+    async def _delete_collection(self, asked: ResourceRequest) -> web.StreamResponse:
         chosen = options.list_options(asked.query, asked.address.namespace)
         deletion = await _deletion(asked)
-        call = Call(asked.actor, deletion.dry_run)
+        call = RequestContext(asked.actor, deletion.dry_run)
         page = await self._api.answer(
             lambda: self._api.delete_collection(asked.kind, chosen, deletion.options, call)
         )
-        return answers.of_bytes(asked.view.page(page), 200, call.warnings)
+        return responses.of_bytes(asked.view.page(page), 200, call.warnings)
 
     # -- subresources ------------------------------------------------------------------------
 
-    async def _subresource(self, asked: Asked) -> web.StreamResponse:
+    async def _subresource(self, asked: ResourceRequest) -> web.StreamResponse:
         if asked.view.form is Form.TABLE and asked.address.subresource in _WITHOUT_COLUMNS:
             raise refusals.not_acceptable()
         match asked.address.subresource, asked.request.method:
@@ -208,7 +207,7 @@ class Resources:
             case _:
                 raise refusals.unknown_path()
 
-    async def _part(self, asked: Asked) -> web.StreamResponse:
+    async def _part(self, asked: ResourceRequest) -> web.StreamResponse:
         match asked.request.method:
             case "PUT":
                 return await self._update(asked)
@@ -216,14 +215,14 @@ class Resources:
                 return await self._patch(asked)
         return await self._read(asked)
 
-    async def _pod_order(self, asked: Asked) -> web.StreamResponse:
+    async def _pod_order(self, asked: ResourceRequest) -> web.StreamResponse:
         call = options.write_call(asked.query, asked.actor, "CreateOptions")
         body = await _object_body(asked.request, call)
         verb = self._api.bind if asked.address.subresource == "binding" else self._api.evict
         await self._api.answer(lambda: verb(asked.kind, asked.key, body, call))
-        return answers.of_body(answers.success(201), 201, call.warnings)
+        return responses.of_body(responses.success(201), 201, call.warnings)
 
-    async def _log(self, asked: Asked) -> web.StreamResponse:
+    async def _log(self, asked: ResourceRequest) -> web.StreamResponse:
         pod = (await self._api.answer(lambda: self._api.get(asked.kind, asked.key))).body
         wanted = parse_log_request(pod, asked.query)
         if not (pod.get("spec") or {}).get("nodeName"):
@@ -239,7 +238,7 @@ class Resources:
         await response.write_eof()
         return response
 
-    async def _read(self, asked: Asked) -> web.StreamResponse:
+    async def _read(self, asked: ResourceRequest) -> web.StreamResponse:
         version = (asked.query.get("resourceVersion") or [""])[0]
 
         def read() -> Stored:
@@ -247,7 +246,7 @@ class Resources:
                 return self._api.get_scale(asked.kind, asked.key)
             return self._api.get(asked.kind, asked.key, version)
 
-        return answers.of_bytes(asked.view.object(await self._api.answer(read)))
+        return responses.of_bytes(asked.view.object(await self._api.answer(read)))
 
 
 # -- bodies ----------------------------------------------------------------------------------
@@ -267,17 +266,17 @@ async def _read(request: web.BaseRequest) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _object_body(request: web.BaseRequest, call: Call) -> Body:
+async def _object_body(request: web.BaseRequest, call: RequestContext) -> Body:
     """An object sent as JSON or YAML; duplicate fields are reported or refused."""
     media = _media_type(request)
     if media in _YAML:
         body = read_yaml(await _read(request))
-    elif media in {"", answers.JSON}:
+    elif media in {"", responses.JSON}:
         raw = await _read(request)
         body = read_json(raw)
         _report_duplicates(raw, body, call)
     else:
-        raise refusals.unsupported_media(media, answers.JSON, "application/yaml")
+        raise refusals.unsupported_media(media, responses.JSON, "application/yaml")
     if body is None:
         return {}  # as Go reads null into a struct
     if not isinstance(body, dict):
@@ -285,20 +284,20 @@ async def _object_body(request: web.BaseRequest, call: Call) -> Body:
     return body
 
 
-async def _deletion(asked: Asked) -> options.Deletion:
+async def _deletion(asked: ResourceRequest) -> options.DeleteRequest:
     """Options from the body if there is one, else from the query; never from both."""
     media = _media_type(asked.request)
     raw = await _read(asked.request) if asked.request.body_exists else b""
     if not raw:
-        return options.deletion_from_query(asked.query)
+        return options.delete_request_from_query(asked.query)
     if media in _YAML:
-        return options.deletion_from_body(read_yaml(raw))
-    if media not in {"", answers.JSON}:
-        raise refusals.unsupported_media(media, answers.JSON, "application/yaml")
-    return options.deletion_from_body(read_json(raw))
+        return options.delete_request_from_body(read_yaml(raw))
+    if media not in {"", responses.JSON}:
+        raise refusals.unsupported_media(media, responses.JSON, "application/yaml")
+    return options.delete_request_from_body(read_json(raw))
 
 
-def _patch_kind(asked: Asked) -> PatchKind:
+def _patch_kind(asked: ResourceRequest) -> PatchKind:
     media = _media_type(asked.request)
     kind = _PATCHES.get(media)
     if kind is None or (kind is PatchKind.STRATEGIC and asked.kind.custom):
@@ -313,7 +312,9 @@ def _media_type(request: web.BaseRequest) -> str:
     return given.partition(";")[0].strip().lower() or given
 
 
-def _report_duplicates(raw: bytes, body: object, call: Call, patched: Asked | None = None) -> None:
+def _report_duplicates(
+    raw: bytes, body: object, call: RequestContext, patched: ResourceRequest | None = None
+) -> None:
     if call.field_validation == "Ignore":
         return
     found = [f'duplicate field "{path}"' for path in duplicate_fields(raw, body)]

@@ -18,8 +18,7 @@ from swell.cluster.embedded.controllers.assembly import BuiltinControllerSetting
 from swell.cluster.embedded.durable import DurableStorage
 from swell.cluster.embedded.http import credentials
 from swell.cluster.embedded.http.handler import Handler
-from swell.cluster.embedded.http.logs import LogSource, NoLogs
-from swell.cluster.embedded.http.nodelogs import NodeLogs
+from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
@@ -47,7 +46,7 @@ def serve(
     settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
 ) -> None:
     """Serve a state folder in the foreground until SIGTERM or SIGINT."""
-    with home.held(folder):
+    with home.hold_lock(folder):
         asyncio.run(_serve_until_told(folder, port, on_ready, settings))
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from swell.api import codec
-from swell.cluster.embedded.http import answers
-from swell.cluster.embedded.http.representation import View, event_line
-from swell.cluster.embedded.verbs.calls import Event
-from swell.cluster.embedded.verbs.watching import LostWatch, Watch
+from swell.cluster.embedded.http import responses
+from swell.cluster.embedded.http.responses import Representation, event_line
+from swell.cluster.embedded.verbs.requests import StoredEvent
+from swell.cluster.embedded.verbs.watching import FailedWatch, Watch
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import EventType
 from swell.runtime.errors import ClusterError
@@ -49,13 +49,13 @@ class Watches:
     async def serve(
         self,
         request: web.BaseRequest,
-        watch: Watch | LostWatch,
-        view: View,
+        watch: Watch | FailedWatch,
+        view: Representation,
         *,
         timeout_s: int | None,
         bookmarks: bool,
     ) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": answers.JSON})
+        response = web.StreamResponse(headers={"Content-Type": responses.JSON})
         response.enable_chunked_encoding()
         life_s = float(timeout_s) if timeout_s else self._rng.uniform(*LIFE_S)
         stream = _Stream(request, response, watch, view, bookmarks)
@@ -89,7 +89,7 @@ class Watches:
             try:
                 events = stream.watch.poll()
             except ClusterError as error:
-                status = codec.encode(answers.status_body(error.status))
+                status = codec.encode(responses.status_body(error.status))
                 await self._write(stream, [event_line("ERROR", status)])
                 return
             if events:
@@ -103,7 +103,7 @@ class Watches:
                     await stream.watch.wait()
             except TimeoutError:
                 if stream.bookmarks and left_s > BOOKMARK_INTERVAL_S:
-                    mark = Event(EventType.BOOKMARK, None, stream.watch.version)
+                    mark = StoredEvent(EventType.BOOKMARK, None, stream.watch.version)
                     await self._write(stream, stream.lines([mark]))
 
     async def _write(self, stream: _Stream, lines: Iterable[bytes]) -> None:
@@ -131,8 +131,8 @@ class _Stream:
         self,
         request: web.BaseRequest,
         response: web.StreamResponse,
-        watch: Watch | LostWatch,
-        view: View,
+        watch: Watch | FailedWatch,
+        view: Representation,
         bookmarks: bool,
     ) -> None:
         self.request = request
@@ -142,7 +142,7 @@ class _Stream:
         self._view = view
         self._first = True
 
-    def lines(self, events: Iterable[Event]) -> Iterable[bytes]:
+    def lines(self, events: Iterable[StoredEvent]) -> Iterable[bytes]:
         for event in events:
             line = self._view.event(event, first=self._first)
             self._first = False

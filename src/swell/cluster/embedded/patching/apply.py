@@ -10,14 +10,14 @@ from swell.cluster.embedded.patching.strategic import (
     StrategicMergeError,
     strategic_merge,
 )
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.cluster import Patch, PatchKind
 
 OPERATIONS_MAX = 10_000
 NAMES = ("apiVersion", "kind")
 
 
-def apply_patch(kind: Kind, body: Body, patch: Patch) -> Body:
+def apply_patch(kind: ServedKind, body: Body, patch: Patch) -> Body:
     """The patched body; the one given may be changed. ClusterError when the patch is no good."""
     match patch.kind:
         case PatchKind.JSON:
@@ -58,7 +58,7 @@ def _json_patch(body: Body, operations: object) -> Body:
     return patched
 
 
-def _strategic(kind: Kind, body: Body, patch: object) -> Body:
+def _strategic(kind: ServedKind, body: Body, patch: object) -> Body:
     if not isinstance(kind.merge_schema, MergeSchema):
         raise refusals.strategic_patch_unsupported()
     if not isinstance(patch, dict):

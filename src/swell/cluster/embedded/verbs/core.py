@@ -13,9 +13,9 @@ from typing import NamedTuple
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.registry import Kind, Registry, WriteContext
-from swell.cluster.embedded.storage import Change, Storage, Stored
-from swell.cluster.embedded.verbs.calls import Call
+from swell.cluster.embedded.registry import Registry, ServedKind, WriteContext
+from swell.cluster.embedded.storage import Storage, Stored, StoredChange
+from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.runtime.clock import Clock
 from swell.schema.field_errors import FieldError, not_supported
 
@@ -30,7 +30,7 @@ class _Expiry(NamedTuple):
     version: int
 
 
-class Core:
+class ServerCore:
     """The one place verbs read from and commit to."""
 
     def __init__(
@@ -49,27 +49,27 @@ class Core:
         # Oldest first: all kinds that expire do so after the same time.
         self._expiries: deque[_Expiry] = deque()
 
-    def find(self, kind: Kind, key: Key) -> Stored | None:
+    def find(self, kind: ServedKind, key: Key) -> Stored | None:
         """The object as stored."""
         if kind.ttl_s:
             self.expire()
         return self.storage.get(kind.collection, key)
 
-    def need(self, kind: Kind, key: Key) -> Stored:
+    def need(self, kind: ServedKind, key: Key) -> Stored:
         """The object as stored, or NotFoundError."""
         stored = self.find(kind, key)
         if stored is None:
             raise refusals.not_found(kind.plural, kind.group, key.name)
         return stored
 
-    def view(self, kind: Kind, stored: Stored) -> Stored:
+    def view(self, kind: ServedKind, stored: Stored) -> Stored:
         """The object in the version the kind serves."""
         if kind.conversion is None:
             return stored
         body = kind.conversion.from_stored(stored.body)
         return Stored(encode(body), stored.version, body["metadata"])
 
-    def context(self, verb: str, call: Call, subresource: str = "") -> WriteContext:
+    def context(self, verb: str, call: RequestContext, subresource: str = "") -> WriteContext:
         if call.field_validation not in VALIDATION_LEVELS:
             error = not_supported("fieldValidation", call.field_validation, VALIDATION_LEVELS)
             options = f"{verb.capitalize()}Options"
@@ -87,14 +87,14 @@ class Core:
         )
 
     def put(
-        self, kind: Kind, key: Key, before: Stored | None, body: Body, context: WriteContext
+        self, kind: ServedKind, key: Key, before: Stored | None, body: Body, context: WriteContext
     ) -> Stored:
         """Commit a new version, given in the served form. The body must not be touched again."""
         if kind.conversion is not None:
             body = kind.conversion.to_stored(body)
         if context.dry_run:
             return self.view(kind, _unstored(body, before))
-        change = Change(kind.collection, key, before, body, context.actor, context.verb)
+        change = StoredChange(kind.collection, key, before, body, context.actor, context.verb)
         commit = self.storage.commit(change)
         if commit.after is None:
             raise AssertionError("a put leaves an object behind")
@@ -103,11 +103,11 @@ class Core:
             self._expiries.append(_Expiry(at, kind.collection, key, commit.version))
         return self.view(kind, commit.after)
 
-    def remove(self, kind: Kind, key: Key, before: Stored, context: WriteContext) -> int:
+    def remove(self, kind: ServedKind, key: Key, before: Stored, context: WriteContext) -> int:
         """Commit the end of an object; the version of that commit."""
         if context.dry_run:
             return self.storage.version
-        change = Change(kind.collection, key, before, None, context.actor, "delete")
+        change = StoredChange(kind.collection, key, before, None, context.actor, "delete")
         return self.storage.commit(change).version
 
     def expire(self) -> None:
@@ -117,10 +117,10 @@ class Core:
             due = self._expiries.popleft()
             stored = self.storage.get(due.collection, due.key)
             if stored is not None and stored.version == due.version:
-                change = Change(due.collection, due.key, stored, None, EXPIRY_ACTOR, "delete")
+                change = StoredChange(due.collection, due.key, stored, None, EXPIRY_ACTOR, "delete")
                 self.storage.commit(change)
 
-    def resume_expiry(self, kind: Kind) -> None:
+    def resume_expiry(self, kind: ServedKind) -> None:
         """Let objects found in the store at start live once more for their whole time."""
         at = self.clock.now() + kind.ttl_s
         for key, stored in self.storage.list(kind.collection).items:
@@ -134,7 +134,7 @@ class Core:
         return stored.body if stored else None
 
 
-def refuse_invalid(kind: Kind, name: str, errors: list[FieldError]) -> None:
+def refuse_invalid(kind: ServedKind, name: str, errors: list[FieldError]) -> None:
     if errors:
         raise refusals.invalid(kind.kind, kind.group, name, errors)
 

@@ -14,11 +14,17 @@ from swell.api.times import format_time, parse_time
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
 from swell.cluster.embedded.refusals import access_denied
-from swell.cluster.embedded.registry import Kind, WriteContext
+from swell.cluster.embedded.registry import ServedKind, WriteContext
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions, ListOptions, Page
-from swell.cluster.embedded.verbs.core import Core
-from swell.cluster.embedded.verbs.reading import Reading
+from swell.cluster.embedded.verbs.core import ServerCore
+from swell.cluster.embedded.verbs.reading import ReadVerbs
+from swell.cluster.embedded.verbs.requests import (
+    Deleted,
+    DeleteOptions,
+    ListOptions,
+    Page,
+    RequestContext,
+)
 from swell.cluster.embedded.verbs.writing import NAMESPACES
 from swell.runtime.errors import NotFoundError
 from swell.schema.field_errors import FieldError, invalid, not_supported
@@ -36,12 +42,14 @@ class DeletionPlan:
     remove: bool
 
 
-class Deleting:
-    def __init__(self, core: Core, reading: Reading) -> None:
+class DeleteVerbs:
+    def __init__(self, core: ServerCore, reading: ReadVerbs) -> None:
         self._core = core
         self._reading = reading
 
-    def delete(self, kind: Kind, key: Key, options: DeleteOptions, call: Call) -> Deleted:
+    def delete(
+        self, kind: ServedKind, key: Key, options: DeleteOptions, call: RequestContext
+    ) -> Deleted:
         context = self._core.context("delete", call)
         stored = self._core.need(kind, key)
         _check_options(options)
@@ -57,7 +65,7 @@ class Deleting:
         return self._carry_out(kind, key, stored, plan, context)
 
     def delete_collection(
-        self, kind: Kind, selection: ListOptions, options: DeleteOptions, call: Call
+        self, kind: ServedKind, selection: ListOptions, options: DeleteOptions, call: RequestContext
     ) -> Page:
         """Delete what a list shows, one by one; what vanishes meanwhile is no error."""
         _check_options(options)
@@ -70,7 +78,7 @@ class Deleting:
         return page
 
     def _carry_out(
-        self, kind: Kind, key: Key, stored: Stored, plan: DeletionPlan, context: WriteContext
+        self, kind: ServedKind, key: Key, stored: Stored, plan: DeletionPlan, context: WriteContext
     ) -> Deleted:
         storage_kind = self._core.registry.stored(kind.collection) or kind
         left = stored
@@ -82,7 +90,7 @@ class Deleting:
         return Deleted(self._core.view(kind, left), True, version)
 
 
-def plan_deletion(kind: Kind, body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
+def plan_deletion(kind: ServedKind, body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
     """How a delete changes an object. The body is ours to change."""
     metadata = body["metadata"]
     if kind.collection == NAMESPACES and not _namespace_may_go(body):
@@ -148,7 +156,7 @@ def _first_grace_s(body: Body, grace_s: int | None) -> int:
     return int(own) if own >= 0 else 1
 
 
-def _mark(kind: Kind, metadata: Body, now: float) -> None:
+def _mark(kind: ServedKind, metadata: Body, now: float) -> None:
     if kind.deletion_finalizer:  # what cleans up looks at the timestamp alone
         metadata.setdefault("deletionTimestamp", format_time(now))
         return
@@ -164,7 +172,7 @@ def _grow_generation(metadata: Body) -> None:
         metadata["generation"] += 1
 
 
-def _finalizers(kind: Kind, finalizers: list[str], options: DeleteOptions) -> list[str]:
+def _finalizers(kind: ServedKind, finalizers: list[str], options: DeleteOptions) -> list[str]:
     """The finalizers the object has to have, given how its dependents are to be treated."""
     if kind.default_propagation == "Unsupported":
         return [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
@@ -201,7 +209,9 @@ def _end_namespace(body: Body, options: DeleteOptions, now: float) -> DeletionPl
     return DeletionPlan(body, remove=False)
 
 
-def _check_preconditions(kind: Kind, key: Key, stored: Stored, options: DeleteOptions) -> None:
+def _check_preconditions(
+    kind: ServedKind, key: Key, stored: Stored, options: DeleteOptions
+) -> None:
     refuse = refusals.conflict if kind.collection == NAMESPACES else refusals.delete_conflict
     if options.uid is not None and options.uid != stored.uid:
         told = f"the UID in the precondition ({options.uid}) does not match the UID in record"

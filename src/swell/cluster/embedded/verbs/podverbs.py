@@ -6,13 +6,20 @@ from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.selectors import SelectorError, from_label_selector
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call, Deleted, DeleteOptions
-from swell.cluster.embedded.verbs.core import Core
-from swell.cluster.embedded.verbs.deleting import Deleting
-from swell.cluster.embedded.verbs.shapes import BindingShape, EvictionShape, check_shape
+from swell.cluster.embedded.verbs.core import ServerCore
+from swell.cluster.embedded.verbs.deleting import DeleteVerbs
+from swell.cluster.embedded.verbs.requests import (
+    BindingShape,
+    Deleted,
+    DeleteOptions,
+    DeleteOptionsShape,
+    EvictionShape,
+    RequestContext,
+    read_shape,
+)
 from swell.schema.field_errors import not_supported, required
 
 BUDGETS = "poddisruptionbudgets.policy"
@@ -21,13 +28,13 @@ _DISRUPTED_PODS_MAX = 2_000
 
 
 class PodVerbs:
-    def __init__(self, core: Core, deleting: Deleting) -> None:
+    def __init__(self, core: ServerCore, deleting: DeleteVerbs) -> None:
         self._core = core
         self._deleting = deleting
 
-    def bind(self, kind: Kind, key: Key, binding: Body, call: Call) -> int:
+    def bind(self, kind: ServedKind, key: Key, binding: Body, call: RequestContext) -> int:
         """Give a pod its node, once; the version of the pod then."""
-        check_shape(binding, BindingShape, "create")
+        read_shape(binding, BindingShape, "create")
         _check_name(binding, key)
         metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
         errors = []
@@ -57,12 +64,13 @@ class PodVerbs:
         set_condition(pod, {"type": "PodScheduled", "status": "True"}, context.now)
         return self._core.put(kind, key, stored, pod, context).version
 
-    def evict(self, kind: Kind, key: Key, eviction: Body, call: Call) -> Deleted:
+    def evict(self, kind: ServedKind, key: Key, eviction: Body, call: RequestContext) -> Deleted:
         """Delete a pod unless that would break a disruption budget."""
-        check_shape(eviction, EvictionShape, "create")
+        read = read_shape(eviction, EvictionShape, "create")
         _check_name(eviction, key)
-        options, dry_run = _deletion_of(eviction)
-        if dry_run:
+        given = read.delete_options or DeleteOptionsShape()
+        options = given.options()
+        if given.dry_run:
             call.dry_run = True
         stored = self._core.need(kind, key)
         if _spares_budget(stored.body):
@@ -72,7 +80,9 @@ class PodVerbs:
             self._charge(budget, key, call)
         return self._condemn(kind, key, options, call)
 
-    def _condemn(self, kind: Kind, key: Key, options: DeleteOptions, call: Call) -> Deleted:
+    def _condemn(
+        self, kind: ServedKind, key: Key, options: DeleteOptions, call: RequestContext
+    ) -> Deleted:
         """Say on the pod why it goes, then delete it."""
         stored = self._core.need(kind, key)
         _check_eviction_preconditions(kind, key, stored, options)
@@ -111,7 +121,7 @@ class PodVerbs:
             raise refusals.two_budgets()
         return found[0] if found else None
 
-    def _charge(self, budget: Stored, pod: Key, call: Call) -> None:
+    def _charge(self, budget: Stored, pod: Key, call: RequestContext) -> None:
         """Take one disruption from a budget, or refuse."""
         body = budget.copy()
         name = body["metadata"]["name"]
@@ -169,21 +179,8 @@ def _binding_problem(pod: Body) -> str:
     return ""
 
 
-def _deletion_of(eviction: Body) -> tuple[DeleteOptions, bool]:
-    given = eviction.get("deleteOptions") or {}
-    preconditions = given.get("preconditions") or {}
-    options = DeleteOptions(
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
-        grace_s=given.get("gracePeriodSeconds"),
-        propagation=given.get("propagationPolicy"),
-        orphan_dependents=given.get("orphanDependents"),
-    )
-    return options, bool(given.get("dryRun"))
-
-
 def _check_eviction_preconditions(
-    kind: Kind, key: Key, stored: Stored, options: DeleteOptions
+    kind: ServedKind, key: Key, stored: Stored, options: DeleteOptions
 ) -> None:
     if options.uid and options.uid != stored.uid:
         raise refusals.delete_conflict(kind, key.name, "the UID in the precondition differs")

@@ -11,11 +11,11 @@ from swell.api.codec import decode, encode
 from swell.api.meta import Key
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.registry import Kind
-from swell.cluster.embedded.storage import CompactedError, Snapshot, Stored
-from swell.cluster.embedded.verbs.calls import Event, ListOptions, Page, WatchOptions
-from swell.cluster.embedded.verbs.core import Core
-from swell.cluster.embedded.verbs.watching import Filter, LostWatch, Watch, parse_filter, too_old
+from swell.cluster.embedded.registry import ServedKind
+from swell.cluster.embedded.storage import CompactedError, Stored, StoreSnapshot
+from swell.cluster.embedded.verbs.core import ServerCore
+from swell.cluster.embedded.verbs.requests import ListOptions, Page, StoredEvent, WatchOptions
+from swell.cluster.embedded.verbs.watching import FailedWatch, Filter, Watch, parse_filter, too_old
 from swell.runtime.cluster import EventType
 from swell.schema.field_errors import FieldError, forbidden, not_supported
 
@@ -30,15 +30,15 @@ class _Token(msgspec.Struct, frozen=True):
     name: str
 
 
-class Reading:
-    def __init__(self, core: Core) -> None:
+class ReadVerbs:
+    def __init__(self, core: ServerCore) -> None:
         self._core = core
 
-    def get(self, kind: Kind, key: Key, resource_version: str = "") -> Stored:
+    def get(self, kind: ServedKind, key: Key, resource_version: str = "") -> Stored:
         self._wanted_version(resource_version)
         return self._core.view(kind, self._core.need(kind, key))
 
-    def list(self, kind: Kind, options: ListOptions) -> Page:
+    def list(self, kind: ServedKind, options: ListOptions) -> Page:
         if kind.ttl_s:
             self._core.expire()
         _refuse(_list_option_errors(options))
@@ -57,21 +57,21 @@ class Reading:
             limit = 0  # answered from a cache that knows no pages
         return self._page(kind, chosen, snapshot, after, limit)
 
-    def watch(self, kind: Kind, options: WatchOptions) -> Watch | LostWatch:
+    def watch(self, kind: ServedKind, options: WatchOptions) -> Watch | FailedWatch:
         """A version that is too old or too new is told by the watch, as a real server does."""
         _refuse(_watch_option_errors(options))
         chosen = parse_filter(kind, options.namespace, options.labels, options.fields)
         version = _parse_version(options.resource_version)
         initial = options.send_initial_events
         if version > self._core.storage.version and initial:
-            return LostWatch(refusals.version_too_large(version, self._core.storage.version))
+            return FailedWatch(refusals.version_too_large(version, self._core.storage.version))
         if initial or (initial is None and version == 0):
             return self._watch_all(kind, chosen, options.bookmarks)
         return self._watch_from(kind, chosen, version or self._core.storage.version)
 
     # -- lists -------------------------------------------------------------------------------
 
-    def _first_snapshot(self, kind: Kind, options: ListOptions, limit: int) -> Snapshot:
+    def _first_snapshot(self, kind: ServedKind, options: ListOptions, limit: int) -> StoreSnapshot:
         wanted = self._wanted_version(options.resource_version)
         exact = options.resource_version_match == "Exact"
         # Without a match rule a version together with a limit means exactly that version.
@@ -80,7 +80,7 @@ class Reading:
             return self._snapshot_at(kind, options.namespace, wanted)
         return self._core.storage.list(kind.collection, options.namespace)
 
-    def _snapshot_at(self, kind: Kind, namespace: str, version: int) -> Snapshot:
+    def _snapshot_at(self, kind: ServedKind, namespace: str, version: int) -> StoreSnapshot:
         try:
             return self._core.storage.list_at(kind.collection, namespace, version)
         except CompactedError as error:
@@ -93,7 +93,12 @@ class Reading:
         return version
 
     def _page(
-        self, kind: Kind, chosen: Filter, snapshot: Snapshot, after: Key | None, limit: int
+        self,
+        kind: ServedKind,
+        chosen: Filter,
+        snapshot: StoreSnapshot,
+        after: Key | None,
+        limit: int,
     ) -> Page:
         items = snapshot.items
         if after is not None:
@@ -114,25 +119,25 @@ class Reading:
 
     # -- watches -----------------------------------------------------------------------------
 
-    def _watch_from(self, kind: Kind, chosen: Filter, version: int) -> Watch | LostWatch:
+    def _watch_from(self, kind: ServedKind, chosen: Filter, version: int) -> Watch | FailedWatch:
         try:
             cursor = self._core.storage.follow(kind.collection, version)
         except CompactedError as error:
-            return LostWatch(too_old(error))
+            return FailedWatch(too_old(error))
         return Watch(self._core, kind, chosen, cursor, first=[], since=version)
 
-    def _watch_all(self, kind: Kind, chosen: Filter, marked: bool) -> Watch:
+    def _watch_all(self, kind: ServedKind, chosen: Filter, marked: bool) -> Watch:
         """The objects there are, as if just added, then what happens to them."""
         if kind.ttl_s:
             self._core.expire()
         snapshot = self._core.storage.list(kind.collection, chosen.namespace)
         first = [
-            Event(EventType.ADDED, stored, stored.version)
+            StoredEvent(EventType.ADDED, stored, stored.version)
             for _, stored in snapshot.items
             if chosen.matches(stored)
         ]
         if marked:
-            first.append(Event(EventType.BOOKMARK, None, snapshot.version, ends_initial=True))
+            first.append(StoredEvent(EventType.BOOKMARK, None, snapshot.version, ends_initial=True))
         cursor = self._core.storage.follow(kind.collection, snapshot.version)
         return Watch(self._core, kind, chosen, cursor, first=first, since=snapshot.version)
 

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
+from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.registry import Kind, ScalePaths
+from swell.cluster.embedded.registry import ScalePaths, ServedKind
+from swell.cluster.embedded.selectors import selector_text
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call
-from swell.cluster.embedded.verbs.core import Core
-from swell.cluster.embedded.verbs.shapes import ScaleShape, check_shape
-from swell.cluster.embedded.verbs.writing import ApplyPatch, Writing
+from swell.cluster.embedded.verbs.core import ServerCore
+from swell.cluster.embedded.verbs.requests import RequestContext, ScaleShape, read_shape
+from swell.cluster.embedded.verbs.writing import WriteVerbs
 from swell.runtime.cluster import Patch
 from swell.schema.field_errors import invalid
 
 
-class Scaling:
-    def __init__(self, core: Core, writing: Writing, apply_patch: ApplyPatch) -> None:
+class ScaleVerbs:
+    def __init__(self, core: ServerCore, writing: WriteVerbs) -> None:
         self._core = core
         self._writing = writing
-        self._apply_patch = apply_patch
 
-    def get(self, kind: Kind, key: Key) -> Stored:
+    def get(self, kind: ServedKind, key: Key) -> Stored:
         return _scale_of(kind, self._core.view(kind, self._core.need(kind, key)))
 
-    def update(self, kind: Kind, key: Key, scale: Body, call: Call) -> Stored:
+    def update(self, kind: ServedKind, key: Key, scale: Body, call: RequestContext) -> Stored:
         stored = self._core.need(kind, key)
         _check_scale(scale, key, "update")
         if _uid(scale) not in {"", stored.uid}:
             raise refusals.conflict(kind, key.name, "Precondition failed: UID in object meta")
         return self._set(kind, key, scale, call)
 
-    def patch(self, kind: Kind, key: Key, patch: Patch, call: Call) -> Stored:
-        scale = self._apply_patch(kind, self.get(kind, key).copy(), patch)
+    def patch(self, kind: ServedKind, key: Key, patch: Patch, call: RequestContext) -> Stored:
+        scale = apply_patch(kind, self.get(kind, key).copy(), patch)
         _check_scale(scale, key, "patch")
         if _uid(scale) not in {"", self._core.need(kind, key).uid}:
             raise refusals.subresource_conflict(kind, "scale", key.name, "the UID differs")
         return self._set(kind, key, scale, call)
 
-    def _set(self, kind: Kind, key: Key, scale: Body, call: Call) -> Stored:
+    def _set(self, kind: ServedKind, key: Key, scale: Body, call: RequestContext) -> Stored:
         replicas = _replicas(scale)
         if replicas < 0:
             error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
@@ -52,7 +52,7 @@ class Scaling:
 
 def _check_scale(scale: Body, key: Key, verb: str) -> None:
     """Refuse a body that is no Scale, and the Scale of another object."""
-    check_shape(scale, ScaleShape, verb)
+    read_shape(scale, ScaleShape, verb)
     metadata = scale.get("metadata") or {}
     if metadata.get("name") != key.name:
         raise bad_request("the name of the object does not match the name on the URL")
@@ -68,11 +68,11 @@ def _replicas(scale: Body) -> int:
     return int((scale.get("spec") or {}).get("replicas") or 0)
 
 
-def _scale_of(kind: Kind, stored: Stored) -> Stored:
+def _scale_of(kind: ServedKind, stored: Stored) -> Stored:
     paths, body = _paths(kind), stored.body
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: Body = {"replicas": _find(body, paths.status_replicas) or 0}
-    selector = _selector_text(_find(body, paths.selector)) if paths.selector else ""
+    selector = selector_text(_find(body, paths.selector)) if paths.selector else ""
     if selector:
         status["selector"] = selector
     replicas = _find(body, paths.spec_replicas)
@@ -88,7 +88,7 @@ def _scale_of(kind: Kind, stored: Stored) -> Stored:
     return Stored.of(scale, stored.version)
 
 
-def _paths(kind: Kind) -> ScalePaths:
+def _paths(kind: ServedKind) -> ScalePaths:
     if kind.scale is None:
         raise refusals.not_found(kind.plural, kind.group, "scale")
     return kind.scale
@@ -108,16 +108,3 @@ def _put(body: Body, path: str, value: object) -> None:
     for step in parents:
         body = body.setdefault(step, {})
     body[last] = value
-
-
-def _selector_text(selector: object) -> str:
-    """A label selector object as text; custom resources hold the text itself."""
-    if not isinstance(selector, dict):
-        return selector if isinstance(selector, str) else ""
-    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for term in selector.get("matchExpressions") or ():
-        key, values = term.get("key", ""), ",".join(sorted(term.get("values") or ()))
-        spelled = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})"}
-        spelled |= {"Exists": key, "DoesNotExist": f"!{key}"}
-        terms.append(spelled.get(term.get("operator", ""), key))
-    return ",".join(terms)

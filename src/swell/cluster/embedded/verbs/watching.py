@@ -6,24 +6,24 @@ from typing import NamedTuple
 
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.registry import Kind
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.selectors import (
     FieldSelector,
-    LabelSelector,
+    LabelRequirements,
     SelectorError,
     parse_fields,
     parse_labels,
 )
 from swell.cluster.embedded.storage import Commit, CompactedError, Cursor, Stored
-from swell.cluster.embedded.verbs.calls import Event
-from swell.cluster.embedded.verbs.core import Core
+from swell.cluster.embedded.verbs.core import ServerCore
+from swell.cluster.embedded.verbs.requests import StoredEvent
 from swell.runtime.cluster import EventType
 from swell.runtime.errors import ClusterError
 
 
 class Filter(NamedTuple):
     namespace: str
-    labels: LabelSelector
+    labels: LabelRequirements
     fields: FieldSelector
 
     @property
@@ -37,7 +37,7 @@ class Filter(NamedTuple):
         return not self.fields.terms or self.fields.matches(stored.text_at)
 
 
-def parse_filter(kind: Kind, namespace: str, labels: str, fields: str) -> Filter:
+def parse_filter(kind: ServedKind, namespace: str, labels: str, fields: str) -> Filter:
     try:
         return Filter(namespace, parse_labels(labels), parse_fields(fields, kind.selectable_fields))
     except SelectorError as error:
@@ -52,12 +52,12 @@ class Watch:
 
     def __init__(
         self,
-        core: Core,
-        kind: Kind,
+        core: ServerCore,
+        kind: ServedKind,
         chosen: Filter,
         cursor: Cursor,
         *,
-        first: list[Event],
+        first: list[StoredEvent],
         since: int,
     ) -> None:
         self._core = core
@@ -68,7 +68,7 @@ class Watch:
         self._since = since
         self._reached = since
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[StoredEvent]:
         """The next events, possibly none. GoneError when the watcher fell behind the log."""
         if self._first:
             first, self._first = self._first, []
@@ -79,7 +79,7 @@ class Watch:
             raise too_old(error) from error
         if commits:
             self._reached = commits[-1].version
-        events: list[Event] = []
+        events: list[StoredEvent] = []
         for commit in commits:
             event = self._event(commit)
             if event is not None:
@@ -101,7 +101,7 @@ class Watch:
             return self._reached
         return max(self._since, self._core.storage.settled_version)
 
-    def _event(self, commit: Commit) -> Event | None:
+    def _event(self, commit: Commit) -> StoredEvent | None:
         chosen = self._chosen
         if chosen.namespace and commit.key.namespace != chosen.namespace:
             return None
@@ -110,22 +110,24 @@ class Watch:
         before, after = commit.before, commit.after
         was = before is not None and chosen.matches(before)
         if after is not None and chosen.matches(after):
-            return Event(EventType.MODIFIED if was else EventType.ADDED, after, commit.version)
-        return Event(EventType.DELETED, commit.last, commit.version) if was else None
+            return StoredEvent(
+                EventType.MODIFIED if was else EventType.ADDED, after, commit.version
+            )
+        return StoredEvent(EventType.DELETED, commit.last, commit.version) if was else None
 
-    def _shown(self, event: Event) -> Event:
+    def _shown(self, event: StoredEvent) -> StoredEvent:
         if self._kind.conversion is None or event.stored is None:
             return event
-        return Event(event.type, self._core.view(self._kind, event.stored), event.version)
+        return StoredEvent(event.type, self._core.view(self._kind, event.stored), event.version)
 
 
-class LostWatch:
+class FailedWatch:
     """A watch that cannot begin where it was asked to; says so instead of its first event."""
 
     def __init__(self, error: ClusterError) -> None:
         self._error = error
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[StoredEvent]:
         raise self._error
 
     async def wait(self) -> None:

@@ -5,7 +5,6 @@ What is particular to a kind is asked of its rules; deletion is in `deleting`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from swell.api.codec import encode
@@ -13,17 +12,15 @@ from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.objectmeta import metadata_errors
+from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.registry import Kind, WriteContext
+from swell.cluster.embedded.registry import ServedKind, WriteContext
 from swell.cluster.embedded.storage import Stored
-from swell.cluster.embedded.verbs.calls import Call, Written
-from swell.cluster.embedded.verbs.core import Core, refuse_invalid
+from swell.cluster.embedded.verbs.core import ServerCore, refuse_invalid
+from swell.cluster.embedded.verbs.requests import RequestContext, Written
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import FieldError, invalid
-
-# Applies a patch to a body, which it may change, and returns the result.
-ApplyPatch = Callable[[Kind, Body, Patch], Body]
 
 NAMESPACES = "namespaces"
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -42,18 +39,17 @@ class _Current(NamedTuple):
     body: Body
 
 
-class Writing:
-    def __init__(self, core: Core, apply_patch: ApplyPatch) -> None:
+class WriteVerbs:
+    def __init__(self, core: ServerCore) -> None:
         self._core = core
-        self._apply_patch = apply_patch
 
-    def create(self, kind: Kind, namespace: str, body: Body, call: Call) -> Stored:
+    def create(self, kind: ServedKind, namespace: str, body: Body, call: RequestContext) -> Stored:
         context = self._core.context("create", call)
         body = self._shaped(kind, body, context)
         return self._create(kind, namespace, body, context)
 
     def update(
-        self, kind: Kind, key: Key, body: Body, call: Call, subresource: str = ""
+        self, kind: ServedKind, key: Key, body: Body, call: RequestContext, subresource: str = ""
     ) -> Written:
         context = self._core.context("update", call, subresource)
         new = self._shaped(kind, body, context)
@@ -73,12 +69,12 @@ class Writing:
         return Written(self._replace(kind, key, self._current(kind, stored), new, context))
 
     def patch(
-        self, kind: Kind, key: Key, patch: Patch, call: Call, subresource: str = ""
+        self, kind: ServedKind, key: Key, patch: Patch, call: RequestContext, subresource: str = ""
     ) -> Stored:
         context = self._core.context("patch", call, subresource)
         stored = self._core.need(kind, key)
         current = self._current(kind, stored)
-        patched = self._apply_patch(kind, self._core.view(kind, stored).copy(), patch)
+        patched = apply_patch(kind, self._core.view(kind, stored).copy(), patch)
         _check_still_named(kind, patched, patch)
         context.unchanged = _unchanged(patched, current.body)
         new = self._shaped(kind, patched, context)
@@ -87,7 +83,7 @@ class Writing:
 
     # -- steps -------------------------------------------------------------------------------
 
-    def _shaped(self, kind: Kind, body: Body, context: WriteContext) -> Body:
+    def _shaped(self, kind: ServedKind, body: Body, context: WriteContext) -> Body:
         """The body with its type checked, and with metadata that can be relied upon."""
         if not isinstance(body, dict):
             raise bad_request("the body is not a JSON object")
@@ -107,7 +103,9 @@ class Writing:
         metadata.pop("managedFields", None)
         return body
 
-    def _create(self, kind: Kind, namespace: str, body: Body, context: WriteContext) -> Stored:
+    def _create(
+        self, kind: ServedKind, namespace: str, body: Body, context: WriteContext
+    ) -> Stored:
         metadata = body["metadata"]
         _settle_namespace(kind, namespace, metadata)
         version = metadata.get("resourceVersion") or "0"
@@ -126,11 +124,11 @@ class Writing:
             raise refusals.already_exists(kind, key.name)
         return self._core.put(kind, key, None, body, context)
 
-    def _current(self, kind: Kind, stored: Stored) -> _Current:
+    def _current(self, kind: ServedKind, stored: Stored) -> _Current:
         return _Current(stored, self._core.view(kind, stored).copy())
 
     def _replace(
-        self, kind: Kind, key: Key, current: _Current, new: Body, context: WriteContext
+        self, kind: ServedKind, key: Key, current: _Current, new: Body, context: WriteContext
     ) -> Stored:
         stored, old = current
         self._check_version(kind, key, stored, new["metadata"])
@@ -150,13 +148,13 @@ class Writing:
         return self._core.put(kind, key, stored, new, context)
 
     def _finish_deletion(
-        self, kind: Kind, key: Key, stored: Stored, new: Body, context: WriteContext
+        self, kind: ServedKind, key: Key, stored: Stored, new: Body, context: WriteContext
     ) -> Stored:
         """The last finalizer is gone, so the object is; the answer still shows the update."""
         version = self._core.remove(kind, key, stored, context)
         return Stored.of(new, version)
 
-    def _check_version(self, kind: Kind, key: Key, stored: Stored, metadata: Body) -> None:
+    def _check_version(self, kind: ServedKind, key: Key, stored: Stored, metadata: Body) -> None:
         given = metadata.get("resourceVersion") or "0"
         if not given.isdigit():
             raise bad_request(f"invalid resource version {given!r}")
@@ -167,7 +165,7 @@ class Writing:
         elif int(given) != stored.version:
             raise refusals.conflict(kind, key.name, _STALE)
 
-    def _check_namespace(self, kind: Kind, namespace: str, metadata: Body) -> None:
+    def _check_namespace(self, kind: ServedKind, namespace: str, metadata: Body) -> None:
         """Objects are created only in namespaces that exist and are not on their way out."""
         if not kind.namespaced:
             return
@@ -178,7 +176,7 @@ class Writing:
             name = metadata.get("name") or metadata.get("generateName") or ""
             raise refusals.namespace_terminating(kind, namespace, name)
 
-    def _free_name(self, kind: Kind, namespace: str, prefix: str) -> str:
+    def _free_name(self, kind: ServedKind, namespace: str, prefix: str) -> str:
         """A generated name; taken ones are rolled again, a few times, as a real server does."""
         name = ""
         for _ in range(_GENERATE_TRIES_MAX):
@@ -189,7 +187,7 @@ class Writing:
         return name
 
 
-def _misplaced(kind: Kind, body: Body, error: FieldError) -> ClusterError:
+def _misplaced(kind: ServedKind, body: Body, error: FieldError) -> ClusterError:
     """A custom resource of another kind is read, and then found to be in the wrong place."""
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
@@ -197,7 +195,7 @@ def _misplaced(kind: Kind, body: Body, error: FieldError) -> ClusterError:
     return refusals.invalid(given, kind.group, name if isinstance(name, str) else "", [error])
 
 
-def ends_deletion(kind: Kind, new: Body, old: Body) -> bool:
+def ends_deletion(kind: ServedKind, new: Body, old: Body) -> bool:
     """Whether this update removed the last thing that kept a deleted object."""
     metadata = old["metadata"]
     if not metadata.get("deletionTimestamp") or new["metadata"].get("finalizers"):
@@ -213,7 +211,7 @@ def _unchanged(new: Body, old: Body) -> frozenset[str]:
     return frozenset(f for f in same if encode(new[f]) == encode(old[f]))
 
 
-def _check_still_named(kind: Kind, patched: Body, patch: Patch) -> None:
+def _check_still_named(kind: ServedKind, patched: Body, patch: Patch) -> None:
     """A patch of text takes the version away for good; a strategic one keeps to the type."""
     typed = kind.custom or patch.kind is PatchKind.STRATEGIC
     if not typed and isinstance(patched, dict) and patched.get("apiVersion") in (None, ""):
@@ -229,7 +227,7 @@ def _check_name(metadata: Body, key: Key) -> None:
         raise bad_request(f"the name of the object {told}")
 
 
-def _settle_namespace(kind: Kind, namespace: str, metadata: Body) -> None:
+def _settle_namespace(kind: ServedKind, namespace: str, metadata: Body) -> None:
     if not kind.namespaced:
         metadata.pop("namespace", None)
         return
@@ -239,7 +237,7 @@ def _settle_namespace(kind: Kind, namespace: str, metadata: Body) -> None:
     metadata["namespace"] = namespace
 
 
-def _fill_new(kind: Kind, metadata: Body, uid: str, now: float) -> None:
+def _fill_new(kind: ServedKind, metadata: Body, uid: str, now: float) -> None:
     for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(field, None)
     metadata["uid"] = uid

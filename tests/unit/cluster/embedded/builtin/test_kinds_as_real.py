@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from swell.cluster.embedded.verbs.calls import Call
+from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.runtime.errors import ClusterError
 from tests.unit.cluster.embedded.server import NAMESPACE, Server, answers, causes
 
@@ -36,7 +36,7 @@ def asked(server: Server, path: str, body: dict[str, Any], name: str) -> tuple[i
     kind = server.kind(path.rpartition("/")[2], _group(path))
     namespace = NAMESPACE if kind.namespaced else ""
     try:
-        server.api.create(kind, namespace, given, Call("tester", dry_run=True))
+        server.api.create(kind, namespace, given, RequestContext("tester", dry_run=True))
     except ClusterError as error:
         return error.status.code, causes(error)
     return 201, None

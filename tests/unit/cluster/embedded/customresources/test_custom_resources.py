@@ -6,7 +6,7 @@ import pytest
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.customresources.registrar import Registrar
-from swell.cluster.embedded.verbs.calls import Call, DeleteOptions
+from swell.cluster.embedded.verbs.requests import DeleteOptions, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import BadRequestError, InvalidError
 from tests.unit.cluster.embedded.server import NAMESPACE, Server, a_definition, causes
@@ -106,7 +106,7 @@ def test_unchanged_field_that_became_invalid_is_tolerated(server: Server) -> Non
     }
     redefine(server, narrow)
 
-    call = Call("tester")
+    call = RequestContext("tester")
     labels = Patch(PatchKind.MERGE, {"metadata": {"labels": {"a": "b"}}})
     thing = Key(NAMESPACE, "t")
     patched = server.api.patch(server.kind("things", "example.com"), thing, labels, call).body
@@ -152,7 +152,7 @@ def test_status_subresource_isolates_status(server: Server) -> None:
 def test_unknown_field_is_dropped(server: Server, level: str, warnings: list[str]) -> None:
     """Warn says so, Ignore does not."""
     define(server)
-    call = Call("tester", field_validation=level)
+    call = RequestContext("tester", field_validation=level)
     stored = server.create("things", a_thing(size=1, odd=2), "example.com", call)
 
     assert stored["spec"] == {"size": 1}
@@ -162,7 +162,7 @@ def test_unknown_field_is_dropped(server: Server, level: str, warnings: list[str
 def test_unknown_field_is_refused_when_strict(server: Server) -> None:
     """Strict wants every field to be known."""
     define(server)
-    call = Call("tester", field_validation="Strict")
+    call = RequestContext("tester", field_validation="Strict")
 
     with pytest.raises(BadRequestError, match=r"spec\.odd"):
         server.create("things", a_thing(size=1, odd=2), "example.com", call)
@@ -194,7 +194,7 @@ def test_deleted_definition_takes_its_objects_along(server: Server) -> None:
     server.create("things", held, "example.com")
     server.create("things", a_thing(size=1), "example.com")
     key = Key("", "things.example.com")
-    server.api.delete(server.kind(CRDS, GROUP), key, DeleteOptions(), Call("tester"))
+    server.api.delete(server.kind(CRDS, GROUP), key, DeleteOptions(), RequestContext("tester"))
     registrar.drain()
 
     stored = server.api.storage

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swell.cluster.embedded.builtin.kinds import full_registry
+from swell.cluster.embedded.builtin.kinds import builtin_registry
 from swell.cluster.embedded.http import discovery, openapi
 
-KINDS = list(full_registry())
+KINDS = list(builtin_registry())
 
 
 def test_versions_are_ranked() -> None:

@@ -1,11 +1,13 @@
-"""Rules for kinds without a schema: spec and status apart, desired state counted, merge patches."""
+"""Kinds without a schema: any content is kept, only metadata and the status are looked at."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from swell.api.meta import Body
+from swell.cluster.embedded.builtin.kinds import builtin_registry
 from swell.cluster.embedded.refusals import bad_request
-from swell.cluster.embedded.registry import Kind, WriteContext
-from swell.runtime.cluster import Patch, PatchKind
+from swell.cluster.embedded.registry import Registry, WriteContext
 from swell.schema.field_errors import FieldError
 
 _MAPS = ("labels", "annotations")
@@ -14,12 +16,12 @@ _TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
 
 
 class PlainRules:
-    """No schema: what is given is kept. `has_status` isolates the status from other writes."""
+    """Rules without a schema. With `has_status`, only the status subresource writes the status."""
 
     def __init__(self, *, has_status: bool = True) -> None:
         self._has_status = has_status
 
-    def shape(self, body: Body, context: WriteContext) -> Body:  # noqa: ARG002 (the contract)
+    def shape(self, body: Body, context: WriteContext) -> Body:
         metadata = body.get("metadata")
         if metadata is None:
             body["metadata"] = {}
@@ -45,7 +47,7 @@ class PlainRules:
         else:
             new.pop("status", None)
 
-    def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:  # noqa: ARG002
+    def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
         return []
 
     def grows_generation(self, new: Body, old: Body) -> bool:
@@ -84,20 +86,11 @@ def _check_metadata(metadata: Body) -> None:
             raise bad_request(f"metadata.{field} is not a string")
 
 
-def merge_only(kind: Kind, body: Body, patch: Patch) -> Body:  # noqa: ARG001 (the contract)
-    """Merge patches alone; for stores without the whole set."""
-    if patch.kind is not PatchKind.MERGE or not isinstance(patch.body, dict):
-        raise bad_request("only merge patches are supported here")
-    return _merged(body, patch.body)
-
-
-def _merged(body: Body, patch: Body) -> Body:
-    for field, value in patch.items():
-        if value is None:
-            body.pop(field, None)
-        elif isinstance(value, dict):
-            held = body.get(field)
-            body[field] = _merged(held if isinstance(held, dict) else {}, value)
-        else:
-            body[field] = value
-    return body
+def plain_registry() -> Registry:
+    """The built-in kinds with plain rules, without those stored in the form of another kind."""
+    registry = Registry()
+    for kind in builtin_registry():
+        if not kind.stored_as:
+            rules = PlainRules(has_status="status" in kind.subresources)
+            registry.add(replace(kind, rules=rules, merge_schema=None))
+    return registry

@@ -1,10 +1,11 @@
-"""How long ago, in the two units kubectl's tables show. Pure."""
+"""Texts of cells: ages and durations as kubectl writes them, and its marks for missing values."""
 
 from __future__ import annotations
 
 from swell.api.times import parse_time
 
 UNKNOWN = "<unknown>"
+NONE = "<none>"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _YEAR = 365 * _DAY
 
@@ -20,7 +21,11 @@ def age(timestamp: object, now: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """Two units at most, and the second only while it still tells something."""
+    """A duration in at most two units, rounded as kubectl rounds it.
+
+    The larger the duration, the sooner the smaller unit is left out. A clock that is one second
+    ahead gives 0s; more than that is `<invalid>`.
+    """
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

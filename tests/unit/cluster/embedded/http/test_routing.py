@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from swell.cluster.embedded.http.accepting import Form, form_wanted
-from swell.cluster.embedded.http.addresses import Address, find_address, parse_path
 from swell.cluster.embedded.http.options import (
-    deletion_from_body,
-    deletion_from_query,
+    delete_request_from_body,
+    delete_request_from_query,
     is_true,
     list_options,
     number,
@@ -16,32 +14,42 @@ from swell.cluster.embedded.http.options import (
     watch_options,
     write_call,
 )
-from swell.cluster.embedded.verbs.calls import DeleteOptions
+from swell.cluster.embedded.http.routing import (
+    Form,
+    ResourcePath,
+    accepted_form,
+    parse_resource_path,
+    split_path,
+)
+from swell.cluster.embedded.verbs.requests import DeleteOptions
 from swell.runtime.errors import BadRequestError, ClusterError, InvalidError
 
 
 @pytest.mark.parametrize(
     ("path", "address"),
     [
-        ("/api/v1", Address("", "v1")),
-        ("/api/v1/", Address("", "v1")),
-        ("/apis/apps", Address("apps")),
-        ("/api/v1/pods", Address("", "v1", "pods")),
-        ("/api/v1/nodes/n/status", Address("", "v1", "nodes", "", "n", "status")),
-        ("/api/v1/namespaces", Address("", "v1", "namespaces")),
-        ("/api/v1/namespaces/x", Address("", "v1", "namespaces", "", "x")),
-        ("/api/v1/namespaces/x/finalize", Address("", "v1", "namespaces", "", "x", "finalize")),
-        ("/api/v1/namespaces/x/pods", Address("", "v1", "pods", "x")),
-        ("/api/v1/namespaces/x/pods/a%2eb/log", Address("", "v1", "pods", "x", "a.b", "log")),
-        ("/apis/batch/v1/namespaces/x/jobs/j", Address("batch", "v1", "jobs", "x", "j")),
+        ("/api/v1", ResourcePath("", "v1")),
+        ("/api/v1/", ResourcePath("", "v1")),
+        ("/apis/apps", ResourcePath("apps")),
+        ("/api/v1/pods", ResourcePath("", "v1", "pods")),
+        ("/api/v1/nodes/n/status", ResourcePath("", "v1", "nodes", "", "n", "status")),
+        ("/api/v1/namespaces", ResourcePath("", "v1", "namespaces")),
+        ("/api/v1/namespaces/x", ResourcePath("", "v1", "namespaces", "", "x")),
+        (
+            "/api/v1/namespaces/x/finalize",
+            ResourcePath("", "v1", "namespaces", "", "x", "finalize"),
+        ),
+        ("/api/v1/namespaces/x/pods", ResourcePath("", "v1", "pods", "x")),
+        ("/api/v1/namespaces/x/pods/a%2eb/log", ResourcePath("", "v1", "pods", "x", "a.b", "log")),
+        ("/apis/batch/v1/namespaces/x/jobs/j", ResourcePath("batch", "v1", "jobs", "x", "j")),
         ("/apis", None),
         ("/api/v1//pods", None),
         ("/api/v1/namespaces/x/pods/a/b/c", None),
     ],
 )
-def test_path_names_a_place(path: str, address: Address | None) -> None:
+def test_path_names_a_place(path: str, address: ResourcePath | None) -> None:
     """A path is a collection, an object, a subresource, or none of these."""
-    assert find_address(parse_path(path)) == address
+    assert parse_resource_path(split_path(path)) == address
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,7 @@ def test_path_names_a_place(path: str, address: Address | None) -> None:
 )
 def test_accept_chooses_a_form(accept: str, form: Form) -> None:
     """The best form the client takes is given."""
-    assert form_wanted(accept) is form
+    assert accepted_form(accept) is form
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_accept_chooses_a_form(accept: str, form: Form) -> None:
 def test_accept_of_nothing_we_have(accept: str) -> None:
     """A client that takes nothing of ours is told so."""
     with pytest.raises(ClusterError) as refusal:
-        form_wanted(accept)
+        accepted_form(accept)
 
     assert refusal.value.status.code == 406
 
@@ -132,8 +140,8 @@ def test_deletion_from_query_and_body() -> None:
     body = {"gracePeriodSeconds": 5, "propagationPolicy": "Orphan", "dryRun": ["All"]}
     wanted = (DeleteOptions(grace_s=5, propagation="Orphan"), True)
 
-    assert deletion_from_query(query) == wanted
-    assert deletion_from_body({"kind": "DeleteOptions", "apiVersion": "v1", **body}) == wanted
+    assert delete_request_from_query(query) == wanted
+    assert delete_request_from_body({"kind": "DeleteOptions", "apiVersion": "v1", **body}) == wanted
 
 
 @pytest.mark.parametrize(
@@ -149,4 +157,4 @@ def test_deletion_from_query_and_body() -> None:
 def test_deletion_of_another_shape(body: object) -> None:
     """A body of another kind or type is a bad request."""
     with pytest.raises(BadRequestError):
-        deletion_from_body(body)
+        delete_request_from_body(body)

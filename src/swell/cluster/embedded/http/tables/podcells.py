@@ -1,17 +1,20 @@
-"""A pod's row in kubectl's table: one word for its state, its restarts, where it is. Pure."""
+"""A pod's cells in kubectl's table: its state as one word, its restarts, its node. Pure.
+
+The state follows the order of kubectl's own printer: the pod's reason or phase, replaced by a
+reason of an init container that has not ended well, else by that of a container, and last by
+Terminating once the pod is being deleted.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from swell.api.meta import Body
-from swell.cluster.embedded.http.ages import age
-
-NONE = "<none>"
+from swell.cluster.embedded.http.tables.formats import NONE, age
 
 
-class _Containers(NamedTuple):
-    """What the container statuses say together."""
+class _ContainerSummary(NamedTuple):
+    """A summary of all container statuses."""
 
     reason: str
     n_ready: int
@@ -21,16 +24,16 @@ class _Containers(NamedTuple):
 
 def pod_cells(pod: Body, now: float) -> list[object]:
     meta, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
-    seen = _containers(spec, status)
+    summary = _summary(spec, status)
     sidecars = [c for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"]
     n_containers = len(spec.get("containers") or []) + len(sidecars)
-    restarts = str(seen.n_restarts)
-    if seen.n_restarts and seen.last_restart:
-        restarts += f" ({age(seen.last_restart, now)} ago)"
+    restarts = str(summary.n_restarts)
+    if summary.n_restarts and summary.last_restart:
+        restarts += f" ({age(summary.last_restart, now)} ago)"
     return [
         meta.get("name", ""),
-        f"{seen.n_ready}/{n_containers}",
-        _final_word(meta, status, seen.reason),
+        f"{summary.n_ready}/{n_containers}",
+        _state_text(meta, status, summary.reason),
         restarts,
         age(meta.get("creationTimestamp"), now),
         status.get("podIP") or NONE,
@@ -45,11 +48,11 @@ def completion(pod: Body) -> list[Body]:
     phase = (pod.get("status") or {}).get("phase")
     if phase not in {"Succeeded", "Failed"}:
         return []
-    told = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
-    return [{"type": "Completed", "status": "True", "reason": phase, "message": told[phase]}]
+    messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": messages[phase]}]
 
 
-def _containers(spec: Body, status: Body) -> _Containers:
+def _summary(spec: Body, status: Body) -> _ContainerSummary:
     reason = status.get("reason") or status.get("phase") or ""
     if _condition(status, "PodScheduled").get("reason") == "SchedulingGated":
         reason = "SchedulingGated"
@@ -58,18 +61,21 @@ def _containers(spec: Body, status: Body) -> _Containers:
     main = status.get("containerStatuses") or []
     starting = initial is not None and _condition(status, "Initialized").get("status") != "True"
     if starting:
-        return _Containers(initial or "", 0, _restarts(init), _last_restart(init))
+        return _ContainerSummary(initial or "", 0, _restarts(init), _last_restart(init))
     n_ready = sum(1 for container in [*init, *main] if _is_up(container))
-    for container in reversed(main):
+    for container in reversed(main):  # of several reasons the first container's wins
         reason = _state_reason(container.get("state") or {}) or reason
     if reason == "Completed" and any(_is_up(c) for c in main):
         is_ready = _condition(status, "Ready").get("status") == "True"
         reason = "Running" if is_ready else "NotReady"
-    return _Containers(reason, n_ready, _restarts(main), _last_restart(main))
+    return _ContainerSummary(reason, n_ready, _restarts(main), _last_restart(main))
 
 
 def _init_reason(spec: Body, status: Body) -> str | None:
-    """The word while init containers have not all ended well; None when they have."""
+    """The state while an init container has not ended well; None when all have.
+
+    A started sidecar (an init container that restarts always) counts as ended.
+    """
     n_init = len(spec.get("initContainers") or [])
     sidecars = {
         c.get("name")
@@ -82,8 +88,10 @@ def _init_reason(spec: Body, status: Body) -> str | None:
             continue
         if container.get("name") in sidecars and container.get("started"):
             continue
-        word = _state_reason(state)
-        return f"Init:{word}" if word and word != "PodInitializing" else f"Init:{n}/{n_init}"
+        reason = _state_reason(state)
+        if reason and reason != "PodInitializing":
+            return f"Init:{reason}"
+        return f"Init:{n}/{n_init}"
     return None
 
 
@@ -104,7 +112,7 @@ def _state_reason(state: Body) -> str:
     return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _final_word(meta: Body, status: Body, reason: str) -> str:
+def _state_text(meta: Body, status: Body, reason: str) -> str:
     if not meta.get("deletionTimestamp"):
         return reason
     if status.get("reason") == "NodeLost":

@@ -1,4 +1,7 @@
-"""The cells of kubectl's tables for the built-in kinds, in the order of their columns. Pure."""
+"""The cells of the built-in kinds in kubectl's tables, in the order of their columns. Pure.
+
+The columns themselves are data (see `builtin.kinds`); a cell stands at the position of its column.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from swell.api.meta import Body
 from swell.api.times import parse_time
-from swell.cluster.embedded.http.ages import UNKNOWN, age, human_duration
-from swell.cluster.embedded.http.podcells import pod_cells
+from swell.cluster.embedded.http.tables.formats import NONE, UNKNOWN, age, human_duration
+from swell.cluster.embedded.http.tables.podcells import pod_cells
+from swell.cluster.embedded.selectors import selector_text
 
-NONE = "<none>"
-ENDPOINTS_SHOWN = 3
+ENDPOINTS_MAX = 3  # kubectl prints so many, then "+ n more..."
 Cells = list[object]
 
 
@@ -75,12 +78,12 @@ def _node_status(body: Body) -> str:
     conditions = _part(body, "status").get("conditions") or []
     ready = next((c for c in conditions if c.get("type") == "Ready"), None)
     if ready is None:
-        words = ["Unknown"]
+        states = ["Unknown"]
     else:
-        words = ["Ready" if ready.get("status") == "True" else "NotReady"]
+        states = ["Ready" if ready.get("status") == "True" else "NotReady"]
     if _part(body, "spec").get("unschedulable"):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
+        states.append("SchedulingDisabled")
+    return ",".join(states)
 
 
 def _roles(labels: Mapping[str, str]) -> list[str]:
@@ -136,17 +139,17 @@ def _endpoints(body: Body, now: float) -> Cells:
 def _endpoint_slice(body: Body, now: float) -> Cells:
     ports = [str(p["port"]) for p in body.get("ports") or [] if p.get("port") is not None]
     found = [a for e in body.get("endpoints") or [] for a in e.get("addresses") or []]
-    shown_ports = ",".join(ports) or "<unset>"
+    port_text = ",".join(ports) or "<unset>"
     kind = body.get("addressType", "")
-    return [_name(body), kind, shown_ports, _first_few(found, "<unset>"), _age(body, now)]
+    return [_name(body), kind, port_text, _first_few(found, "<unset>"), _age(body, now)]
 
 
 def _first_few(items: list[str], nothing: str = NONE) -> str:
     if not items:
         return nothing
-    more = len(items) - ENDPOINTS_SHOWN
-    shown = ",".join(items[:ENDPOINTS_SHOWN])
-    return f"{shown} + {more} more..." if more > 0 else shown
+    more = len(items) - ENDPOINTS_MAX
+    first = ",".join(items[:ENDPOINTS_MAX])
+    return f"{first} + {more} more..." if more > 0 else first
 
 
 def _replica_set(body: Body, now: float) -> Cells:
@@ -177,7 +180,7 @@ def _job_status(body: Body) -> str:
     if _part(body, "metadata").get("deletionTimestamp"):
         return "Terminating"
     waiting = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
-    return next((word for word in waiting if word in true), "Running")
+    return next((state for state in waiting if state in true), "Running")
 
 
 def _duration(status: Body, now: float) -> str:
@@ -191,11 +194,11 @@ def _template(spec: Body) -> Cells:
     containers = _part(_part(spec, "template"), "spec").get("containers") or []
     names = ",".join(c.get("name", "") for c in containers)
     images = ",".join(c.get("image", "") for c in containers)
-    return [names, images, _selector(spec.get("selector"))]
+    return [names, images, selector_text(spec.get("selector")) or NONE]
 
 
 def _event(body: Body, now: float) -> Cells:
-    """Both groups' events: one says involvedObject and message, the other regarding and note."""
+    """Events of both groups: one has involvedObject and message, the other regarding and note."""
     series = _part(body, "series")
     first_at = _either(body, "firstTimestamp", "deprecatedFirstTimestamp") or body.get("eventTime")
     last_at = _either(body, "lastTimestamp", "deprecatedLastTimestamp") or first_at
@@ -229,25 +232,6 @@ def _event_source(body: Body) -> str:
 
 def _either(body: Body, name: str, other: str) -> object:
     return body.get(name) or body.get(other)
-
-
-def _selector(selector: object) -> str:
-    """A label selector as kubectl writes it."""
-    if not isinstance(selector, dict):
-        return NONE
-    parts = [f"{k}={v}" for k, v in sorted((selector.get("matchLabels") or {}).items())]
-    for term in selector.get("matchExpressions") or []:
-        key, values = term.get("key"), ",".join(sorted(term.get("values") or []))
-        match term.get("operator"):
-            case "In":
-                parts.append(f"{key} in ({values})")
-            case "NotIn":
-                parts.append(f"{key} notin ({values})")
-            case "Exists":
-                parts.append(str(key))
-            case _:
-                parts.append(f"!{key}")
-    return ",".join(parts) or NONE
 
 
 def _labels(labels: object) -> str:

@@ -1,0 +1,151 @@
+"""Responses: objects in the form a client asked for, Status objects, watch lines, headers.
+
+Objects are stored as JSON, so the plain form of an object, a list or a watch event is put together
+from bytes that are encoded already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from swell.api import codec
+from swell.api.meta import Body, Status, StatusDetails
+from swell.cluster.embedded.http.routing import Form
+from swell.cluster.embedded.http.tables.table import META_VERSION, partial, table
+from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.embedded.registry import ServedKind
+from swell.cluster.embedded.storage import Stored
+from swell.cluster.embedded.verbs.requests import Page, StoredEvent
+from swell.runtime.cluster import EventType
+from swell.runtime.errors import ClusterError
+
+JSON = "application/json"
+WARNINGS_MAX = 32  # clients read a bounded number of headers
+WARNING_LENGTH_MAX = 256
+INCLUDES = ("", "None", "Metadata", "Object")
+# Kubernetes' annotation on the bookmark that ends the initial events of a streamed list.
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_HEADERS = CIMultiDict({"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+
+
+def of_bytes(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
+    """A response with a body that is encoded already."""
+    headers = _HEADERS.copy()
+    for text in warnings[:WARNINGS_MAX]:
+        headers.add("Warning", f'299 - "{_quotable(text)}"')
+    return web.Response(body=body, status=code, headers=headers)
+
+
+def of_body(body: Body, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
+    return of_bytes(codec.encode(body), code, warnings)
+
+
+def of_text(text: str, code: int = 200) -> web.Response:
+    return web.Response(text=text, status=code)
+
+
+def of_refusal(error: ClusterError) -> web.Response:
+    """The Status of an error, with its code and, where it has one, its Retry-After."""
+    response = of_body(status_body(error.status), error.status.code)
+    if error.retry_after_s:
+        response.headers["Retry-After"] = str(int(error.retry_after_s))
+    return response
+
+
+def success(code: int = 200, details: StatusDetails | None = None) -> Body:
+    """The Status of a request that succeeded and leaves no object to send."""
+    return status_body(Status(status="Success", code=code, details=details))
+
+
+def status_body(status: Status) -> Body:
+    """A Status as a server sends it: with metadata, which is empty."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **codec.to_body(status)}
+
+
+def event_line(kind: str, encoded: bytes) -> bytes:
+    """One line of a watch."""
+    return b'{"type":"%s","object":%s}\n' % (kind.encode(), encoded)
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """The form in which one request wants the objects of one kind, and the encoder to it."""
+
+    kind: ServedKind
+    form: Form
+    now: float
+    include: str = "Metadata"
+
+    def object(self, stored: Stored) -> bytes:
+        if self.form is Form.TABLE:
+            meta = {"resourceVersion": str(stored.version)}
+            return codec.encode(self._table([stored.body], meta))
+        if self.form is Form.PARTIAL:
+            return codec.encode(partial(stored.body))
+        return stored.raw
+
+    def page(self, page: Page) -> bytes:
+        """A list, or a part of one."""
+        meta: Body = {"resourceVersion": str(page.version)}
+        if page.continue_token:
+            meta["continue"] = page.continue_token
+        if page.remaining is not None:
+            meta["remainingItemCount"] = page.remaining
+        if self.form is Form.TABLE:
+            return codec.encode(self._table([stored.body for stored in page.items], meta))
+        if self.form is Form.PARTIAL:
+            encoded = [codec.encode(partial(stored.body)) for stored in page.items]
+            return _list_bytes("PartialObjectMetadataList", META_VERSION, meta, encoded)
+        name = self.kind.list_kind or f"{self.kind.kind}List"
+        raws = [stored.raw for stored in page.items]
+        return _list_bytes(name, self.kind.api_version, meta, raws)
+
+    def event(self, event: StoredEvent, *, first: bool) -> bytes:
+        """One line of a watch. Only the table of the first event has column definitions."""
+        if event.stored is None:
+            return event_line(EventType.BOOKMARK.value, codec.encode(self._bookmark(event)))
+        if self.form is Form.TABLE:
+            meta = {"resourceVersion": str(event.version)}
+            encoded = codec.encode(self._table([event.stored.body], meta, headed=first))
+        else:
+            encoded = self.object(event.stored)
+        return event_line(event.type.value, encoded)
+
+    def _table(self, bodies: list[Body], meta: Body, *, headed: bool = True) -> Body:
+        return table(self.kind, bodies, meta, include=self.include, now=self.now, headed=headed)
+
+    def _bookmark(self, event: StoredEvent) -> Body:
+        # A real server sends an empty object, and Go writes its creation time as null.
+        meta: Body = {"resourceVersion": str(event.version), "creationTimestamp": None}
+        if event.ends_initial:
+            meta["annotations"] = {INITIAL_EVENTS_END: "true"}
+        if self.form is Form.TABLE:
+            return self._table([], meta, headed=False)
+        if self.form is Form.PARTIAL:
+            return partial({"metadata": meta})
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
+
+
+def representation_of(kind: ServedKind, form: Form, include: str, now: float) -> Representation:
+    """The representation a request asks for; `include` is its query's includeObject."""
+    if form is Form.TABLE and include not in INCLUDES:
+        raise bad_request(f"unrecognized includeObject value: {include!r}")
+    # Discovery is no form of an object: such a client gets the object itself.
+    known = Form.OBJECT if form is Form.DISCOVERY else form
+    return Representation(kind, known, now, include or "Metadata")
+
+
+def _list_bytes(kind: str, api_version: str, meta: Body, items: Iterable[bytes]) -> bytes:
+    """A list of objects that are encoded already."""
+    head = codec.encode({"kind": kind, "apiVersion": api_version, "metadata": meta})
+    return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
+
+
+def _quotable(text: str) -> str:
+    """A warning fit for a header: one line, no quote that ends it early, bounded in length."""
+    line = "".join(char if char.isprintable() else " " for char in text[:WARNING_LENGTH_MAX])
+    return line.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,209 @@
+"""The parameters and results of the verbs, and the bodies of requests that are no stored kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeVar
+
+import msgspec
+
+from swell.api.codec import convert
+from swell.cluster.embedded import refusals
+from swell.cluster.embedded.storage import Stored
+from swell.runtime.cluster import EventType
+
+S = TypeVar("S", bound="_Shape")
+
+# -- parameters --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """The client of a write and its options; warnings for the response are collected here."""
+
+    actor: str
+    dry_run: bool = False
+    field_validation: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which objects of a kind, at which version, how many at a time."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    send_initial_events: bool | None = None  # only for watches: a list with it is refused
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """Which changes of a kind, from which version on."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    send_initial_events: bool | None = None
+    bookmarks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """Preconditions, the grace period, and how dependents are treated."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+    grace_s: int | None = None
+    propagation: str | None = None
+    orphan_dependents: bool | None = None
+
+
+# -- results -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A list, or a part of one. `remaining` is None where a real server sends no count."""
+
+    items: tuple[Stored, ...]
+    version: int
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object after an update, and whether the update created it."""
+
+    stored: Stored
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The object as the delete left it: marked and waiting, or gone."""
+
+    stored: Stored
+    gone: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One event of a watch, with the stored object; a bookmark has none."""
+
+    type: EventType
+    stored: Stored | None
+    version: int
+    ends_initial: bool = False
+
+
+# -- bodies ------------------------------------------------------------------------------------
+
+
+class _Shape(msgspec.Struct, rename="camel"):
+    """The types of a body's fields. As in Go, null means the same as a missing field."""
+
+
+class _MetadataShape(_Shape):
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[dict[str, object]] | None = None
+
+
+class _TargetShape(_Shape):
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    field_path: str | None = None
+
+
+class BindingShape(_Shape):
+    """The body of a pod's `binding`."""
+
+    kind: Literal["Binding", ""] | None = None
+    api_version: Literal["v1", ""] | None = None
+    metadata: _MetadataShape | None = None
+    target: _TargetShape | None = None
+
+
+class _PreconditionsShape(_Shape):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptionsShape(_Shape):
+    """The options of a delete, as the body of a request or of an eviction has them."""
+
+    preconditions: _PreconditionsShape | None = None
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: list[str] | None = None
+
+    def options(self) -> DeleteOptions:
+        conditions = self.preconditions or _PreconditionsShape()
+        return DeleteOptions(
+            uid=conditions.uid,
+            resource_version=conditions.resource_version,
+            grace_s=self.grace_period_seconds,
+            propagation=self.propagation_policy,
+            orphan_dependents=self.orphan_dependents,
+        )
+
+
+class EvictionShape(_Shape):
+    """The body of a pod's `eviction`."""
+
+    kind: Literal["Eviction", ""] | None = None
+    api_version: Literal["policy/v1", "policy/v1beta1", ""] | None = None
+    metadata: _MetadataShape | None = None
+    delete_options: DeleteOptionsShape | None = None
+
+
+class _ScaleSpecShape(_Shape):
+    replicas: int | None = None
+
+
+class _ScaleStatusShape(_Shape):
+    replicas: int | None = None
+    selector: str | None = None
+
+
+class ScaleShape(_Shape):
+    """The body of a `scale` subresource."""
+
+    kind: Literal["Scale", ""] | None = None
+    api_version: Literal["autoscaling/v1", ""] | None = None
+    metadata: _MetadataShape | None = None
+    spec: _ScaleSpecShape | None = None
+    status: _ScaleStatusShape | None = None
+
+
+def read_shape(body: object, shape: type[S], verb: str) -> S:
+    """The body as a struct; a body with a field of another type is refused."""
+    try:
+        return convert(body, shape)
+    except msgspec.ValidationError as error:
+        raise refusals.not_of_kind(verb, str(error)) from error
