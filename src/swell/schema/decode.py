@@ -1,9 +1,13 @@
-"""Built-in kinds are read as a typed server reads them.
+"""Decoding of built-in kinds, with the results of kube-apiserver's typed decoding.
 
-The first value of a wrong type ends the reading (`DecodeError`); unknown fields are dropped and
-reported; null is absence; optional fields that hold a zero go; quantities and times get their
-canonical text; fixed defaults come. What is computed, and what the values mean, is not decided
-here. Never changes what it is given.
+- The first value of a wrong type ends it with a `DecodeError`.
+- Unknown fields are dropped and reported.
+- null counts as missing.
+- Optional fields that hold the zero of their type are dropped.
+- Quantities and times get their canonical text.
+- Missing fields get their fixed defaults. Computed defaults are added by the kinds' own rules.
+
+The input is never changed.
 """
 
 from __future__ import annotations
@@ -19,10 +23,10 @@ from swell.api.meta import Body
 from swell.api.quantity import Quantity, QuantityError, canonical, divide_away, parse, served
 from swell.api.times import format_micro_time, format_time, parse_time
 from swell.schema.field_errors import MapKey, Path, render
+from swell.schema.scalars import INT_RANGES
 
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-MILLI = 1_000_000  # nano units
-INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+MILLI = 1_000_000  # a thousandth, in the nano units quantities are kept in
 
 _SECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 TIME = re.compile(_SECONDS + r"(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -33,13 +37,18 @@ Decoder: TypeAlias = Callable[[object, Path, list[str]], object]
 
 
 class Field(NamedTuple):
-    exact: type | None  # values of this type are right as they are
+    """A field of a struct: how it is decoded, and whether a zero is kept.
+
+    Values of the type `exact` are stored as they are, without a call of the decoder.
+    """
+
+    exact: type | None
     decoder: Decoder
     keeps_zero: bool
 
 
 class DecodeError(Exception):
-    """A value cannot be read as what its field holds."""
+    """A value does not have the type of its field."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.field = render(path)
@@ -47,14 +56,16 @@ class DecodeError(Exception):
 
 
 class Decoders:
-    """Decoders of definitions by name, compiled when first asked for (they may be recursive)."""
+    """The decoders of definitions by name, compiled when first used."""
 
     def __init__(
         self,
         definitions: Mapping[str, Body],
         zero_values: Mapping[str, Mapping[str, list[str]]] | None = None,
     ) -> None:
-        """`zero_values`: fields that keep a zero (`pointers`) or show null (`nullTimes`)."""
+        """`zero_values` lists, by definition, what schemas do not tell: `pointers` are fields that
+        keep a zero, `nullTimes` are times shown as null when they are missing.
+        """
         self._definitions = definitions
         self._zero_values = zero_values or {}
         self._compiled: dict[str, Decoder] = {}
@@ -63,7 +74,8 @@ class Decoders:
         if name in WELL_KNOWN:
             return WELL_KNOWN[name]
         if name not in self._compiled:
-            self._compiled[name] = partial(self._decode_later, name)  # for what refers back to it
+            # A definition may refer to itself; the inner reference is resolved at decoding.
+            self._compiled[name] = partial(self._decode_later, name)
             self._compiled[name] = self._compile(self._definitions[name], name)
         return self._compiled[name]
 
@@ -91,7 +103,7 @@ class Decoders:
         fields: dict[str, Field] = {}
         defaults: list[tuple[str, Callable[[], object]]] = []
         for name, part in schema["properties"].items():
-            # A struct is shown even when empty.
+            # Go writes a struct that is no pointer even when it is empty.
             is_struct = "$ref" in part and "properties" in self._definitions[part["$ref"]]
             decoder = self._compile(part)
             fields[name] = Field(_exact_type(part), decoder, name in kept_zeros or is_struct)
@@ -109,7 +121,7 @@ class Decoders:
 
         def decode(value: object, path: Path, unknown: list[str]) -> object:
             if type(value) is not dict:
-                raise DecodeError(path, f"a map is wanted, not {_shown(value)}")
+                raise DecodeError(path, f"a map is wanted, not {_describe(value)}")
             return {
                 key: item
                 if type(item) is exact
@@ -126,7 +138,7 @@ class Decoders:
 
         def decode(value: object, path: Path, unknown: list[str]) -> object:
             if type(value) is not list:
-                raise DecodeError(path, f"a list is wanted, not {_shown(value)}")
+                raise DecodeError(path, f"a list is wanted, not {_describe(value)}")
             return [
                 item
                 if type(item) is exact
@@ -142,7 +154,7 @@ def _struct_decoder(
 ) -> Decoder:
     def decode(value: object, path: Path, unknown: list[str]) -> object:
         if type(value) is not dict:
-            raise DecodeError(path, f"an object is wanted, not {_shown(value)}")
+            raise DecodeError(path, f"an object is wanted, not {_describe(value)}")
         kept: Body = {}
         for name, item in value.items():
             field = fields.get(name)
@@ -163,7 +175,8 @@ def _struct_decoder(
 
 def _default(value: object, decoder: Decoder) -> Callable[[], object]:
     if value == {}:
-        return lambda: decoder({}, None, [])  # an empty struct has defaults of its own
+        # A struct that is empty by default has defaults of its own.
+        return lambda: decoder({}, None, [])
     return lambda: value
 
 
@@ -171,14 +184,14 @@ def _default(value: object, decoder: Decoder) -> Callable[[], object]:
 
 
 def _exact_type(schema: Body) -> type | None:
-    """The Python type whose every value is right as it is; None when the decoder must look."""
+    """The Python type whose every value is stored as it is; None when the decoder is needed."""
     if "$ref" in schema or schema.get("format") == "byte":
         return None
     return {"string": str, "boolean": bool}.get(schema.get("type", ""))
 
 
 def _zero(schema: Body | bool) -> Callable[[], object]:
-    """What null stands for in a list or a map."""
+    """The value that null becomes in a list or a map: the zero of Go's type."""
     if not isinstance(schema, dict) or schema == {}:
         return lambda: None
     if schema.get("$ref") == QUANTITY:
@@ -193,7 +206,7 @@ def _zero(schema: Body | bool) -> Callable[[], object]:
 def _integer(low: int, high: int) -> Decoder:
     def decode(value: object, path: Path, _unknown: list[str]) -> object:
         if type(value) is not int or not low <= value <= high:
-            raise DecodeError(path, f"a whole number is wanted, not {_shown(value)}")
+            raise DecodeError(path, f"a whole number is wanted, not {_describe(value)}")
         return value
 
     return decode
@@ -202,7 +215,7 @@ def _integer(low: int, high: int) -> Decoder:
 def _of_type(types: tuple[type, ...], what: str) -> Decoder:
     def decode(value: object, path: Path, _unknown: list[str]) -> object:
         if type(value) not in types:
-            raise DecodeError(path, f"{what} is wanted, not {_shown(value)}")
+            raise DecodeError(path, f"{what} is wanted, not {_describe(value)}")
         return value
 
     return decode
@@ -212,7 +225,7 @@ def _int_or_text(value: object, path: Path, _unknown: list[str]) -> object:
     low, high = INT_RANGES["int32"]
     if type(value) is str or (type(value) is int and low <= value <= high):
         return value
-    raise DecodeError(path, f"a number of 32 bits or a text is wanted, not {_shown(value)}")
+    raise DecodeError(path, f"a number of 32 bits or a text is wanted, not {_describe(value)}")
 
 
 def _anything(value: object, _path: Path, _unknown: list[str]) -> object:
@@ -221,9 +234,9 @@ def _anything(value: object, _path: Path, _unknown: list[str]) -> object:
 
 def _base64(value: object, path: Path, _unknown: list[str]) -> object:
     if type(value) is not str:
-        raise DecodeError(path, f"a text is wanted, not {_shown(value)}")
+        raise DecodeError(path, f"a text is wanted, not {_describe(value)}")
     try:
-        # Line breaks are allowed and forgotten, as they are by the server.
+        # kube-apiserver accepts line breaks and drops them.
         text = value.replace("\n", "").replace("\r", "")
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -233,7 +246,7 @@ def _base64(value: object, path: Path, _unknown: list[str]) -> object:
 
 def _quantity(value: object, path: Path, _unknown: list[str]) -> object:
     if type(value) not in {str, int, float}:
-        raise DecodeError(path, f"a quantity is wanted, not {_shown(value)}")
+        raise DecodeError(path, f"a quantity is wanted, not {_describe(value)}")
     try:
         return served(value)
     except QuantityError as error:
@@ -241,7 +254,7 @@ def _quantity(value: object, path: Path, _unknown: list[str]) -> object:
 
 
 def _resource_amount(value: object, path: Path, unknown: list[str]) -> object:
-    """Amounts of resources have no parts finer than a thousandth: they are rounded up."""
+    """A quantity in a map of resources, rounded up to a thousandth as kube-apiserver does."""
     text = str(_quantity(value, path, unknown))
     amount = parse(text)
     if amount.nano % MILLI:
@@ -249,19 +262,19 @@ def _resource_amount(value: object, path: Path, unknown: list[str]) -> object:
     return text
 
 
-def _time(shape: re.Pattern[str], write: Callable[[float], str]) -> Decoder:
+def _time(pattern: re.Pattern[str], write: Callable[[float], str]) -> Decoder:
     def decode(value: object, path: Path, _unknown: list[str]) -> object:
-        if type(value) is not str or not shape.fullmatch(value):
-            raise DecodeError(path, f"a time is wanted, not {_shown(value)}")
+        if type(value) is not str or not pattern.fullmatch(value):
+            raise DecodeError(path, f"a time is wanted, not {_describe(value)}")
         try:
             return write(parse_time(value))
         except (ValueError, OverflowError) as error:
-            raise DecodeError(path, f"{_shown(value)} is no time") from error
+            raise DecodeError(path, f"{_describe(value)} is no time") from error
 
     return decode
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return {dict: "an object", list: "a list", type(None): "null"}.get(
         type(value), repr(value)[:80]
     )

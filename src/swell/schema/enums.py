@@ -1,6 +1,6 @@
-"""What a built-in kind's schema itself says about values: enumerations and texts that must be.
+"""Checks of values that a built-in kind's schema itself states: enumerations, required strings.
 
-Compiled once for a definition; what the schema does not say is checked by the kind's own rules.
+A definition is compiled once. Whatever its schema does not state is checked by the kind's rules.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Check: TypeAlias = Callable[[object, Path, list[FieldError]], None]
 
 
 class EnumChecks:
-    """Checks of definitions by name, compiled when first asked for.
+    """The checks of definitions by name, compiled when first used.
 
-    `elsewhere` names fields, by definition, that are left to a kind's own rules.
+    `elsewhere` names fields, by definition, that are left to the kinds' own rules.
     """
 
     def __init__(
@@ -31,9 +31,10 @@ class EnumChecks:
         self._compiled: dict[str, Check | None] = {}
 
     def of(self, name: str) -> Check | None:
-        """None when the schema says nothing about values."""
+        """The check of a definition; None when its schema states nothing about values."""
         if name not in self._compiled:
-            self._compiled[name] = partial(self._check_later, name)  # for what refers back to it
+            # A definition may refer to itself; the inner reference is resolved at checking.
+            self._compiled[name] = partial(self._check_later, name)
             left = self._elsewhere.get(name, frozenset())
             self._compiled[name] = self._compile(self._definitions[name], left)
         return self._compiled[name]
@@ -75,19 +76,14 @@ def _struct(fields: list[tuple[str, Check]], texts: list[str]) -> Check:
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
         if type(value) is not dict:
             return
-        for name in texts:
-            if not value.get(name):
-                _add_required(errors, (path, name))
-        # Objects have few of the fields a schema knows.
+        missing = [name for name in texts if not value.get(name)]
+        errors.extend(field_errors.required(render((path, name))) for name in missing)
+        # By the value's fields, since objects have few of those a schema declares.
         for name in value:
             if name in by_name:
                 by_name[name](value[name], (path, name), errors)
 
     return check
-
-
-def _add_required(errors: list[FieldError], path: Path) -> None:
-    errors.append(field_errors.required(render(path)))
 
 
 def _each(item: Check) -> Check:
@@ -101,6 +97,7 @@ def _each(item: Check) -> Check:
 
 def _enum(allowed: list[str]) -> Check:
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
+        # An empty string is how Go writes a missing one.
         if value not in allowed and value != "":
             errors.append(field_errors.not_supported(render(path), value, allowed))
 

@@ -1,4 +1,4 @@
-"""Errors of one field of an object, as values, in the words of Kubernetes.
+"""Errors of one field of an object, as values, in the words of Kubernetes, and paths to fields.
 
 A `FieldError` becomes one cause of a Status. The constructors below are named after the types of
 error that Kubernetes has and write the same messages. Nothing here decides what is wrong: schemas,
@@ -80,20 +80,21 @@ def _quoted(value: object) -> str:
     return text if len(text) <= _VALUE_CHARS_MAX else text[:_VALUE_CHARS_MAX] + "..."
 
 
-# MERGED: Where in an object something is: built on the way down at almost no cost, shown in errors.
+# --- paths ---------------------------------------------------------------------------------------
 
-# The way back to the root: (parent, step). A text is a field, a number an index, a MapKey a key.
+# A path as its own way back to the root: (parent, step). It is built on the way down at almost no
+# cost, and rendered only for an error. A step is a field name, a MapKey or the index of an item.
 Path: TypeAlias = "tuple[Path, str | int] | None"
 
 
 class MapKey(str):
-    """A key of a map, shown in brackets."""
+    """A key of a map, which a path shows in brackets."""
 
     __slots__ = ()
 
 
 def render(path: Path) -> str:
-    """`spec.containers[0].image`, `data[key]`."""
+    """Write a path as Kubernetes does: `spec.containers[0].image`, `data[key]`."""
     steps: list[str | int] = []
     while path is not None:
         path, step = path

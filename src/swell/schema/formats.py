@@ -1,4 +1,7 @@
-"""The string formats a custom resource's schema may ask for. Unknown formats allow everything."""
+"""The string formats that schemas of custom resources may name.
+
+These are the formats kube-apiserver checks; it accepts every string for a format it does not know.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,20 @@ RGB = r"^rgb\(\s*((25[0-5]|2[0-4]\d|1?\d?\d)\s*(,\s*|\))){3}$"
 DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 DURATION_LENGTH_MAX = 200
 GO_DURATION = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+|[-+]?0")
-WORDY_DURATION = re.compile(r"([-+]?\d+\s*[A-Za-z\u00b5]+)+")
+SPELLED_DURATION = re.compile(r"([-+]?\d+\s*[A-Za-z\u00b5]+)+")
 
 
 def format_check(name: str) -> Callable[[str], bool] | None:
-    """A test for the format, None when every text has it."""
+    """The test of a format; None for an unknown one, which every string has.
+
+    Names are looked up without dashes first, as kube-apiserver does: `date-time` is `datetime`.
+    """
     return FORMATS.get(name.replace("-", "")) or FORMATS.get(name)
 
 
 def parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    """A test of whether a parser accepts a string."""
+
     def check(text: str) -> bool:
         try:
             parse(text)
@@ -88,9 +96,9 @@ def is_isbn13(text: str) -> bool:
 
 
 def is_duration(text: str) -> bool:
-    # Bounded, because these patterns take their time with long rows of digits.
+    # The patterns take more than linear time on a long row of digits.
     bounded = len(text) <= DURATION_LENGTH_MAX
-    return bounded and bool(GO_DURATION.fullmatch(text) or WORDY_DURATION.fullmatch(text))
+    return bounded and bool(GO_DURATION.fullmatch(text) or SPELLED_DURATION.fullmatch(text))
 
 
 def is_credit_card(text: str) -> bool:

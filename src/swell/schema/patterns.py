@@ -1,6 +1,6 @@
-"""Regular expressions as Kubernetes has them: RE2, whose matching time grows linearly.
+"""Regular expressions in the syntax Kubernetes uses: RE2, whose matching time grows linearly.
 
-Python's own engine would let one pattern and one value of a user stop the server.
+With Python's own engine a user's pattern and value could stop the server (ADR 8).
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from functools import lru_cache
 
 import re2
 
+# Only short patterns are kept, so that a full cache stays small; longer ones are compiled again.
 CACHED_PATTERNS_MAX = 1024
-CACHED_LENGTH_MAX = 1000  # longer ones are compiled again, so that the cache stays small
+CACHED_LENGTH_MAX = 1000
 _options = re2.Options()
 _options.log_errors = False
 _options.max_mem = 4 << 20
 
 
 class PatternError(ValueError):
-    """The text is no regular expression."""
+    """A text is no regular expression, or one that would need too much memory."""
 
 
 def compile_pattern(pattern: str) -> re2._Regexp:
+    """The compiled pattern; raises PatternError when the text is none."""
     return _cached(pattern) if len(pattern) <= CACHED_LENGTH_MAX else _compiled(pattern)
 
 
@@ -36,6 +38,6 @@ _cached = lru_cache(maxsize=CACHED_PATTERNS_MAX)(_compiled)
 
 
 def searcher(pattern: str) -> Callable[[str], bool]:
-    """Whether the pattern occurs in a text."""
+    """A test of whether the pattern occurs anywhere in a text."""
     search = compile_pattern(pattern).search
     return lambda text: search(text) is not None

@@ -1,7 +1,8 @@
-"""Custom resources are brought into shape: unknown fields and nulls go, defaults come.
+"""Pruning and defaulting of custom resources by their schema.
 
-Checks no value: what has the wrong type passes through and is refused by `values`. Never changes
-what it is given.
+Unknown fields are removed and reported, nulls of fields that are not nullable are removed, and
+missing fields get their defaults. No value is checked: one of a wrong type passes and is refused by
+`values`. The input is never changed.
 """
 
 from __future__ import annotations
@@ -18,31 +19,32 @@ PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
 META_FIELDS = ("apiVersion", "kind", "metadata")
 
-# (value, where it is, unknown fields found) -> the value to keep. None: nothing can change in it.
+# (value, its path, unknown fields found) -> the value to keep. None: nothing in it can change.
 Pruner: TypeAlias = Callable[[object, Path, list[str]], object]
 Compile: TypeAlias = Callable[[Body], Pruner | None]
-Field: TypeAlias = tuple[bool, Pruner | None]  # may it be null, and what shapes it
+# Whether a field is nullable, and its pruner.
+Field: TypeAlias = tuple[bool, Pruner | None]
 
 
 def compile_pruner(
     schema: Body, *, metadata: Pruner, root: bool = False, fill: bool = True
 ) -> Pruner | None:
-    """The shaper of a structural schema; `metadata` shapes the metadata of whole objects.
+    """The pruner of a structural schema; `metadata` is the one of the metadata of whole objects.
 
-    Without `fill` it prunes only.
+    Whole objects are the root and embedded resources. Without `fill` no default is added.
     """
     whole = root or bool(schema.get(EMBEDDED))
     inner = partial(compile_pruner, metadata=metadata, fill=fill)
     if "properties" in schema or "additionalProperties" in schema or whole:
-        return _object_shaper(schema, inner, metadata if whole else None, fill=fill)
+        return _object_pruner(schema, inner, metadata if whole else None, fill=fill)
     if schema.get("type") == "array" or "items" in schema:
-        return _list_shaper(schema, inner, fill=fill)
-    # A schema without fields knows none: an object given for it is emptied.
+        return _list_pruner(schema, inner, fill=fill)
+    # A schema without properties declares none, so an object given for it is emptied.
     return None if schema.get(PRESERVE) else _empty
 
 
 def _empty(value: object, path: Path, unknown: list[str]) -> object:
-    """No schema allows anything inside this value."""
+    """Empty a value for which the schema declares nothing."""
     if isinstance(value, dict):
         unknown.extend(render((path, str(key))) for key in value)
         return {}
@@ -51,19 +53,19 @@ def _empty(value: object, path: Path, unknown: list[str]) -> object:
     return value
 
 
-def _object_shaper(schema: Body, inner: Compile, metadata: Pruner | None, *, fill: bool) -> Pruner:
-    """`metadata` is given for whole objects only."""
+def _object_pruner(schema: Body, inner: Compile, metadata: Pruner | None, *, fill: bool) -> Pruner:
+    """The pruner of an object; `metadata` is given for whole objects only."""
     fields = _compile_fields(schema, inner, metadata)
     defaults = _compile_defaults(schema, fields, whole=metadata is not None) if fill else {}
-    others = _compile_others(schema, inner)
+    other = _compile_other(schema, inner)
     preserve = bool(schema.get(PRESERVE))
 
-    def shape(value: object, path: Path, unknown: list[str]) -> object:
+    def prune(value: object, path: Path, unknown: list[str]) -> object:
         if type(value) is not dict:
             return value
         kept: Body = {}
         for name, item in value.items():
-            field = fields.get(name, others)
+            field = fields.get(name, other)
             if field is None:
                 if preserve:
                     kept[name] = item
@@ -80,11 +82,11 @@ def _object_shaper(schema: Body, inner: Compile, metadata: Pruner | None, *, fil
                 kept[name] = copy.deepcopy(default)
         return kept
 
-    return shape
+    return prune
 
 
-def _compile_others(schema: Body, inner: Compile) -> Field | None:
-    """Fields that have no name in the schema; None when there may be none."""
+def _compile_other(schema: Body, inner: Compile) -> Field | None:
+    """The field for names the schema does not list; None when there may be no such names."""
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
         return _nullable(additional), inner(additional)
@@ -106,16 +108,16 @@ def _compile_fields(schema: Body, inner: Compile, metadata: Pruner | None) -> di
 def _compile_defaults(
     schema: Body, fields: Mapping[str, Field], *, whole: bool
 ) -> Mapping[str, object]:
-    """Defaults of fields that are missing, themselves brought into shape."""
+    """The defaults of missing fields. They are pruned and defaulted themselves."""
     defaults: dict[str, object] = {}
     for name, part in schema.get("properties", {}).items():
-        default, shaper = part.get("default"), fields[name][1]
+        default, pruner = part.get("default"), fields[name][1]
         if default is not None and not (whole and name in META_FIELDS):
-            defaults[name] = shaper(default, None, []) if shaper else default
+            defaults[name] = pruner(default, None, []) if pruner else default
     return defaults
 
 
-def _list_shaper(schema: Body, inner: Compile, *, fill: bool) -> Pruner | None:
+def _list_pruner(schema: Body, inner: Compile, *, fill: bool) -> Pruner | None:
     items = schema.get("items")
     if not isinstance(items, dict):
         return None if schema.get(PRESERVE) else _empty
@@ -125,7 +127,7 @@ def _list_shaper(schema: Body, inner: Compile, *, fill: bool) -> Pruner | None:
     if child is None and not fill_nulls:
         return None
 
-    def shape(value: object, path: Path, unknown: list[str]) -> object:
+    def prune(value: object, path: Path, unknown: list[str]) -> object:
         if type(value) is not list:
             return value
         if fill_nulls:
@@ -134,7 +136,7 @@ def _list_shaper(schema: Body, inner: Compile, *, fill: bool) -> Pruner | None:
             return value
         return [child(item, (path, index), unknown) for index, item in enumerate(value)]
 
-    return shape
+    return prune
 
 
 def _nullable(schema: Body) -> bool:

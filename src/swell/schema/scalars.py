@@ -1,4 +1,4 @@
-"""Checks of single values: their type, and what a schema says of texts and numbers."""
+"""Checks of single values: their type, and the rules of a schema for strings and numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INT_OR_STRING = "x-kubernetes-int-or-string"
 INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 Errors: TypeAlias = list[FieldError]
-# (value, where, errors found)
+# (value, its path, errors found)
 Test: TypeAlias = Callable[[object, Path, Errors], None]
 
 
@@ -34,6 +34,7 @@ JSON_TYPES: Mapping[type, str] = {
 
 
 def type_test(schema: Body) -> Test | None:
+    """The test of a value's type; None when the schema states none."""
     wanted = ("integer", "string") if schema.get(INT_OR_STRING) else (schema.get("type"),)
     if wanted == (None,):
         return None
@@ -43,6 +44,7 @@ def type_test(schema: Body) -> Test | None:
         found = JSON_TYPES[type(value)]
         if found in wanted or (found == "integer" and "number" in wanted):
             return
+        # JSON has one kind of number: 1.0 is an integer.
         if isinstance(value, float) and value.is_integer() and "integer" in wanted:
             return
         text = render(path)
@@ -52,16 +54,14 @@ def type_test(schema: Body) -> Test | None:
     return test
 
 
-# --- scalars -----------------------------------------------------------------------------------
-
-
 def scalar_tests(schema: Body) -> list[Test]:
+    """The tests of a schema for strings and numbers; each passes values of other types."""
     tests: list[Test] = []
     if "enum" in schema:
         tests.append(_enum_test(schema["enum"]))
     for kinds, compilers in ((str, STRING_RULES), ((int, float), NUMBER_RULES)):
-        for word, compiler in compilers.items():
-            if schema.get(word) is not None:
+        for keyword, compiler in compilers.items():
+            if schema.get(keyword) is not None:
                 rule = compiler(schema)
                 if rule is not None:
                     tests.append(_only(kinds, rule))
@@ -113,7 +113,8 @@ def _pattern(schema: Body) -> Test | None:
     try:
         found = searcher(schema["pattern"])
     except PatternError:
-        return None  # a definition with such a pattern is refused; nothing to check by
+        # Such a definition is refused when it is written; one stored earlier is served without it.
+        return None
     return _must(lambda value: found(str(value)), f"should match '{schema['pattern']}'")
 
 
@@ -166,7 +167,7 @@ def _int_range(schema: Body) -> Test | None:
         if not isinstance(value, (int, float)) or low <= value <= high:
             return
         text, detail = render(path), f"must be of type integer with format {schema['format']}"
-        if not -(2**63) <= value < 2**63:  # no integer at all for the server
+        if not -(2**63) <= value < 2**63:  # kube-apiserver could not decode it as an integer
             errors.append(field_errors.type_invalid(text, value, f"{text} in body {detail}"))
         errors.append(
             field_errors.invalid(field_errors.NO_FIELD, "", f"Checked value {detail} in {text}")

@@ -1,7 +1,7 @@
-"""Which schemas a CustomResourceDefinition may bring: the rules of structural schemas.
+"""Checks of the schemas that a CustomResourceDefinition may bring: they must be structural.
 
-A structural schema says the type of every field in one place; anyOf, oneOf, allOf and not may only
-narrow values. Expressions are checked elsewhere.
+A structural schema states the type of every field in one place; anyOf, oneOf, allOf and not may
+only restrict values further. Validation rules are not checked here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TYPES = ("array", "boolean", "integer", "number", "object", "string")
 SCALARS = ("boolean", "integer", "number", "string")
 JUNCTORS = ("anyOf", "oneOf", "allOf")
 UNSUPPORTED = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
-# What may not stand under anyOf, oneOf, allOf and not.
+# Keywords that may not be used under anyOf, oneOf, allOf and not.
 NOT_NESTED = (
     "type",
     "additionalProperties",
@@ -49,25 +49,25 @@ ROOT_METADATA = frozenset({"name", "generateName"})
 
 
 class SchemaPath(NamedTuple):
-    """Where in a schema a part stands."""
+    """The path of a part of a schema, and the level it is on."""
 
     path: str
     level: str  # root | field | item
 
-    def child(self, word: str, level: str = "field") -> SchemaPath:
-        return SchemaPath(f"{self.path}.{word}", level)
+    def child(self, keyword: str, level: str = "field") -> SchemaPath:
+        return SchemaPath(f"{self.path}.{keyword}", level)
 
     def field(self, name: str) -> SchemaPath:
         return SchemaPath(f"{self.path}.properties[{name}]", "field")
 
 
 def structural_errors(schema: Body, path: str) -> list[FieldError]:
-    """Everything that makes this no acceptable schema of a custom resource."""
+    """All errors of the schema of one version of a custom resource."""
     return list(_part_errors(schema, SchemaPath(path, "root")))
 
 
 def children(schema: Body, place: SchemaPath) -> Iterator[tuple[Body, SchemaPath]]:
-    """The schemas of fields and items inside a schema, with where they stand."""
+    """The schemas of the fields and items of a schema, with their paths."""
     for name, part in schema.get("properties", {}).items():
         yield part, place.field(name)
     if isinstance(schema.get("additionalProperties"), dict):
@@ -77,7 +77,7 @@ def children(schema: Body, place: SchemaPath) -> Iterator[tuple[Body, SchemaPath
 
 
 def _part_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    yield from _word_errors(schema, place)
+    yield from _keyword_errors(schema, place)
     yield from _int_or_string_errors(schema, place)
     yield from _pattern_errors(schema, place)
     yield from _type_errors(schema, place)
@@ -91,10 +91,10 @@ def _part_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
             yield from _part_errors(part, where)
 
 
-def _word_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
-    for word in UNSUPPORTED:
-        if schema.get(word):
-            yield field_errors.forbidden(f"{place.path}.{word}", f"{word} is not supported")
+def _keyword_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
+    for keyword in UNSUPPORTED:
+        if schema.get(keyword):
+            yield field_errors.forbidden(f"{place.path}.{keyword}", f"{keyword} is not supported")
     if schema.get("uniqueItems"):
         yield field_errors.forbidden(
             f"{place.path}.uniqueItems", "uniqueItems cannot be set to true"
@@ -110,10 +110,10 @@ def _word_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
 
 def _int_or_string_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if schema.get(INT_OR_STRING):
-        for word in (PRESERVE, EMBEDDED):
-            if schema.get(word):
+        for keyword in (PRESERVE, EMBEDDED):
+            if schema.get(keyword):
                 detail = f"must be false if {INT_OR_STRING} is true"
-                yield field_errors.invalid(f"{place.path}.{word}", schema[word], detail)
+                yield field_errors.invalid(f"{place.path}.{keyword}", schema[keyword], detail)
 
 
 def _pattern_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
@@ -170,9 +170,9 @@ def _metadata_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
             where = f"{place.field(name).path}.type"
             yield field_errors.invalid(where, fields[name].get("type", ""), f"must be {kind}")
     metadata = fields.get("metadata", {})
-    prose = {"type", "description", "properties"}
+    allowed = {"type", "description", "properties"}
     if place.level == "root" and (
-        set(metadata) - prose or set(metadata.get("properties", {})) - ROOT_METADATA
+        set(metadata) - allowed or set(metadata.get("properties", {})) - ROOT_METADATA
     ):
         detail = "must not specify anything other than name and generateName"
         yield field_errors.forbidden(place.field("metadata").path, detail)
@@ -257,9 +257,9 @@ def _default_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
         yield field_errors.forbidden(where, "must not be set at the root")
         return
     unknown: list[str] = []
-    shaper = compile_pruner(schema, metadata=lambda value, _path, _unknown: value)
-    if shaper is not None:
-        shaper(schema["default"], None, unknown)
+    pruner = compile_pruner(schema, metadata=lambda value, _path, _unknown: value)
+    if pruner is not None:
+        pruner(schema["default"], None, unknown)
     if unknown:
         yield field_errors.invalid(where, schema["default"], "must not have unknown fields")
     errors: list[FieldError] = []
@@ -272,32 +272,34 @@ def _junctor_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     for junctor in JUNCTORS:
         for index, part in enumerate(schema.get(junctor, ())):
             where = place.child(f"{junctor}[{index}]", place.level)
-            yield from _nested_errors(part, where, free_type=_says_int_or_string(schema, junctor))
+            yield from _nested_errors(
+                part, where, free_type=_is_int_or_string_form(schema, junctor)
+            )
     if schema.get("not") is not None:
         where = place.child("not", place.level)
         yield from _nested_errors(schema["not"], where, free_type=False)
-    if place.level == "root":  # deeper ones are not looked at by a real server either
-        yield from _unsaid_errors(schema, schema, place.path)
+    if place.level == "root":  # kube-apiserver does not check deeper ones either
+        yield from _undeclared_errors(schema, schema, place.path)
 
 
-def _unsaid_errors(nested: Body, schema: Body, path: str) -> Iterator[FieldError]:
-    """What is narrowed must be said outside first, or its values would be pruned."""
+def _undeclared_errors(nested: Body, schema: Body, path: str) -> Iterator[FieldError]:
+    """A restricted property must be declared outside too, or its values would be pruned."""
     parts = [part for junctor in JUNCTORS for part in nested.get(junctor, ())]
     if nested.get("not") is not None:
         parts.append(nested["not"])
     for part in parts:
-        yield from _unsaid_errors(part, schema, path)
+        yield from _undeclared_errors(part, schema, path)
         for name, inner in part.get("properties", {}).items():
             where = f"{path}.properties[{name}]"
-            said = schema.get("properties", {}).get(name)
-            if said is None:
+            declared = schema.get("properties", {}).get(name)
+            if declared is None:
                 yield field_errors.required(where, "because it is narrowed elsewhere")
             else:
-                yield from _unsaid_errors({"allOf": [inner]}, said, where)
+                yield from _undeclared_errors({"allOf": [inner]}, declared, where)
 
 
-def _says_int_or_string(schema: Body, junctor: str) -> bool:
-    """The one place where types may be said again: the long form of int-or-string."""
+def _is_int_or_string_form(schema: Body, junctor: str) -> bool:
+    """Whether this is the long form of int-or-string, the one place where types may be repeated."""
     return (
         bool(schema.get(INT_OR_STRING))
         and junctor == "anyOf"
@@ -306,9 +308,11 @@ def _says_int_or_string(schema: Body, junctor: str) -> bool:
 
 
 def _nested_errors(schema: Body, place: SchemaPath, *, free_type: bool) -> Iterator[FieldError]:
-    for word in NOT_NESTED:
-        if schema.get(word) and not (free_type and word == "type"):
-            yield field_errors.forbidden(f"{place.path}.{word}", "must be empty to be structural")
+    for keyword in NOT_NESTED:
+        if schema.get(keyword) and not (free_type and keyword == "type"):
+            yield field_errors.forbidden(
+                f"{place.path}.{keyword}", "must be empty to be structural"
+            )
     if "metadata" in schema.get("properties", {}):
         where = f"{place.path}.properties[metadata]"
         yield field_errors.forbidden(where, "must not be specified in a nested context")

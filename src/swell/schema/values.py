@@ -1,7 +1,7 @@
-"""Values of custom resources are checked against their schema, as Kubernetes checks them.
+"""Checks of custom resources against their schema, with the errors kube-apiserver reports.
 
-A value that did not change since the last write is not checked again: a new schema never makes an
-old object unwritable. Errors are collected, not raised.
+A value that is equal to the stored one is not checked (Kubernetes calls this ratcheting), so that
+a stricter schema never makes a stored object unwritable. Errors are collected, not raised.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ KIND_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class _Missing:
-    """There is no old value to compare with."""
+    """The type of `MISSING`, which stands for an old value that does not exist."""
 
 
 MISSING = _Missing()
 
-# (new value, old value or MISSING, where, errors found)
+# (new value, old value or MISSING, path, errors found)
 Check: TypeAlias = Callable[[object, object, Path, Errors], None]
 
 
 def compile_values(schema: Body) -> Check:
-    """The check of a structural schema, or of what stands under anyOf, oneOf, allOf and not."""
+    """The check of a structural schema, or of a schema under anyOf, oneOf, allOf or not."""
     typed = type_test(schema)
     tests = [*scalar_tests(schema), *_junctor_tests(schema)]
     children = _object_check(schema), _list_check(schema)
@@ -62,7 +62,7 @@ def compile_values(schema: Body) -> Check:
     return check
 
 
-# --- schemas of schemas ------------------------------------------------------------------------
+# --- anyOf, oneOf, allOf, not --------------------------------------------------------------------
 
 
 def _junctor_tests(schema: Body) -> list[Test]:
@@ -70,6 +70,7 @@ def _junctor_tests(schema: Body) -> list[Test]:
     if schema.get("anyOf") and not schema.get(INT_OR_STRING):
         tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
     elif schema.get("anyOf"):
+        # With int-or-string, an anyOf of the two types alone repeats what the type test checks.
         parts = [part for part in schema["anyOf"] if set(part) - {"type"}]
         if parts:
             tests.append(_any_of([compile_values(part) for part in schema["anyOf"]]))
@@ -82,17 +83,17 @@ def _junctor_tests(schema: Body) -> list[Test]:
     return tests
 
 
-def _verdicts(parts: list[Check], value: object, path: Path) -> list[Errors]:
-    verdicts: list[Errors] = []
+def _errors_by_part(parts: list[Check], value: object, path: Path) -> list[Errors]:
+    results: list[Errors] = []
     for part in parts:
         found: Errors = []
         part(value, MISSING, path, found)
-        verdicts.append(found)
-    return verdicts
+        results.append(found)
+    return results
 
 
-def _fewest(verdicts: Sequence[Errors]) -> Errors:
-    return min(verdicts, key=len)
+def _fewest(results: Sequence[Errors]) -> Errors:
+    return min(results, key=len)
 
 
 def _composite(path: Path, detail: str) -> FieldError:
@@ -101,34 +102,34 @@ def _composite(path: Path, detail: str) -> FieldError:
 
 def _any_of(parts: list[Check]) -> Test:
     def test(value: object, path: Path, errors: Errors) -> None:
-        verdicts = _verdicts(parts, value, path)
-        if all(verdicts):
+        results = _errors_by_part(parts, value, path)
+        if all(results):
             errors.append(_composite(path, "must validate at least one schema (anyOf)"))
-            errors.extend(_fewest(verdicts))
+            errors.extend(_fewest(results))
 
     return test
 
 
 def _one_of(parts: list[Check]) -> Test:
     def test(value: object, path: Path, errors: Errors) -> None:
-        verdicts = _verdicts(parts, value, path)
-        n_valid = sum(not found for found in verdicts)
+        results = _errors_by_part(parts, value, path)
+        n_valid = sum(not found for found in results)
         if n_valid == 1:
             return
         how = f"Found {n_valid} valid alternatives" if n_valid else "Found none valid"
         detail = f"must validate one and only one schema (oneOf). {how}"
         errors.append(_composite(path, detail))
         if not n_valid:
-            errors.extend(_fewest(verdicts))
+            errors.extend(_fewest(results))
 
     return test
 
 
 def _all_of(parts: list[Check]) -> Test:
     def test(value: object, path: Path, errors: Errors) -> None:
-        verdicts = _verdicts(parts, value, path)
-        if any(verdicts):
-            errors.extend(error for found in verdicts for error in found)
+        results = _errors_by_part(parts, value, path)
+        if any(results):
+            errors.extend(error for found in results for error in found)
             errors.append(_composite(path, "must validate all the schemas (allOf)"))
 
     return test
@@ -136,7 +137,7 @@ def _all_of(parts: list[Check]) -> Test:
 
 def _not(part: Check) -> Test:
     def test(value: object, path: Path, errors: Errors) -> None:
-        if not _verdicts([part], value, path)[0]:
+        if not _errors_by_part([part], value, path)[0]:
             errors.append(_composite(path, "must not validate the schema (not)"))
 
     return test
@@ -144,8 +145,14 @@ def _not(part: Check) -> Test:
 
 # --- objects and lists -------------------------------------------------------------------------
 
-OBJECT_WORDS = ("properties", "additionalProperties", "required", "maxProperties", "minProperties")
-LIST_WORDS = ("items", "maxItems", "minItems", "uniqueItems", LIST_TYPE)
+OBJECT_KEYWORDS = (
+    "properties",
+    "additionalProperties",
+    "required",
+    "maxProperties",
+    "minProperties",
+)
+LIST_KEYWORDS = ("items", "maxItems", "minItems", "uniqueItems", LIST_TYPE)
 
 
 def _count_test(schema: Body, what: str) -> Callable[[Sized, Path, Errors], None]:
@@ -163,7 +170,7 @@ def _count_test(schema: Body, what: str) -> Callable[[Sized, Path, Errors], None
 
 def _object_check(schema: Body) -> Check | None:
     embedded = schema.get("x-kubernetes-embedded-resource")
-    if not embedded and not any(word in schema for word in OBJECT_WORDS):
+    if not embedded and not any(keyword in schema for keyword in OBJECT_KEYWORDS):
         return None
     fields = {name: compile_values(part) for name, part in schema.get("properties", {}).items()}
     additional = schema.get("additionalProperties")
@@ -190,7 +197,7 @@ def _object_check(schema: Body) -> Check | None:
 
 
 def _identity_test(value: Body, path: Path, errors: Errors) -> None:
-    """An embedded resource says what it is."""
+    """Check apiVersion and kind of an embedded resource."""
     version, kind = value.get("apiVersion"), value.get("kind")
     if isinstance(version, str) and (not version or version.count("/") > 1):
         where = render((path, "apiVersion"))
@@ -202,7 +209,7 @@ def _identity_test(value: Body, path: Path, errors: Errors) -> None:
 
 
 def _list_check(schema: Body) -> Check | None:
-    if not any(word in schema for word in LIST_WORDS):
+    if not any(keyword in schema for keyword in LIST_KEYWORDS):
         return None
     item_check = compile_values(schema["items"]) if isinstance(schema.get("items"), dict) else None
     count = _count_test(schema, "Items")
@@ -219,7 +226,7 @@ def _list_check(schema: Body) -> Check | None:
                 previous = before.get(item_key(item, keys), MISSING) if before else MISSING
                 item_check(item, previous, (path, index), errors)
         if unique:
-            _duplicates(value, [_frozen(item) for item in value], path, errors)
+            _duplicates(value, [_canonical_json(item) for item in value], path, errors)
         elif list_type == "map":
             _duplicates(value, [item_key(item, keys) for item in value], path, errors)
 
@@ -227,14 +234,14 @@ def _list_check(schema: Body) -> Check | None:
 
 
 def items_by_key(items: object, keys: list[str]) -> dict[str, object]:
-    """Old items of a list that is a map, by their keys."""
+    """The items of a list whose type is map, by their keys; none when it is no list."""
     if type(items) is not list:
         return {}
     return {item_key(item, keys): item for item in items}
 
 
 def item_key(item: object, keys: list[str]) -> str:
-    return _frozen([item.get(key) for key in keys]) if isinstance(item, dict) else _frozen(item)
+    return _canonical_json([item.get(key) for key in keys] if isinstance(item, dict) else item)
 
 
 def _duplicates(items: list[object], ids: list[str], path: Path, errors: Errors) -> None:
@@ -247,5 +254,5 @@ def _duplicates(items: list[object], ids: list[str], path: Path, errors: Errors)
         seen.add(identity)
 
 
-def _frozen(value: object) -> str:
+def _canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True)

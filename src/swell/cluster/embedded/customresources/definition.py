@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: which are accepted, what the server fills in, and their conditions."""
+"""CustomResourceDefinitions: defaults, conditions and validation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = (
     "", "int32", "int64", "float", "double", "byte", "date", "date-time", "password", "name",
 )  # fmt: skip
-WARNING_LENGTH_MAX = 256
+WARNING_LENGTH_MAX = 256  # Kubernetes' limit of deprecationWarning
 
 
 def default(definition: Body) -> None:
@@ -36,7 +36,10 @@ def default(definition: Body) -> None:
 
 
 def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
-    """The naming controller's work, done at once: are the names free, and is it established."""
+    """Decide at once what Kubernetes' naming controller decides later.
+
+    That is whether the names are free, and whether the definition is established.
+    """
     status = new["status"]
     stored = status["storedVersions"] = list(status.get("storedVersions") or ())
     for version in new["spec"].get("versions", ()):
@@ -49,12 +52,13 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
         status["acceptedNames"] = dict(new["spec"]["names"])
     else:
         status.setdefault("acceptedNames", {"plural": "", "kind": ""})
+    # A definition that was established stays so, even when a later change of names conflicts.
     established = not problem or _is_true(status, "Established")
     _set_conditions(status, problem, established=established, now=context.now)
 
 
 def _names_problem(definition: Body, context: WriteContext) -> tuple[str, str] | None:
-    """Reason and message of the first name that another definition of the group holds."""
+    """The reason and message for the first name that another definition of the group holds."""
     spec = definition["spec"]
     names = spec.get("names", {})
     resources, kinds = set(), set()
@@ -82,11 +86,11 @@ def _set_conditions(
     status: Body, problem: tuple[str, str] | None, *, established: bool, now: float
 ) -> None:
     accepted = problem or ("NoConflicts", "no conflicts found")
-    told = ("InitialNamesAccepted", "the initial names have been accepted")
+    initial = ("InitialNamesAccepted", "the initial names have been accepted")
     refused = ("NotAccepted", "not all names are accepted")
     wanted = (
         ("NamesAccepted", problem is None, *accepted),
-        ("Established", established, *(told if established else refused)),
+        ("Established", established, *(initial if established else refused)),
     )
     held = {condition["type"]: condition for condition in status.get("conditions") or ()}
     for kind, value, reason, message in wanted:
@@ -154,7 +158,7 @@ def _name_errors(names: Body, path: str) -> Iterator[FieldError]:
         value = names.get(name, "")
         if not value:
             yield field_errors.required(f"{path}.{name}")
-        else:  # kinds may have capital letters
+        else:  # only kinds may have capital letters
             shown = value.lower() if name.endswith(("kind", "Kind")) else value
             yield from fields.letter_label_errors(shown, f"{path}.{name}")
     for name in ("shortNames", "categories"):
@@ -265,7 +269,7 @@ def _conversion_errors(conversion: Body) -> Iterator[FieldError]:
     if strategy not in {"None", "Webhook"}:
         yield field_errors.not_supported(f"{where}.strategy", strategy, ["None", "Webhook"])
     elif strategy == "Webhook":
-        # A deliberate difference: there are no webhooks here.
+        # Kubernetes accepts this; the embedded server calls no webhooks.
         yield field_errors.not_supported(f"{where}.strategy", strategy, ["None"])
     elif conversion.get("webhook"):
         detail = "should not be set when strategy is not set to Webhook"

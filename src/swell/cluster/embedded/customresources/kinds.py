@@ -1,4 +1,4 @@
-"""From a definition to the kinds it serves: schema, rules, columns, subresources, versions."""
+"""The kinds that a definition serves: one per version, with schema, rules and columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from swell.schema.field_errors import FieldError, Path
 from swell.schema.pruning import compile_pruner
 from swell.schema.values import MISSING, compile_values
 
-# With one of these no rule is run: it could fail for the same reason, in worse words.
+# With one of these errors no rule is run, as in Kubernetes: rules may fail on such values.
 BLOCKING = frozenset(
     {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
@@ -34,7 +34,11 @@ NAME = TableColumn("Name", ".metadata.name", format="name", description="Name of
 
 
 class CustomRules:
-    """The `Rules` of one version of a custom resource."""
+    """The `Rules` of one version of a custom resource.
+
+    A write goes through `shape`, `prepare` and `validate`; `reshape` and `prune` convert between
+    versions.
+    """
 
     def __init__(self, schema: Body, *, has_status: bool) -> None:
         shape = compile_pruner(schema, metadata=_shape_metadata, root=True)
@@ -56,11 +60,11 @@ class CustomRules:
         return cast("Body", shaped)
 
     def reshape(self, body: Body) -> Body:
-        """What is stored, as this version's schema has it."""
+        """A stored object, pruned and defaulted by this version's schema."""
         return cast("Body", self._shape(body, None, []))
 
     def prune(self, body: Body) -> Body:
-        """What this version's schema knows of an object of another version; nothing is added."""
+        """An object of another version without the fields this one does not declare."""
         return cast("Body", self._prune(body, None, []))
 
     def prepare(self, new: Body, old: Body | None, context: WriteContext) -> None:
@@ -103,7 +107,7 @@ def _shape_metadata(value: object, path: Path, unknown: list[str]) -> object:
 
 
 class VersionConversion:
-    """Between versions that differ in their schemas only (strategy None)."""
+    """Conversion by strategy None: only apiVersion changes, and fields are pruned."""
 
     def __init__(self, kind: tuple[str, CustomRules], stored: tuple[str, CustomRules]) -> None:
         self._kind = kind
@@ -119,7 +123,7 @@ class VersionConversion:
 
 
 def kinds_of(definition: Body) -> list[ServedKind]:
-    """The kinds a definition serves, each version one; the stored one even when not served."""
+    """The kinds a definition serves, one for each served version."""
     spec = definition["spec"]
     stored = next(version for version in spec["versions"] if version.get("storage"))
     stored_rules = _rules_of(stored)
@@ -172,7 +176,7 @@ def _kind(
 
 
 def _columns(version: Body) -> tuple[TableColumn, ...]:
-    """The declared ones after the name; none when none are declared."""
+    """The name and the declared columns; none at all when none are declared."""
     declared = tuple(
         TableColumn(
             name=column["name"],

@@ -1,7 +1,8 @@
-"""Keeps the registry in step with the stored definitions, and empties what a deleted one leaves.
+"""The registrar keeps the registry up to date with the stored definitions.
 
-Works from the store's commits: a definition is served from the moment it is stored, and while it
-is being deleted its objects are deleted first. `run` does that, `drain` does it now.
+It works from the store's commits: a definition is served from the moment it is stored. While a
+definition is being deleted, its objects are deleted first; `run` does that until cancelled, `drain`
+does what can be done now.
 """
 
 from __future__ import annotations
@@ -21,24 +22,26 @@ ACTOR = "definition-cleaner"
 
 
 class Registrar:
+    """Serves stored definitions, and cleans up after deleted ones."""
+
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._due: dict[Key, None] = {}  # definitions being deleted; a dict keeps their order
-        self._cleaned: dict[str, Key] = {}  # collections of those, to see when they are empty
+        self._due: dict[Key, None] = {}  # definitions being deleted, in order
+        self._cleaned: dict[str, Key] = {}  # their collections, to notice the last delete
         self._wake = asyncio.Event()
         for key, stored in api.storage.list(CRDS).items:
             self._serve(key, stored.body)
-        api.storage.on_commit.append(self._see)
+        api.storage.on_commit.append(self._on_commit)
 
     def drain(self) -> None:
-        """Do what can be done now for the definitions being deleted."""
+        """Do what can be done now for the definitions that are being deleted."""
         while self._due:
             key = next(iter(self._due))
             del self._due[key]
             try:
                 self._clean(key)
             except NotFoundError:
-                continue  # gone meanwhile
+                continue  # it has been deleted meanwhile
 
     async def run(self) -> None:
         """Clean up until cancelled."""
@@ -47,7 +50,7 @@ class Registrar:
             self._wake.clear()
             await self._wake.wait()
 
-    def _see(self, commit: Commit) -> None:
+    def _on_commit(self, commit: Commit) -> None:
         if commit.collection == CRDS:
             if commit.after is not None:
                 self._serve(commit.key, commit.after.body)
@@ -77,23 +80,24 @@ class Registrar:
         self._reshape(key.name)
 
     def _reshape(self, collection: str) -> None:
-        """What is stored is seen through the newest schema: pruned and defaulted, no new version.
+        """Prune and default stored objects by the newest schema, without a new version.
 
-        A real server does so whenever it reads; here a definition changes less often than that.
+        kube-apiserver does this at every read. Here it is done when the definition changes, which
+        is rarer.
         """
         kind = self._api.registry.stored(collection)
         if kind is None or not isinstance(kind.rules, CustomRules):
             return
         changed: list[tuple[Key, Stored]] = []
         for key, stored in self._api.storage.list(collection).items:
-            held = stored.copy()  # decoded for this look only
-            seen = kind.rules.reshape(held)
-            if seen != held:
-                changed.append((key, Stored.of(seen, stored.version)))
+            body = stored.copy()  # decoded for this comparison only
+            reshaped = kind.rules.reshape(body)
+            if reshaped != body:
+                changed.append((key, Stored.of(reshaped, stored.version)))
         self._api.storage.load(collection, changed)
 
     def _clean(self, key: Key) -> None:
-        """Delete the objects; when none is left, let the definition go."""
+        """Delete the objects; when none is left, remove the definition's finalizer."""
         definition = self._api.storage.get(CRDS, key)
         kind = self._api.registry.stored(CRDS)
         if definition is None or kind is None:

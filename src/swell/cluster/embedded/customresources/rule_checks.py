@@ -1,4 +1,4 @@
-"""Whether the rules of a new definition are acceptable: readable, well typed and cheap enough."""
+"""Checks of the validation rules in a new definition: they compile, and are not too expensive."""
 
 from __future__ import annotations
 
@@ -7,39 +7,44 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from swell.api.meta import Body
-from swell.cel.syntax import ExpressionError
-from swell.cluster.embedded.customresources.rule_types import most_of, type_of
+from swell.cel import ExpressionError
+from swell.cluster.embedded.customresources.rule_types import n_values_max, type_of
 from swell.cluster.embedded.customresources.rules import (
-    EMBEDDED,
     REASONS,
-    VALIDATIONS,
     compile_rule,
 )
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
+from swell.schema.pruning import EMBEDDED
+from swell.schema.structural import VALIDATIONS
 from swell.schema.values import LIST_TYPE
 
+# Kubernetes' limits of the estimated cost of one rule, and of all rules of a schema.
 RULE_COST_MAX = 10_000_000
 TOTAL_COST_MAX = 100_000_000
 
 
 class RulePosition(NamedTuple):
-    """Where rules stand: how often they run at most, and whether old values can be found there."""
+    """A part of a schema that may have rules: how often they run, and if old values are found.
+
+    `times` is None when a list or map around the part has no bound. `correlated` is false inside
+    lists whose items cannot be matched with those of the old object.
+    """
 
     path: str
-    times: float | None = 1.0  # None: something around it has no bound
+    times: float | None = 1.0
     correlated: bool = True
     root: bool = False
 
 
 def rule_errors(schema: Body, path: str) -> list[FieldError]:
-    """Everything wrong with the rules of a structural schema."""
+    """All errors of the rules in a structural schema."""
     errors: list[FieldError] = []
     total = 0.0
     for part, place in _parts(schema, RulePosition(path, root=True)):
         for index, raw in enumerate(part.get(VALIDATIONS, ())):
             where = f"{place.path}.{VALIDATIONS}[{index}]"
-            errors += _wording_errors(raw, where)
+            errors += _text_errors(raw, where)
             if raw.get("rule", "").strip():
                 cost = _expression_errors(raw, part, place, where, errors)
                 total += cost
@@ -50,7 +55,7 @@ def rule_errors(schema: Body, path: str) -> list[FieldError]:
 
 
 def _parts(schema: Body, place: RulePosition) -> Iterator[tuple[Body, RulePosition]]:
-    """A schema and all schemas inside it."""
+    """A schema and all schemas inside it, with their positions."""
     yield schema, place
     for name, part in schema.get("properties", {}).items():
         yield from _parts(part, place._replace(path=f"{place.path}.properties[{name}]", root=False))
@@ -64,12 +69,12 @@ def _parts(schema: Body, place: RulePosition) -> Iterator[tuple[Body, RulePositi
         yield from _parts(items, RulePosition(f"{place.path}.items", times, correlated))
 
 
-def _times(place: RulePosition, schema: Body, word: str) -> float | None:
-    bounded = place.times is not None and word in schema
-    return place.times * schema[word] if bounded and place.times is not None else None
+def _times(place: RulePosition, schema: Body, keyword: str) -> float | None:
+    bounded = place.times is not None and keyword in schema
+    return place.times * schema[keyword] if bounded and place.times is not None else None
 
 
-def _wording_errors(raw: Body, where: str) -> Iterator[FieldError]:
+def _text_errors(raw: Body, where: str) -> Iterator[FieldError]:
     rule, message = raw.get("rule", ""), raw.get("message", "")
     if not rule.strip():
         yield field_errors.required(f"{where}.rule", "rule is not specified")
@@ -90,7 +95,7 @@ def _wording_errors(raw: Body, where: str) -> Iterator[FieldError]:
 def _expression_errors(
     raw: Body, schema: Body, place: RulePosition, where: str, errors: list[FieldError]
 ) -> float:
-    """Adds what is wrong with one rule's expressions; gives their cost."""
+    """Add the errors of one rule's expressions; returns the estimated cost of all its runs."""
     if raw.get("fieldPath") and not _path_exists(raw["fieldPath"], schema):
         errors.append(
             field_errors.invalid(f"{where}.fieldPath", raw["fieldPath"], "must be a valid path")
@@ -111,7 +116,8 @@ def _expression_errors(
     if rule.optional_old and not rule.uses_old:
         detail = "may not be set if oldSelf is not used in rule"
         errors.append(field_errors.invalid(f"{where}.optionalOldSelf", True, detail))
-    cost = rule.program.cost * (place.times if place.times is not None else most_of(schema))
+    # Without a bound, as many values are assumed as one request can carry.
+    cost = rule.program.cost * (place.times if place.times is not None else n_values_max(schema))
     if cost > RULE_COST_MAX:
         detail = (
             f"estimated rule cost exceeds budget by factor of {cost / RULE_COST_MAX:.1f}x (try "
@@ -123,7 +129,7 @@ def _expression_errors(
 
 
 def _path_exists(path: str, schema: Body) -> bool:
-    """Whether `.a.b['c']` leads to a field of the schema."""
+    """Whether a path such as `.a.b['c']` leads to a field of the schema."""
     steps = re.findall(r"\.([^.\[\]]+)|\['((?:\\.|[^'\\])*)'\]", path)
     if "".join(f".{name}" if name else f"['{key}']" for name, key in steps) != path:
         return False

@@ -1,4 +1,8 @@
-"""What a schema means to expressions: the type of its values, and how JSON becomes such values."""
+"""The CEL type of a schema, and the conversion of JSON into values of that type.
+
+Sizes follow Kubernetes' estimation, so that the same rules are accepted: a value without a bound is
+taken to be as large as one request can carry.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cel import conversions
-from swell.cel.resolution import escape
-from swell.cel.types import (
+from swell.cel import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -22,23 +24,29 @@ from swell.cel.types import (
     TIMESTAMP,
     CelType,
     EvaluationError,
+    conversions,
     list_of,
     map_of,
+    object_of,
 )
+from swell.cel.resolution import escape
+from swell.schema.pruning import EMBEDDED
 from swell.schema.scalars import INT_OR_STRING
 from swell.schema.values import LIST_TYPE
 
+# The request size that Kubernetes assumes for its estimates; a string loses its two quotes.
 REQUEST_BYTES_MAX = 3 * 1024 * 1024
 TEXT_MAX = REQUEST_BYTES_MAX - 2
-EMBEDDED = "x-kubernetes-embedded-resource"
-# Size of the smallest JSON of a type, and of the largest of those that have one.
+# The bytes of the smallest JSON value of a type.
 SMALLEST = {"boolean": 4, "integer": 1, "number": 1}
+# The CEL type of a string format, with the bytes of its smallest and its largest JSON value.
 FORMATS: Mapping[str, tuple[CelType, int, int]] = {
     "byte": (BYTES, 2, TEXT_MAX),
     "duration": (DURATION, 3, 32),
     "date": (TIMESTAMP, 12, 12),
     "date-time": (TIMESTAMP, 21, 32),
 }
+# Fields that rules may read of every whole object, declared or not.
 OBJECT_FIELDS: Mapping[str, Body] = {
     "apiVersion": {"type": "string"},
     "kind": {"type": "string"},
@@ -49,24 +57,20 @@ OBJECT_FIELDS: Mapping[str, Body] = {
 }
 
 
-# Costs are estimated as Kubernetes does, so that the same rules are accepted: keys of maps and
-# whole objects count as nothing there.
-
-
 def type_of(schema: Body, *, root: bool = False) -> CelType | None:
-    """The type of a schema's values; None when expressions cannot look at them."""
+    """The CEL type of a schema's values; None when rules cannot read them."""
     sized = _sized_type(schema, root=root)
     return sized[0] if sized else None
 
 
-def most_of(schema: Body, *, root: bool = False) -> float:
-    """How many values of a schema fit into one request at most."""
+def n_values_max(schema: Body, *, root: bool = False) -> float:
+    """The largest number of values of a schema that fit into one request."""
     sized = _sized_type(schema, root=root)
     return REQUEST_BYTES_MAX // ((sized[1] if sized else 0) + 1)
 
 
 def _sized_type(schema: Body, *, root: bool = False) -> tuple[CelType, int] | None:
-    """The type, and the size of its smallest JSON."""
+    """The type, and the bytes of its smallest JSON value."""
     if schema.get(INT_OR_STRING):
         return DYN.sized(_text_size(schema)), 1
     kind = schema.get("type")
@@ -97,6 +101,7 @@ def _map_type(schema: Body) -> tuple[CelType, int] | None:
     if value is None:
         return None
     most = schema.get("maxProperties", TEXT_MAX // (value[1] + 6))
+    # Kubernetes counts the keys of maps as nothing.
     return map_of(STRING.sized(0), value[0], max(most, 0)), 2
 
 
@@ -113,7 +118,7 @@ def _object_type(schema: Body, *, root: bool) -> tuple[CelType, int]:
             fields[identifier] = field[0]
         if name in schema.get("required", ()) and part.get("default") is None:
             smallest += len(name) + field[1] + 4
-    return CelType("object", fields=fields, size_max=0), smallest
+    return object_of(fields), smallest
 
 
 def _text_type(schema: Body) -> tuple[CelType, int]:
@@ -127,7 +132,7 @@ def _text_type(schema: Body) -> tuple[CelType, int]:
 
 def _text_size(schema: Body) -> int:
     if "maxLength" in schema:
-        return max(int(schema["maxLength"]), 0) * 4  # characters may be four bytes long
+        return max(int(schema["maxLength"]), 0) * 4  # a character has up to four bytes
     texts = [item for item in schema.get("enum", ()) if isinstance(item, str)]
     return max(map(len, texts)) if texts else TEXT_MAX
 
@@ -138,7 +143,7 @@ Converter: TypeAlias = Callable[[object], object]
 
 
 def converter_of(schema: Body) -> Converter | None:
-    """Turns JSON into the values of the schema's type; None when JSON is such a value already."""
+    """The conversion of JSON into values of the schema's type; None when none is needed."""
     kind = schema.get("type")
     if schema.get(INT_OR_STRING):
         return None
@@ -191,7 +196,7 @@ def _from_text(parse: Callable[[str], object]) -> Converter:
         try:
             return parse(value)
         except (EvaluationError, ValueError, binascii.Error):
-            return value  # refused by the schema; the expression sees what was written
+            return value  # the schema refuses it; the rule sees what was written
 
     return convert
 

@@ -1,7 +1,8 @@
-"""The rules (`x-kubernetes-validations`) of a schema: checked when it is written, then enforced.
+"""The validation rules (`x-kubernetes-validations`) of a schema, compiled and enforced.
 
-Rules see the object after defaulting. A rule that only looks at what did not change cannot fail an
-update, it warns; a rule that looks at the old value runs only where there is one.
+Rules see the object after defaulting. A failing rule about a value that the update does not change
+is only a warning (ratcheting), unless it compares with the old value. A rule that reads `oldSelf`
+runs only where there is an old value, or where it declares that it may be missing.
 """
 
 from __future__ import annotations
@@ -11,12 +12,21 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cel.program import Program, compile_expression
-from swell.cel.syntax import ExpressionError
-from swell.cel.types import NOTHING, CelType, EvaluationError, Optional, optional_of
+from swell.cel import (
+    NOTHING,
+    CelType,
+    EvaluationError,
+    ExpressionError,
+    Optional,
+    Program,
+    compile_expression,
+    optional_of,
+)
 from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError, MapKey, Path, render
+from swell.schema.pruning import EMBEDDED
+from swell.schema.structural import VALIDATIONS
 from swell.schema.values import (
     LIST_KEYS,
     LIST_TYPE,
@@ -25,10 +35,9 @@ from swell.schema.values import (
     items_by_key,
 )
 
-VALIDATIONS = "x-kubernetes-validations"
-EMBEDDED = "x-kubernetes-embedded-resource"
+# Kubernetes' limit; a longer computed message is replaced by the plain one.
 MESSAGE_LENGTH_MAX = 5120
-# Not a reason of Kubernetes: what failed did not change, so it only warns.
+# Not a reason of Kubernetes. It marks a failure that is ratcheted: it becomes a warning.
 TOLERATED = "Tolerated"
 REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
     "FieldValueInvalid": field_errors.invalid,
@@ -37,13 +46,13 @@ REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
     "FieldValueDuplicate": lambda field, value, _detail: field_errors.duplicate(field, value),
 }
 
-# (new value, old value or MISSING, where, errors found)
+# (new value, old value or MISSING, path, errors found)
 Enforce: TypeAlias = Callable[[object, object, Path, list[FieldError]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """One rule of one schema, compiled."""
+    """One rule of one schema."""
 
     text: str
     message: str
@@ -58,7 +67,10 @@ class CompiledRule:
         return "oldSelf" in self.program.used
 
     def failure(self, value: object, old: object) -> str | None:
-        """Why the value is refused; None when it holds."""
+        """The message for a value that breaks the rule; None for one that obeys it.
+
+        An error of the evaluation counts as a broken rule.
+        """
         try:
             if self.program.evaluate(value, old) is True:
                 return None
@@ -72,13 +84,16 @@ class CompiledRule:
         try:
             text = self.message_program.evaluate(value, old)
         except EvaluationError:
-            return ""  # the plain message is shown instead
+            return ""  # Kubernetes shows the plain message instead
         shown = text.strip() if isinstance(text, str) else ""
         return "" if "\n" in shown or len(shown) > MESSAGE_LENGTH_MAX else shown
 
 
 def compile_rule(raw: Body, type_: CelType) -> CompiledRule:
-    """ExpressionError when the rule or its message cannot be compiled for values of this type."""
+    """Compile a rule for values of a type.
+
+    Raises ExpressionError when the rule or its message expression is wrong for that type.
+    """
     optional_old = bool(raw.get("optionalOldSelf"))
     variables = {"self": type_, "oldSelf": optional_of(type_) if optional_old else type_}
     text = raw["rule"].strip()
@@ -101,7 +116,11 @@ def compile_rule(raw: Body, type_: CelType) -> CompiledRule:
 
 
 def compile_rules(schema: Body, *, root: bool = False) -> Enforce | None:
-    """The enforcement of all rules in a schema; None when it has none."""
+    """The enforcement of all rules in a schema; None when it has none.
+
+    The root and embedded resources are whole objects: their rules may read apiVersion, kind and
+    the name, whether or not the schema declares them.
+    """
     whole = root or bool(schema.get(EMBEDDED))
     own = _own_rules(schema, whole=whole)
     others = [inner for part in schema.get("allOf", ()) if (inner := _all_of(schema, part))]
@@ -119,7 +138,7 @@ def compile_rules(schema: Body, *, root: bool = False) -> Enforce | None:
 
 
 def _all_of(schema: Body, part: Body) -> Enforce | None:
-    """Rules under allOf see the values of the schema around them."""
+    """The rules under allOf, which see values typed by the schema around them."""
     if VALIDATIONS not in part:
         return None
     return compile_rules({**schema, "allOf": (), VALIDATIONS: part[VALIDATIONS]})
@@ -158,7 +177,9 @@ def _compiled(raws: list[Body], type_: CelType) -> Iterator[CompiledRule]:
         try:
             yield compile_rule(raw, type_)
         except ExpressionError:
-            continue  # such a definition is refused when written; an old one is served without it
+            # Such a definition is refused when it is written; one stored earlier, under other
+            # checks, is served without the rule.
+            continue
 
 
 def _object_rules(schema: Body) -> Enforce | None:
@@ -198,6 +219,8 @@ def _list_rules(schema: Body) -> Enforce | None:
         if not isinstance(value, list):
             return
         before = items_by_key(old, keys) if keys is not None else {}
+        # Items of a list that is no map cannot be matched with old ones; only a list that is
+        # equal as a whole has unchanged items.
         unchanged = keys is None and value == old
         for index, item in enumerate(value):
             previous = item if unchanged else MISSING
