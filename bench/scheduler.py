@@ -26,8 +26,8 @@ from swell.api.scheduling import (
     QueueStatus,
 )
 from swell.scheduler.config import DEFAULT
-from swell.scheduler.cycle import Plan, run_cycle
-from swell.scheduler.plan import Objects, plan_schedule
+from swell.scheduler.cycle import SchedulingPlan, run_cycle
+from swell.scheduler.plan import SchedulerObjects, plan_schedule
 
 GANG = 8
 N_QUEUES = 10
@@ -68,9 +68,9 @@ def run() -> dict[str, float]:
     return figures
 
 
-def whole_cluster(n_nodes: int, n_pods: int) -> Objects:
+def whole_cluster(n_nodes: int, n_pods: int) -> SchedulerObjects:
     """Nodes of four shapes, gangs of eight over ten queues and twenty pod shapes, all pending."""
-    found = Objects(nodes=_nodes(n_nodes), queues=_queues())
+    found = SchedulerObjects(nodes=_nodes(n_nodes), queues=_queues())
     for gang in range(n_pods // GANG):
         shape = POD_SHAPES[gang % len(POD_SHAPES)]
         _add_gang(found, f"job-{gang:05}", shape, queue=f"q{gang % N_QUEUES}")
@@ -86,7 +86,7 @@ def _whole_plan(n_nodes: int, n_pods: int) -> _Spent:
 
 def _one_new_gang(n_nodes: int, n_pods: int) -> _Spent:
     """A snapshot that is kept, as the live scheduler does, and one gang that arrives."""
-    objects = Objects(nodes=_nodes(n_nodes), queues=_queues())
+    objects = SchedulerObjects(nodes=_nodes(n_nodes), queues=_queues())
     for gang in range(n_pods // GANG):
         where = [f"n{(gang * GANG + k) % n_nodes:05}" for k in range(GANG)]
         request = {"cpu": "1", "memory": "2Gi"}
@@ -95,10 +95,10 @@ def _one_new_gang(n_nodes: int, n_pods: int) -> _Spent:
     run_cycle(snapshot, DEFAULT)
     spent: list[_Spent] = []
     for attempt in range(5):
-        arriving = Objects()
+        arriving = SchedulerObjects()
         _add_gang(arriving, f"late-{attempt}", POD_SHAPES[attempt], queue="q0")
 
-        def arrive(arriving: Objects = arriving) -> Plan:
+        def arrive(arriving: SchedulerObjects = arriving) -> SchedulingPlan:
             snapshot.put_group(arriving.groups[0])
             for pod in arriving.pods:
                 snapshot.put_pod(pod)
@@ -113,7 +113,7 @@ def _one_new_gang(n_nodes: int, n_pods: int) -> _Spent:
 def _preemption(n_nodes: int, n_claimers: int) -> _Spent:
     """Every node full of pods of low-priority gangs; a gang of high priority arrives."""
     nodes = [_node(f"n{n:05}", NODE_SHAPES[0]) for n in range(n_nodes)]
-    objects = Objects(nodes=nodes, queues=_queues())
+    objects = SchedulerObjects(nodes=nodes, queues=_queues())
     objects.priority_classes += [_priority("low", 1), _priority("high", 1000)]
     for gang in range(n_nodes):
         where = [f"n{(gang + k * 37) % n_nodes:05}" for k in range(GANG)]
@@ -161,7 +161,7 @@ def _priority(name: str, value: int) -> PriorityClass:
 
 
 def _add_gang(
-    into: Objects,
+    into: SchedulerObjects,
     name: str,
     request: Mapping[str, str],
     *,
@@ -206,7 +206,7 @@ class _Spent(NamedTuple):
     cpu_s: float
 
 
-def _timed(work: Callable[[], Plan]) -> tuple[Plan, _Spent]:
+def _timed(work: Callable[[], SchedulingPlan]) -> tuple[SchedulingPlan, _Spent]:
     gc.collect()
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     result = work()

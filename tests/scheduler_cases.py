@@ -13,13 +13,13 @@ from swell.api.core import Node
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, Queue
-from swell.scheduler.config import SWITCHES, Config, Known, PluginOption, parse
-from swell.scheduler.cycle import KNOWN, Plan, run_cycle
+from swell.scheduler.config import SWITCHES, Config, KnownNames, PluginOption, parse
+from swell.scheduler.cycle import KNOWN, SchedulingPlan, run_cycle
 from swell.scheduler.hooks import Hooks, Plugin, Vote
-from swell.scheduler.model.reasons import Reason, Refusal
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, TaskStatus
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.session import Session
 
@@ -59,7 +59,7 @@ def config_of(case: Case) -> Config:
             for name, arguments in case.get("actionArgs", {}).items()
         ],
     }
-    known = Known(KNOWN.actions, {**KNOWN.plugins, "stub": ()})
+    known = KnownNames(KNOWN.actions, {**KNOWN.plugins, "stub": ()})
     return parse(body, known).config
 
 
@@ -67,8 +67,8 @@ def _hook(switch: str) -> str:
     return switch.removeprefix("enabled").removeprefix("enable")
 
 
-def objects_of(case: Case) -> Objects:
-    found = Objects()
+def objects_of(case: Case) -> SchedulerObjects:
+    found = SchedulerObjects()
     for name, row in case.get("priorityClasses", {}).items():
         found.priority_classes.append(
             codec.convert({"metadata": _meta(name), **row}, PriorityClass)
@@ -184,7 +184,7 @@ def _meta(name: str, namespace: str = "", **extra: object) -> dict[str, object]:
     }
 
 
-def snapshot_of(case: Case) -> Snapshot:
+def snapshot_of(case: Case) -> SchedulerSnapshot:
     snapshot = objects_of(case).snapshot()
     for row in case["pods"]:
         if "pipelinedBefore" in row:
@@ -201,7 +201,7 @@ def stub_of(stubs: Mapping[str, Any]) -> Plugin:
     def open_stub(session: Session, option: PluginOption) -> Hooks:
         def enqueueable(job: Any) -> Vote | Refusal:
             if job.key in stubs.get("rejectEnqueue", ()):
-                return Refusal(Reason.QUEUE_QUOTA, "stub")
+                return Refusal(WaitReason.QUEUE_QUOTA, "stub")
             return Vote.ABSTAIN
 
         def filter_(task: Any, now: bool) -> Any:
@@ -228,8 +228,8 @@ def stub_of(stubs: Mapping[str, Any]) -> Plugin:
 
 @dataclass
 class Outcome:
-    plan: Plan
-    snapshot: Snapshot
+    plan: SchedulingPlan
+    snapshot: SchedulerSnapshot
 
 
 def run(case: Case) -> Outcome:
@@ -301,7 +301,7 @@ def _more_differences(case: Case, expect: Mapping[str, Any], outcome: Outcome) -
     return wrong
 
 
-def _per_group(plan: Plan) -> dict[str, int]:
+def _per_group(plan: SchedulingPlan) -> dict[str, int]:
     counts: dict[str, int] = {}
     for task in plan.binds:
         assert task.job is not None
@@ -309,7 +309,7 @@ def _per_group(plan: Plan) -> dict[str, int]:
     return counts
 
 
-def _promised(plan: Plan, group: str) -> set[str]:
+def _promised(plan: SchedulingPlan, group: str) -> set[str]:
     return {node for task, node in plan.pipelined.items() if task.job and task.job.key == group}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from swell.scheduler.explain.reason_texts import NODES, WAITING
-from swell.scheduler.model.reasons import Reason
+from swell.scheduler.model.reasons import NODES, WAITING, WaitReason
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "scheduling-reasons.md"
 
@@ -24,7 +23,7 @@ def _waiting() -> Iterator[str]:
     yield ""
     yield "| reason | meaning | what helps |"
     yield "| --- | --- | --- |"
-    for reason in Reason:
+    for reason in WaitReason:
         if reason in WAITING:
             meaning, help_ = WAITING[reason]
             yield f"| {reason.value} | {meaning} | {help_} |"
@@ -36,7 +35,7 @@ def _nodes() -> Iterator[str]:
     yield ""
     yield "| reason | meaning |"
     yield "| --- | --- |"
-    for reason in Reason:
+    for reason in WaitReason:
         if reason in NODES:
             yield f"| {reason.value} | {NODES[reason]} |"
 

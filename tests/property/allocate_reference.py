@@ -14,7 +14,7 @@ from swell.api import quantity
 from swell.api.core import Node
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 
 GPU = "nvidia.com/gpu"
 NAMES = ("cpu", "memory", "pods", GPU)
@@ -115,7 +115,7 @@ class PlainJob:
 class Reference:
     """One allocate pass over given objects; `binds` is the outcome."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: SchedulerObjects) -> None:
         self.nodes = [plain_node(n) for n in sorted(objects.nodes, key=lambda n: n.metadata.name)]
         by_name = {n.node.metadata.name: n for n in self.nodes}
         classes = {c.metadata.name: c.value for c in objects.priority_classes}

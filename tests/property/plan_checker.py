@@ -14,7 +14,7 @@ from swell.api.aitrainingjob import AITrainingJob, EdlPolicy
 from swell.api.core import Node
 from swell.api.pod import LabelSelector, Pod, PodPhase
 from swell.api.scheduling import PodGroup, QueueState
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 
 Amounts = dict[str, float]
 
@@ -23,7 +23,7 @@ Amounts = dict[str, float]
 class World:
     """The cluster before, and what the plan makes of it."""
 
-    objects: Objects
+    objects: SchedulerObjects
     binds: dict[str, str]
     promises: dict[str, str]
     evictions: list[dict[str, str]]
@@ -69,7 +69,7 @@ class World:
         return there + [self.pods[key] for key, place in added.items() if place == node]
 
 
-def violations(objects: Objects, answer: dict[str, Any]) -> list[str]:
+def violations(objects: SchedulerObjects, answer: dict[str, Any]) -> list[str]:
     """Every rule the answer breaks, in words."""
     world = World(
         objects=objects,
@@ -172,13 +172,13 @@ def preempted_equals(world: World) -> Iterator[str]:
     for eviction in world.evictions:
         if eviction["action"] != "preempt":
             continue
-        victim, claimer = world.pods[eviction["pod"]], world.groups[eviction["for"]]
+        victim, preemptor = world.pods[eviction["pod"]], world.groups[eviction["for"]]
         group = world.group_of(victim)
-        if group is claimer:
+        if group is preemptor:
             continue
-        if world.priority(group) >= world.priority(claimer):
+        if world.priority(group) >= world.priority(preemptor):
             yield f"{eviction} is not less important"
-        if group.spec.queue != claimer.spec.queue:
+        if group.spec.queue != preemptor.spec.queue:
             yield f"{eviction} is of another queue"
 
 

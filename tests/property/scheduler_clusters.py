@@ -43,7 +43,7 @@ from swell.api.scheduling import (
     QueueState,
     QueueStatus,
 )
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 
 BORN = "2026-01-01T00:00:00Z"
 HOST = "kubernetes.io/hostname"
@@ -87,8 +87,8 @@ class _Shape:
     spread: bool
 
 
-def random_cluster(chance: Random, traits: Traits = Traits()) -> Objects:  # noqa: B008
-    found = Objects(queues=_queues(chance))
+def random_cluster(chance: Random, traits: Traits = Traits()) -> SchedulerObjects:  # noqa: B008
+    found = SchedulerObjects(queues=_queues(chance))
     found.priority_classes = [_priority("low", 10), _priority("high", 1000)]
     found.nodes = [_node(chance, at) for at in range(chance.choice([1, 2, 3, 4, 6, 9]))]
     rooms = [_room(node) for node in found.nodes]
@@ -97,13 +97,13 @@ def random_cluster(chance: Random, traits: Traits = Traits()) -> Objects:  # noq
     return found
 
 
-def shuffled(objects: Objects, chance: Random) -> Objects:
+def shuffled(objects: SchedulerObjects, chance: Random) -> SchedulerObjects:
     """The same objects in another order."""
 
     def mixed(things: list) -> list:  # type: ignore[type-arg]
         return chance.sample(things, len(things))
 
-    return Objects(
+    return SchedulerObjects(
         nodes=mixed(objects.nodes),
         pods=mixed(objects.pods),
         groups=mixed(objects.groups),
@@ -188,7 +188,9 @@ def _shape(chance: Random, traits: Traits) -> _Shape:
     )
 
 
-def _add_job(chance: Random, traits: Traits, into: Objects, rooms: list[_Room], name: str) -> None:
+def _add_job(
+    chance: Random, traits: Traits, into: SchedulerObjects, rooms: list[_Room], name: str
+) -> None:
     roles = ["worker"] if chance.random() < 0.7 else ["master", "worker"]
     shapes = {role: _shape(chance, traits) for role in roles}
     n_pods = chance.choice([1, 1, 2, 3, 4, 5, 9, 12])
@@ -301,7 +303,7 @@ def _spread(job: str) -> TopologySpreadConstraint:
 
 
 def _fits_somewhere(
-    chance: Random, rooms: list[_Room], shape: _Shape, pod: Pod, into: Objects
+    chance: Random, rooms: list[_Room], shape: _Shape, pod: Pod, into: SchedulerObjects
 ) -> bool:
     """Starts the pod on a random node that has room, sometimes already leaving again."""
     for room in chance.sample(rooms, len(rooms)):

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.scheduler import eviction_units, placement, votes
+from swell.scheduler import hooks, victims
 from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
 from swell.scheduler.model import affinity, nodes, tasks
-from swell.scheduler.plan import Objects, answer, plan_schedule
+from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from swell.scheduler.plugins import priority
 from tests.property.plan_checker import violations
 from tests.property.scheduler_clusters import random_cluster, shuffled
@@ -54,7 +54,7 @@ CONFIGS = {
 chances = st.randoms(use_true_random=False)
 
 
-def problems(cluster: Objects, config: Config, chance: Random) -> list[str]:
+def problems(cluster: SchedulerObjects, config: Config, chance: Random) -> list[str]:
     decided = answer(plan_schedule(cluster, config))
     again = answer(plan_schedule(shuffled(cluster, chance), config))
     differs = ["the order of the input changes the answer"] if decided != again else []
@@ -82,29 +82,29 @@ PREEMPT = sys.modules["swell.scheduler.actions.preempt"]
 PLANTED: dict[str, tuple[str, Plant]] = {
     "pods are taken one by one": (
         "torn_victims",
-        plant(PREEMPT, "units_of", eviction_units.singles),
+        plant(PREEMPT, "eviction_units", victims.single_task_units),
     ),
     "everybody gives way": (
         "preempted_equals",
-        plant(priority, "_may_give_way", lambda claimer, job: True),
+        plant(priority, "_may_give_way", lambda preemptor, job: True),
     ),
     "evictions for half a gang": (
         "evictions_without_effect",
-        plant(votes.Votes, "is_pipelined", lambda self, job: True),
+        plant(hooks.Votes, "is_pipelined", lambda self, job: True),
     ),
-    "half a gang is ready": ("torn_gangs", plant(votes.Votes, "is_ready", lambda self, job: True)),
-    "what nearly fits fits": ("overcommitted_nodes", plant(placement, "TOLERANCE", 1500.0)),
+    "half a gang is ready": ("torn_gangs", plant(hooks.Votes, "is_ready", lambda self, job: True)),
+    "what nearly fits fits": ("overcommitted_nodes", plant(nodes, "TOLERANCE", 1500.0)),
     "ports are never taken": (
         "clashing_host_ports",
         plant(nodes.NodeTable, "port_is_free", lambda self, port, at_once: self.ready),
     ),
     "neighbours do not matter": (
         "unwelcome_neighbours",
-        plant(affinity.Neighbours, "concerns", lambda self, task: False),
+        plant(affinity.AffinityIndex, "concerns", lambda self, task: False),
     ),
     "queues have no limit": (
         "exceeded_queues",
-        plant(votes.Votes, "allowance", lambda self, queue, shape, n: n),
+        plant(hooks.Votes, "allowance", lambda self, queue, shape, n: n),
     ),
     "nobody is protected": (
         "protected_victims",

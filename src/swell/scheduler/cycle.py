@@ -1,6 +1,8 @@
-"""One cycle: a session over a snapshot, the configured actions in order, and the plan they make.
+"""One scheduling cycle, the file to read first: snapshot in, plan out.
 
-The one entry for the live scheduler, `swell plan schedule` and tests.
+The live scheduler (`live`), `swell plan schedule` (`plan`), `swell explain` (`explain`) and tests
+all enter here. A cycle is synchronous: no clock, no chance, no I/O, and no `await` inside. It works
+on the snapshot in place and undoes what it only tried (ADR 12), so one cycle runs at a time.
 """
 
 from __future__ import annotations
@@ -10,59 +12,56 @@ from dataclasses import dataclass
 from typing import Final
 
 from swell.scheduler.actions import ACTIONS
-from swell.scheduler.config import Config, Known
+from swell.scheduler.config import Config, KnownNames
 from swell.scheduler.hooks import Plugin
-from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plugins import ARGUMENTS, PLUGINS
 from swell.scheduler.session import Eviction, Session
 from swell.scheduler.status import GroupStatus, pod_refusals, statuses
 
-KNOWN: Final = Known(actions=tuple(ACTIONS), plugins=ARGUMENTS)
+KNOWN: Final = KnownNames(actions=tuple(ACTIONS), plugins=ARGUMENTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What one cycle decided. Bound and evicted tasks are so already in the snapshot."""
+class SchedulingPlan:
+    """The decisions of one cycle. The snapshot holds them already, as assumed.
 
-    binds: dict[Task, str]
+    `pod_refusals` reads the snapshot when it is called, so it must be called before the snapshot
+    changes again. Most jobs are never asked about, and the answer costs a look at all nodes.
+    """
+
+    binds: dict[Task, str]  # task -> node
     evictions: tuple[Eviction, ...]
-    shrinks: dict[str, dict[str, int]]  # training job → role → new target
-    shrunk_for: dict[tuple[str, str], str]
-    pipelined: dict[Task, str]
+    shrinks: dict[str, dict[str, int]]  # training job -> role -> new target
+    shrunk_for: dict[tuple[str, str], str]  # (training job, role) -> preemptor
+    pipelined: dict[Task, str]  # task -> node that is still being freed
     groups: dict[str, GroupStatus]
-    # Why the pods of a job have no node, worked out when asked and before the snapshot changes.
-    pod_refusals: Callable[[Job], dict[Task, Refusal]]
-
-
-def run_session(
-    snapshot: Snapshot,
-    config: Config,
-    now: float | None = None,
-    plugins: Mapping[str, Plugin] = PLUGINS,
-) -> Session:
-    """The session of a cycle, closed, for whoever wants to ask it more."""
-    session = Session(snapshot, config, plugins, now)
-    for action in config.actions:
-        ACTIONS[action](session)
-    session.close()
-    return session
+    pod_refusals: Callable[[JobInfo], dict[Task, Refusal]]
 
 
 def run_cycle(
-    snapshot: Snapshot,
+    snapshot: SchedulerSnapshot,
     config: Config,
     now: float | None = None,
     plugins: Mapping[str, Plugin] = PLUGINS,
-    report_on: Iterable[Job] | None = None,
-) -> Plan:
-    """Decides; `report_on` limits whose status is worked out to jobs that may have changed."""
+    report_on: Iterable[JobInfo] | None = None,
+) -> SchedulingPlan:
+    """Runs one cycle and returns its plan.
+
+    `report_on` limits the group statuses to jobs that may have changed. With `now` None, rules
+    that depend on time are off.
+    """
+    # 1.-3. Open the session, run the actions, close it.
     session = run_session(snapshot, config, now, plugins)
-    names = snapshot.nodes.names
+    # 4. Compute each group's phase and why it waits: `status`.
     jobs = snapshot.jobs.values() if report_on is None else report_on
-    return Plan(
+    groups = dict(statuses(session, jobs))
+    # 5. Return the decisions. `live` carries them out: binds, evictions, shrinks, statuses.
+    names = snapshot.nodes.names
+    return SchedulingPlan(
         binds={task: names[task.node] for task in session.binds},
         evictions=tuple(session.evictions),
         shrinks=session.shrinks,
@@ -73,6 +72,27 @@ def run_cycle(
             if job.counts.waiting
             for task in job.in_status(TaskStatus.PIPELINED)
         },
-        groups=dict(statuses(session, jobs)),
+        groups=groups,
         pod_refusals=lambda job: dict(pod_refusals(session, job)),
     )
+
+
+def run_session(
+    snapshot: SchedulerSnapshot,
+    config: Config,
+    now: float | None = None,
+    plugins: Mapping[str, Plugin] = PLUGINS,
+) -> Session:
+    """Runs steps 1 to 3 of a cycle and returns the closed session, which can be asked for more."""
+    # 1. Open the session: bring the sums of the snapshot (`model.snapshot`) up to date, collect the
+    #    jobs with pending work, and open the configured plugins (`plugins`). Their answers are
+    #    combined by `hooks.Votes`; their filters and scores go to `placement.Placer`.
+    session = Session(snapshot, config, plugins, now)
+    # 2. Run the actions in the configured order (`actions`). `job_order` says whose turn it is,
+    #    `gang_fit` and `placement` find nodes, `victims` makes room by eviction. Each action works
+    #    in statements, which are committed, held or discarded as a whole (`session.Statement`).
+    for action in config.actions:
+        ACTIONS[action](session)
+    # 3. Close the session: nodes held for gangs that wait for room stay reserved as pipelined.
+    session.close()
+    return session

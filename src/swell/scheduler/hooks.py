@@ -1,93 +1,317 @@
-"""What a plugin may say: a set of optional functions, each asked at one point of a session.
+"""The plugin interface: the functions a plugin may register, and how their answers combine.
 
-A plugin is a function that opens it for a session and returns its `Hooks`. The functions decide
-nothing alone; `votes` combines the answers of all plugins.
+A plugin is a function that opens it for one session and returns its `Hooks`. A hook decides nothing
+alone. `Votes` asks one hook of all plugins, tier by tier, and combines the answers by a rule that
+differs from hook to hook. Each rule is Volcano's, with one exception: victims must be granted by
+all enabled plugins of all tiers, and an empty agreement is final (ADR 10).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit
-from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import Mask, Vector
 from swell.scheduler.model.tasks import Shape, Task
+from swell.scheduler.victims import EvictionUnit
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session
 
-# Anything that can be compared with its like; smaller comes first.
+# Keys of one hook are compared with each other only; the smaller comes first.
 SortKey = float | str | tuple[float | str, ...]
+# The answer of `shortfall` when no number of tasks of the role makes the job ready. Larger than
+# any job, and small enough to be added and compared as an ordinary number.
 UNREACHABLE = 1 << 30
+F = TypeVar("F")
 
 
 class Vote(Enum):
+    """An answer to a yes-or-no question. ABSTAIN leaves the decision to the other plugins."""
+
     PERMIT = "permit"
     ABSTAIN = "abstain"
     REJECT = "reject"
 
 
-# From the candidates, in order, those that may go.
-VictimVote = Callable[[Task, Sequence[Unit]], Sequence[Unit]]
+# (preemptor, candidates in order) -> those of the candidates that may be evicted.
+VictimVote = Callable[[Task, Sequence[EvictionUnit]], Sequence[EvictionUnit]]
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """A plugin's functions. One that is absent has no opinion."""
+    """The functions of one plugin in one session. A hook that is None has no opinion."""
 
-    # order: smaller first
-    job_key: Callable[[Job], SortKey] | None = None
-    queue_key: Callable[[QueueEntry], SortKey] | None = None
-    queue_keys_interact: bool = False  # what one queue gets changes the keys of others
+    # Order: the smaller key comes first.
+    job_key: Callable[[JobInfo], SortKey] | None = None
+    queue_key: Callable[[QueueInfo], SortKey] | None = None
+    # True when an allocation in one queue changes the keys of other queues.
+    queue_keys_interact: bool = False
     task_key: Callable[[Task], SortKey] | None = None
-    # Between victims' queues, seen from a claimer: larger gives way first.
-    victim_queue_key: Callable[[Task, QueueEntry], SortKey] | None = None
+    # Order of the victims' queues, seen from a preemptor: the larger key is evicted from first.
+    victim_queue_key: Callable[[Task, QueueInfo], SortKey] | None = None
 
-    # the state of a job
-    job_valid: Callable[[Job], Refusal | None] | None = None
-    # How many more tasks of a role make the job ready: 0 when it is, UNREACHABLE when they cannot.
-    shortfall: Callable[[Job, str], int] | None = None
-    pipelined: Callable[[Job], Vote] | None = None
-    starving: Callable[[Job], bool] | None = None
+    # The state of a job.
+    job_valid: Callable[[JobInfo], Refusal | None] | None = None
+    # How many more tasks of a role make the job ready: 0 when it is ready already, UNREACHABLE
+    # when tasks of this role cannot make it so.
+    shortfall: Callable[[JobInfo, str], int] | None = None
+    pipelined: Callable[[JobInfo], Vote] | None = None
+    starving: Callable[[JobInfo], bool] | None = None
 
-    # admission
-    enqueueable: Callable[[Job], Vote | Refusal] | None = None
-    admitted: Callable[[Job], None] | None = None
+    # Admission: `enqueueable` asks, `admitted` reports that all plugins permitted it.
+    enqueueable: Callable[[JobInfo], Vote | Refusal] | None = None
+    admitted: Callable[[JobInfo], None] | None = None
 
-    # quota
-    overused: Callable[[QueueEntry], bool] | None = None
-    # How many of n tasks of a shape the queue may take.
-    allowance: Callable[[QueueEntry, Shape, int], int] | None = None
-    preemptive: Callable[[QueueEntry, Task], bool] | None = None
-    # Why it may not take all of n.
-    quota_refusal: Callable[[QueueEntry, Shape, int], Refusal | None] | None = None
+    # Quota.
+    overused: Callable[[QueueInfo], bool] | None = None
+    # How many of n tasks of a shape the queue may still take.
+    allowance: Callable[[QueueInfo, Shape, int], int] | None = None
+    # Whether the queue may evict from other queues for the task.
+    preemptive: Callable[[QueueInfo, Task], bool] | None = None
+    # Why the queue may not take all of n tasks of a shape.
+    quota_refusal: Callable[[QueueInfo, Shape, int], Refusal | None] | None = None
 
-    # victims; the functions on jobs are a cheap first sieve, never finer than the vote itself
+    # Victims. The `_job` hooks are a cheap first filter: they may pass a job none of whose tasks
+    # the vote grants, but never reject one whose tasks it would grant.
     preemptable: VictimVote | None = None
-    preemptable_job: Callable[[Task, Job], bool] | None = None
+    preemptable_job: Callable[[Task, JobInfo], bool] | None = None
     reclaimable: VictimVote | None = None
-    reclaimable_job: Callable[[Task, Job], bool] | None = None
+    reclaimable_job: Callable[[Task, JobInfo], bool] | None = None
     shuffle_victims: Callable[[Sequence[Task]], Sequence[Task]] | None = None
 
-    # nodes: what no eviction changes; what depends on other tasks (None: nothing does)
+    # Nodes. `node_filter` depends on the shape only, so no eviction changes it. `task_filter`
+    # depends on the tasks already placed; it returns None when nothing restricts the task.
     node_filter: Callable[[Shape], Mask] | None = None
     task_filter: Callable[[Task, bool], Mask | None] | None = None
-    # Why nodes refuse, first reason first, each with the nodes that pass it.
-    diagnose: Callable[[Task], Iterable[tuple[Reason, Mask]]] | None = None
+    # Why nodes refuse a task: each reason with the nodes that pass it, in the order of the checks.
+    diagnose: Callable[[Task], Iterable[tuple[WaitReason, Mask]]] | None = None
     node_score: Callable[[Shape], Vector] | None = None
-    # From how full some nodes would be with one more of the shape, resource by resource, their
-    # score. Above 1 is too full; of what a node does not have it is 0.
+    # Scores nodes by their utilization (resources x nodes) with one more task of the shape. A value
+    # above 1 means too full; a resource that a node does not have counts as 0.
     load_score: Callable[[Shape, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
 
-    # the end of a session: whether the job counts as not schedulable, and why
-    unschedulable: Callable[[Job], Refusal | None] | None = None
+    # The end of a session: why the job counts as unschedulable, or None.
+    unschedulable: Callable[[JobInfo], Refusal | None] | None = None
 
 
 Plugin = Callable[["Session", PluginOption], Hooks]
+OpenPlugin = tuple[PluginOption, Hooks]
+Tiers = Sequence[Sequence[OpenPlugin]]
+
+
+def by_tier(tiers: Tiers, pick: Callable[[Hooks], F | None], switch: str = "") -> list[list[F]]:
+    """Returns one hook of all plugins that have it and whose switch for it is on."""
+    return [
+        [
+            hook
+            for option, hooks in tier
+            if (hook := pick(hooks)) is not None and (not switch or option.is_on(switch))
+        ]
+        for tier in tiers
+    ]
+
+
+def flat(tiers: Tiers, pick: Callable[[Hooks], F | None], switch: str = "") -> list[F]:
+    """Returns the same hooks in one list, for rules that do not look at tiers."""
+    return [hook for tier in by_tier(tiers, pick, switch) for hook in tier]
+
+
+class Votes:
+    """The combined answers of all open plugins of a session."""
+
+    def __init__(self, tiers: Tiers) -> None:
+        self._job_keys = flat(tiers, lambda h: h.job_key, "enableJobOrder")
+        self._queue_keys = flat(tiers, lambda h: h.queue_key, "enableQueueOrder")
+        self.queue_keys_interact = any(h.queue_keys_interact for tier in tiers for _, h in tier)
+        self._task_keys = flat(tiers, lambda h: h.task_key, "enableTaskOrder")
+        self._victim_queue_keys = flat(tiers, lambda h: h.victim_queue_key)
+        self._valid = flat(tiers, lambda h: h.job_valid)
+        self._shortfall = flat(tiers, lambda h: h.shortfall, "enableJobReady")
+        self._pipelined = by_tier(tiers, lambda h: h.pipelined, "enableJobPipelined")
+        self._starving = by_tier(tiers, lambda h: h.starving, "enableJobStarving")
+        self._enqueueable = by_tier(tiers, lambda h: h.enqueueable, "enableJobEnqueued")
+        self._admitted = flat(tiers, lambda h: h.admitted, "enableJobEnqueued")
+        self._overused = flat(tiers, lambda h: h.overused, "enabledOverused")
+        self._allowance = flat(tiers, lambda h: h.allowance, "enabledAllocatable")
+        self._quota_refusal = flat(tiers, lambda h: h.quota_refusal, "enabledAllocatable")
+        self._preemptive = flat(tiers, lambda h: h.preemptive, "enablePreemptive")
+        self._preemptable = flat(tiers, lambda h: h.preemptable, "enablePreemptable")
+        self._preemptable_job = flat(tiers, lambda h: h.preemptable_job, "enablePreemptable")
+        self._reclaimable = flat(tiers, lambda h: h.reclaimable, "enableReclaimable")
+        self._reclaimable_job = flat(tiers, lambda h: h.reclaimable_job, "enableReclaimable")
+        self._shuffle_victims = by_tier(tiers, lambda h: h.shuffle_victims, "enabledVictim")
+        self._unschedulable = flat(tiers, lambda h: h.unschedulable)
+
+    # --- order: the first plugin that sees a difference decides, then creation time, then name
+
+    def job_key(self, job: JobInfo) -> tuple[object, ...]:
+        """The key by which jobs of a queue are served.
+
+        A gang that ran and has lost pods comes before jobs that have not started: the pods it
+        still has do nothing until it is complete again.
+        """
+        return (not job.was_running, *self.importance_of(job))
+
+    def importance_of(self, job: JobInfo) -> tuple[object, ...]:
+        """The key of a job without that precedence. Victims are ordered by it."""
+        return (*(key(job) for key in self._job_keys), job.created, job.key)
+
+    def queue_key(self, queue: QueueInfo) -> tuple[object, ...]:
+        return (*(key(queue) for key in self._queue_keys), queue.created, queue.name)
+
+    def task_key(self, task: Task) -> tuple[object, ...]:
+        return (*(key(task) for key in self._task_keys), task.order)
+
+    def tasks_in_order(self, tasks: Iterator[Task]) -> list[Task]:
+        # One key is the usual case (plugin priority), and tens of thousands of tasks are sorted:
+        # this path saves building a tuple of keys for each.
+        if len(self._task_keys) == 1:
+            (first,) = self._task_keys
+            return sorted(tasks, key=lambda task: (first(task), task.order))
+        return sorted(tasks, key=self.task_key)
+
+    def victims_in_order(self, preemptor: Task, tasks: Sequence[Task]) -> list[Task]:
+        """Sorts candidates so that the least important comes first.
+
+        Compared are, in this order: how near the queue is to the preemptor's, then queue, job and
+        task, each of them last in the order in which it is served.
+        """
+        known: dict[str, tuple[object, ...]] = {}
+
+        def rank(task: Task) -> tuple[object, ...]:
+            job = task.job
+            if job is None or job.queue is None:
+                return ()
+            if job.key not in known:
+                near = tuple(key(preemptor, job.queue) for key in self._victim_queue_keys)
+                known[job.key] = (near, self.queue_key(job.queue), self.importance_of(job))
+            return (*known[job.key], self.task_key(task))
+
+        return sorted(tasks, key=rank, reverse=True)
+
+    # --- jobs
+
+    def invalid(self, job: JobInfo) -> Refusal | None:
+        """Why the job cannot be scheduled as it is: the first refusal of any plugin."""
+        return next((refusal for vote in self._valid if (refusal := vote(job))), None)
+
+    def shortfall(self, job: JobInfo, role: str = "") -> int:
+        """How many more tasks of a role make the job ready: the largest answer counts."""
+        return max((vote(job, role) for vote in self._shortfall), default=0)
+
+    def is_ready(self, job: JobInfo) -> bool:
+        return self.shortfall(job) == 0
+
+    def is_pipelined(self, job: JobInfo) -> bool:
+        """Whether the job is complete once its pipelined tasks have started.
+
+        In each tier one REJECT decides, then one PERMIT; a tier that abstains passes the question
+        on. Without any answer the job counts as pipelined.
+        """
+        for tier in self._pipelined:
+            votes = [vote(job) for vote in tier]
+            if Vote.REJECT in votes:
+                return False
+            if Vote.PERMIT in votes:
+                return True
+        return True
+
+    def is_starving(self, job: JobInfo) -> bool:
+        """Whether all plugins of the first tier with this hook call the job starving.
+
+        With no plugin registered for this hook, no job is.
+        """
+        tier = next((tier for tier in self._starving if tier), [])
+        return bool(tier) and all(vote(job) for vote in tier)
+
+    # --- admission and quota
+
+    def refuses_admission(self, job: JobInfo) -> Refusal | None:
+        """Why the job is not admitted, by the same rule of tiers as `is_pipelined`."""
+        for tier in self._enqueueable:
+            votes = [vote(job) for vote in tier]
+            refusal = next((vote for vote in votes if isinstance(vote, Refusal)), None)
+            if refusal is not None:
+                return refusal
+            if Vote.PERMIT in votes:
+                return None
+        return None
+
+    def admitted(self, job: JobInfo) -> None:
+        """Reports an admission to all plugins that reserve quota for admitted jobs."""
+        for hook in self._admitted:
+            hook(job)
+
+    def is_overused(self, queue: QueueInfo) -> bool:
+        return any(vote(queue) for vote in self._overused)
+
+    def allowance(self, queue: QueueInfo, shape: Shape, n: int) -> int:
+        """How many of n tasks of a shape the queue may take: the smallest answer counts."""
+        for vote in self._allowance:
+            n = min(n, vote(queue, shape, n))
+        return n
+
+    def quota_refusal(self, queue: QueueInfo, shape: Shape, n: int) -> Refusal | None:
+        """Why the queue may not take all of n tasks."""
+        return next((r for vote in self._quota_refusal if (r := vote(queue, shape, n))), None)
+
+    def is_preemptive(self, queue: QueueInfo, task: Task) -> bool:
+        """Whether the queue may evict from other queues for the task."""
+        return all(vote(queue, task) for vote in self._preemptive)
+
+    # --- victims
+
+    def preemptable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        return _agreed(self._preemptable, preemptor, units)
+
+    def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        return _agreed(self._reclaimable, preemptor, units)
+
+    def may_preempt(self, preemptor: Task, job: JobInfo) -> bool:
+        """Whether any task of the job could be preempted. False when no plugin votes on victims."""
+        return bool(self._preemptable) and all(v(preemptor, job) for v in self._preemptable_job)
+
+    def may_reclaim(self, preemptor: Task, job: JobInfo) -> bool:
+        """The same for reclaim."""
+        return bool(self._reclaimable) and all(v(preemptor, job) for v in self._reclaimable_job)
+
+    def shuffle_victims(self, tasks: Sequence[Task]) -> list[Task]:
+        """Returns the tasks that the first tier with an answer wants moved, by name."""
+        for tier in self._shuffle_victims:
+            named = {task.key: task for vote in tier for task in vote(tasks)}
+            if named:
+                return [named[key] for key in sorted(named)]
+        return []
+
+    # --- the end of a session
+
+    def unschedulable(self, job: JobInfo) -> Refusal | None:
+        return next((r for vote in self._unschedulable if (r := vote(job))), None)
+
+
+def _agreed(
+    votes: Sequence[VictimVote], preemptor: Task, units: Sequence[EvictionUnit]
+) -> list[EvictionUnit]:
+    """Returns the units that all plugins grant, in the order given; none without a plugin.
+
+    A unit is dropped with any unit that must be evicted before it.
+    """
+    if not votes:
+        return []
+    granted = {id(unit) for unit in units}
+    for vote in votes:
+        granted &= {id(unit) for unit in vote(preemptor, units)}
+    return [
+        unit
+        for unit in units
+        if id(unit) in granted and all(id(before) in granted for before in unit.after)
+    ]

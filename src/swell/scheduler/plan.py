@@ -1,6 +1,7 @@
 """`swell plan schedule`: one session over given objects, nothing written.
 
-Objects in, answer out. Time-based rules are off, since a file has no present.
+`SchedulerObjects` are read from files or from the server; `answer` is the JSON of the command.
+Rules that depend on time are off, because objects in a file have no present time.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT, Config
-from swell.scheduler.cycle import Plan, run_cycle
-from swell.scheduler.model.snapshot import SCHEDULER_NAMES, Snapshot
+from swell.scheduler.cycle import SchedulingPlan, run_cycle
+from swell.scheduler.model.snapshot import SCHEDULER_NAMES, SchedulerSnapshot
 from swell.scheduler.model.tasks import Task
 
 T = TypeVar("T", bound=ApiObject)
 
 
 @dataclass(slots=True)
-class Objects:
-    """What a plan is made of; kinds that play no role are left out by whoever reads them."""
+class SchedulerObjects:
+    """The objects that a plan is made from. Other kinds are left out by the reader of the files."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
@@ -39,11 +40,13 @@ class Objects:
     claims: list[PersistentVolumeClaim] = field(default_factory=list)
     storage_classes: list[StorageClass] = field(default_factory=list)
 
-    def snapshot(self, scheduler_names: Iterable[str] = ()) -> Snapshot:
-        """The same for the same objects, in whatever order they came."""
-        snapshot = Snapshot({*SCHEDULER_NAMES, *scheduler_names})
+    def snapshot(self, scheduler_names: Iterable[str] = ()) -> SchedulerSnapshot:
+        """Returns the snapshot of these objects, which does not depend on their order."""
+        snapshot = SchedulerSnapshot({*SCHEDULER_NAMES, *scheduler_names})
         for namespace in _by_name(self.namespaces):
             snapshot.put_namespace(namespace.metadata.name, namespace.metadata.labels)
+        # Classes and nodes come first: groups read the classes, and ties between nodes are broken
+        # by the order in which the snapshot learns of them.
         _put_all(self.priority_classes, snapshot.put_priority_class)
         _put_all(self.nodes, snapshot.put_node)
         _put_all(self.queues, snapshot.put_queue)
@@ -57,17 +60,17 @@ class Objects:
 
 
 def plan_schedule(
-    objects: Objects, config: Config = DEFAULT, scheduler_names: Iterable[str] = ()
-) -> Plan:
+    objects: SchedulerObjects, config: Config = DEFAULT, scheduler_names: Iterable[str] = ()
+) -> SchedulingPlan:
     return run_cycle(objects.snapshot(scheduler_names), config)
 
 
-def answer(plan: Plan) -> dict[str, object]:
-    """The plan as JSON data, every map in order of its keys."""
+def answer(plan: SchedulingPlan) -> dict[str, object]:
+    """Returns the plan as JSON data, every map sorted by its keys."""
     body: dict[str, object] = {
         "binds": {task.key: node for task, node in sorted(plan.binds.items(), key=_task_key)},
         "evictions": [
-            {"pod": eviction.task.key, "action": eviction.action, "for": eviction.claimer}
+            {"pod": eviction.task.key, "action": eviction.action, "for": eviction.preemptor}
             for eviction in sorted(plan.evictions, key=lambda e: e.task.key)
         ],
         "pipelined": {
@@ -94,9 +97,9 @@ def _task_key(entry: tuple[Task, str]) -> str:
 
 
 def _put_all(objects: Iterable[T], put: Callable[[T], object]) -> None:
-    for thing in _by_name(objects):
-        put(thing)
+    for one in _by_name(objects):
+        put(one)
 
 
 def _by_name(objects: Iterable[T]) -> list[T]:
-    return sorted(objects, key=lambda thing: thing.metadata.key)
+    return sorted(objects, key=lambda one: one.metadata.key)

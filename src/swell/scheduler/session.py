@@ -1,45 +1,56 @@
-"""One scheduling session: a snapshot, the open plugins, and what has been decided so far.
+"""One scheduling session, and the transactions (statements) in which actions change it.
 
-Actions work on it; `close` ends it with a plan. Bindings and evictions that were decided stay in
-the snapshot as assumed, promises stay as pipelined tasks; whatever was only tried leaves no trace.
+A session works on the snapshot itself, not on a copy (ADR 12). Actions place and evict tasks
+through a `Statement`, whose steps take effect at once and can be undone. What a session decided
+stays in the snapshot: bound tasks as BINDING, victims as RELEASING, tasks whose node is still being
+freed as PIPELINED. What was only tried leaves no trace.
+
+    statement = session.statement()
+        |  allocate, pipeline, evict, ...      mark / rollback undo a part
+        |
+        +-- commit()    ALLOCATED becomes BINDING, evictions are decided, PIPELINED stays
+        +-- hold()      nothing is decided, ALLOCATED becomes PIPELINED (via Session.hold/close)
+        +-- discard()   every step is undone
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from swell.api.scheduling import PodGroupPhase
-from swell.scheduler.claimable import Claimable
 from swell.scheduler.config import Config
-from swell.scheduler.eviction_units import Unit
-from swell.scheduler.hooks import Plugin
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.reasons import Reason, Refusal
-from swell.scheduler.model.snapshot import Snapshot
-from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.placement import Placer
-from swell.scheduler.statement import Statement
-from swell.scheduler.votes import Votes
+from swell.scheduler.hooks import Plugin, Votes
+from swell.scheduler.model.elastic import ElasticRole
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.snapshot import SchedulerSnapshot
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
+from swell.scheduler.placement import NodeChoice, Placer
+from swell.scheduler.victims import EvictionCost, EvictionUnit
 
-_ASK_THE_NODES = frozenset({Reason.NOT_ENOUGH_RESOURCES, Reason.QUEUE_QUOTA, Reason.QUEUE_OVERUSED})
+# Refusals whose text is completed at the end of a session with what the nodes lack.
+_NODE_DEPENDENT = frozenset(
+    {WaitReason.NOT_ENOUGH_RESOURCES, WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_OVERUSED}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that has to go, by which action, for which group."""
+    """A pod to evict, with the action that decided it and the group it makes room for."""
 
     task: Task
     action: str
-    claimer: str
+    preemptor: str
 
 
 class Session:
-    """What actions read and change. `now` is None where time-based rules are off."""
+    """The state that actions read and change. `now` is None where time-based rules are off."""
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: SchedulerSnapshot,
         config: Config,
         plugins: Mapping[str, Plugin],
         now: float | None = None,
@@ -50,25 +61,25 @@ class Session:
         self.now = now
         self.total = snapshot.nodes.total()
         self.jobs = snapshot.active_jobs()
-        # What earlier sessions promised; allocate looks whether it can start now.
-        self.promises = {
+        # Tasks that earlier sessions pipelined; allocate checks whether they can start now.
+        self.pipelined_before = {
             job.key: list(job.in_status(TaskStatus.PIPELINED))
             for job in self.jobs
             if job.counts.waiting
         }
         self.binds: list[Task] = []
         self.evictions: list[Eviction] = []
-        self.shrinks: dict[str, dict[str, int]] = {}
-        self.shrunk_for: dict[tuple[str, str], str] = {}
-        # The last reason each job heard, for those that stay behind.
+        self.shrinks: dict[str, dict[str, int]] = {}  # training job -> role -> new target
+        self.shrunk_for: dict[tuple[str, str], str] = {}  # (training job, role) -> preemptor
+        # The last refusal of each job; only those of jobs that still wait at the end are read.
         self.refusals: dict[str, Refusal] = {}
         self.notes: dict[str, list[str]] = {}
-        # Of jobs that found no room: the task no node took.
+        # Of each job that found no room: a task that no node took.
         self.stuck: dict[str, Task] = {}
-        # Jobs others had to leave for: they do not have to leave in the same session.
-        self.claimers: set[str] = set()
+        # Jobs for which others are evicted. They are not victims themselves in this session.
+        self.preemptors: set[str] = set()
         self._held: dict[str, Statement] = {}
-        self.claimable = Claimable(self)
+        # Plugins are opened last: their functions may read all of the above.
         tiers = [
             [(option, plugins[option.name](self, option)) for option in tier]
             for tier in config.tiers
@@ -78,21 +89,25 @@ class Session:
 
     @property
     def admits_on_allocate(self) -> bool:
-        """Without the enqueue action every job counts as admitted."""
+        """Whether every job counts as admitted because no enqueue action is configured."""
         return "enqueue" not in self.config.actions
 
     def statement(self) -> Statement:
         return Statement(self)
 
-    def refuse(self, job: Job, refusal: Refusal) -> None:
+    def refuse(self, job: JobInfo, refusal: Refusal) -> None:
         self.refusals[job.key] = refusal
 
-    def admit(self, job: Job) -> None:
+    def note(self, job: JobInfo, text: str) -> None:
+        """Adds a sentence to the refusal of a job that finds no room."""
+        self.notes.setdefault(job.key, []).append(text)
+
+    def admit(self, job: JobInfo) -> None:
         self.snapshot.set_phase(job, PodGroupPhase.INQUEUE)
         self.refusals.pop(job.key, None)
 
-    def takes_part(self, job: Job) -> bool:
-        """Admitted, and complete enough to be worth a try."""
+    def takes_part(self, job: JobInfo) -> bool:
+        """Whether the job is admitted and valid. An invalid job gets its refusal here."""
         if not job.is_admitted:
             return False
         refusal = self.votes.invalid(job)
@@ -100,53 +115,168 @@ class Session:
             self.refuse(job, refusal)
         return refusal is None
 
-    def hold(self, job: Job, statement: Statement) -> None:
-        """Keeps the nodes of a job that waits for room, without deciding anything."""
+    def hold(self, job: JobInfo, statement: Statement) -> None:
+        """Keeps the nodes of a job that waits for room until the session closes."""
         earlier = self._held.setdefault(job.key, statement)
-        if earlier is not statement:  # served twice: for what it was promised, and for the rest
+        # A job may be served twice: for its pipelined tasks, and for the rest.
+        if earlier is not statement:
             earlier.take_over(statement)
 
-    def release_hold(self, job: Job) -> Statement | None:
+    def release_hold(self, job: JobInfo) -> Statement | None:
         return self._held.pop(job.key, None)
 
     def bind(self, tasks: Sequence[Task]) -> None:
         self.snapshot.confirm(tasks)
         self.binds.extend(tasks)
 
-    def evict(self, unit: Unit, action: str, claimer: str) -> None:
-        self.claimers.add(claimer)
+    def evict(self, unit: EvictionUnit, action: str, preemptor: str) -> None:
+        """Records the decision to evict a unit, or to shrink its elastic role instead."""
+        self.preemptors.add(preemptor)
         if unit.role is None:
             for task in unit.tasks:
-                task.is_doomed = True
-            self.evictions.extend(Eviction(task, action, claimer) for task in unit.tasks)
+                task.marked_for_deletion = True
+            self.evictions.extend(Eviction(task, action, preemptor) for task in unit.tasks)
             return
         role = unit.role
         self.shrinks.setdefault(role.job, {})[role.role] = role.target
-        self.shrunk_for[role.job, role.role] = claimer
+        self.shrunk_for[role.job, role.role] = preemptor
 
-    def reason_for(self, job: Job) -> Refusal | None:
-        """Why the job is left waiting, with the numbers as they are now."""
+    def reason_for(self, job: JobInfo) -> Refusal | None:
+        """Why the job still waits, with the numbers of nodes as they are at this moment."""
         refusal, task = self.refusals.get(job.key), self.stuck.get(job.key)
-        if refusal is None or task is None or refusal.reason not in _ASK_THE_NODES:
+        if refusal is None or task is None or refusal.reason not in _NODE_DEPENDENT:
             return refusal
-        if refusal.reason is not Reason.NOT_ENOUGH_RESOURCES and self._has_room(job, task):
+        if refusal.reason is not WaitReason.NOT_ENOUGH_RESOURCES and self._has_room(job, task):
             return refusal  # only the quota is in the way
         texts = (self.placer.why_not(task), refusal.message, *self.notes.get(job.key, ()))
         text = "; ".join(filter(None, texts))
-        return Refusal(Reason.NOT_ENOUGH_RESOURCES, text, refusal.limits)
+        return Refusal(WaitReason.NOT_ENOUGH_RESOURCES, text, refusal.limits)
 
-    def _has_room(self, job: Job, task: Task) -> bool:
-        """Whether what the gang lacks of tasks like this one would find nodes now."""
+    def _has_room(self, job: JobInfo, task: Task) -> bool:
+        """Whether the nodes have room now for the tasks like this one that the gang lacks."""
         alike = sum(other.shape is task.shape for other in job.in_status(TaskStatus.PENDING))
         n_missing = min(max(job.min_member - job.counts.ready, 1), alike)
-        return self.placer.place(task) is not None and self.placer.n_slots(task.shape) >= n_missing
-
-    def note(self, job: Job, text: str) -> None:
-        """Something to know about a job that finds no room."""
-        self.notes.setdefault(job.key, []).append(text)
+        if self.placer.node_for(task) is None:
+            return False
+        return self.placer.n_slots(task.shape) >= n_missing
 
     def close(self) -> None:
-        """Turns what is held into promises."""
+        """Ends the session: the tasks of held statements become pipelined."""
         for statement in self._held.values():
             statement.hold()
         self._held.clear()
+
+
+class _Moved(NamedTuple):
+    """A task changed status or node; holds the values before."""
+
+    task: Task
+    status: TaskStatus
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Evicted:
+    unit: EvictionUnit
+    action: str
+    preemptor: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Shrunk:
+    """The target of an elastic role was lowered; holds the value before."""
+
+    role: ElasticRole
+    target: int
+
+
+class Statement:
+    """A transaction for one job: an undo log of steps that took effect in the snapshot at once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._steps: list[_Moved | _Evicted | _Shrunk] = []
+        self._n_evicted = 0
+
+    @property
+    def has_evictions(self) -> bool:
+        return self._n_evicted > 0
+
+    def allocate(self, task: Task, node: int) -> None:
+        self._move(task, TaskStatus.ALLOCATED, node)
+
+    def pipeline(self, task: Task, node: int) -> None:
+        self._move(task, TaskStatus.PIPELINED, node)
+
+    def place_alike(self, tasks: Sequence[Task], choices: Sequence[NodeChoice]) -> None:
+        """Allocates or pipelines pending tasks of one shape, role and job, all in one status."""
+        status = TaskStatus.ALLOCATED if choices[0].now else TaskStatus.PIPELINED
+        self._steps.extend(_Moved(task, task.status, task.node) for task in tasks)
+        self._session.snapshot.move_alike(tasks, status, [choice.node for choice in choices])
+
+    def unpipeline(self, task: Task) -> None:
+        """Makes a pipelined task pending again, so that it can be placed anew."""
+        self._move(task, TaskStatus.PENDING, NOWHERE)
+
+    def evict(self, unit: EvictionUnit, action: str, preemptor: str) -> None:
+        """Makes the unit's tasks RELEASING, and lowers the target of a role that is shrunk."""
+        self._steps.append(_Evicted(unit, action, preemptor))
+        self._n_evicted += 1
+        if unit.role is not None:
+            for task in list(unit.role.from_index(unit.target)):
+                # A pending pod above the new target is deleted before it gets a node.
+                if task.status is TaskStatus.PENDING:
+                    self._move(task, TaskStatus.RELEASING, NOWHERE)
+            self._steps.append(_Shrunk(unit.role, unit.role.target))
+            unit.role.target = unit.target
+        elif unit.cost is EvictionCost.WHOLE:
+            # A gang that leaves as a whole no longer needs the nodes reserved for its other tasks.
+            for task in list(unit.job.in_status(TaskStatus.PIPELINED)):
+                self.unpipeline(task)
+        for task in unit.tasks:
+            self._move(task, TaskStatus.RELEASING, task.node)
+
+    def take_over(self, other: Statement) -> None:
+        """Appends the steps of a later statement, which must not be used afterwards."""
+        self._steps += other._steps
+        self._n_evicted += other._n_evicted
+        other._steps, other._n_evicted = [], 0
+
+    def mark(self) -> int:
+        return len(self._steps)
+
+    def rollback(self, mark: int = 0) -> None:
+        """Undoes every step since the mark, last first."""
+        while len(self._steps) > mark:
+            match self._steps.pop():
+                case _Moved(task, status, node):
+                    self._session.snapshot.move(task, status, node)
+                case _Shrunk(role, target):
+                    role.target = target
+                case _Evicted():
+                    self._n_evicted -= 1
+
+    def discard(self) -> None:
+        self.rollback()
+
+    def commit(self) -> None:
+        """Binds what is allocated and decides the evictions. Pipelined tasks stay pipelined."""
+        # A task that was pipelined before has two steps, unpipelined and placed: bind it once.
+        moved = dict.fromkeys(step.task for step in self._steps if isinstance(step, _Moved))
+        self._session.bind([task for task in moved if task.status is TaskStatus.ALLOCATED])
+        if self._n_evicted:
+            for step in self._steps:
+                if isinstance(step, _Evicted):
+                    self._session.evict(step.unit, step.action, step.preemptor)
+        self._steps.clear()
+        self._n_evicted = 0
+
+    def hold(self) -> None:
+        """Ends the statement without a decision: its allocated tasks become pipelined."""
+        for step in self._steps:
+            if isinstance(step, _Moved) and step.task.status is TaskStatus.ALLOCATED:
+                self._session.snapshot.move(step.task, TaskStatus.PIPELINED, step.task.node)
+
+    def _move(self, task: Task, status: TaskStatus, node: int) -> None:
+        self._steps.append(_Moved(task, task.status, task.node))
+        self._session.snapshot.move(task, status, node)

@@ -1,4 +1,19 @@
-"""The end of a session: which phase each group is in now, and why those that wait do."""
+"""The end of a cycle: the phase of each group, and why groups and pods wait.
+
+Phases of a PodGroup, computed anew at the end of every session from its tasks:
+
+                 enqueue               minMember scheduled
+    Pending -----------------> Inqueue --------------------> Running ---> Completed
+       ^  ^  admission timeout    |                          |     all scheduled tasks
+       |  +------(live)-----------+                          |     have finished
+       |                                                     |
+       +------------- fewer scheduled than minMember --------+
+                          (also from Unknown)
+
+A group with a running task that the session calls unschedulable is Unknown. Scheduled are tasks
+that are Bound, Running, Succeeded or Failed, and Releasing ones that have a node; bindings under
+way do not count, so a group stays Inqueue until the server confirms them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +21,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from swell.api.scheduling import PodGroupPhase
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.snapshot import DEFAULT_QUEUE
 from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Shape, Task, TaskStatus
 from swell.scheduler.session import Session
@@ -15,31 +30,32 @@ from swell.scheduler.session import Session
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """What the group's status should say."""
+    """The phase of a group, and why it waits if it does."""
 
     phase: PodGroupPhase
     refusal: Refusal | None = None
 
 
-def statuses(session: Session, jobs: Iterable[Job]) -> Iterator[tuple[str, GroupStatus]]:
-    """The status of every job given, after everything in the session is done."""
+def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, GroupStatus]]:
+    """Yields the status of every given job, once all actions of the session have run."""
     for job in jobs:
         if job.queue is None:
             name = job.group.spec.queue or DEFAULT_QUEUE
-            refusal = Refusal(Reason.QUEUE_NOT_FOUND, f"there is no queue {name!r}")
-            yield job.key, GroupStatus(_known(job.group.status.phase), refusal)
+            refusal = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {name!r}")
+            yield job.key, GroupStatus(_named_phase(job.group.status.phase), refusal)
             continue
         unschedulable = session.votes.unschedulable(job)
         phase = phase_of(job, is_unschedulable=unschedulable is not None)
         yield job.key, GroupStatus(phase, unschedulable or _waiting(session, job))
 
 
-def _known(phase: PodGroupPhase) -> PodGroupPhase:
+def _named_phase(phase: PodGroupPhase) -> PodGroupPhase:
+    """Returns the phase itself; a group whose status was never written counts as Pending."""
     return PodGroupPhase.PENDING if phase is PodGroupPhase.EMPTY else phase
 
 
-def phase_of(job: Job, *, is_unschedulable: bool) -> PodGroupPhase:
-    """Bindings under way do not count: a group is Running when its pods are."""
+def phase_of(job: JobInfo, *, is_unschedulable: bool) -> PodGroupPhase:
+    """Returns the phase of the group (drawn at the top). The order of the checks is Volcano's."""
     counts = job.counts
     if counts[TaskStatus.RUNNING] and is_unschedulable:
         return PodGroupPhase.UNKNOWN
@@ -55,34 +71,36 @@ def phase_of(job: Job, *, is_unschedulable: bool) -> PodGroupPhase:
     return PodGroupPhase.PENDING
 
 
-def pod_refusals(session: Session, job: Job) -> Iterator[tuple[Task, Refusal]]:
-    """Why each pod of a job has no node: its own reason, or that its gang is not complete."""
+def pod_refusals(session: Session, job: JobInfo) -> Iterator[tuple[Task, Refusal]]:
+    """Yields why each pending pod has no node: its own reason, or that its gang is incomplete."""
     known: dict[Shape, Refusal] = {}
     for task in job.in_status(TaskStatus.PENDING):
         if task.is_gated:
             names = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
-            yield task, Refusal(Reason.GATED, f"held back by {names}")
+            yield task, Refusal(WaitReason.GATED, f"held back by {names}")
             continue
         if task.shape not in known:
             known[task.shape] = _refusal_of(session, job, task)
         yield task, known[task.shape]
 
 
-def _refusal_of(session: Session, job: Job, task: Task) -> Refusal:
+def _refusal_of(session: Session, job: JobInfo, task: Task) -> Refusal:
     of_job = session.reason_for(job)
-    if of_job is not None and of_job.reason is not Reason.NOT_ENOUGH_RESOURCES:
+    if of_job is not None and of_job.reason is not WaitReason.NOT_ENOUGH_RESOURCES:
         return of_job
-    if session.placer.place(task) is None:
-        return Refusal(Reason.NOT_ENOUGH_RESOURCES, session.placer.why_not(task))
+    if session.placer.node_for(task) is None:
+        return Refusal(WaitReason.NOT_ENOUGH_RESOURCES, session.placer.why_not(task))
     short = max(job.min_member - job.counts.ready, 0)
-    return Refusal(Reason.GANG_SHORT, f"there is room for it, but its gang is {short} pods short")
+    return Refusal(
+        WaitReason.GANG_SHORT, f"there is room for it, but its gang is {short} pods short"
+    )
 
 
-def _waiting(session: Session, job: Job) -> Refusal | None:
-    """Why a group waits that nobody calls unschedulable."""
+def _waiting(session: Session, job: JobInfo) -> Refusal | None:
+    """Returns why a group waits that no plugin calls unschedulable."""
     if not job.is_admitted:
         refusal = session.refusals.get(job.key)
-        return refusal or Refusal(Reason.WAITING_FOR_ADMISSION, "has not been admitted yet")
+        return refusal or Refusal(WaitReason.WAITING_FOR_ADMISSION, "has not been admitted yet")
     if not job.counts.asking or job.counts.ready >= max(job.min_member, 1):
         return None
     return session.reason_for(job)

@@ -73,8 +73,8 @@ async def reclaim(play: Play) -> None:
     held = [await play.gang(f"rich{n}", 4, queue=rich) for n in range(2)]
     for group in held:
         await play.until_runs(group, 4)
-    claimer = await play.gang("poor", 4, queue=poor)
-    await play.until_runs(claimer, 4)
+    preemptor = await play.gang("poor", 4, queue=poor)
+    await play.until_runs(preemptor, 4)
 
     assert sorted(play.sight.n_bound(group) for group in held) == [0, 4]
 
@@ -158,8 +158,8 @@ async def hierarchy(play: Play) -> None:
 
     await play.sight.until(lambda: running() == 6, "six of the north, two of them borrowed")
     await play.stays(lambda: running() == 6, "no more than the north may have")
-    claimer = await play.gang("s", 4, queue=team_s)
-    await play.until_runs(claimer, 4)
+    preemptor = await play.gang("s", 4, queue=team_s)
+    await play.until_runs(preemptor, 4)
     await play.sight.until(lambda: running() == 4, "four of the north are left")
 
 

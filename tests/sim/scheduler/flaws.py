@@ -15,12 +15,12 @@ import msgspec
 
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
-from swell.scheduler.cycle import Plan, run_cycle
+from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.live import binder, loop
 from swell.scheduler.live.bind_windows import BindWindow
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.evictor import EvictionCause
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
 from tests.sim.scheduler.subject import Flaw
 
@@ -46,7 +46,7 @@ def uncounted_binds(scheduler: Scheduler) -> None:
     """Pods take room when they are seen bound, and nobody looks again before a binding is sent."""
     cycle, next_bind = scheduler.loop.cycle, scheduler.binder._next
 
-    def decide(snapshot: Snapshot, *rest: Any, **more: Any) -> Plan:
+    def decide(snapshot: SchedulerSnapshot, *rest: Any, **more: Any) -> SchedulingPlan:
         binding = [t for job in snapshot.jobs.values() for t in job.in_status(TaskStatus.BINDING)]
         for task in binding:
             snapshot.nodes.take_off(task, task.node, task.status)

@@ -17,7 +17,7 @@ from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.evictor import RELEASED
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.plan import Objects, answer, plan_schedule
+from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from swell.sim.actors.pod_lifecycle import bound_by
 from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.invariants import SafetyCheck
@@ -262,11 +262,11 @@ class VictimsMarked:
         mark = mark_of(after)
         if mark_of(before) or " for " not in mark:
             return
-        claimer, victim = group_at(self.world, mark.rpartition(" for ")[2]), group_key(before)
+        preemptor, victim = group_at(self.world, mark.rpartition(" for ")[2]), group_key(before)
         group = group_at(self.world, victim)
-        if claimer is None or group is None or claimer.spec.queue != group.spec.queue:
+        if preemptor is None or group is None or preemptor.spec.queue != group.spec.queue:
             return
-        if priority_of(self.world, claimer) <= priority_of(self.world, group):
+        if priority_of(self.world, preemptor) <= priority_of(self.world, group):
             yield f"{commit.key} has to go {mark}, which is no more important"
 
     def _on_call(self, actor: str, site: str) -> None:
@@ -338,9 +338,9 @@ class SamePlacement:
             yield f"at version {commit.version} the order of objects decides"
 
 
-def objects_in(world: SimulatedWorld) -> Objects:
+def objects_in(world: SimulatedWorld) -> SchedulerObjects:
     """The whole cluster as it is."""
-    return Objects(
+    return SchedulerObjects(
         nodes=list(nodes_in(world).values()),
         pods=pods_in(world),
         groups=all_of(world, POD_GROUPS),

@@ -12,7 +12,7 @@ from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.job_state import REFUSED_FOR_QUEUE
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.plan import inquiry_resource
-from swell.scheduler.model.reasons import Reason as SchedulerReason
+from swell.scheduler.model.reasons import WaitReason as SchedulerReason
 from tests.autoscaler_cases import (
     GI,
     a_group,

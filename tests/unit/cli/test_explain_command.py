@@ -18,7 +18,7 @@ from swell.cli.explain.subject import Subject, Wanted, subject_in
 from swell.cli.explain.text import render
 from swell.cli.main import run
 from swell.scheduler.config import DEFAULT
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 
 ROOT = Path(__file__).parents[3]
 BUSY = str(ROOT / "examples" / "busy-cluster.yaml")
@@ -90,7 +90,9 @@ def report(pod: dict[str, object], **more: object) -> Report:
         "annotations": {"scheduling.k8s.io/group-name": "g"},
     }
     body = {"metadata": meta, "spec": {"schedulerName": "swell"}, **pod}
-    objects = Objects(groups=[convert({**GROUP, **more}, PodGroup)], pods=[convert(body, Pod)])
+    objects = SchedulerObjects(
+        groups=[convert({**GROUP, **more}, PodGroup)], pods=[convert(body, Pod)]
+    )
     return report_on(Subject("PodGroup", KEY, KEY), Scene(objects), DEFAULT, ())
 
 
@@ -136,7 +138,7 @@ def test_what_has_ended_is_told_in_one_line() -> None:
     """Nothing else is looked at."""
     ended = Subject("AITrainingJob", KEY, KEY, "Failed", "trainer-0: exit code 3", is_final=True)
 
-    assert render(report_on(ended, Scene(Objects()), DEFAULT, ()), NOW) == (
+    assert render(report_on(ended, Scene(SchedulerObjects()), DEFAULT, ()), NOW) == (
         "ns/g has ended: Failed: trainer-0: exit code 3\n"
     )
 
@@ -145,7 +147,7 @@ def test_who_may_not_list_is_told_what_the_scheduler_wrote() -> None:
     """No session is run over half a cluster."""
     condition = {"type": "Unschedulable", "status": "True", "reason": "R", "message": "m"}
     group = convert({**GROUP, "status": {"conditions": [condition]}}, PodGroup)
-    scene = Scene(Objects(groups=[group]), ("you may not list nodes",), is_whole=False)
+    scene = Scene(SchedulerObjects(groups=[group]), ("you may not list nodes",), is_whole=False)
     said = render(report_on(Subject("PodGroup", KEY, KEY, "Pending"), scene, DEFAULT, ()), NOW)
 
     assert said.startswith("ns/g is Pending\n")
@@ -162,7 +164,7 @@ def test_elastic_job_is_told_with_its_sizes() -> None:
         "spec": {"replicaSpecs": {"t": role, "fixed": {"replicas": 1}}},
         "status": {"phase": "Running", "targetReplicas": {"t": 2}, "scaleRecords": [record]},
     }
-    objects = Objects(
+    objects = SchedulerObjects(
         groups=[convert(GROUP, PodGroup)], training_jobs=[convert(body, AITrainingJob)]
     )
     subject = subject_in(Wanted("g"), "ns", objects)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.scheduler.model.amounts import line, text, texts
-from swell.scheduler.model.resources import Dimensions
+from swell.scheduler.model.resources import Dimensions, amount_line, amount_text, amount_texts
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from swell.scheduler.model.resources import Dimensions
 )
 def test_amount_is_written_in_its_own_unit(name: str, amount: float, expected: str) -> None:
     """Processors and devices in units, memory in powers of two."""
-    assert text(name, amount) == expected
+    assert amount_text(name, amount) == expected
 
 
 def test_vector_is_written_by_name() -> None:
@@ -31,6 +30,6 @@ def test_vector_is_written_by_name() -> None:
     dimensions = Dimensions(["nvidia.com/gpu"])
     vector = dimensions.vector({"nvidia.com/gpu": 1, "cpu": "1500m"})
 
-    assert texts(dimensions, vector) == {"cpu": "1500m", "nvidia.com/gpu": "1"}
-    assert line(dimensions, vector) == "cpu 1500m, nvidia.com/gpu 1"
-    assert line(dimensions, dimensions.zero()) == "nothing"
+    assert amount_texts(dimensions, vector) == {"cpu": "1500m", "nvidia.com/gpu": "1"}
+    assert amount_line(dimensions, vector) == "cpu 1500m, nvidia.com/gpu 1"
+    assert amount_line(dimensions, dimensions.zero()) == "nothing"

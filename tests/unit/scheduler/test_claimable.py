@@ -11,8 +11,8 @@ from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup, Queue
 from swell.scheduler.config import DEFAULT, Config, PluginOption
-from swell.scheduler.cycle import Plan
-from swell.scheduler.plan import Objects, plan_schedule
+from swell.scheduler.cycle import SchedulingPlan
+from swell.scheduler.plan import SchedulerObjects, plan_schedule
 
 # Both say who is admitted: votes of a later tier are asked only if the first abstains.
 BOTH = replace(DEFAULT, tiers=((PluginOption("overcommit"), *DEFAULT.tiers[0]), DEFAULT.tiers[1]))
@@ -51,16 +51,16 @@ def _gang(name: str, queue: str, priority: str, *, node: str = "") -> tuple[PodG
     return codec.convert(group, PodGroup), [codec.convert(pod, Pod) for pod in pods]
 
 
-def _plan(config: Config, waiting_in: str = "a", priority: str = "high") -> Plan:
+def _plan(config: Config, waiting_in: str = "a", priority: str = "high") -> SchedulingPlan:
     """One node of four processors, held by a gang of queue `a`; another gang waits."""
     held, holders = _gang("held", "a", "low", node="n")
-    wanted, claimers = _gang("wanted", waiting_in, priority)
+    wanted, preemptors = _gang("wanted", waiting_in, priority)
     allocatable = {"cpu": "4", "memory": "64Gi", "pods": "10"}
     ready = [{"type": "Ready", "status": "True"}]
     node = {"metadata": {"name": "n"}, "status": {"allocatable": allocatable, "conditions": ready}}
-    objects = Objects(
+    objects = SchedulerObjects(
         nodes=[codec.convert(node, Node)],
-        pods=[*holders, *claimers],
+        pods=[*holders, *preemptors],
         groups=[held, wanted],
         queues=[codec.convert({"metadata": {"name": name}}, Queue) for name in ("a", "b")],
         priority_classes=[

@@ -9,8 +9,8 @@ import pytest
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.scheduler.explain.explain import explain
-from swell.scheduler.explain.explanation import Explanation, Remedy, Standing
-from swell.scheduler.plan import Objects
+from swell.scheduler.explain.explanation import Explanation, GroupStanding, Remedy
+from swell.scheduler.plan import SchedulerObjects
 from tests.scheduler_cases import config_of, load, objects_of
 
 Row = dict[str, Any]
@@ -33,12 +33,12 @@ def pods(job: str, n: int, on: str = "", cpu: str = "1", **more: Any) -> list[Ro
     return [{**row, "name": f"{job}-w-{on}{index}", **more} for index in range(n)]
 
 
-def world(**rows: Any) -> Objects:
+def world(**rows: Any) -> SchedulerObjects:
     rows.setdefault("queues", [{"name": "q"}])
     return objects_of({"priorityClasses": CLASSES, **rows})
 
 
-def told(objects: Objects, name: str = "new") -> Explanation:
+def told(objects: SchedulerObjects, name: str = "new") -> Explanation:
     found = explain(objects, f"ns/{name}")
     assert found is not None
     return found
@@ -64,7 +64,7 @@ def test_no_room_is_told_with_numbers_and_holders() -> None:
     )  # fmt: skip
     (one,) = found.classes
 
-    assert found.standing is Standing.WAITING
+    assert found.standing is GroupStanding.WAITING
     assert found.reason == "NotEnoughResources"
     assert found.asks == {"cpu": "9", "memory": "3Gi"}
     assert (one.n_pods, one.each, one.n_nodes) == (3, {"cpu": "3", "memory": "1Gi"}, 3)
@@ -234,7 +234,7 @@ def test_room_that_is_being_made_is_told_with_its_victims() -> None:
         )
     )
 
-    assert found.standing is Standing.MAKING_ROOM
+    assert found.standing is GroupStanding.MAKING_ROOM
     assert found.victims == ("pod ns/old-w-n10",)
 
 
@@ -300,10 +300,10 @@ def test_groups_that_do_not_wait_are_told_so() -> None:
     standings = {name: told(objects, name).standing for name in ("runs", "done", "placed", "next")}
 
     assert standings == {
-        "runs": Standing.RUNNING,
-        "done": Standing.COMPLETED,
-        "placed": Standing.STARTING,
-        "next": Standing.STARTING,
+        "runs": GroupStanding.RUNNING,
+        "done": GroupStanding.COMPLETED,
+        "placed": GroupStanding.STARTING,
+        "next": GroupStanding.STARTING,
     }
     assert told(objects, "runs").reason == ""
 
@@ -318,7 +318,7 @@ def test_surplus_that_waits_is_explained_while_the_job_runs() -> None:
         )
     )
 
-    assert found.standing is Standing.RUNNING
+    assert found.standing is GroupStanding.RUNNING
     assert (found.reason, found.classes[0].n_pods) == ("NotEnoughResources", 2)
     assert advice(found) == ["1 more node like n1 (cpu 3, memory 64Gi)"]
 
@@ -338,7 +338,7 @@ def test_every_group_of_the_recorded_cases_is_explained(case: Row) -> None:
     for one in objects.groups:
         found = explain(objects, str(one.metadata.key), config)
         assert found is not None
-        is_waiting = found.standing in {Standing.WAITING, Standing.MAKING_ROOM}
+        is_waiting = found.standing in {GroupStanding.WAITING, GroupStanding.MAKING_ROOM}
         has_surplus = bool(found.classes)
 
         assert bool(found.reason) == (is_waiting or has_surplus)

@@ -13,8 +13,8 @@ from swell.api.scheduling import PodGroup, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
-from swell.scheduler.model.reasons import Reason
-from swell.scheduler.plan import Objects, plan_schedule
+from swell.scheduler.model.reasons import WaitReason
+from swell.scheduler.plan import SchedulerObjects, plan_schedule
 
 Body = dict[str, Any]
 
@@ -56,16 +56,16 @@ def pod(name: str, on: str = "", labels: Body | None = None, **spec: object) -> 
     )
 
 
-def cluster(nodes: list[Node], *pods: Pod) -> Objects:
+def cluster(nodes: list[Node], *pods: Pod) -> SchedulerObjects:
     groups = [
         codec.convert({"metadata": p.metadata, "spec": {"minMember": 1, "queue": "q"}}, PodGroup)
         for p in pods
     ]
     queue = codec.convert({"metadata": {"name": "q"}}, Queue)
-    return Objects(nodes=nodes, pods=list(pods), groups=groups, queues=[queue])
+    return SchedulerObjects(nodes=nodes, pods=list(pods), groups=groups, queues=[queue])
 
 
-def place_of(objects: Objects, name: str = "new") -> str | None:
+def place_of(objects: SchedulerObjects, name: str = "new") -> str | None:
     return next((n for t, n in plan_schedule(objects).binds.items() if t.key == f"ns/{name}"), None)
 
 
@@ -270,7 +270,7 @@ def test_refusals_are_counted_by_reason() -> None:
     (of_pod,) = plan.pod_refusals(snapshot.jobs["ns/new"]).values()
 
     assert refusal is not None
-    assert refusal.reason is Reason.NOT_ENOUGH_RESOURCES
+    assert refusal.reason is WaitReason.NOT_ENOUGH_RESOURCES
     assert "0/4 nodes fit" in refusal.message
     for part in ("1 cordoned", "1 short of cpu", "2 not matching the node selector"):
         assert part in refusal.message
@@ -296,6 +296,6 @@ def test_pod_of_an_incomplete_gang_gives_the_reason_of_its_group() -> None:
     refusal = plan.groups["ns/new"].refusal
 
     assert refusal is not None
-    assert refusal.reason is Reason.NOT_ENOUGH_TASKS
+    assert refusal.reason is WaitReason.NOT_ENOUGH_TASKS
     reasons = {r.reason for r in plan.pod_refusals(snapshot.jobs["ns/new"]).values()}
-    assert reasons == {Reason.NOT_ENOUGH_TASKS}
+    assert reasons == {WaitReason.NOT_ENOUGH_TASKS}

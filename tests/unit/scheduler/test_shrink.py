@@ -8,11 +8,13 @@ import pytest
 
 from swell.api import codec
 from swell.api.aitrainingjob import AITrainingJob
-from swell.scheduler.plan import Objects, answer, plan_schedule
+from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from tests.scheduler_cases import Case, group_of, objects_of, pod_of
 
 
-def cluster(*, policy: str = "Auto", minimum: int = 1, size: int = 4, cpu: str = "4") -> Objects:
+def cluster(
+    *, policy: str = "Auto", minimum: int = 1, size: int = 4, cpu: str = "4"
+) -> SchedulerObjects:
     """One full node: an elastic job of low priority, and a gang of one that matters more."""
     case: Case = {
         "priorityClasses": {"low": {"value": 1}, "high": {"value": 10}},
@@ -69,7 +71,7 @@ def training_job(name: str, policy: str, minimum: int, size: int) -> AITrainingJ
     )
 
 
-def decide(objects: Objects) -> dict[str, Any]:
+def decide(objects: SchedulerObjects) -> dict[str, Any]:
     return answer(plan_schedule(objects))
 
 

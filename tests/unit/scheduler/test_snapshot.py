@@ -9,9 +9,9 @@ import numpy as np
 
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, TaskStatus
-from swell.scheduler.plan import Objects, answer, plan_schedule
+from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from tests.property.scheduler_clusters import random_cluster
 from tests.scheduler_cases import objects_of, pod_of
 
@@ -34,7 +34,7 @@ ONE_NODE: dict[str, Any] = {
 }
 
 
-def check_sums(snapshot: Snapshot) -> None:
+def check_sums(snapshot: SchedulerSnapshot) -> None:
     """Everything the snapshot remembers, counted anew."""
     nodes = snapshot.nodes
     idle, future = nodes.allocatable.copy(), nodes.allocatable.copy()
@@ -54,9 +54,9 @@ def check_sums(snapshot: Snapshot) -> None:
             assert job.counts[status] == len(list(job.in_status(status)))
 
 
-def fill_slowly(objects: Objects, chance: Random) -> Snapshot:
+def fill_slowly(objects: SchedulerObjects, chance: Random) -> SchedulerSnapshot:
     """Everything in any order, some of it twice, some of it put in and taken out again."""
-    snapshot = Snapshot()
+    snapshot = SchedulerSnapshot()
     for node in sorted(objects.nodes, key=lambda n: n.metadata.name):
         snapshot.nodes.place(node.metadata.name)
     steps = [

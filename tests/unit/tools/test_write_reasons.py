@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from swell.scheduler.explain.reason_texts import NODES, WAITING
-from swell.scheduler.model.reasons import Reason
+from swell.scheduler.model.reasons import NODES, WAITING, WaitReason
 from tools.write_reasons import PAGE, page
 
 
@@ -15,4 +14,4 @@ def test_reference_of_reasons_is_current() -> None:
 def test_every_reason_is_explained_once() -> None:
     """It is either a group's or a node's."""
     assert not WAITING.keys() & NODES.keys()
-    assert WAITING.keys() | NODES.keys() == set(Reason)
+    assert WAITING.keys() | NODES.keys() == set(WaitReason)

@@ -31,12 +31,12 @@ from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import ForbiddenError, NotFoundError
 from swell.scheduler.config import Config
 from swell.scheduler.explain.explain import explain
-from swell.scheduler.explain.explanation import Explanation, Standing
-from swell.scheduler.model.queue_state import DEFAULT
+from swell.scheduler.explain.explanation import Explanation, GroupStanding
+from swell.scheduler.model.queues import DEFAULT
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
-from swell.scheduler.model.ungrouped import as_gangs
-from swell.scheduler.plan import Objects
+from swell.scheduler.model.ungrouped import with_virtual_groups
+from swell.scheduler.plan import SchedulerObjects
 
 T = TypeVar("T")
 # Served by this scheduler when it is asked to.
@@ -78,7 +78,7 @@ class Report:
 class Scene:
     """What a report is made from; without `is_whole` no session can be run over it."""
 
-    objects: Objects
+    objects: SchedulerObjects
     notes: tuple[str, ...] = ()
     is_whole: bool = True
     is_live: bool = True  # of a cluster, not of files
@@ -98,7 +98,7 @@ def report_on(
     foreign = [name for name in asked if name not in names]
     if foreign:
         notes.append(f"its pods ask for scheduler {', '.join(foreign)}, which places them")
-    objects.pods, alone = as_gangs(objects.pods, names, DEFAULT)
+    objects.pods, alone = with_virtual_groups(objects.pods, names, DEFAULT)
     objects.groups += alone
     explanation = explain(objects, str(subject.group), config, names) if scene.is_whole else None
     if scene.is_whole and explanation is None:
@@ -115,7 +115,7 @@ def report_on(
 
 def scene_of(client: OneShot, subject: Subject) -> Scene:
     """All that a session goes by. What cannot be listed is left out, with a word about it."""
-    objects = Objects()
+    objects = SchedulerObjects()
     if subject.is_final:
         return Scene(objects)
     notes: list[str] = []
@@ -223,10 +223,10 @@ def _runs(found: Explanation) -> str:
     return f"runs: {n_running} {'pod' if n_running == 1 else 'pods'}{more}"
 
 
-_WORDS: dict[Standing, Callable[[Explanation], str]] = {
-    Standing.WAITING: _waits,
-    Standing.MAKING_ROOM: lambda _: "waits for others to leave: nodes are promised to it",
-    Standing.STARTING: _starts,
-    Standing.RUNNING: _runs,
-    Standing.COMPLETED: lambda _: "is complete: its pods have finished",
+_WORDS: dict[GroupStanding, Callable[[Explanation], str]] = {
+    GroupStanding.WAITING: _waits,
+    GroupStanding.MAKING_ROOM: lambda _: "waits for others to leave: nodes are promised to it",
+    GroupStanding.STARTING: _starts,
+    GroupStanding.RUNNING: _runs,
+    GroupStanding.COMPLETED: lambda _: "is complete: its pods have finished",
 }

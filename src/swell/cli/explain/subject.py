@@ -20,8 +20,8 @@ from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import NotFoundError
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
-from swell.scheduler.model.ungrouped import solo_name
-from swell.scheduler.plan import Objects
+from swell.scheduler.model.ungrouped import virtual_group_name
+from swell.scheduler.plan import SchedulerObjects
 
 # In this order names are looked for where no kind is given.
 _KINDS: tuple[Resource[Body], ...] = (
@@ -103,7 +103,7 @@ def find_subject(wanted: Wanted, namespace: str, client: OneShot) -> Subject:
     raise CommandError(f"no {what} {wanted.name} in namespace {namespace}", hint)
 
 
-def subject_in(wanted: Wanted, namespace: str, objects: Objects) -> Subject:
+def subject_in(wanted: Wanted, namespace: str, objects: SchedulerObjects) -> Subject:
     """The same among objects that were read from files."""
     key = Key(namespace, wanted.name)
     finders: tuple[tuple[Resource[object], Iterable[Subject]], ...] = (
@@ -160,7 +160,7 @@ def _of_training_job(job: TrainingJob) -> Subject:
 
 def _of_pod(pod: Pod) -> Subject:
     meta = pod.metadata
-    name = meta.annotations.get(GROUP_ANNOTATION) or solo_name(pod)
+    name = meta.annotations.get(GROUP_ANNOTATION) or virtual_group_name(pod)
     group = Key(meta.namespace, name)
     since = meta.creation_timestamp
     return Subject("Pod", meta.key, group, pod.status.phase.value, pod.status.message, since=since)

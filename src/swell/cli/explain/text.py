@@ -8,7 +8,7 @@ from swell.api.times import parse_time
 from swell.cli.explain.report import Report
 from swell.cli.explain.subject import RoleSize
 from swell.cli.tables import aligned
-from swell.scheduler.explain.explanation import Explanation, PodClass, QueueFacts, Standing
+from swell.scheduler.explain.explanation import Explanation, GroupStanding, PodClass, QueueFacts
 
 _HEADING_WIDTH = 10
 _NAMES_SHOWN = 3
@@ -42,7 +42,9 @@ def _facts(found: Explanation) -> Iterator[str]:
         role = f"{one.role}: " if len(found.classes) > 1 else ""
         yield _line("Nodes", role + _nodes(one))
     if found.queue is not None:
-        yield _line("Queue", _queue(found.queue, is_waiting=found.standing is Standing.WAITING))
+        yield _line(
+            "Queue", _queue(found.queue, is_waiting=found.standing is GroupStanding.WAITING)
+        )
         for limit in found.queue.limits:
             of = f"queue {limit.queue}" if limit.queue else "the cluster"
             whole = " (all there is)" if limit.is_whole else ""
@@ -121,7 +123,7 @@ def _said(report: Report, now: float) -> str:
     """Whether the scheduler has come to the same conclusion."""
     said, found = report.said, report.explanation
     if said is None:
-        is_new = found is not None and found.standing is Standing.WAITING and report.is_live
+        is_new = found is not None and found.standing is GroupStanding.WAITING and report.is_live
         return "No scheduler has said anything about it yet: does one run?" if is_new else ""
     when = _ago(said.last_transition_time, now)
     if found is not None and said.reason == found.reason:

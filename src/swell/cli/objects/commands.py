@@ -27,7 +27,7 @@ from swell.cli.tables import aligned, rows_of
 from swell.cluster.kube import calls
 from swell.runtime.cluster import DeleteRequest, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
-from swell.scheduler.model.queue_state import BUILT_IN
+from swell.scheduler.model.queues import BUILT_IN
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 POLL = Backoff(base_s=0.05, cap_s=1.0)

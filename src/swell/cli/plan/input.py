@@ -11,9 +11,9 @@ import yaml
 
 from swell.cli.failure import CommandError
 from swell.cli.plan.objects import UnreadableError, add_document, add_json
-from swell.scheduler.config import DEFAULT, Config, ConfigError, parse
+from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError, parse
 from swell.scheduler.cycle import KNOWN
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 
 _FASTEST_SAFE: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -33,16 +33,16 @@ def read_config(name: str) -> Config:
         return DEFAULT
     try:
         parsed = parse(next(_documents(name, _bytes_of(name)), None), KNOWN)
-    except ConfigError as error:
+    except SchedulerConfigError as error:
         raise CommandError(f"{name}: {error}") from error
     for warning in parsed.warnings:
         sys.stderr.write(f"warning: {name}: {warning}\n")
     return parsed.config
 
 
-def read_objects(names: Iterable[str]) -> Objects:
+def read_objects(names: Iterable[str]) -> SchedulerObjects:
     """Everything in some files that scheduling goes by."""
-    objects = Objects()
+    objects = SchedulerObjects()
     read_into(objects, names)
     return objects
 

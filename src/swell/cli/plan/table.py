@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from swell.cli.tables import aligned
-from swell.scheduler.cycle import Plan
+from swell.scheduler.cycle import SchedulingPlan
 from swell.scheduler.model.tasks import Task
 
 _NAMES_SHOWN = 3
 
 
-def render(plan: Plan) -> str:
+def render(plan: SchedulingPlan) -> str:
     sections = [_summary(plan)]
     sections += _section("Placed", ("GROUP", "NODE", "PODS"), _by_group_and_node(plan.binds))
     sections += _section(
@@ -22,14 +22,14 @@ def render(plan: Plan) -> str:
     sections += _section(
         "Evicted",
         ("POD", "BY", "FOR"),
-        sorted((e.task.key, e.action, e.claimer) for e in plan.evictions),
+        sorted((e.task.key, e.action, e.preemptor) for e in plan.evictions),
     )
     sections += _section("Shrunk", ("JOB", "ROLE", "TO", "FOR"), _shrinks(plan))
     sections += _section("Waiting", ("GROUP", "PHASE", "REASON", "WHY"), _waiting(plan))
     return "\n\n".join(sections) + "\n"
 
 
-def _summary(plan: Plan) -> str:
+def _summary(plan: SchedulingPlan) -> str:
     waiting = sum(status.refusal is not None for status in plan.groups.values())
     counts = (
         (len(plan.binds), "pod placed", "pods placed"),
@@ -61,7 +61,7 @@ def _few(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _shrinks(plan: Plan) -> list[tuple[str, str, str, str]]:
+def _shrinks(plan: SchedulingPlan) -> list[tuple[str, str, str, str]]:
     return [
         (job, role, str(target), plan.shrunk_for.get((job, role), ""))
         for job, roles in sorted(plan.shrinks.items())
@@ -69,7 +69,7 @@ def _shrinks(plan: Plan) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _waiting(plan: Plan) -> list[tuple[str, str, str, str]]:
+def _waiting(plan: SchedulingPlan) -> list[tuple[str, str, str, str]]:
     return [
         (key, status.phase.value, status.refusal.reason.value, status.refusal.message)
         for key, status in sorted(plan.groups.items())

@@ -26,13 +26,14 @@ from swell.cli.queue.table import described, listed
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
-from swell.scheduler.model.queue_rules import deletion_problem, placing_problems
-from swell.scheduler.model.queue_state import (
+from swell.scheduler.model.queues import (
     CLOSED_BY_PARENT,
     DEFAULT,
     SHUT,
+    deletion_problem,
     is_closed_by_parent,
     parent_of,
+    placing_problems,
 )
 
 app = typer.Typer(help="Queues: how groups of users share the cluster.", no_args_is_help=True)

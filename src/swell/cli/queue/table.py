@@ -11,7 +11,7 @@ from swell.api.scheduling import PodGroup, Queue
 from swell.cli.objects.describe import told_events
 from swell.cli.tables import aligned
 from swell.cluster.kube.oneshot import OneShot
-from swell.scheduler.model.queue_state import is_closed_by_parent, parent_name
+from swell.scheduler.model.queues import is_closed_by_parent, parent_name
 
 _UNLIMITED = "-"
 _ROWS_MAX = 20

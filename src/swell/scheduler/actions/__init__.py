@@ -1,4 +1,14 @@
-"""The steps of a session, one file each. An action is a function that works on a session."""
+"""The actions: the steps of a session, in the order of the configuration.
+
+An action is a function that works on a session. The default order:
+
+- `enqueue`: admits groups whose minimum fits the quotas.
+- `allocate`: gives pending gangs nodes.
+- `backfill`: gives best-effort tasks nodes.
+- `preempt`: makes room for important jobs within their queue.
+- `reclaim`: makes room for queues below what they deserve.
+- `shuffle`: evicts tasks that plugins want moved; not in the default configuration.
+"""
 
 from __future__ import annotations
 

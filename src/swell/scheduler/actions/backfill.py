@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from swell.scheduler.model.jobs import Job
+from swell.scheduler.job_order import JobOrder
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.rounds import Rounds
 from swell.scheduler.session import Session
 
 
 def backfill(session: Session) -> None:
-    jobs = [job for job in session.jobs if session.takes_part(job) and _tasks(job)]
-    for _, job in Rounds(session.votes, jobs):
+    jobs = [job for job in session.jobs if session.takes_part(job) and _best_effort_tasks(job)]
+    for _, job in JobOrder(session.votes, jobs):
         _fill(session, job)
 
 
-def order(session: Session) -> list[Task]:
-    """The tasks in the order in which they are considered."""
-    jobs = [job for job in session.jobs if session.takes_part(job) and _tasks(job)]
-    return [
-        task
-        for _, job in Rounds(session.votes, jobs)
-        for task in session.votes.tasks_in_order(iter(_tasks(job)))
-    ]
-
-
-def _tasks(job: Job) -> list[Task]:
+def _best_effort_tasks(job: JobInfo) -> list[Task]:
     return [
         task
         for task in job.tasks.values()
@@ -34,24 +24,25 @@ def _tasks(job: Job) -> list[Task]:
     ]
 
 
-def _fill(session: Session, job: Job) -> None:
-    """Binds what finds a node, with everything the job held, once that makes it ready."""
+def _fill(session: Session, job: JobInfo) -> None:
+    """Places the job's best-effort tasks, and binds them if the job is ready with them."""
     statement = session.statement()
     found = False
-    for task in session.votes.tasks_in_order(iter(_tasks(job))):
+    for task in session.votes.tasks_in_order(iter(_best_effort_tasks(job))):
         mark = statement.mark()
         if task.status is TaskStatus.PIPELINED:
-            statement.release_promise(task)
-        place = session.placer.place(task)
-        if place is None or not place.now:
+            statement.unpipeline(task)
+        choice = session.placer.node_for(task)
+        if choice is None or not choice.now:
             statement.rollback(mark)
             continue
-        statement.allocate(task, place.node)
+        statement.allocate(task, choice.node)
         found = True
     if not found or not session.votes.is_ready(job):
         statement.discard()
         return
     statement.commit()
+    # The tasks that allocate held for this job can be bound now that it is ready.
     held = session.release_hold(job)
     if held is not None:
         held.commit()

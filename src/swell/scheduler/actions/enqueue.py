@@ -1,24 +1,25 @@
-"""enqueue: admits groups whose minimum the quotas can bear. A refusal holds up nobody else."""
+"""enqueue: admits groups whose minimum fits the quotas. A refused group holds up no other."""
 
 from __future__ import annotations
 
-from swell.scheduler.rounds import Rounds
+from swell.scheduler.job_order import JobOrder
 from swell.scheduler.session import Session
 
 
 def enqueue(session: Session) -> None:
     votes = session.votes
     waiting = [job for job in session.jobs if not job.is_admitted]
-    for _, job in Rounds(votes, waiting):
-        barred = session.snapshot.barred.get(job.key)
-        if barred is not None:
-            session.refuse(job, barred)
+    for _, job in JobOrder(votes, waiting):
+        backed_off = session.snapshot.backed_off.get(job.key)
+        if backed_off is not None:
+            session.refuse(job, backed_off)
             continue
+        # A group that states no minimum resources is admitted unseen, as in Volcano.
         if job.min_resources is not None:
             refusal = votes.refuses_admission(job)
             if refusal is not None:
                 session.refuse(job, refusal)
                 continue
-            # Reserved only now: a job that any plugin refuses must not use up quota.
+            # Only now: a job that any plugin refuses must not reserve quota in the others.
             votes.admitted(job)
         session.admit(job)

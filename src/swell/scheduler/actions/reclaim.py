@@ -1,38 +1,38 @@
 """reclaim: lets queues below what they deserve take it back from queues above it.
 
-Priorities of jobs and pods play no role. Victims are decided for good only when the claiming gang's
-missing minimum has found room.
+Priorities of jobs and pods play no role. The evictions are committed only when the missing minimum
+of the gang has found nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from swell.scheduler.eviction import Claims, Rules
-from swell.scheduler.eviction_units import units_of
-from swell.scheduler.model.jobs import Job, QueueEntry
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.job_order import JobOrder
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.rounds import Rounds
 from swell.scheduler.session import Session
+from swell.scheduler.victims import VictimRules, VictimSearch, eviction_units
 
 ACTION = "reclaim"
 
 
 def reclaim(session: Session) -> None:
     votes = session.votes
-    starving = [job for job in session.jobs if _may_claim(session, job)]
-    claims = Claims(session, _rules(session))
-    rounds = Rounds(votes, starving)
-    hopeless: dict[Hashable, int] = {}
-    for queue, job in rounds:
+    starving = [job for job in session.jobs if _may_reclaim(session, job)]
+    search = VictimSearch(session, _rules(session))
+    order = JobOrder(votes, starving)
+    failed: dict[Hashable, int] = {}
+    for queue, job in order:
         if votes.is_overused(queue):
-            rounds.drop(queue)
+            order.drop(queue)
         else:
-            _reclaim_for(session, claims, queue, job, hopeless)
+            _reclaim_for(session, search, queue, job, failed)
 
 
-def _may_claim(session: Session, job: Job) -> bool:
+def _may_reclaim(session: Session, job: JobInfo) -> bool:
     return (
         job.counts[TaskStatus.PENDING] > 0
         and session.takes_part(job)
@@ -42,59 +42,62 @@ def _may_claim(session: Session, job: Job) -> bool:
 
 def _reclaim_for(
     session: Session,
-    claims: Claims,
-    queue: QueueEntry,
-    job: Job,
-    hopeless: dict[Hashable, int],
+    search: VictimSearch,
+    queue: QueueInfo,
+    job: JobInfo,
+    failed: dict[Hashable, int],
 ) -> None:
-    """`hopeless` remembers first claims that failed and after how many decisions."""
+    """Evicts tasks of other queues for the missing minimum of the job, or none at all.
+
+    `failed` has the same meaning as in preempt.
+    """
     votes = session.votes
     statement = session.statement()
-    claimed = False
+    has_room = False
     for task in votes.tasks_in_order(job.in_status(TaskStatus.PENDING)):
         if not votes.is_starving(job):
             break
         if task.never_preempts or task.is_gated or not votes.is_preemptive(queue, task):
             continue
         first = (queue.name, task.shape.serial)
-        if not claimed and hopeless.get(first) == len(session.evictions):
+        if not has_room and failed.get(first) == len(session.evictions):
             continue
-        if claims.could_fit(task, 1) and claims.claim(statement, task):
-            claimed = True
-        elif not claimed:
-            hopeless[first] = len(session.evictions)
-    if claimed and votes.is_pipelined(job):
+        if search.could_fit(task, 1) and search.make_room(statement, task):
+            has_room = True
+        elif not has_room:
+            failed[first] = len(session.evictions)
+    if has_room and votes.is_pipelined(job):
         statement.commit()
         session.refuse(
-            job, Refusal(Reason.WAITING_FOR_VICTIMS, "waits for reclaimed pods to leave")
+            job, Refusal(WaitReason.WAITING_FOR_VICTIMS, "waits for reclaimed pods to leave")
         )
     else:
         statement.discard()
 
 
-def _rules(session: Session) -> Rules:
+def _rules(session: Session) -> VictimRules:
     votes = session.votes
 
-    def targets(claimer: Task) -> Iterable[Job]:
-        own = claimer.job.queue if claimer.job else None
+    def targets(preemptor: Task) -> Iterable[JobInfo]:
+        own = preemptor.job.queue if preemptor.job else None
         return (
             job
             for queue in session.snapshot.queues.values()
             if queue is not own and queue.reclaimable
             for job in queue.jobs.values()
-            if votes.may_reclaim(claimer, job)
+            if votes.may_reclaim(preemptor, job)
         )
 
-    return Rules(
+    return VictimRules(
         action=ACTION,
         targets=targets,
-        targets_depend_on=lambda claimer: (
-            claimer.job and claimer.job.queue and claimer.job.queue.name
+        targets_depend_on=lambda preemptor: (
+            preemptor.job and preemptor.job.queue and preemptor.job.queue.name
         ),
-        statuses=frozenset({TaskStatus.RUNNING}),
-        may_take=lambda _, task: task.preemptable,
+        statuses=frozenset({TaskStatus.RUNNING}),  # Volcano reclaims no pod that is only bound
+        may_evict=lambda _, task: task.preemptable,
         vote=votes.reclaimable,
-        units=units_of,
-        allows=lambda _: True,  # the queue's own quota was asked before
+        units=eviction_units,
+        allows=lambda _: True,  # `is_preemptive` has asked for the queue's quota
         by_score=False,
     )

@@ -1,10 +1,10 @@
-"""shuffle: evicts running tasks that plugins want moved. No plugin of ours does; it is a hook."""
+"""shuffle: evicts running tasks that plugins want moved. No plugin here does; it is a hook."""
 
 from __future__ import annotations
 
-from swell.scheduler.eviction_units import singles
 from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.session import Session
+from swell.scheduler.victims import single_task_units
 
 ACTION = "shuffle"
 
@@ -15,7 +15,7 @@ def shuffle(session: Session) -> None:
         for key in sorted(session.snapshot.jobs)
         for task in session.snapshot.jobs[key].in_status(TaskStatus.RUNNING)
     ]
-    for unit in singles(session.votes.shuffle_victims(running)):
+    for unit in single_task_units(session.votes.shuffle_victims(running)):
         statement = session.statement()
-        statement.evict(unit, ACTION, claimer="")
+        statement.evict(unit, ACTION, preemptor="")
         statement.commit()

@@ -22,14 +22,13 @@ from swell.api.quantity import parse
 from swell.api.requests import scheduling_amount
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import run_session
-from swell.scheduler.explain.explanation import Advice, Holder, Remedy
-from swell.scheduler.model.amounts import line, text
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.queue_state import BUILT_IN, DEFAULT, SHUT, is_closed_by_parent
-from swell.scheduler.model.reasons import Limit, Reason, Refusal
-from swell.scheduler.model.resources import PODS, TOLERANCE, Vector
+from swell.scheduler.explain.explanation import Advice, Remedy, ResourceHolder
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.queues import BUILT_IN, DEFAULT, SHUT, is_closed_by_parent
+from swell.scheduler.model.reasons import Limit, Refusal, WaitReason
+from swell.scheduler.model.resources import PODS, TOLERANCE, Vector, amount_line, amount_text
 from swell.scheduler.model.tasks import GROUP_ANNOTATION, Task, TaskStatus
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.session import Session
 
 # So many pods are put into snapshots, though a few trials are always made, and never many.
@@ -47,7 +46,7 @@ class Trial:
     """Sessions over the same objects with something changed."""
 
     def __init__(
-        self, objects: Objects, group: str, config: Config, scheduler_names: Sequence[str]
+        self, objects: SchedulerObjects, group: str, config: Config, scheduler_names: Sequence[str]
     ) -> None:
         self._objects = objects
         self._group = group
@@ -100,12 +99,12 @@ class Trial:
         job = self._job_after(objects, self._config)
         return job is not None and job.counts.waiting > 0
 
-    def _starts(self, objects: Objects) -> bool:
+    def _starts(self, objects: SchedulerObjects) -> bool:
         actions = tuple(name for name in self._config.actions if name not in _CLAIMS)
         job = self._job_after(objects, replace(self._config, actions=actions))
         return job is not None and job.counts[TaskStatus.BINDING] > 0
 
-    def _job_after(self, objects: Objects, config: Config) -> Job | None:
+    def _job_after(self, objects: SchedulerObjects, config: Config) -> JobInfo | None:
         if not self._n_left:
             return None
         self._n_left -= 1
@@ -116,11 +115,11 @@ class Trial:
 
 def advice_for(
     session: Session,
-    job: Job,
+    job: JobInfo,
     left: Sequence[Task],
     *,
     refusal: Refusal | None,
-    holders: Sequence[Holder],
+    holders: Sequence[ResourceHolder],
     trial: Trial,
 ) -> tuple[Advice, ...]:
     """The most direct first."""
@@ -142,13 +141,13 @@ def advice_for(
     return tuple(found)
 
 
-def _by_reason(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+def _by_reason(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
     found = _BY_REASON.get(refusal.reason)
     if found is not None:
         yield from found(session, job, refusal)
 
 
-def _create_queue(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+def _create_queue(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
     del refusal
     name = job.group.spec.queue or DEFAULT
     if name in BUILT_IN:
@@ -160,7 +159,7 @@ def _create_queue(session: Session, job: Job, refusal: Refusal) -> Iterator[Advi
     yield Advice(text=f"create queue {name}", command=f"swell queue create {name}")
 
 
-def _open_queue(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+def _open_queue(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
     del session, refusal
     if job.queue is None:
         return
@@ -177,7 +176,7 @@ def _raise_limit(session: Session, refusal: Refusal) -> Iterator[Advice]:
             continue
         needed, place = _needed(limit), session.snapshot.dimensions.place(limit.resource)
         if queue.capability[place] < needed:
-            amount = text(limit.resource, needed)
+            amount = amount_text(limit.resource, needed)
             yield Advice(
                 text=f"raise the capability of queue {queue.name}: {limit.resource} {amount}"
             )
@@ -189,7 +188,7 @@ def _needed(limit: Limit) -> float:
 
 def _if_heavier(session: Session, refusal: Refusal, trial: Trial) -> Iterator[Advice]:
     """Where only the share of a queue is in the way: the first of some weights that is enough."""
-    limits = [] if refusal.reason is Reason.NOT_ENOUGH_RESOURCES else refusal.limits
+    limits = [] if refusal.reason is WaitReason.NOT_ENOUGH_RESOURCES else refusal.limits
     queue = session.snapshot.queues.get(limits[0].queue) if limits else None
     if queue is None or any(limit.is_whole for limit in limits):
         return
@@ -200,7 +199,7 @@ def _if_heavier(session: Session, refusal: Refusal, trial: Trial) -> Iterator[Ad
             return
 
 
-def _await_pods(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice]:
+def _await_pods(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
     del session, refusal
     n_missing = max(job.min_member - job.counts.live, 1)
     namespace, name = job.group.metadata.namespace, job.group.metadata.name
@@ -212,11 +211,11 @@ def _await_pods(session: Session, job: Job, refusal: Refusal) -> Iterator[Advice
     )
 
 
-_BY_REASON: dict[Reason, Callable[[Session, Job, Refusal], Iterator[Advice]]] = {
-    Reason.QUEUE_NOT_FOUND: _create_queue,
-    Reason.QUEUE_CLOSED: _open_queue,
-    Reason.NOT_ENOUGH_TASKS: _await_pods,
-    Reason.NOT_ENOUGH_PODS_OF_TASK: _await_pods,
+_BY_REASON: dict[WaitReason, Callable[[Session, JobInfo, Refusal], Iterator[Advice]]] = {
+    WaitReason.QUEUE_NOT_FOUND: _create_queue,
+    WaitReason.QUEUE_CLOSED: _open_queue,
+    WaitReason.NOT_ENOUGH_TASKS: _await_pods,
+    WaitReason.NOT_ENOUGH_PODS_OF_TASK: _await_pods,
 }
 
 
@@ -236,7 +235,10 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
     for place in task.shape.fit_places:
         if task.request[place] > largest[place] + TOLERANCE:
             name = session.snapshot.dimensions.names[place]
-            has, asks = text(name, float(largest[place])), text(name, float(task.request[place]))
+            has, asks = (
+                amount_text(name, float(largest[place])),
+                amount_text(name, float(task.request[place])),
+            )
             yield Advice(
                 text=f"a pod asks for {name} {asks}, and no node it may use has more than {has}"
             )
@@ -244,8 +246,8 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
 
 def _if_others_left(
     session: Session,
-    job: Job,
-    holders: Sequence[Holder],
+    job: JobInfo,
+    holders: Sequence[ResourceHolder],
     missing: Mapping[str, float],
     trial: Trial,
 ) -> Iterator[Advice]:
@@ -272,13 +274,19 @@ def _if_others_left(
             return
 
 
-def _missing(session: Session, job: Job, task: Task, refusal: Refusal | None) -> dict[str, float]:
+def _missing(
+    session: Session, job: JobInfo, task: Task, refusal: Refusal | None
+) -> dict[str, float]:
     """How much more of which resource would have to be free, at the least.
 
     What this session gave to others it might not give them, were somebody gone.
     """
     dimensions = session.snapshot.dimensions
-    if refusal is not None and refusal.limits and refusal.reason is not Reason.NOT_ENOUGH_RESOURCES:
+    if (
+        refusal is not None
+        and refusal.limits
+        and refusal.reason is not WaitReason.NOT_ENOUGH_RESOURCES
+    ):
         short = {
             limit.resource: _needed(limit) - _units(limit.resource, limit.allowed)
             for limit in refusal.limits
@@ -292,7 +300,7 @@ def _missing(session: Session, job: Job, task: Task, refusal: Refusal | None) ->
     return {name: amount - float(given[dimensions.place(name)]) for name, amount in short.items()}
 
 
-def _frees(holders: Sequence[Holder], missing: Mapping[str, float]) -> bool:
+def _frees(holders: Sequence[ResourceHolder], missing: Mapping[str, float]) -> bool:
     """Whether these hold as much as is missing of all that they hold any of."""
     scarce = {name for holder in holders for name in holder.holds if name in missing}
     return all(
@@ -305,7 +313,9 @@ def _units(resource: str, amount: str) -> float:
     return float(scheduling_amount(resource, parse(amount)))
 
 
-def _if_important(job: Job, holders: Sequence[Holder], trial: Trial) -> Iterator[Advice]:
+def _if_important(
+    job: JobInfo, holders: Sequence[ResourceHolder], trial: Trial
+) -> Iterator[Advice]:
     own = job.queue.name if job.queue else ""
     above = [
         holder.priority
@@ -316,7 +326,7 @@ def _if_important(job: Job, holders: Sequence[Holder], trial: Trial) -> Iterator
         yield Advice(text=f"with a priority above {max(above)} it would be given their room")
 
 
-def _if_smaller(session: Session, job: Job, task: Task) -> Iterator[Advice]:
+def _if_smaller(session: Session, job: JobInfo, task: Task) -> Iterator[Advice]:
     n_slots, queue = session.placer.n_slots(task.shape), job.queue
     n_missing = job.min_member - job.counts.ready
     if queue is None or not 0 < n_slots < n_missing:
@@ -327,7 +337,7 @@ def _if_smaller(session: Session, job: Job, task: Task) -> Iterator[Advice]:
 
 
 def _if_nodes_came(
-    session: Session, job: Job, left: Sequence[Task], missing: Mapping[str, float], trial: Trial
+    session: Session, job: JobInfo, left: Sequence[Task], missing: Mapping[str, float], trial: Trial
 ) -> Iterator[Advice]:
     """The fewest more of the kind of node that takes most of the pods."""
     nodes, first = session.snapshot.nodes, left[0]
@@ -347,7 +357,7 @@ def _if_nodes_came(
     for n_nodes in sorted({max(math.ceil(least), 1), math.ceil(n_short / n_slots)}):
         if trial.starts_with(node, n_nodes):
             has[PODS] = 0
-            like = f"{node.metadata.name} ({line(session.snapshot.dimensions, has)})"
+            like = f"{node.metadata.name} ({amount_line(session.snapshot.dimensions, has)})"
             yield Advice(text=f"{n_nodes} more {'node' if n_nodes == 1 else 'nodes'} like {like}")
             return
 

@@ -16,30 +16,32 @@ from swell.scheduler.cycle import run_session
 from swell.scheduler.explain.advice import Trial, advice_for
 from swell.scheduler.explain.explanation import (
     Explanation,
-    Holder,
+    GroupStanding,
     NodeRefusal,
     PodClass,
     QueueFacts,
     QueueLimit,
-    Standing,
+    ResourceHolder,
 )
 from swell.scheduler.explain.holders import holders_of, in_queue, on_nodes, scarce_places
-from swell.scheduler.model.amounts import texts
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.reasons import Reason, Refusal
-from swell.scheduler.model.resources import PODS
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.resources import PODS, amount_texts
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.plan import Objects
+from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.session import Session
 from swell.scheduler.status import phase_of, statuses
 
 HOLDERS_MAX = 10
 _FINISHED = {TaskStatus.SUCCEEDED, TaskStatus.FAILED}
-_QUOTA = frozenset({Reason.QUEUE_QUOTA, Reason.QUEUE_OVERUSED, Reason.OVERCOMMIT})
+_QUOTA = frozenset({WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_OVERUSED, WaitReason.OVERCOMMIT})
 
 
 def explain(
-    objects: Objects, group: str, config: Config = DEFAULT, scheduler_names: Iterable[str] = ()
+    objects: SchedulerObjects,
+    group: str,
+    config: Config = DEFAULT,
+    scheduler_names: Iterable[str] = (),
 ) -> Explanation | None:
     """About a group, by `namespace/name`; None when there is no such group."""
     snapshot = objects.snapshot(scheduler_names)
@@ -54,8 +56,8 @@ def explain(
     standing = _standing(session, job, pods, pending)
     asks[PODS] = holds[PODS] = 0
     left = [task for task in pending if task.status is TaskStatus.PENDING]
-    is_stuck = standing is Standing.WAITING or (standing is Standing.RUNNING and left)
-    if not is_stuck and standing is not Standing.MAKING_ROOM:
+    is_stuck = standing is GroupStanding.WAITING or (standing is GroupStanding.RUNNING and left)
+    if not is_stuck and standing is not GroupStanding.MAKING_ROOM:
         refusal = None
     elif refusal is None:
         refusal = _unnamed(session, left)
@@ -68,8 +70,8 @@ def explain(
         priority=job.priority,
         min_member=job.min_member,
         pods={status.label: n for status, n in sorted(pods.items())},
-        holds=texts(snapshot.dimensions, holds),
-        asks=texts(snapshot.dimensions, asks),
+        holds=amount_texts(snapshot.dimensions, holds),
+        asks=amount_texts(snapshot.dimensions, asks),
         reason=refusal.reason.value if refusal else "",
         message=refusal.message if refusal else "",
         classes=tuple(_class(session, alike) for alike in _alike(left)) if is_stuck else (),
@@ -86,30 +88,32 @@ def explain(
 def _unnamed(session: Session, left: Sequence[Task]) -> Refusal:
     """Why pods wait of which nobody had to say it: surplus, or what no action looked at."""
     if not left:
-        return Refusal(Reason.NOT_ENOUGH_TASKS, "has no pods to place")
-    return Refusal(Reason.NOT_ENOUGH_RESOURCES, session.placer.why_not(left[0]))
+        return Refusal(WaitReason.NOT_ENOUGH_TASKS, "has no pods to place")
+    return Refusal(WaitReason.NOT_ENOUGH_RESOURCES, session.placer.why_not(left[0]))
 
 
-def _in_order(job: Job) -> list[Task]:
+def _in_order(job: JobInfo) -> list[Task]:
     return sorted(job.in_status(TaskStatus.PENDING), key=lambda task: (task.role, task.order))
 
 
 def _standing(
-    session: Session, job: Job, pods: Counter[TaskStatus], pending: Sequence[Task]
-) -> Standing:
+    session: Session, job: JobInfo, pods: Counter[TaskStatus], pending: Sequence[Task]
+) -> GroupStanding:
     """From how its pods were before the session, and what became of them in it."""
     n_finished = sum(pods[status] for status in _FINISHED)
     n_placed = pods[TaskStatus.RUNNING] + pods[TaskStatus.BOUND]
     if n_finished and n_finished == pods.total():
-        return Standing.COMPLETED
+        return GroupStanding.COMPLETED
     if not pending and n_placed + n_finished >= max(job.min_member, 1):
-        return Standing.STARTING if pods[TaskStatus.BOUND] else Standing.RUNNING
+        return GroupStanding.STARTING if pods[TaskStatus.BOUND] else GroupStanding.RUNNING
     if job.counts.waiting:
-        return Standing.MAKING_ROOM
+        return GroupStanding.MAKING_ROOM
     if any(task.status is TaskStatus.BINDING for task in pending):
-        return Standing.STARTING
+        return GroupStanding.STARTING
     is_whole = n_placed + pods[TaskStatus.SUCCEEDED] >= max(job.min_member, 1)
-    return Standing.RUNNING if is_whole and session.votes.is_ready(job) else Standing.WAITING
+    return (
+        GroupStanding.RUNNING if is_whole and session.votes.is_ready(job) else GroupStanding.WAITING
+    )
 
 
 def _alike(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -127,7 +131,7 @@ def _class(session: Session, tasks: Sequence[Task]) -> PodClass:
     return PodClass(
         role=task.role,
         n_pods=len(tasks),
-        each=texts(session.snapshot.dimensions, each),
+        each=amount_texts(session.snapshot.dimensions, each),
         n_nodes=n_nodes,
         n_nodes_fit=n_fit,
         n_slots=session.placer.n_slots(task.shape) if n_fit else 0,
@@ -144,7 +148,7 @@ def _class(session: Session, tasks: Sequence[Task]) -> PodClass:
     )
 
 
-def _queue(session: Session, job: Job, refusal: Refusal | None) -> QueueFacts | None:
+def _queue(session: Session, job: JobInfo, refusal: Refusal | None) -> QueueFacts | None:
     queue = job.queue
     if queue is None:
         return None
@@ -159,8 +163,8 @@ def _queue(session: Session, job: Job, refusal: Refusal | None) -> QueueFacts | 
     return QueueFacts(
         name=queue.name,
         state=queue.object.status.state.value or "Open",
-        allocated=texts(dimensions, queue.subtree),
-        capability=texts(dimensions, limited),
+        allocated=amount_texts(dimensions, queue.subtree),
+        capability=amount_texts(dimensions, limited),
         ahead=tuple(name for theirs, name in ahead if theirs < key),
         limits=tuple(
             QueueLimit(
@@ -177,8 +181,8 @@ def _queue(session: Session, job: Job, refusal: Refusal | None) -> QueueFacts | 
 
 
 def _holders(
-    session: Session, job: Job, left: Sequence[Task], refusal: Refusal | None
-) -> list[Holder]:
+    session: Session, job: JobInfo, left: Sequence[Task], refusal: Refusal | None
+) -> list[ResourceHolder]:
     """Of a quota, those it is used up by; otherwise those on the nodes it could go to."""
     if not left:
         return []
@@ -198,10 +202,10 @@ def _holders(
 
 
 def _victims(session: Session, group: str) -> tuple[str, ...]:
-    evicted = {f"pod {e.task.key}" for e in session.evictions if e.claimer == group}
+    evicted = {f"pod {e.task.key}" for e in session.evictions if e.preemptor == group}
     shrunk = {
         f"{job} {role} to {session.shrinks[job][role]}"
-        for (job, role), claimer in session.shrunk_for.items()
-        if claimer == group
+        for (job, role), preemptor in session.shrunk_for.items()
+        if preemptor == group
     }
     return tuple(sorted(evicted | shrunk))

@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 
-class Standing(Enum):
+class GroupStanding(Enum):
     """How a group stands."""
 
     WAITING = "Waiting"  # it cannot start now
@@ -67,7 +67,7 @@ class QueueFacts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     limits: tuple[QueueLimit, ...] = ()
 
 
-class Holder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class ResourceHolder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A group, or somebody else's pods, with what it holds of what is missing."""
 
     name: str
@@ -90,7 +90,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Everything about one group, as of one session over the objects at hand."""
 
     group: str
-    standing: Standing
+    standing: GroupStanding
     group_phase: str
     priority: int
     min_member: int
@@ -101,7 +101,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     message: str = ""
     classes: tuple[PodClass, ...] = ()
     queue: QueueFacts | None = None
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[ResourceHolder, ...] = ()
     n_holders_more: int = 0
     victims: tuple[str, ...] = ()  # who has to leave for it, as decided now
     advice: tuple[Advice, ...] = ()

@@ -11,14 +11,14 @@ import numpy as np
 
 from swell.scheduler.actions.preempt import ACTION as PREEMPT
 from swell.scheduler.actions.reclaim import ACTION as RECLAIM
-from swell.scheduler.eviction_units import Cost, Unit, units_of
-from swell.scheduler.explain.explanation import Holder, Remedy
-from swell.scheduler.model.amounts import texts
-from swell.scheduler.model.jobs import Job, QueueEntry
-from swell.scheduler.model.reasons import Reason
-from swell.scheduler.model.resources import PODS, Vector
+from swell.scheduler.explain.explanation import Remedy, ResourceHolder
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.reasons import WaitReason
+from swell.scheduler.model.resources import PODS, Vector, amount_texts
 from swell.scheduler.model.tasks import EVICTABLE, HELD, Task, TaskStatus
 from swell.scheduler.session import Session
+from swell.scheduler.victims import EvictionCost, EvictionUnit, eviction_units
 
 
 def scarce_places(session: Session, tasks: Sequence[Task]) -> list[int]:
@@ -29,9 +29,9 @@ def scarce_places(session: Session, tasks: Sequence[Task]) -> list[int]:
         for count in session.placer.refusals(task)[2]:
             if not count.n_nodes:
                 continue
-            if count.reason is Reason.TOO_MANY_PODS:
+            if count.reason is WaitReason.TOO_MANY_PODS:
                 places.add(PODS)
-            elif count.reason is Reason.INSUFFICIENT:
+            elif count.reason is WaitReason.INSUFFICIENT:
                 places.add(dimensions.place(count.resource))
     return sorted(places)
 
@@ -51,7 +51,7 @@ def on_nodes(session: Session, tasks: Sequence[Task], places: Sequence[int]) -> 
     ]
 
 
-def in_queue(queue: QueueEntry, own: Job, queues: Iterable[QueueEntry]) -> list[Task]:
+def in_queue(queue: QueueInfo, own: JobInfo, queues: Iterable[QueueInfo]) -> list[Task]:
     """Tasks of others that count against a queue: its own, and those of queues below it."""
     return [
         task
@@ -65,63 +65,65 @@ def in_queue(queue: QueueEntry, own: Job, queues: Iterable[QueueEntry]) -> list[
 
 
 def holders_of(
-    session: Session, claimer: Task, tasks: Iterable[Task], places: Sequence[int]
-) -> list[Holder]:
+    session: Session, preemptor: Task, tasks: Iterable[Task], places: Sequence[int]
+) -> list[ResourceHolder]:
     """Grouped by who they belong to; who holds most comes first."""
     by_owner: dict[tuple[str, bool], list[Task]] = {}
     for task in tasks:
         key = (_owner(task), True) if task.job is None else (task.job.key, False)
         by_owner.setdefault(key, []).append(task)
     ranked = sorted(by_owner.items(), key=lambda row: (*_negated(row[1], places), row[0]))
-    return [_holder(session, claimer, name, theirs, places) for (name, _), theirs in ranked]
+    return [_holder(session, preemptor, name, theirs, places) for (name, _), theirs in ranked]
 
 
 def _holder(
-    session: Session, claimer: Task, name: str, tasks: Sequence[Task], places: Sequence[int]
-) -> Holder:
+    session: Session, preemptor: Task, name: str, tasks: Sequence[Task], places: Sequence[int]
+) -> ResourceHolder:
     job = tasks[0].job
-    remedy, text = _remedy(session, claimer, tasks)
+    remedy, text = _remedy(session, preemptor, tasks)
     held = np.zeros_like(session.total)
     held[list(places)] = sum(task.request for task in tasks)[list(places)]  # type: ignore[index]
-    return Holder(
+    return ResourceHolder(
         name=name,
         queue=job.queue.name if job is not None and job.queue is not None else "",
         priority=job.priority if job is not None else None,
         n_pods=len(tasks),
-        holds=texts(session.snapshot.dimensions, held),
+        holds=amount_texts(session.snapshot.dimensions, held),
         remedy=remedy,
         text=text,
     )
 
 
-def _remedy(session: Session, claimer: Task, tasks: Sequence[Task]) -> tuple[Remedy, str]:
+def _remedy(session: Session, preemptor: Task, tasks: Sequence[Task]) -> tuple[Remedy, str]:
     job = tasks[0].job
     if all(task.status is TaskStatus.RELEASING for task in tasks):
         return Remedy.LEAVING, "is leaving"
-    if job is None or job.queue is None or claimer.job is None or claimer.job.queue is None:
+    if job is None or job.queue is None or preemptor.job is None or preemptor.job.queue is None:
         return Remedy.NONE, "not a pod of this scheduler"
-    is_same_queue = job.queue is claimer.job.queue
+    is_same_queue = job.queue is preemptor.job.queue
     action = PREEMPT if is_same_queue else RECLAIM
     if action not in session.config.actions:
         return Remedy.NONE, f"the scheduler's configuration has no {action}"
-    if claimer.never_preempts:
+    if preemptor.never_preempts:
         return Remedy.NONE, "the waiting pods never preempt"
-    refused = _refused(session, claimer, claimer.job, job, job.queue)
+    refused = _refused(session, preemptor, preemptor.job, job, job.queue)
     if refused:
         return Remedy.NONE, refused
     candidates = [task for task in job.tasks.values() if task.status in EVICTABLE]
     if not any(task.preemptable for task in candidates):
         is_new = bool(job.counts[TaskStatus.BINDING])
         return Remedy.NONE, "is just starting" if is_new else "its pods are not preemptable"
-    ordered = session.votes.victims_in_order(claimer, [t for t in candidates if t.preemptable])
+    ordered = session.votes.victims_in_order(preemptor, [t for t in candidates if t.preemptable])
     vote = session.votes.preemptable if is_same_queue else session.votes.reclaimable
-    granted = vote(claimer, units_of(ordered))
+    granted = vote(preemptor, eviction_units(ordered))
     if not granted:
         return Remedy.NONE, "is protected"
     return _granted(granted, len(candidates))
 
 
-def _refused(session: Session, claimer: Task, own: Job, job: Job, queue: QueueEntry) -> str:
+def _refused(
+    session: Session, preemptor: Task, own: JobInfo, job: JobInfo, queue: QueueInfo
+) -> str:
     """Why no pod of the job may be taken, where one rule says so for all."""
     if own.queue is queue:
         if job.priority >= own.priority:
@@ -129,19 +131,19 @@ def _refused(session: Session, claimer: Task, own: Job, job: Job, queue: QueueEn
         return ""
     if not queue.reclaimable:
         return f"queue {queue.name} is not reclaimable"
-    if own.queue is not None and not session.votes.is_preemptive(own.queue, claimer):
+    if own.queue is not None and not session.votes.is_preemptive(own.queue, preemptor):
         return f"queue {own.queue.name} has no claim to more"
-    if not session.votes.may_reclaim(claimer, job):
+    if not session.votes.may_reclaim(preemptor, job):
         return f"queue {queue.name} holds no more than it deserves"
     return ""
 
 
-def _granted(units: Sequence[Unit], n_pods: int) -> tuple[Remedy, str]:
+def _granted(units: Sequence[EvictionUnit], n_pods: int) -> tuple[Remedy, str]:
     shrunk = {unit.role: unit.target for unit in units if unit.role is not None}
     if shrunk:
         roles = ", ".join(f"{role.role} to {target}" for role, target in shrunk.items())
         return Remedy.SHRINK, f"can be shrunk: {roles}"
-    if any(unit.cost is Cost.WHOLE for unit in units):
+    if any(unit.cost is EvictionCost.WHOLE for unit in units):
         return Remedy.EVICT, f"can be evicted as a whole: {_pods(n_pods)}"
     n_evicted = sum(len(unit.tasks) for unit in units)
     return Remedy.EVICT, f"can give {n_evicted} of {_pods(n_pods)}"

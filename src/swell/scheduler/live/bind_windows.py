@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from swell.api.meta import Key, Uid
 from swell.api.scheduling import PodGroupPhase
-from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
 
 # Unknown says nothing: one pod that runs without the others makes a group so.
@@ -43,7 +43,7 @@ class BindWindows:
     def __contains__(self, job: str) -> bool:
         return job in self._open
 
-    def begin(self, job: Job, tasks: Iterable[Task], now: float) -> None:
+    def begin(self, job: JobInfo, tasks: Iterable[Task], now: float) -> None:
         """Binding these tasks begins; or they are found bound, and their gang is not complete."""
         if not self.are_kept or job.min_member <= 1 or self.was_complete(job):
             return
@@ -53,7 +53,7 @@ class BindWindows:
             window = self._open[job.key] = BindWindow(uid, now + self._length_s, {})
         window.pods.update((t.pod.metadata.uid, t.pod.metadata.key) for t in tasks)
 
-    def look_at(self, job: Job, now: float) -> None:
+    def look_at(self, job: JobInfo, now: float) -> None:
         """Sees whether a gang has become complete, or is found to be bound in part."""
         if job.min_member <= 1:
             return
@@ -70,7 +70,7 @@ class BindWindows:
         elif n_scheduled and job.key not in self._open and not self.was_complete(job):
             self.begin(job, job.evictable(), now)
 
-    def was_complete(self, job: Job) -> bool:
+    def was_complete(self, job: JobInfo) -> bool:
         """Whether all of the minimum was there at one time, and something ever since."""
         uid, status = job.group.metadata.uid, job.group.status
         if self._complete.get(job.key) == uid:
@@ -83,7 +83,7 @@ class BindWindows:
             or any(c.type == "Scheduled" and c.status == "True" for c in status.conditions)
         )
 
-    def forget_missing(self, jobs: dict[str, Job]) -> None:
+    def forget_missing(self, jobs: dict[str, JobInfo]) -> None:
         """Drops what concerns groups that are gone, or replaced by others of their name."""
         for known in (self._open, self._complete, self._empty):
             for key in [key for key in known if key not in jobs]:
@@ -106,7 +106,7 @@ class BindWindows:
         return min((w.deadline for w in self._open.values() if not w.is_over), default=None)
 
 
-def is_whole(job: Job) -> bool:
+def is_whole(job: JobInfo) -> bool:
     """Whether every role has its minimum, bindings under way not counted."""
     return all(
         job.role(role).of(SCHEDULED) + job.role(role)[TaskStatus.RELEASING] >= minimum
@@ -114,7 +114,7 @@ def is_whole(job: Job) -> bool:
     )
 
 
-def n_placed(job: Job) -> int:
+def n_placed(job: JobInfo) -> int:
     """How many pods have a node, those that have ended or are about to included."""
     counts = job.counts
     leaving = counts[TaskStatus.RELEASING] and sum(

@@ -30,7 +30,7 @@ from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.cache import SchedulerCache
 from swell.scheduler.model.resources import TOLERANCE
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 
 log = get_logger(__name__)
@@ -283,7 +283,7 @@ def _body(bind: Bind) -> Body:
     }
 
 
-def still_takes(snapshot: Snapshot, task: Task) -> bool:
+def still_takes(snapshot: SchedulerSnapshot, task: Task) -> bool:
     """The node is there, ready and willing, and not over-full with the task counted in."""
     nodes, place = snapshot.nodes, task.node
     if place == NOWHERE or not nodes.ready[place] or nodes.cordoned[place]:

@@ -22,10 +22,15 @@ from swell.scheduler.live.dirty import GATHERING_S, DirtyMarks
 from swell.scheduler.live.informers import SchedulerInformers
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.elastic import trainers_key
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus, status_of
-from swell.scheduler.model.ungrouped import SOLO, is_alone, solo_group, solo_name
+from swell.scheduler.model.ungrouped import (
+    VIRTUAL_PREFIX,
+    is_ungrouped,
+    virtual_group,
+    virtual_group_name,
+)
 
 T = TypeVar("T", bound=ApiObject)
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
@@ -41,7 +46,7 @@ class SchedulerCache:
         self, informers: SchedulerInformers, options: SchedulerSettings, news: DirtyMarks
     ) -> None:
         self.informers = informers
-        self.snapshot = Snapshot(options.scheduler_names)
+        self.snapshot = SchedulerSnapshot(options.scheduler_names)
         # Jobs of which something may have changed since they were last taken.
         self._touched: dict[str, None] = {}
         # Targets of training jobs that are being lowered, with the UID of the job.
@@ -76,7 +81,7 @@ class SchedulerCache:
         seen.pods.add_handler(self._take_pod)
         self.is_filled = True
 
-    def take_touched(self) -> list[Job]:
+    def take_touched(self) -> list[JobInfo]:
         """Jobs that may have changed since the last call."""
         jobs = self.snapshot.jobs
         touched = [jobs[key] for key in self._touched if key in jobs]
@@ -88,12 +93,12 @@ class SchedulerCache:
         task = self.snapshot.task(str(key))
         return task if task is not None and task.pod.metadata.uid == uid else None
 
-    def touch(self, job: Job | None) -> None:
+    def touch(self, job: JobInfo | None) -> None:
         if job is not None:
             self._touched[job.key] = None
             self._changed()
 
-    def _came(self, job: Job) -> None:
+    def _came(self, job: JobInfo) -> None:
         """Something new of a job: a reason to decide once its gang is there."""
         self.n_come += 1
         if len(job.tasks) >= job.min_member:
@@ -120,7 +125,7 @@ class SchedulerCache:
 
     def forget(self, task: Task) -> None:
         """Nothing that was assumed of a task came true: it is what the server says of it."""
-        task.is_doomed = False
+        task.marked_for_deletion = False
         pod = task.pod
         node = self.snapshot.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
         status = status_of(pod)
@@ -135,7 +140,7 @@ class SchedulerCache:
         self.snapshot.move(task, TaskStatus.PIPELINED, self.snapshot.nodes.place(node))
 
     def doom(self, task: Task) -> None:
-        task.is_doomed = True
+        task.marked_for_deletion = True
         self.snapshot.move(task, TaskStatus.RELEASING, task.node)
         self.touch(task.job)
 
@@ -313,7 +318,7 @@ class SchedulerCache:
 
     def _keep(self, old: Task, task: Task) -> None:
         """Carries over what was decided about this very pod; see the module's docstring."""
-        task.is_doomed = old.is_doomed
+        task.marked_for_deletion = old.marked_for_deletion
         status, node = task.status, task.node
         if status in _FINISHED:
             return
@@ -323,19 +328,19 @@ class SchedulerCache:
                 status = old.status if status is TaskStatus.PENDING else status
             elif status is TaskStatus.PENDING:
                 node, status = old.node, old.status
-        if task.is_doomed and status in _PRESENT:
+        if task.marked_for_deletion and status in _PRESENT:
             status = TaskStatus.RELEASING
         if (status, node) != (task.status, task.node):
             self.snapshot.move(task, status, node)
 
     def _solo_group(self, pod: Pod) -> str:
         """A pod of ours without a group is a gang of one; the name of its group, or nothing."""
-        if not is_alone(pod, self.snapshot.scheduler_names):
+        if not is_ungrouped(pod, self.snapshot.scheduler_names):
             return ""
-        meta, name = pod.metadata, solo_name(pod)
+        meta, name = pod.metadata, virtual_group_name(pod)
         job = self.snapshot.jobs.get(f"{meta.namespace}/{name}")
         if job is None or job.group.metadata.uid != meta.uid:
-            self.snapshot.put_group(solo_group(pod, self._default_queue))
+            self.snapshot.put_group(virtual_group(pod, self._default_queue))
         return name
 
     def _with_queue(self, group: PodGroup) -> PodGroup:
@@ -345,12 +350,12 @@ class SchedulerCache:
         return msgspec.structs.replace(group, spec=spec)
 
 
-def is_solo(job: Job) -> bool:
+def is_solo(job: JobInfo) -> bool:
     """Whether the job is a pod without a group: nothing is written about it but the pod."""
-    return job.group.metadata.name.startswith(SOLO)
+    return job.group.metadata.name.startswith(VIRTUAL_PREFIX)
 
 
-def _is_solo(job: Job | None) -> bool:
+def _is_solo(job: JobInfo | None) -> bool:
     return job is not None and is_solo(job)
 
 

@@ -29,7 +29,7 @@ from swell.scheduler.live.queue_controller import QueueController
 from swell.scheduler.live.settings import ConfigurationFile, SchedulerSettings
 from swell.scheduler.live.shrinker import Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
-from swell.scheduler.model.amounts import texts
+from swell.scheduler.model.resources import amount_texts
 
 ACTOR = "swell-scheduler"
 
@@ -134,7 +134,9 @@ class Scheduler:
     def _allocated(self, queue: str) -> dict[str, str] | None:
         """What the jobs of a queue and of those below it hold, once that is known."""
         entry = self.cache.snapshot.queues.get(queue) if self.cache.is_filled else None
-        return None if entry is None else texts(self.cache.snapshot.dimensions, entry.subtree)
+        return (
+            None if entry is None else amount_texts(self.cache.snapshot.dimensions, entry.subtree)
+        )
 
     async def run(self) -> None:
         """Run everything until cancelled; raises ServiceFailedError when a part ends."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from swell.api.meta import Key, Uid
 from swell.runtime.clock import Clock
 from swell.scheduler.config import Config
-from swell.scheduler.cycle import Plan, run_cycle
+from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, is_solo
@@ -27,8 +27,8 @@ from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.live.shrinker import Shrink, Shrinker
 from swell.scheduler.live.status_updater import StatusUpdater
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.reasons import Reason
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from swell.scheduler.status import GroupStatus
 
@@ -46,7 +46,7 @@ _TELL_AGAIN_S = 30.0
 class CycleMeter(Protocol):
     """What measures cycles."""
 
-    def cycled(self, plan: Plan, seconds: float) -> None: ...
+    def cycled(self, plan: SchedulingPlan, seconds: float) -> None: ...
 
     def released(self) -> None: ...
 
@@ -92,7 +92,7 @@ class SchedulerLoop:
         self._meter = meter
         self._promises = Nominations(self._snapshot, options.promise_slack_s)
         self._admissions = Admissions(self._snapshot, options.inqueue_timeout_s)
-        self._told: dict[str, tuple[tuple[Uid, Reason], float]] = {}
+        self._told: dict[str, tuple[tuple[Uid, WaitReason], float]] = {}
         self._has_work = False
         self._n_gone = 0
         self._n_come = 0
@@ -176,9 +176,9 @@ class SchedulerLoop:
 
     def _keep_times(self, now: float) -> None:
         """Ends what has lasted long enough."""
-        truces = self._snapshot.truces
-        for pair in [pair for pair, until in truces.items() if until <= now]:
-            del truces[pair]
+        cooldowns = self._snapshot.cooldowns
+        for pair in [pair for pair, until in cooldowns.items() if until <= now]:
+            del cooldowns[pair]
         for job in self._promises.broken(now):
             tasks = list(job.in_status(TaskStatus.PIPELINED))
             for task in tasks:
@@ -187,8 +187,8 @@ class SchedulerLoop:
             self._actuators.pods.nominate(tasks)
         for job in self._admissions.expire(now):
             self._cache.touch(job)
-        for claimer, tasks in self._actuators.shrinker.lingering(now).items():
-            self._evict(tasks, EvictionCause(PREEMPTED, f"stayed when shrunk for {claimer}"))
+        for preemptor, tasks in self._actuators.shrinker.lingering(now).items():
+            self._evict(tasks, EvictionCause(PREEMPTED, f"stayed when shrunk for {preemptor}"))
 
     def _release_overdue(self, now: float) -> None:
         """Gives up gangs that could not be completed in time: what was bound has to go."""
@@ -220,15 +220,15 @@ class SchedulerLoop:
 
     # --- handing over
 
-    def _carry_out(self, plan: Plan, now: float) -> None:
+    def _carry_out(self, plan: SchedulingPlan, now: float) -> None:
         self._actuators.binder.bind(plan.binds)
         by_claim: dict[tuple[str, str], list[Task]] = {}
         for eviction in plan.evictions:
-            claim = (eviction.action, eviction.claimer)
+            claim = (eviction.action, eviction.preemptor)
             by_claim.setdefault(claim, []).append(eviction.task)
-            self._make_truce(eviction.task.job, eviction.claimer, now)
-        for (action, claimer), tasks in by_claim.items():
-            text = f"{action} for {claimer}" if claimer else action
+            self._make_truce(eviction.task.job, eviction.preemptor, now)
+        for (action, preemptor), tasks in by_claim.items():
+            text = f"{action} for {preemptor}" if preemptor else action
             self._actuators.evictor.evict(tasks, EvictionCause(PREEMPTED, text))
         self._shrink(plan, now)
         self._promises.look_at(plan.pipelined, now)
@@ -236,7 +236,7 @@ class SchedulerLoop:
             [t for t, node in plan.pipelined.items() if t.pod.status.nominated_node_name != node]
         )
 
-    def _shrink(self, plan: Plan, now: float) -> None:
+    def _shrink(self, plan: SchedulingPlan, now: float) -> None:
         for job, roles in plan.shrinks.items():
             shrinks = {
                 role: Shrink(target, plan.shrunk_for[job, role]) for role, target in roles.items()
@@ -244,16 +244,16 @@ class SchedulerLoop:
             for task in self._snapshot.members(job):
                 role = task.elastic.role if task.elastic else ""
                 if role in shrinks and task.index >= shrinks[role].target:
-                    self._make_truce(task.job, shrinks[role].claimer, now)
-                    self._actuators.shrinker.expect_to_leave([task], shrinks[role].claimer)
+                    self._make_truce(task.job, shrinks[role].preemptor, now)
+                    self._actuators.shrinker.expect_to_leave([task], shrinks[role].preemptor)
             namespace, _, name = job.partition("/")
             self._actuators.shrinker.shrink(Key(namespace, name), shrinks)
 
-    def _make_truce(self, victim: Job | None, claimer: str, now: float) -> None:
-        if victim is not None and claimer and claimer != victim.key:
-            self._snapshot.truces[victim.key, claimer] = now + self._options.cool_down_s
+    def _make_truce(self, victim: JobInfo | None, preemptor: str, now: float) -> None:
+        if victim is not None and preemptor and preemptor != victim.key:
+            self._snapshot.cooldowns[victim.key, preemptor] = now + self._options.cool_down_s
 
-    def _tell(self, plan: Plan, touched: Iterable[Job], now: float) -> None:
+    def _tell(self, plan: SchedulingPlan, touched: Iterable[JobInfo], now: float) -> None:
         """Puts phases and reasons where people look for them."""
         session = f"{self._random.getrandbits(64):016x}"
         fresh = {job.key for job in touched}
@@ -270,7 +270,9 @@ class SchedulerLoop:
             if self._is_to_be_told(job, status, now, is_fresh=key in fresh):
                 self._actuators.pods.refuse(plan.pod_refusals(job))
 
-    def _is_to_be_told(self, job: Job, status: GroupStatus, now: float, *, is_fresh: bool) -> bool:
+    def _is_to_be_told(
+        self, job: JobInfo, status: GroupStatus, now: float, *, is_fresh: bool
+    ) -> bool:
         """Whether the job's pods are to say why they wait: at news, and now and then."""
         refusal = status.refusal
         if refusal is None or not job.counts[TaskStatus.PENDING]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from swell.scheduler.cycle import Plan
-from swell.scheduler.model.jobs import QueueEntry
+from swell.scheduler.cycle import SchedulingPlan
+from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import CPU, MEMORY, Shares, Vector
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import TaskStatus
 
 if TYPE_CHECKING:
@@ -61,11 +61,11 @@ class SchedulerMetrics:
             "swell_scheduler_config_valid", "0 while the file cannot be used.", registry=registry
         )
 
-    def watch(self, snapshot: Snapshot) -> None:
+    def watch(self, snapshot: SchedulerSnapshot) -> None:
         """Have queues and waiting jobs counted whenever somebody asks."""
         self._registry.register(_SnapshotCollector(snapshot))
 
-    def cycled(self, plan: Plan, seconds: float) -> None:
+    def cycled(self, plan: SchedulingPlan, seconds: float) -> None:
         self._cycle_ms.observe(seconds * _MS)
         if plan.evictions:
             self._claims.inc()
@@ -91,7 +91,7 @@ class SchedulerMetrics:
 class _SnapshotCollector:
     """A collector of what the snapshot says at the moment."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: SchedulerSnapshot) -> None:
         self._snapshot = snapshot
 
     def describe(self) -> list[GaugeMetricFamily]:
@@ -143,12 +143,12 @@ class _SnapshotCollector:
         yield from (weight, share)
 
 
-def _requested(queue: QueueEntry) -> Vector:
+def _requested(queue: QueueInfo) -> Vector:
     wanted: Vector = queue.allocated + queue.pending
     return wanted
 
 
-_AMOUNTS: Final[dict[str, Callable[[QueueEntry], Vector]]] = {
+_AMOUNTS: Final[dict[str, Callable[[QueueInfo], Vector]]] = {
     "allocated": lambda queue: queue.allocated,
     "request": _requested,
     "deserved": lambda queue: queue.deserved,

@@ -13,9 +13,9 @@ from typing import Final
 from swell.api.backoff import Backoff
 from swell.api.meta import Uid
 from swell.api.scheduling import PodGroupPhase
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.reasons import Reason, Refusal
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 
 DEFAULT_GRACE_S: Final = 30
@@ -34,7 +34,7 @@ def grace_s(task: Task) -> float:
 class Nominations:
     """Until when each job's promised room is kept."""
 
-    def __init__(self, snapshot: Snapshot, slack_s: float) -> None:
+    def __init__(self, snapshot: SchedulerSnapshot, slack_s: float) -> None:
         self._snapshot = snapshot
         self._slack_s = slack_s
         self._until: dict[str, float] = {}
@@ -50,7 +50,7 @@ class Nominations:
             key: self._until.get(key, now + grace + self._slack_s) for key, grace in longest.items()
         }
 
-    def broken(self, now: float) -> list[Job]:
+    def broken(self, now: float) -> list[JobInfo]:
         """Jobs whose promises have run out of time; they are forgotten here."""
         due = [key for key, until in self._until.items() if until <= now]
         for key in due:
@@ -75,14 +75,14 @@ class Nominations:
 class Admissions:
     """Since when each job is admitted without having its minimum, and who has to wait."""
 
-    def __init__(self, snapshot: Snapshot, timeout_s: float) -> None:
+    def __init__(self, snapshot: SchedulerSnapshot, timeout_s: float) -> None:
         self._snapshot = snapshot
         self._timeout_s = timeout_s
         self._since: dict[str, tuple[Uid, float]] = {}
         self._waits: dict[str, float] = {}
         self._times_out: dict[str, tuple[Uid, int]] = {}
 
-    def look_at(self, job: Job, now: float) -> None:
+    def look_at(self, job: JobInfo, now: float) -> None:
         """Starts or stops the job's time. Whoever is promised room does use its admission."""
         uid, counts = job.group.metadata.uid, job.counts
         if job.phase is not PodGroupPhase.INQUEUE or counts.ready + counts.waiting >= max(
@@ -94,13 +94,13 @@ class Admissions:
         elif self._since.get(job.key, ("", 0.0))[0] != uid:
             self._since[job.key] = (uid, now)
 
-    def expire(self, now: float) -> list[Job]:
+    def expire(self, now: float) -> list[JobInfo]:
         """Takes admission back where it was of no use; answers whose."""
-        jobs, barred = self._snapshot.jobs, self._snapshot.barred
+        jobs, backed_off = self._snapshot.jobs, self._snapshot.backed_off
         for key in [key for key, until in self._waits.items() if until <= now or key not in jobs]:
             del self._waits[key]
-            barred.pop(key, None)
-        out: list[Job] = []
+            backed_off.pop(key, None)
+        out: list[JobInfo] = []
         for key, (uid, since) in list(self._since.items()):
             job = jobs.get(key)
             if job is None or job.group.metadata.uid != uid:
@@ -118,7 +118,7 @@ class Admissions:
         times = [*self._waits.values()] + ([] if since is None else [since + self._timeout_s])
         return min(times, default=None)
 
-    def _send_back(self, job: Job, now: float) -> None:
+    def _send_back(self, job: JobInfo, now: float) -> None:
         uid = job.group.metadata.uid
         known, n = self._times_out.get(job.key, (uid, 0))
         n = n + 1 if known == uid else 1
@@ -126,8 +126,8 @@ class Admissions:
         wait_s = _OUT_AGAIN.full_s(n)
         self._waits[job.key] = now + wait_s
         self._snapshot.set_phase(job, PodGroupPhase.PENDING)
-        self._snapshot.barred[job.key] = Refusal(
-            Reason.BACK_OFF,
+        self._snapshot.backed_off[job.key] = Refusal(
+            WaitReason.BACK_OFF,
             f"was admitted for {self._timeout_s:.0f} s and found no place; "
             f"asks again after {wait_s:.0f} s",
         )

@@ -23,7 +23,7 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import PatchObject, Plan
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import SchedulerCache
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
@@ -41,7 +41,7 @@ _WAITING = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED})
 class _PodReport:
     key: Key
     refusal: Refusal | None = None
-    said: Reason | None = None
+    said: WaitReason | None = None
     said_at: float = float("-inf")
 
 
@@ -141,7 +141,7 @@ class PodConditions:
 
 
 def _says(pod: Pod, refusal: Refusal) -> bool:
-    if refusal.reason is Reason.GATED:
+    if refusal.reason is WaitReason.GATED:
         return True  # the API server says so by itself
     return any(
         c.type == _CONDITION and c.status == "False" and c.message == _text(refusal)

@@ -31,16 +31,16 @@ from swell.runtime.plan import (
     patch_object,
 )
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.model.queue_state import (
+from swell.scheduler.model.queues import (
     BUILT_IN,
     CLOSED_BY_PARENT,
     DEFAULT,
     SHUT,
-    Standing,
+    DesiredQueueStatus,
+    desired_status_of,
     is_closed_by_parent,
     parent_name,
     parent_of,
-    standing_of,
     status_change,
 )
 
@@ -155,7 +155,7 @@ def decide(world: QueueView, now: float) -> Plan:
     queue = world.queue
     if queue is None:
         return Plan((_creation(world.name),), needs_consistent_read=True)
-    standing = standing_of(queue, world.parent, world.groups)
+    standing = desired_status_of(queue, world.parent, world.groups)
     if standing.is_marked and not is_closed_by_parent(queue):
         return Plan((_mark(queue, "true"),))
     change = status_change(queue.status, standing, world.allocated)
@@ -187,7 +187,7 @@ def _mark(queue: Queue, value: str | None) -> Step:
     return patch_object(QUEUES, meta.key, meta.uid, body, version=meta.resource_version)
 
 
-def _told(queue: Queue, standing: Standing) -> tuple[EmitEvent, ...]:
+def _told(queue: Queue, standing: DesiredQueueStatus) -> tuple[EmitEvent, ...]:
     old, new = queue.status.state, standing.state
     if old is new or old is QueueState.EMPTY:
         return ()

@@ -10,7 +10,7 @@ import yaml
 
 from swell.runtime.clock import Clock
 from swell.runtime.logs import get_logger
-from swell.scheduler.config import DEFAULT, Config, ConfigError, parse
+from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError, parse
 from swell.scheduler.cycle import KNOWN
 
 
@@ -80,7 +80,7 @@ class ConfigurationFile:
             return
         try:
             parsed = parse(yaml.safe_load(text), KNOWN)
-        except (ConfigError, yaml.YAMLError) as error:
+        except (SchedulerConfigError, yaml.YAMLError) as error:
             self._refuse(str(error), text)
             return
         for warning in parsed.warnings:

@@ -49,7 +49,7 @@ class Shrink:
     """A role's new target, and the group that is to get the room."""
 
     target: int
-    claimer: str
+    preemptor: str
 
 
 @dataclass(slots=True)
@@ -91,23 +91,23 @@ class Shrinker:
         self._cache.lower(job, {role: shrink.target for role, shrink in wanted.roles.items()})
         self._queue.add(key)
 
-    def expect_to_leave(self, tasks: list[Task], claimer: str) -> None:
+    def expect_to_leave(self, tasks: list[Task], preemptor: str) -> None:
         now = self._clock.monotonic()
         for task in tasks:
             meta = task.pod.metadata
-            self._leaving[meta.uid] = (meta.key, now + grace_s(task) + _MARGIN_S, claimer)
+            self._leaving[meta.uid] = (meta.key, now + grace_s(task) + _MARGIN_S, preemptor)
 
     def lingering(self, now: float) -> dict[str, list[Task]]:
         """Pods that should have left by now and have not even begun to, by whom they leave for."""
         found: dict[str, list[Task]] = {}
-        for uid, (key, until, claimer) in list(self._leaving.items()):
+        for uid, (key, until, preemptor) in list(self._leaving.items()):
             task = self._cache.task_of(key, uid)
             if task is None or task.status is not TaskStatus.RELEASING:
                 del self._leaving[uid]  # gone, or no longer to go
             elif until <= now:
                 del self._leaving[uid]
                 if task.pod.metadata.deletion_timestamp is None:
-                    found.setdefault(claimer, []).append(task)
+                    found.setdefault(preemptor, []).append(task)
         return found
 
     def next_deadline(self) -> float | None:
@@ -172,8 +172,8 @@ def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> 
                 from_=current,
                 to=shrink.target,
                 by=ResizeAuthor.SCHEDULER,
-                reason=f"makes room for {shrink.claimer}",
-                for_=shrink.claimer,
+                reason=f"makes room for {shrink.preemptor}",
+                for_=shrink.preemptor,
             )
         )
     if not targets:

@@ -31,7 +31,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.bind_windows import n_placed
 from swell.scheduler.live.cache import SchedulerCache
-from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.status import GroupStatus
@@ -92,7 +92,7 @@ class StatusUpdater:
         self._queue = WorkQueue[Key](clock=clock, random=random)
         self._wanted: dict[Key, _PendingStatus] = {}
 
-    def update_job_status(self, job: Job, status: GroupStatus, session: str) -> None:
+    def update_job_status(self, job: JobInfo, status: GroupStatus, session: str) -> None:
         """Have a group's status say what a session found, unless it does already."""
         meta = job.group.metadata
         known = self._wanted.get(meta.key)
@@ -111,7 +111,7 @@ class StatusUpdater:
         else:
             self._queue.add_after(meta.key, max(known.written_at + NUMBERS_S - now, SETTLE_S))
 
-    def record_job_status_event(self, job: Job, refusal: Refusal) -> None:
+    def record_job_status_event(self, job: JobInfo, refusal: Refusal) -> None:
         """Tell people why a group waits."""
         meta = job.group.metadata
         text = f"{refusal.reason.value}: {refusal.message}"
@@ -165,7 +165,7 @@ class StatusUpdater:
         self._queue.retry(key, failure.retry_after_s)
 
 
-def next_status(job: Job, found: GroupStatus, session: str, now: str) -> PodGroupStatus:
+def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> PodGroupStatus:
     """The status with what a session found; conditions of others are left as they are."""
     counts, old = job.counts, job.group.status
     conditions = {condition.type: condition for condition in old.conditions}

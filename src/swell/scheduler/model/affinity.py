@@ -45,7 +45,7 @@ class Term:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _PodCounts:
     """Matching pods per node: there or promised, and those that will stay."""
 
     now: Counts
@@ -57,36 +57,36 @@ class _Tally:
             self.later[node] += n * TAKES_LATER[status]
 
 
-class Neighbours:
+class AffinityIndex:
     """Answers for the pods on the nodes of one table."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._version = -1
-        self._matching: dict[Term, _Tally] = {}
-        self._refusing: dict[Term, _Tally] = {}  # by the pods that have such an anti-affinity
+        self._matching: dict[Term, _PodCounts] = {}
+        self._refusing: dict[Term, _PodCounts] = {}  # by the pods that have such an anti-affinity
         self._n_refusers = 0
         self._domains: dict[str, NDArray[np.intp]] = {}
 
     def moved(self, task: Task, node: int, status: TaskStatus, n: int) -> None:
         """A task came to (n = 1) or left (n = -1) a node in this status."""
-        if not (self._matching or task.shape.is_entangled):
+        if not (self._matching or task.shape.depends_on_other_pods):
             return
-        if task.shape.is_entangled:
+        if task.shape.depends_on_other_pods:
             self._n_refusers += n
         if self._version != self._nodes.version:
             return  # everything is counted anew when next asked
         for term, tally in self._matching.items():
             if term.matches(task):
                 tally.add(node, status, n)
-        if task.shape.is_entangled:
+        if task.shape.depends_on_other_pods:
             for term in self.anti_terms(task):
                 self._tally(self._refusing, term).add(node, status, n)
 
     def concerns(self, task: Task) -> bool:
         """Whether other pods' places matter for this task."""
-        if task.shape.is_entangled:
+        if task.shape.depends_on_other_pods:
             return True
         return self._n_refusers > 0 and any(term.matches(task) for term in self._refusers())
 
@@ -96,7 +96,7 @@ class Neighbours:
             if term.matches(task):
                 refusing = self._side(self._refusing[term], at_once=at_once)
                 yield "anti-affinity", self._per_domain(term.topology_key, refusing) == 0
-        if not task.shape.is_entangled:
+        if not task.shape.depends_on_other_pods:
             return
         for term in self.anti_terms(task):
             present = self._side(self._count(term), at_once=at_once)
@@ -174,7 +174,7 @@ class Neighbours:
         self._refresh()
         return list(self._refusing)
 
-    def _count(self, term: Term) -> _Tally:
+    def _count(self, term: Term) -> _PodCounts:
         self._refresh()
         if term not in self._matching:
             tally = self._tally(self._matching, term)
@@ -192,19 +192,19 @@ class Neighbours:
         self._refusing.clear()
         self._domains.clear()
         for task in self._everywhere():
-            if task.shape.is_entangled:
+            if task.shape.depends_on_other_pods:
                 for term in self.anti_terms(task):
                     self._tally(self._refusing, term).add(task.node, task.status, 1)
 
     def _everywhere(self) -> Iterable[Task]:
         return (task for tasks in self._nodes.tasks for task in tasks.values())
 
-    def _tally(self, tallies: dict[Term, _Tally], term: Term) -> _Tally:
+    def _tally(self, tallies: dict[Term, _PodCounts], term: Term) -> _PodCounts:
         if term not in tallies:
-            tallies[term] = _Tally(np.zeros(len(self._nodes)), np.zeros(len(self._nodes)))
+            tallies[term] = _PodCounts(np.zeros(len(self._nodes)), np.zeros(len(self._nodes)))
         return tallies[term]
 
-    def _side(self, tally: _Tally, *, at_once: bool) -> Counts:
+    def _side(self, tally: _PodCounts, *, at_once: bool) -> Counts:
         return tally.now if at_once else tally.later
 
     def _codes(self, key: str) -> NDArray[np.intp]:

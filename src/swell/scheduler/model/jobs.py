@@ -5,11 +5,10 @@ Counts and amounts are kept in step by `Snapshot`; nothing here walks over all t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState
+from swell.api.scheduling import PodGroup, PodGroupPhase
 from swell.scheduler.model.resources import Dimensions, Vector, excess, widened
 from swell.scheduler.model.tasks import (
     ALLOCATED,
@@ -20,13 +19,16 @@ from swell.scheduler.model.tasks import (
     TaskStatus,
 )
 
+if TYPE_CHECKING:
+    from swell.scheduler.model.queues import QueueInfo
+
 # Counters are asked for all the time, and a plain number is found faster than an enumeration's.
 _ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = map(int, READY)
 _PENDING = int(TaskStatus.PENDING)
 _BEST_EFFORT_PENDING = N_STATUSES  # one more counter behind those of the statuses
 
 
-class Tally:
+class TaskCounts:
     """How many tasks are in which status."""
 
     __slots__ = ("_counts",)
@@ -77,7 +79,7 @@ class Tally:
         return self.ready + self.waiting + self._counts[TaskStatus.PENDING]
 
 
-class Job:
+class JobInfo:
     """One PodGroup with its tasks."""
 
     __slots__ = (
@@ -107,7 +109,7 @@ class Job:
         self.group = group
         self.priority = priority
         self.created = meta.creation_timestamp or ""
-        self.queue: QueueEntry | None = None
+        self.queue: QueueInfo | None = None
         self.phase = group.status.phase
         self.min_member = spec.min_member
         # A total below the sum of the roles' minimums means that the roles' do not count.
@@ -117,18 +119,18 @@ class Job:
             None if spec.min_resources is None else dimensions.vector(spec.min_resources)
         )
         self.tasks: dict[str, Task] = {}
-        self.counts = Tally()
-        self._roles: dict[str, Tally] = {}
+        self.counts = TaskCounts()
+        self._roles: dict[str, TaskCounts] = {}
         self.allocated = dimensions.zero()
         self.pending = dimensions.zero()
         # What this job adds to its queue's sums for admission, as of its last settling.
         self.reserved = dimensions.zero()
         self.elastic = dimensions.zero()
 
-    def role(self, name: str) -> Tally:
+    def role(self, name: str) -> TaskCounts:
         tally = self._roles.get(name)
         if tally is None:
-            tally = self._roles[name] = Tally()
+            tally = self._roles[name] = TaskCounts()
         return tally
 
     def in_status(self, status: TaskStatus) -> Iterator[Task]:
@@ -182,98 +184,3 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.phase.value}>"
-
-
-class QueueEntry:
-    """One Queue with what its jobs hold. `subtree` counts its descendants' holdings as well."""
-
-    __slots__ = (
-        "allocated",
-        "capability",
-        "created",
-        "deserved",
-        "deserved_given",
-        "elastic",
-        "guarantee",
-        "jobs",
-        "lineage",
-        "name",
-        "object",
-        "parent",
-        "pending",
-        "priority",
-        "reclaimable",
-        "reserved",
-        "subtree",
-        "weight",
-    )
-
-    def __init__(self, queue: Queue, dimensions: Dimensions) -> None:
-        spec = queue.spec
-        self.object = queue
-        self.name = queue.metadata.name
-        self.created = queue.metadata.creation_timestamp or ""
-        self.parent = spec.parent
-        self.weight = max(spec.weight, 1)
-        self.priority = spec.priority
-        self.reclaimable = spec.reclaimable is not False
-        self.capability = dimensions.ceiling(spec.capability)
-        self.deserved = dimensions.vector(spec.deserved)
-        self.deserved_given = dimensions.given(spec.deserved)
-        self.guarantee = dimensions.vector(spec.guarantee.resource)
-        self.jobs: dict[str, Job] = {}
-        self.allocated = dimensions.zero()
-        self.pending = dimensions.zero()
-        self.reserved = dimensions.zero()
-        self.elastic = dimensions.zero()
-        self.subtree = dimensions.zero()
-        self.lineage: tuple[QueueEntry, ...] = (self,)  # itself, its parent, ..., the root
-
-    @property
-    def is_open(self) -> bool:
-        return self.object.status.state in {QueueState.OPEN, QueueState.EMPTY}
-
-    def charge(self, amount: Vector) -> None:
-        """Holds more, or less when negative."""
-        self.allocated += amount
-        for queue in self.lineage:
-            queue.subtree += amount
-
-    def widen(self, width: int) -> None:
-        self.deserved_given = np.concatenate(
-            [self.deserved_given, np.zeros(width - len(self.deserved_given), dtype=np.bool_)]
-        )
-        self.capability = np.concatenate(
-            [self.capability, np.full(width - len(self.capability), np.inf)]
-        )
-        self.deserved, self.guarantee, self.allocated, self.pending = (
-            widened(v, width) for v in (self.deserved, self.guarantee, self.allocated, self.pending)
-        )
-        self.reserved, self.elastic, self.subtree = (
-            widened(v, width) for v in (self.reserved, self.elastic, self.subtree)
-        )
-
-    def __repr__(self) -> str:
-        return f"<queue {self.name}>"
-
-
-def link_queues(queues: Iterable[QueueEntry]) -> None:
-    """Finds every queue's ancestors, and sums what the jobs below each of them hold."""
-    by_name = {queue.name: queue for queue in queues}
-    for queue in by_name.values():
-        queue.lineage = _lineage(queue, by_name)
-        queue.subtree = np.zeros_like(queue.allocated)
-    for queue in by_name.values():
-        for ancestor in queue.lineage:
-            ancestor.subtree += queue.allocated
-
-
-def _lineage(queue: QueueEntry, by_name: dict[str, QueueEntry]) -> tuple[QueueEntry, ...]:
-    line = [queue]
-    while True:
-        last = line[-1]
-        name = last.parent or ("root" if last.name != "root" else "")
-        parent = by_name.get(name)
-        if parent is None or parent in line:  # the top, or a circle someone made
-            return tuple(line)
-        line.append(parent)

@@ -15,8 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.core import Node
-from swell.scheduler.model.resources import Dimensions, Mask, Places, Vector
-from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, HostPort, Task, TaskStatus
+from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Places, Vector
+from swell.scheduler.model.tasks import (
+    NOWHERE,
+    TAKES_LATER,
+    TAKES_NOW,
+    HostPort,
+    Shape,
+    Task,
+    TaskStatus,
+)
 
 Matrix = NDArray[np.float64]
 PRIVATE_PORTS: Final = "elasticdeeplearning.ai/private-ports"
@@ -221,6 +229,27 @@ class NodeTable:
         self._ready = np.pad(self._ready, (0, extra))
         self._private_ports = np.pad(self._private_ports, (0, extra))
         self._cordoned = np.pad(self._cordoned, (0, extra))
+
+
+def fits(shape: Shape, room: Matrix) -> Mask:
+    """Which columns of `room` (resources x nodes) take one task of the shape.
+
+    The request must be below the room plus the tolerance, in each resource that a node is
+    compared on.
+    """
+    first, *others = shape.fit_places
+    fitting: Mask = room[first] > shape.request[first] - TOLERANCE
+    for place in others:
+        fitting &= room[place] > shape.request[place] - TOLERANCE
+    return fitting
+
+
+def slots(shape: Shape, room: Matrix) -> Vector:
+    """How many tasks of the shape each column of `room` takes."""
+    asked = [place for place in shape.fit_places if shape.request[place] > 0]
+    per_resource = (room[asked] + TOLERANCE) / shape.request[asked][:, None]
+    n_tasks: Vector = np.floor(np.maximum(per_resource.min(axis=0), 0.0))
+    return n_tasks
 
 
 def _facts(node: Node) -> tuple[object, ...]:

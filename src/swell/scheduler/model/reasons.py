@@ -5,12 +5,13 @@ A refusal is a value: a reason and one sentence with the numbers. Never an excep
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 
-class Reason(Enum):
+class WaitReason(Enum):
     """Values are what the API shows."""
 
     # not admitted
@@ -46,18 +47,18 @@ class Reason(Enum):
 
 
 _NODE_WORDS = {
-    Reason.NODE_NOT_READY: "not ready",
-    Reason.NODE_UNSCHEDULABLE: "cordoned",
-    Reason.NODE_SELECTOR: "not matching the node selector",
-    Reason.NODE_AFFINITY: "not matching the node affinity",
-    Reason.TAINT: "with a taint that is not tolerated",
-    Reason.HOST_PORT: "with the host port in use",
-    Reason.POD_AFFINITY: "without the pods the affinity asks for",
-    Reason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
-    Reason.TOPOLOGY_SPREAD: "against the topology spread",
-    Reason.VOLUME: "refused because a volume claim of the pod is not bound",
-    Reason.TOO_MANY_PODS: "without a free pod slot",
-    Reason.INSUFFICIENT: "short of",
+    WaitReason.NODE_NOT_READY: "not ready",
+    WaitReason.NODE_UNSCHEDULABLE: "cordoned",
+    WaitReason.NODE_SELECTOR: "not matching the node selector",
+    WaitReason.NODE_AFFINITY: "not matching the node affinity",
+    WaitReason.TAINT: "with a taint that is not tolerated",
+    WaitReason.HOST_PORT: "with the host port in use",
+    WaitReason.POD_AFFINITY: "without the pods the affinity asks for",
+    WaitReason.POD_ANTI_AFFINITY: "with pods the anti-affinity forbids",
+    WaitReason.TOPOLOGY_SPREAD: "against the topology spread",
+    WaitReason.VOLUME: "refused because a volume claim of the pod is not bound",
+    WaitReason.TOO_MANY_PODS: "without a free pod slot",
+    WaitReason.INSUFFICIENT: "short of",
 }
 
 
@@ -81,7 +82,7 @@ class Limit:
 class Refusal:
     """Why not, in one sentence; where a limit is in the way, which."""
 
-    reason: Reason
+    reason: WaitReason
     message: str
     limits: tuple[Limit, ...] = ()
 
@@ -90,7 +91,7 @@ class Refusal:
 class NodeCount:
     """How many nodes refuse for one reason; `resource` for those that lack one."""
 
-    reason: Reason
+    reason: WaitReason
     n_nodes: int
     resource: str = ""
 
@@ -110,3 +111,67 @@ def histogram(n_fitting: int, n_nodes: int, counts: Iterable[NodeCount]) -> str:
     detail = ", ".join(map(str, ranked))
     head = f"{n_fitting}/{n_nodes} nodes fit"
     return f"{head}: {detail}" if detail else head
+
+
+# Of groups and pods that wait.
+WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
+    WaitReason.QUEUE_NOT_FOUND: (
+        "the group names a queue that does not exist",
+        "create the queue, or name another",
+    ),
+    WaitReason.QUEUE_CLOSED: ("its queue is closed or closing", "`swell queue open`"),
+    WaitReason.QUEUE_QUOTA: (
+        "with it, its queue would have more than it may have or deserves",
+        "wait for others in the queue, raise its limits or weight, or ask for less",
+    ),
+    WaitReason.QUEUE_TREE: (
+        "the tree of queues is broken, so nothing can be counted",
+        "the message names the queue",
+    ),
+    WaitReason.OVERCOMMIT: (
+        "more is admitted already than the cluster has, with some to spare",
+        "wait, or add nodes",
+    ),
+    WaitReason.WAITING_FOR_ADMISSION: ("it has not been looked at yet", "nothing"),
+    WaitReason.BACK_OFF: (
+        "it was admitted and found no room for long, so it gave up its reservation",
+        "nothing: it is admitted again after a while",
+    ),
+    WaitReason.NOT_ENOUGH_TASKS: (
+        "fewer pods exist than must start together",
+        "see what creates the pods: `swell describe`",
+    ),
+    WaitReason.NOT_ENOUGH_PODS_OF_TASK: (
+        "of one role fewer pods exist than must start together",
+        "see what creates the pods: `swell describe`",
+    ),
+    WaitReason.NOT_ENOUGH_RESOURCES: (
+        "no room on enough nodes; the message counts nodes by what they lack",
+        "`swell explain` tells who holds it",
+    ),
+    WaitReason.GANG_SHORT: (
+        "this pod has room, the others of its gang do not",
+        "as for the group",
+    ),
+    WaitReason.QUEUE_OVERUSED: (
+        "its queue has all it deserves while others want theirs",
+        "wait for others in the queue, or raise its weight",
+    ),
+    WaitReason.WAITING_FOR_VICTIMS: ("nodes are promised; pods there are leaving", "nothing"),
+    WaitReason.GATED: ("the pod has scheduling gates", "whoever set them removes them"),
+}
+# Of nodes that refuse a pod; in messages they stand with the number of nodes.
+NODES: Final[Mapping[WaitReason, str]] = {
+    WaitReason.NODE_NOT_READY: "its Ready condition is not True",
+    WaitReason.NODE_UNSCHEDULABLE: "it is cordoned",
+    WaitReason.NODE_SELECTOR: "its labels are not those of nodeSelector",
+    WaitReason.NODE_AFFINITY: "required node affinity does not match",
+    WaitReason.TAINT: "it has a taint that the pod does not tolerate",
+    WaitReason.HOST_PORT: "a host port is in use",
+    WaitReason.POD_AFFINITY: "the pods that required affinity asks for are not there",
+    WaitReason.POD_ANTI_AFFINITY: "pods are there that anti-affinity forbids, on either side",
+    WaitReason.TOPOLOGY_SPREAD: "the pod would break a hard topology spread",
+    WaitReason.VOLUME: "a volume claim of the pod is not bound",
+    WaitReason.TOO_MANY_PODS: "it has no pod slot left",
+    WaitReason.INSUFFICIENT: "too little of a resource is free",
+}

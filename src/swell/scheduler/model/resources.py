@@ -9,14 +9,15 @@ one is used where decides half of the behaviour.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swell.api import quantity
+from swell.api import quantity, requests
 from swell.api.pod import QuantityText
-from swell.api.requests import scheduling_amount
+from swell.api.quantity import NANO, Quantity, QuantityFormat
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -28,6 +29,8 @@ PODS: Final = 2
 TOLERANCE: Final = 0.1
 _FIXED = ("cpu", "memory", "pods")
 _SPARE = 8
+_NANO_OF_MILLI = NANO // 1000
+_COUNTED_IN_BYTES = frozenset({requests.MEMORY, requests.EPHEMERAL_STORAGE})
 
 
 class Dimensions:
@@ -82,7 +85,7 @@ class Dimensions:
 
 def amount_of(name: str, text: QuantityText) -> int:
     """A quantity in the unit its resource is counted in."""
-    return scheduling_amount(name, quantity.parse(text))
+    return requests.scheduling_amount(name, quantity.parse(text))
 
 
 def widened(vector: Vector, width: int) -> Vector:
@@ -152,3 +155,32 @@ class Shares:
 
 def dominant_share(amount: Vector, whole: Vector) -> float:
     return Shares(whole).dominant(amount)
+
+
+@lru_cache(maxsize=4096)
+def amount_text(name: str, amount: float) -> str:
+    """One amount in the unit its resource is counted in; an unlimited one has no number."""
+    if np.isinf(amount):
+        return "unlimited"
+    whole = round(amount)
+    if name in _COUNTED_IN_BYTES or name.startswith(requests.HUGE_PAGES_PREFIX):
+        return str(Quantity(whole * NANO, QuantityFormat.BINARY_SI))
+    return str(Quantity(whole * (NANO if name == requests.PODS else _NANO_OF_MILLI)))
+
+
+def amount_texts(dimensions: Dimensions, vector: Vector) -> dict[str, str]:
+    """Everything in a vector that is not nothing, by name."""
+    return {
+        name: amount_text(name, float(vector[place]))
+        for name, place in sorted(_places(dimensions, np.flatnonzero(vector)))
+    }
+
+
+def amount_line(dimensions: Dimensions, vector: Vector) -> str:
+    """The same on one line, processors first: `cpu 4, memory 8Gi`."""
+    shown = amount_texts(dimensions, vector)
+    return ", ".join(f"{name} {amount}" for name, amount in shown.items()) or "nothing"
+
+
+def _places(dimensions: Dimensions, places: Iterable[int]) -> list[tuple[str, int]]:
+    return [(dimensions.names[place], int(place)) for place in places]

@@ -17,7 +17,7 @@ from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
-from swell.scheduler.model.affinity import Neighbours
+from swell.scheduler.model.affinity import AffinityIndex
 from swell.scheduler.model.elastic import (
     ElasticRole,
     place_in_job,
@@ -25,8 +25,9 @@ from swell.scheduler.model.elastic import (
     trainers_key,
     trainers_of,
 )
-from swell.scheduler.model.jobs import Job, QueueEntry, link_queues
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import NodeTable
+from swell.scheduler.model.queues import QueueInfo, link_queues
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.resources import Dimensions, Vector
 from swell.scheduler.model.tasks import (
@@ -36,7 +37,7 @@ from swell.scheduler.model.tasks import (
     NOWHERE,
     TAKES_LATER,
     TAKES_NOW,
-    ShapeBook,
+    ShapeCache,
     Task,
     TaskStatus,
     status_of,
@@ -48,31 +49,31 @@ DEFAULT_QUEUE = "default"
 _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
-class Snapshot:
+class SchedulerSnapshot:
     """Everything a cycle decides on. Give it nodes first where their order should be by name."""
 
     def __init__(self, scheduler_names: Iterable[str] = SCHEDULER_NAMES) -> None:
         self.scheduler_names = frozenset(scheduler_names)
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
-        self.neighbours = Neighbours(self.nodes)
-        self.jobs: dict[str, Job] = {}
-        self.queues: dict[str, QueueEntry] = {}
+        self.neighbours = AffinityIndex(self.nodes)
+        self.jobs: dict[str, JobInfo] = {}
+        self.queues: dict[str, QueueInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         # What only time can change, kept by whoever has a clock: groups that are not to be
         # admitted for now, and pairs (claimer, victim) between which no room is claimed.
-        self.barred: dict[str, Refusal] = {}
-        self.truces: dict[tuple[str, str], float] = {}
+        self.backed_off: dict[str, Refusal] = {}
+        self.cooldowns: dict[tuple[str, str], float] = {}
         self.volumes = Volumes()
         self._tasks: dict[str, Task] = {}
         self._groupless: dict[str, dict[str, Task]] = {}  # by the group they wait for
-        self._shapes = ShapeBook(self.dimensions)
+        self._shapes = ShapeCache(self.dimensions)
         self._width = self.dimensions.width
         self._classes: dict[str, PriorityClass] = {}
         self._roles: dict[str, dict[str, ElasticRole]] = {}
         self._members: dict[str, dict[str, Task]] = {}  # of training jobs
-        self._active: dict[str, Job] = {}
-        self._unsettled: dict[str, Job] = {}
+        self._active: dict[str, JobInfo] = {}
+        self._unsettled: dict[str, JobInfo] = {}
 
     # --- objects in and out
 
@@ -116,7 +117,7 @@ class Snapshot:
         self._reprioritise()
 
     def put_queue(self, queue: Queue) -> None:
-        entry = QueueEntry(queue, self.dimensions)
+        entry = QueueInfo(queue, self.dimensions)
         self._match_width()
         entry.widen(self._width)
         old = self.queues.get(entry.name)
@@ -136,7 +137,7 @@ class Snapshot:
             link_queues(self.queues.values())
 
     def put_group(self, group: PodGroup) -> None:
-        job = Job(group, self._priority(group), self.dimensions)
+        job = JobInfo(group, self._priority(group), self.dimensions)
         self._match_width()
         job.widen(self._width)
         old = self.jobs.pop(job.key, None)
@@ -252,11 +253,11 @@ class Snapshot:
                 task.status = TaskStatus.BINDING
             self._shift_in_job(run[0], TaskStatus.ALLOCATED, TaskStatus.BINDING, len(run))
 
-    def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
+    def set_phase(self, job: JobInfo, phase: PodGroupPhase) -> None:
         job.phase = phase
         self._touch(job)
 
-    def active_jobs(self) -> list[Job]:
+    def active_jobs(self) -> list[JobInfo]:
         """Jobs of known queues with anything to do, in order of their names."""
         for key in [key for key, job in self._active.items() if _is_idle(job)]:
             del self._active[key]
@@ -281,7 +282,7 @@ class Snapshot:
             self.nodes.take_off(task, node, status)
         self.neighbours.moved(task, node, status, sign)
 
-    def _count_in_job(self, task: Task, job: Job, sign: int) -> None:
+    def _count_in_job(self, task: Task, job: JobInfo, sign: int) -> None:
         status, shape = task.status, task.shape
         job.counts.add(status, sign, best_effort=shape.best_effort)
         job.role(task.role).add(status, sign, best_effort=shape.best_effort)
@@ -305,27 +306,27 @@ class Snapshot:
             self._ask(job, asked * n * shape.request)
         self._touch(job)
 
-    def _hold(self, job: Job, amount: Vector) -> None:
+    def _hold(self, job: JobInfo, amount: Vector) -> None:
         job.allocated += amount
         if job.queue is not None:
             job.queue.charge(amount)
 
-    def _ask(self, job: Job, amount: Vector) -> None:
+    def _ask(self, job: JobInfo, amount: Vector) -> None:
         job.pending += amount
         if job.queue is not None:
             job.queue.pending += amount
 
-    def _enlist(self, task: Task, job: Job) -> None:
+    def _enlist(self, task: Task, job: JobInfo) -> None:
         task.job = job
         job.tasks[task.key] = task
         self._count_in_job(task, job, 1)
         self._touch(job)
 
-    def _touch(self, job: Job) -> None:
+    def _touch(self, job: JobInfo) -> None:
         self._unsettled[job.key] = job
         self._active[job.key] = job
 
-    def _join_queue(self, job: Job) -> None:
+    def _join_queue(self, job: JobInfo) -> None:
         queue = self.queues.get(_queue(job))
         if queue is None:
             return
@@ -335,7 +336,7 @@ class Snapshot:
         queue.pending += job.pending
         self._touch(job)
 
-    def _leave_queue(self, job: Job) -> None:
+    def _leave_queue(self, job: JobInfo) -> None:
         queue = job.queue
         self._unsettled.pop(job.key, None)
         if queue is None:
@@ -346,7 +347,7 @@ class Snapshot:
         del queue.jobs[job.key]
         job.queue = None
 
-    def _settle(self, job: Job, *, leaving: bool = False) -> None:
+    def _settle(self, job: JobInfo, *, leaving: bool = False) -> None:
         queue = job.queue
         if queue is not None and job.min_resources is None and not leaving:
             # Reserves nothing and can lend all it holds: most jobs of one pod are so.
@@ -423,15 +424,15 @@ class Snapshot:
 def _present_status(task: Task) -> TaskStatus:
     """What the server says, and what it will say once it says what has been done already."""
     status = status_of(task.pod)
-    if task.is_doomed and status in _PRESENT:
+    if task.marked_for_deletion and status in _PRESENT:
         return TaskStatus.RELEASING
     return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
 
 
-def _queue(job: Job) -> str:
+def _queue(job: JobInfo) -> str:
     return job.group.spec.queue or DEFAULT_QUEUE
 
 
-def _is_idle(job: Job) -> bool:
+def _is_idle(job: JobInfo) -> bool:
     counts = job.counts
     return job.is_admitted and not (counts[TaskStatus.PENDING] or counts.waiting)

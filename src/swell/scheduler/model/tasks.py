@@ -26,7 +26,7 @@ from swell.scheduler.model.resources import (
 
 if TYPE_CHECKING:
     from swell.scheduler.model.elastic import ElasticRole
-    from swell.scheduler.model.jobs import Job
+    from swell.scheduler.model.jobs import JobInfo
 
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 ROLE_KEY: Final = "volcano.sh/task-spec"
@@ -92,8 +92,8 @@ class Shape:
     __slots__ = (
         "best_effort",
         "claims_volumes",
+        "depends_on_other_pods",
         "fit_places",
-        "is_entangled",
         "ports",
         "quota_places",
         "request",
@@ -105,7 +105,7 @@ class Shape:
         self.serial = serial
         self.spec = spec
         self.ports = _host_ports(spec)
-        self.is_entangled = _depends_on_other_pods(spec)
+        self.depends_on_other_pods = _depends_on_other_pods(spec)
         self.claims_volumes = any(volume.persistent_volume_claim for volume in spec.volumes)
         self.set_request(request)
 
@@ -116,7 +116,7 @@ class Shape:
         self.best_effort = not len(self.quota_places)
 
 
-class ShapeBook:
+class ShapeCache:
     """Gives equal pods the same shape."""
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -143,10 +143,10 @@ class Task:
         "created",
         "elastic",
         "index",
-        "is_doomed",
         "is_gated",
         "job",
         "key",
+        "marked_for_deletion",
         "never_preempts",
         "node",
         "nominated",
@@ -163,7 +163,7 @@ class Task:
         meta, spec = pod.metadata, pod.spec
         self.pod = pod
         self.key = f"{meta.namespace}/{meta.name}"
-        self.job: Job | None = None
+        self.job: JobInfo | None = None
         self.role = meta.annotations.get(ROLE_KEY) or meta.labels.get(ROLE_KEY, "")
         self.shape = shape
         self.priority = _priority_of(pod)
@@ -175,7 +175,9 @@ class Task:
         self.order = (_index_of(meta), self.created, meta.uid or self.key)
         self.status = S.PENDING
         self.node = NOWHERE
-        self.is_doomed = False  # its eviction is decided, whatever the server still says of it
+        self.marked_for_deletion = (
+            False  # its eviction is decided, whatever the server still says of it
+        )
         # The elastic role this pod belongs to, and its place in it.
         self.elastic: ElasticRole | None = None
         self.index = 0

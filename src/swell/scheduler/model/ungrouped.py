@@ -13,24 +13,24 @@ from swell.api.scheduling import PodGroup, PodGroupSpec
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 
 # No object of the API can be called so.
-SOLO: Final = "pod/"
+VIRTUAL_PREFIX: Final = "pod/"
 
 
-def is_alone(pod: Pod, scheduler_names: Collection[str]) -> bool:
+def is_ungrouped(pod: Pod, scheduler_names: Collection[str]) -> bool:
     is_ours = pod.spec.scheduler_name in scheduler_names
     return is_ours and not pod.metadata.annotations.get(GROUP_ANNOTATION)
 
 
-def solo_name(pod: Pod) -> str:
+def virtual_group_name(pod: Pod) -> str:
     """The name of the group that stands for the pod."""
-    return SOLO + pod.metadata.name
+    return VIRTUAL_PREFIX + pod.metadata.name
 
 
-def solo_group(pod: Pod, queue: str) -> PodGroup:
+def virtual_group(pod: Pod, queue: str) -> PodGroup:
     meta = pod.metadata
     return PodGroup(
         metadata=ObjectMeta(
-            name=solo_name(pod),
+            name=virtual_group_name(pod),
             namespace=meta.namespace,
             uid=meta.uid,
             creation_timestamp=meta.creation_timestamp,
@@ -41,18 +41,18 @@ def solo_group(pod: Pod, queue: str) -> PodGroup:
     )
 
 
-def as_gangs(
+def with_virtual_groups(
     pods: Iterable[Pod], scheduler_names: Collection[str], queue: str
 ) -> tuple[list[Pod], list[PodGroup]]:
     """All pods, those that are alone with a group of their own; and these groups."""
     named: list[Pod] = []
     groups: list[PodGroup] = []
     for pod in pods:
-        if not is_alone(pod, scheduler_names):
+        if not is_ungrouped(pod, scheduler_names):
             named.append(pod)
             continue
-        groups.append(solo_group(pod, queue))
-        annotations = {**pod.metadata.annotations, GROUP_ANNOTATION: solo_name(pod)}
+        groups.append(virtual_group(pod, queue))
+        annotations = {**pod.metadata.annotations, GROUP_ANNOTATION: virtual_group_name(pod)}
         metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
         named.append(msgspec.structs.replace(pod, metadata=metadata))
     return named, groups

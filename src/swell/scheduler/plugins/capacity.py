@@ -6,35 +6,38 @@ along the path. A broken tree, or a job in a queue that has children, stops ever
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
-from swell.scheduler.model.jobs import Job, QueueEntry
-from swell.scheduler.model.reasons import Limit, Reason, Refusal
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.reasons import Limit, Refusal, WaitReason
 from swell.scheduler.model.resources import (
     PODS,
+    Mask,
     Places,
     Vector,
     exceeds_on_relevant,
+    excess,
     less_equal,
     less_equal_on_some,
 )
 from swell.scheduler.model.tasks import Shape, Task
-from swell.scheduler.plugins.capacity_tree import ROOT, Entitlement, entitlements, tree_problem
-from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
+from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, quota_refusal
 from swell.scheduler.session import Session
+from swell.scheduler.victims import EvictionUnit
 
 ANCESTOR_LEVEL: Final = "ancestorReclaimLevel"
 ARGUMENTS: tuple[str, ...] = (ANCESTOR_LEVEL,)
 
 
 def open_capacity(session: Session, option: PluginOption) -> Hooks:
-    rules = _Rules(session, option)
+    rules = _CapacityRules(session, option)
     return Hooks(
         queue_key=rules.queue_key,
         queue_keys_interact=rules.is_tree,
@@ -48,13 +51,13 @@ def open_capacity(session: Session, option: PluginOption) -> Hooks:
     )
 
 
-class _Rules:
+class _CapacityRules:
     """What every queue may have and deserves in this session."""
 
     def __init__(self, session: Session, option: PluginOption) -> None:
         queues = session.snapshot.queues
-        self._limits = Limits(session.snapshot.dimensions, session.total)
-        self._claimable = session.claimable
+        self._limits = LimitCheck(session.snapshot.dimensions, session.total)
+        self._claimable = Claimable(session)
         self.is_tree = option.is_on("enableHierarchy")
         self._levels = int(option.arguments.number(ANCESTOR_LEVEL, 0)) if self.is_tree else 0
         self._problem = tree_problem(queues) if self.is_tree else None
@@ -69,7 +72,7 @@ class _Rules:
 
     # --- order
 
-    def queue_key(self, queue: QueueEntry) -> SortKey:
+    def queue_key(self, queue: QueueInfo) -> SortKey:
         """Along the path from the top: the smaller share of what is deserved first."""
         key: list[float | str] = [-queue.priority]
         for level in reversed(self._line(queue)):
@@ -77,38 +80,38 @@ class _Rules:
             key += [share_of(self._held(level), mine), float(not mine.has_any)]
         return tuple(key)
 
-    def victim_queue_key(self, claimer: Task, queue: QueueEntry) -> SortKey:
+    def victim_queue_key(self, preemptor: Task, queue: QueueInfo) -> SortKey:
         """The nearer relative gives way first."""
-        own = claimer.job.queue if claimer.job else None
+        own = preemptor.job.queue if preemptor.job else None
         shared = set(own.lineage) & set(queue.lineage) if own else ()
         return float(len(shared))
 
     # --- limits
 
-    def allowance(self, queue: QueueEntry, shape: Shape, n: int) -> int:
+    def allowance(self, queue: QueueInfo, shape: Shape, n: int) -> int:
         if self._problem or not queue.is_open:
             return 0
         for level in self._line(queue):
             n = min(n, copies_below(self._held(level), shape, self._of[level.name].limit, n))
         return n
 
-    def quota_refusal(self, queue: QueueEntry, shape: Shape, n: int) -> Refusal | None:
+    def quota_refusal(self, queue: QueueInfo, shape: Shape, n: int) -> Refusal | None:
         if self._problem:
-            return Refusal(Reason.QUEUE_TREE, self._problem)
+            return Refusal(WaitReason.QUEUE_TREE, self._problem)
         if not queue.is_open:
-            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
+            return Refusal(WaitReason.QUEUE_CLOSED, f"queue {queue.name} is not open")
         for level in self._line(queue):
             limits = self._exceeded(level, n * shape.request, self._held(level))
             if limits:
                 return quota_refusal("would get more than it may have", limits)
         return None
 
-    def enqueueable(self, job: Job) -> Vote | Refusal:
+    def enqueueable(self, job: JobInfo) -> Vote | Refusal:
         queue = job.queue
         if self._problem:
-            return Refusal(Reason.QUEUE_TREE, self._problem)
+            return Refusal(WaitReason.QUEUE_TREE, self._problem)
         if queue is None or not queue.is_open:
-            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue and queue.name} is not open")
+            return Refusal(WaitReason.QUEUE_CLOSED, f"queue {queue and queue.name} is not open")
         asked = job.asks_for_admission()
         if asked is None:
             return Vote.PERMIT
@@ -123,7 +126,7 @@ class _Rules:
                 return refusal
         return Vote.PERMIT
 
-    def admitted(self, job: Job) -> None:
+    def admitted(self, job: JobInfo) -> None:
         asked = job.asks_for_admission()
         if job.queue is None or asked is None:
             return
@@ -132,7 +135,7 @@ class _Rules:
 
     # --- claims
 
-    def preemptive(self, queue: QueueEntry, task: Task) -> bool:
+    def preemptive(self, queue: QueueInfo, task: Task) -> bool:
         """Within its limits, and entitled to something of what it asks for."""
         if not self.allowance(queue, task.shape, 1):
             return False
@@ -145,23 +148,25 @@ class _Rules:
             if level.name != ROOT  # what the whole cluster deserves entitles nobody in particular
         )
 
-    def reclaimable(self, claimer: Task, units: Sequence[Unit]) -> list[Unit]:
-        own = claimer.job.queue if claimer.job else None
+    def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        own = preemptor.job.queue if preemptor.job else None
         if self._problem or own is None:
             return []
         left: dict[str, Vector] = {}
-        granted: list[Unit] = []
+        granted: list[EvictionUnit] = []
         for unit in units:
-            if not self._may_go(own, claimer, unit, left):
+            if not self._may_go(own, preemptor, unit, left):
                 continue
             granted.append(unit)
             for level in self._line(unit.job.queue) if unit.job.queue else ():
                 left[level.name] = left.get(level.name, self._held(level)) - unit.request
         return granted
 
-    def _may_go(self, own: QueueEntry, claimer: Task, unit: Unit, left: dict[str, Vector]) -> bool:
+    def _may_go(
+        self, own: QueueInfo, preemptor: Task, unit: EvictionUnit, left: dict[str, Vector]
+    ) -> bool:
         queue, request = unit.job.queue, unit.request
-        places = claimer.shape.quota_places
+        places = preemptor.shape.quota_places
         if queue is None or not (request[places] > 0).any():
             return False
         mine, theirs = self._of[own.name], self._of[queue.name]
@@ -180,14 +185,14 @@ class _Rules:
 
     # --- inside
 
-    def _line(self, queue: QueueEntry) -> tuple[QueueEntry, ...]:
+    def _line(self, queue: QueueInfo) -> tuple[QueueInfo, ...]:
         return queue.lineage if self.is_tree else (queue,)
 
-    def _exceeded(self, queue: QueueEntry, asked: Vector, held: Vector) -> tuple[Limit, ...]:
+    def _exceeded(self, queue: QueueInfo, asked: Vector, held: Vector) -> tuple[Limit, ...]:
         limit = self._of[queue.name].limit
         return self._limits.exceeded(queue.name, asked, held, limit)
 
-    def _held(self, queue: QueueEntry) -> Vector:
+    def _held(self, queue: QueueInfo) -> Vector:
         return queue.subtree if self.is_tree else queue.allocated
 
 
@@ -206,3 +211,80 @@ def _is_above(held: Vector, entitlement: Entitlement, victim: Vector, claimed: P
     if not (entitled & (victim > 0)).any():
         return True
     return exceeds_on_relevant(held, entitlement.deserved, entitlement.given, claimed)
+
+
+# MERGED: What each queue may have, deserves and is guaranteed, flat or along a tree of queues.
+
+ROOT = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Entitlement:
+    limit: Vector
+    deserved: Vector
+    given: Mask  # which resources `deserved` says anything about
+    guarantee: Vector
+
+    @property
+    def has_any(self) -> bool:
+        return bool((self.deserved[self.given] > 0).any())
+
+
+def entitlements(
+    queues: Mapping[str, QueueInfo], total: Vector, *, is_tree: bool
+) -> dict[str, Entitlement]:
+    """For every queue; in a tree the root is bound by nothing but its own limits."""
+    nothing = np.zeros_like(total)
+    if not is_tree:
+        guaranteed = sum((queue.guarantee for queue in queues.values()), nothing)
+        free = excess(total, guaranteed)
+        return {name: _entitlement(queue, free) for name, queue in queues.items()}
+    found: dict[str, Entitlement] = {}
+    for queue in sorted(queues.values(), key=lambda q: len(q.lineage)):
+        if len(queue.lineage) == 1:
+            found[queue.name] = _of_root(queue, queues)
+            continue
+        parent = queue.lineage[1]
+        siblings = (q.guarantee for q in queues.values() if q.lineage[1:2] == (parent,))
+        free = excess(found[parent.name].limit, sum(siblings, nothing))
+        found[queue.name] = _entitlement(queue, free)
+    return found
+
+
+def tree_problem(queues: Mapping[str, QueueInfo]) -> str | None:
+    """What is wrong with the tree, if anything."""
+    if ROOT not in queues:
+        return "there is no queue named root"
+    parents: set[str] = set()
+    for queue in queues.values():
+        if queue.lineage[-1].name != ROOT:
+            return f"queue {queue.name} does not descend from root"
+        parents.update(ancestor.name for ancestor in queue.lineage[1:])
+    for name in sorted(parents):
+        if queues[name].jobs:
+            return f"queue {name} has both jobs and child queues"
+    return None
+
+
+def _entitlement(queue: QueueInfo, free: Vector) -> Entitlement:
+    limit = np.minimum(free + queue.guarantee, queue.capability)
+    return Entitlement(
+        limit=limit,
+        deserved=np.maximum(np.minimum(queue.deserved, limit), queue.guarantee),
+        given=queue.deserved_given | (queue.guarantee > 0),
+        guarantee=queue.guarantee,
+    )
+
+
+def _of_root(root: QueueInfo, queues: Mapping[str, QueueInfo]) -> Entitlement:
+    children = [queue for queue in queues.values() if queue.lineage[1:2] == (root,)]
+    nothing = np.zeros_like(root.deserved)
+    given = np.zeros_like(root.deserved_given)
+    for child in children:
+        given = given | child.deserved_given
+    return Entitlement(
+        limit=root.capability,
+        deserved=sum((child.deserved for child in children), nothing),
+        given=given,
+        guarantee=sum((child.guarantee for child in children), nothing),
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
+from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -19,8 +19,8 @@ def open_conformance(session: Session, option: PluginOption) -> Hooks:
     return Hooks(preemptable=_not_critical, reclaimable=_not_critical)
 
 
-def _not_critical(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
-    del claimer
+def _not_critical(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+    del preemptor
     return [unit for unit in units if not any(_is_critical(task) for task in unit.tasks)]
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import UNREACHABLE, Hooks, Vote
-from swell.scheduler.model.jobs import Job, Tally
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.jobs import JobInfo, TaskCounts
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session
+from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
-_NOT_TRIED = Refusal(Reason.NOT_ENOUGH_RESOURCES, "not tried in this session")
+_NOT_TRIED = Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "not tried in this session")
 
 
 def open_gang(session: Session, option: PluginOption) -> Hooks:
     del option
 
-    def unschedulable(job: Job) -> Refusal | None:
+    def unschedulable(job: JobInfo) -> Refusal | None:
         return _unschedulable(session, job)
 
     return Hooks(
@@ -34,24 +34,24 @@ def open_gang(session: Session, option: PluginOption) -> Hooks:
     )
 
 
-def invalid(job: Job) -> Refusal | None:
+def invalid(job: JobInfo) -> Refusal | None:
     """Too few pods exist, in total or of a role."""
     if job.counts.live < job.min_member:
         return Refusal(
-            Reason.NOT_ENOUGH_TASKS,
+            WaitReason.NOT_ENOUGH_TASKS,
             f"{job.counts.live} of the {job.min_member} pods of the gang exist",
         )
     for role, minimum in job.role_minimums.items():
         live = job.role(role).live
         if live < minimum:
             return Refusal(
-                Reason.NOT_ENOUGH_PODS_OF_TASK,
+                WaitReason.NOT_ENOUGH_PODS_OF_TASK,
                 f"{live} of the {minimum} pods of role {role!r} exist",
             )
     return None
 
 
-def shortfall(job: Job, role: str) -> int:
+def shortfall(job: JobInfo, role: str) -> int:
     """How many more tasks of the role complete the gang; another role short: never."""
     missing = max(job.min_member - job.counts.ready_or_effortless, 0)
     for name, minimum in job.role_minimums.items():
@@ -63,10 +63,10 @@ def shortfall(job: Job, role: str) -> int:
     return missing
 
 
-def _is_complete(job: Job) -> bool:
+def _is_complete(job: JobInfo) -> bool:
     """Ready, or ready once what it was promised is there."""
 
-    def there(tally: Tally) -> int:
+    def there(tally: TaskCounts) -> int:
         return tally.ready_or_effortless + tally.waiting
 
     return there(job.counts) >= job.min_member and all(
@@ -74,11 +74,11 @@ def _is_complete(job: Job) -> bool:
     )
 
 
-def surplus_only(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
+def surplus_only(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
     """Each job stays at or above its minimum, whoever asks."""
-    del claimer
+    del preemptor
     left: dict[str, int] = {}
-    granted: list[Unit] = []
+    granted: list[EvictionUnit] = []
     for unit in units:
         ready = left.get(unit.job.key, unit.job.counts.ready) - len(unit.tasks)
         if ready >= unit.job.min_member:
@@ -87,7 +87,7 @@ def surplus_only(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
     return granted
 
 
-def is_filled_by_leaving(job: Job) -> bool:
+def is_filled_by_leaving(job: JobInfo) -> bool:
     """Nothing waits, and pods that are leaving still make up the minimum: no news yet."""
     counts = job.counts
     return (
@@ -98,7 +98,7 @@ def is_filled_by_leaving(job: Job) -> bool:
     )
 
 
-def _unschedulable(session: Session, job: Job) -> Refusal | None:
+def _unschedulable(session: Session, job: JobInfo) -> Refusal | None:
     missing = shortfall(job, "")
     if not missing or is_filled_by_leaving(job):
         return None

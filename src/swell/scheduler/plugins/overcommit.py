@@ -8,10 +8,10 @@ import numpy as np
 
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, Vote
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import less_equal_on, quota_places
-from swell.scheduler.plugins.quota import Limits
+from swell.scheduler.plugins.quota import Claimable, LimitCheck
 from swell.scheduler.session import Session
 
 FACTOR: Final = "overcommit-factor"
@@ -30,24 +30,26 @@ def open_overcommit(session: Session, option: PluginOption) -> Hooks:
     queues = session.snapshot.queues.values()
     reserved = np.sum([queue.reserved for queue in queues], axis=0) if queues else 0 * room
 
-    def enqueueable(job: Job) -> Vote | Refusal:
+    claimable_resources = Claimable(session)
+
+    def enqueueable(job: JobInfo) -> Vote | Refusal:
         asked = job.asks_for_admission()
         if asked is None:
             return Vote.PERMIT
         places = quota_places(asked)
         if less_equal_on(asked + reserved, room, places):
             return Vote.PERMIT
-        claimable = session.claimable.in_cluster(job)
+        claimable = claimable_resources.in_cluster(job)
         if less_equal_on(asked + reserved, room + claimable, places):
             return Vote.PERMIT
-        limits = Limits(session.snapshot.dimensions, session.total).exceeded(
+        limits = LimitCheck(session.snapshot.dimensions, session.total).exceeded(
             "", asked, used + reserved - claimable, session.total * factor
         )
         numbers = "; ".join(map(str, limits))
         text = f"the cluster's resources times {factor:g} are used or promised already: {numbers}"
-        return Refusal(Reason.OVERCOMMIT, text, limits)
+        return Refusal(WaitReason.OVERCOMMIT, text, limits)
 
-    def admitted(job: Job) -> None:
+    def admitted(job: JobInfo) -> None:
         asked = job.asks_for_admission()
         if asked is not None:
             np.add(reserved, asked, out=reserved)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from swell.api.matching import is_empty_selector, selector_matches
 from swell.api.policy import PodDisruptionBudget
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
+from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
 
@@ -18,17 +18,19 @@ ARGUMENTS: tuple[str, ...] = ()
 def open_pdb(session: Session, option: PluginOption) -> Hooks:
     del option
 
-    def vote(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
-        del claimer
+    def vote(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        del preemptor
         return within_budgets(list(session.snapshot.budgets.values()), units)
 
     return Hooks(preemptable=vote, reclaimable=vote)
 
 
-def within_budgets(budgets: Sequence[PodDisruptionBudget], units: Sequence[Unit]) -> list[Unit]:
+def within_budgets(
+    budgets: Sequence[PodDisruptionBudget], units: Sequence[EvictionUnit]
+) -> list[EvictionUnit]:
     """Spends the budgets in the order of the candidates."""
     left = [budget.status.disruptions_allowed for budget in budgets]
-    granted: list[Unit] = []
+    granted: list[EvictionUnit] = []
     for unit in units:
         verdicts = [
             _spend(budgets, left, task) for task in unit.tasks

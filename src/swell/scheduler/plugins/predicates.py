@@ -11,7 +11,7 @@ from swell.api.core import Node, Taint
 from swell.api.matching import node_selector_matches, tolerates, tolerates_all
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.model.reasons import Reason
+from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.tasks import Shape, Task
 from swell.scheduler.session import Session
@@ -33,20 +33,20 @@ _ACCEPTED = (
 ARGUMENTS: tuple[str, ...] = (*_SWITCHES.values(), *_ACCEPTED)
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _NEIGHBOUR_REASONS = {
-    "affinity": Reason.POD_AFFINITY,
-    "anti-affinity": Reason.POD_ANTI_AFFINITY,
-    "spread": Reason.TOPOLOGY_SPREAD,
+    "affinity": WaitReason.POD_AFFINITY,
+    "anti-affinity": WaitReason.POD_ANTI_AFFINITY,
+    "spread": WaitReason.TOPOLOGY_SPREAD,
 }
 
 
 def open_predicates(session: Session, option: PluginOption) -> Hooks:
-    rules = _Rules(session, option)
+    rules = _PredicateRules(session, option)
     return Hooks(
         node_filter=rules.node_filter, task_filter=rules.task_filter, diagnose=rules.diagnose
     )
 
 
-class _Rules:
+class _PredicateRules:
     """The filters of one session, with those switched off left out."""
 
     def __init__(self, session: Session, option: PluginOption) -> None:
@@ -69,15 +69,15 @@ class _Rules:
             allowed = passing if allowed is None else allowed & passing
         return allowed
 
-    def diagnose(self, task: Task) -> Iterator[tuple[Reason, Mask]]:
+    def diagnose(self, task: Task) -> Iterator[tuple[WaitReason, Mask]]:
         yield from self._fixed(task.shape)
         yield from self._changing(task, now=True)
 
-    def _fixed(self, shape: Shape) -> Iterator[tuple[Reason, Mask]]:
+    def _fixed(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
         """What no other pod can change."""
         nodes, spec = self._nodes, shape.spec
         if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
-            yield Reason.NODE_UNSCHEDULABLE, ~nodes.cordoned
+            yield WaitReason.NODE_UNSCHEDULABLE, ~nodes.cordoned
         if self._on["affinity"]:
             yield from self._node_affinity(shape)
         if self._on["taints"]:
@@ -89,32 +89,32 @@ class _Rules:
                     verdicts[taints] = tolerates_all(spec.tolerations, taints)
                 return verdicts[taints]
 
-            yield Reason.TAINT, nodes.where(tolerated)
+            yield WaitReason.TAINT, nodes.where(tolerated)
 
-    def _node_affinity(self, shape: Shape) -> Iterator[tuple[Reason, Mask]]:
+    def _node_affinity(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
         nodes, spec = self._nodes, shape.spec
         if spec.node_selector:
             wanted = spec.node_selector.items()
             yield (
-                Reason.NODE_SELECTOR,
+                WaitReason.NODE_SELECTOR,
                 nodes.where(lambda node: wanted <= node.metadata.labels.items()),
             )
         affinity = spec.affinity and spec.affinity.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
         if required:
             yield (
-                Reason.NODE_AFFINITY,
+                WaitReason.NODE_AFFINITY,
                 nodes.where(lambda node: node_selector_matches(required, node)),
             )
 
-    def _changing(self, task: Task, *, now: bool) -> Iterator[tuple[Reason, Mask]]:
+    def _changing(self, task: Task, *, now: bool) -> Iterator[tuple[WaitReason, Mask]]:
         """What depends on the pods already there."""
         if self._on["ports"]:
             for port in task.shape.ports:
-                yield Reason.HOST_PORT, self._nodes.port_is_free(port, at_once=now)
+                yield WaitReason.HOST_PORT, self._nodes.port_is_free(port, at_once=now)
         if task.shape.claims_volumes and self._on["volumes"]:
             there = self._volumes.are_ready_for(task)
-            yield Reason.VOLUME, np.full(len(self._nodes), there)
+            yield WaitReason.VOLUME, np.full(len(self._nodes), there)
         if not self._neighbours.concerns(task):
             return
         eligible = np.ones(len(self._nodes), dtype=np.bool_)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
+from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
 
@@ -25,18 +25,20 @@ def open_priority(session: Session, option: PluginOption) -> Hooks:
     )
 
 
-def _may_give_way(claimer: Task, job: Job) -> bool:
-    return claimer.job is job or (claimer.job is not None and job.priority < claimer.job.priority)
+def _may_give_way(preemptor: Task, job: JobInfo) -> bool:
+    return preemptor.job is job or (
+        preemptor.job is not None and job.priority < preemptor.job.priority
+    )
 
 
-def _less_important(claimer: Task, units: Sequence[Unit]) -> list[Unit]:
+def _less_important(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
     """Other jobs of lower priority; in the same job, tasks of lower priority."""
     return [
         unit
         for unit in units
         if (
-            all(task.priority < claimer.priority for task in unit.tasks)
-            if unit.job is claimer.job
-            else _may_give_way(claimer, unit.job)
+            all(task.priority < preemptor.priority for task in unit.tasks)
+            if unit.job is preemptor.job
+            else _may_give_way(preemptor, unit.job)
         )
     ]

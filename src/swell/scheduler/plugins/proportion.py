@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
-from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import (
     TOLERANCE,
     Shares,
@@ -24,8 +24,9 @@ from swell.scheduler.model.resources import (
     less_equal,
 )
 from swell.scheduler.model.tasks import Shape, Task
-from swell.scheduler.plugins.quota import Limits, copies_below, quota_refusal
+from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, quota_refusal
 from swell.scheduler.session import Session
+from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
 _ROUNDS_MAX = 1000  # each round hands out a fixed part of what remains; far fewer are needed
@@ -33,7 +34,7 @@ _ROUNDS_MAX = 1000  # each round hands out a fixed part of what remains; far few
 
 def open_proportion(session: Session, option: PluginOption) -> Hooks:
     del option
-    rules = _Rules(session)
+    rules = _ProportionRules(session)
     return Hooks(
         queue_key=rules.queue_key,
         overused=lambda queue: less_equal(rules.deserved_by(queue), queue.allocated),
@@ -47,12 +48,12 @@ def open_proportion(session: Session, option: PluginOption) -> Hooks:
     )
 
 
-class _Rules:
+class _ProportionRules:
     """What every queue deserves in this session."""
 
     def __init__(self, session: Session) -> None:
-        self._limits = Limits(session.snapshot.dimensions, session.total)
-        self._claimable = session.claimable
+        self._limits = LimitCheck(session.snapshot.dimensions, session.total)
+        self._claimable = Claimable(session)
         self._nothing = np.zeros_like(session.total)
         queues = [session.snapshot.queues[name] for name in sorted(session.snapshot.queues)]
         guaranteed = sum((queue.guarantee for queue in queues), np.zeros_like(session.total))
@@ -66,23 +67,23 @@ class _Rules:
         self._shares = {queue.name: Shares(self.deserved_by(queue)) for queue in queues}
         self._admitted: dict[str, Vector] = {}
 
-    def deserved_by(self, queue: QueueEntry) -> Vector:
+    def deserved_by(self, queue: QueueInfo) -> Vector:
         return self._deserved.get(queue.name, self._nothing)
 
-    def queue_key(self, queue: QueueEntry) -> SortKey:
+    def queue_key(self, queue: QueueInfo) -> SortKey:
         return (-queue.priority, self._shares[queue.name].dominant(queue.allocated))
 
-    def is_above(self, queue: QueueEntry) -> bool:
+    def is_above(self, queue: QueueInfo) -> bool:
         return not less_equal(queue.allocated, self.deserved_by(queue))
 
-    def allowance(self, queue: QueueEntry, shape: Shape, n: int) -> int:
+    def allowance(self, queue: QueueInfo, shape: Shape, n: int) -> int:
         if not queue.is_open:
             return 0
         return copies_below(queue.allocated, shape, self.deserved_by(queue), n)
 
-    def quota_refusal(self, queue: QueueEntry, shape: Shape, n: int) -> Refusal | None:
+    def quota_refusal(self, queue: QueueInfo, shape: Shape, n: int) -> Refusal | None:
         if not queue.is_open:
-            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue.name} is not open")
+            return Refusal(WaitReason.QUEUE_CLOSED, f"queue {queue.name} is not open")
         return quota_refusal(
             "would get more than it deserves",
             self._limits.exceeded(
@@ -90,11 +91,11 @@ class _Rules:
             ),
         )
 
-    def reclaimable(self, claimer: Task, units: Sequence[Unit]) -> list[Unit]:
+    def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """From queues above what they deserve, until they no longer are."""
-        del claimer
+        del preemptor
         left: dict[str, Vector] = {}
-        granted: list[Unit] = []
+        granted: list[EvictionUnit] = []
         for unit in units:
             queue = unit.job.queue
             if queue is None:
@@ -105,10 +106,10 @@ class _Rules:
                 granted.append(unit)
         return granted
 
-    def enqueueable(self, job: Job) -> Vote | Refusal:
+    def enqueueable(self, job: JobInfo) -> Vote | Refusal:
         queue = job.queue
         if queue is None or not queue.is_open:
-            return Refusal(Reason.QUEUE_CLOSED, f"queue {queue and queue.name} is not open")
+            return Refusal(WaitReason.QUEUE_CLOSED, f"queue {queue and queue.name} is not open")
         asked = job.asks_for_admission()
         if asked is None:
             return Vote.PERMIT
@@ -120,7 +121,7 @@ class _Rules:
             limits = self._limits.exceeded(queue.name, asked, held, self._real[queue.name])
         return quota_refusal("holds or reserves too much", limits) or Vote.PERMIT
 
-    def admitted(self, job: Job) -> None:
+    def admitted(self, job: JobInfo) -> None:
         asked = job.asks_for_admission()
         if job.queue is not None and asked is not None:
             name = job.queue.name
@@ -128,7 +129,7 @@ class _Rules:
 
 
 def deserved_shares(
-    total: Vector, queues: Iterable[QueueEntry], limits: dict[str, Vector]
+    total: Vector, queues: Iterable[QueueInfo], limits: dict[str, Vector]
 ) -> dict[str, Vector]:
     """Hands the whole out in rounds, by weight, to queues that still want something."""
     queues = list(queues)

@@ -9,7 +9,7 @@ from typing import Final
 from swell.api.times import parse_time
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, Vote
-from swell.scheduler.model.jobs import Job
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.session import Session
 
 WAITING_TIME: Final = "sla-waiting-time"
@@ -23,18 +23,18 @@ _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|ms|s|m|h)")
 def open_sla(session: Session, option: PluginOption) -> Hooks:
     due = due_time(option.arguments.text(WAITING_TIME))
 
-    def vote(job: Job) -> Vote:
+    def vote(job: JobInfo) -> Vote:
         late = session.now is not None and due(job) < session.now
         return Vote.PERMIT if late else Vote.ABSTAIN
 
     return Hooks(job_key=due, enqueueable=vote, pipelined=vote)
 
 
-def due_time(default_waiting: str) -> Callable[[Job], float]:
+def due_time(default_waiting: str) -> Callable[[JobInfo], float]:
     """When a job is overdue, in seconds since the epoch; never, for one that has no limit."""
     default_s = duration_s(default_waiting)
 
-    def due(job: Job) -> float:
+    def due(job: JobInfo) -> float:
         own_s = duration_s(job.group.metadata.annotations.get(ANNOTATION, ""))
         waiting_s = default_s if own_s is None else own_s
         if waiting_s is None or not job.created:

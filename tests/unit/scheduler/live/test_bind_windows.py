@@ -8,13 +8,15 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
 from swell.scheduler.live.bind_windows import BindWindows
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 
 
-def a_gang(n_bound: int, minimum: int = 3, phase: str = "Inqueue") -> tuple[Snapshot, Job]:
+def a_gang(
+    n_bound: int, minimum: int = 3, phase: str = "Inqueue"
+) -> tuple[SchedulerSnapshot, JobInfo]:
     """A gang of which some pods are bound and none is missing."""
-    snapshot = Snapshot()
+    snapshot = SchedulerSnapshot()
     snapshot.put_node(convert({"metadata": {"name": "n"}}, Node))
     metadata = {"name": "g", "namespace": "ns", "uid": "g-uid"}
     group: Body = {"metadata": metadata, "spec": {"minMember": minimum}, "status": {"phase": phase}}

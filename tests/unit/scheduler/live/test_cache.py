@@ -6,7 +6,7 @@ from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.scheduler.live.controller import Scheduler
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import COMPLETION_INDEX, TaskStatus
 from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
 
@@ -23,7 +23,7 @@ TRAINERS: Body = {
 }
 
 
-def idle_cpu(snapshot: Snapshot, node: int = 0) -> float:
+def idle_cpu(snapshot: SchedulerSnapshot, node: int = 0) -> float:
     return float(snapshot.nodes.idle[0][node])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.live.nominations import Admissions, Nominations
-from swell.scheduler.model.reasons import Reason
+from swell.scheduler.model.reasons import WaitReason
 from tests.unit.scheduler.live.test_bind_windows import a_gang
 
 
@@ -17,10 +17,10 @@ def test_admission_that_is_of_no_use_ends_and_the_wait_grows() -> None:
     assert not admissions.expire(599.0)
     assert admissions.expire(600.0) == [job]
     assert job.phase is PodGroupPhase.PENDING
-    assert snapshot.barred[job.key].reason is Reason.BACK_OFF
+    assert snapshot.backed_off[job.key].reason is WaitReason.BACK_OFF
     assert admissions.next_deadline() == 630.0
     admissions.expire(630.0)
-    assert job.key not in snapshot.barred
+    assert job.key not in snapshot.backed_off
 
     snapshot.set_phase(job, PodGroupPhase.INQUEUE)
     admissions.look_at(job, now=631.0)

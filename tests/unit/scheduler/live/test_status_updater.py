@@ -5,12 +5,14 @@ from __future__ import annotations
 from swell.api.scheduling import PodGroupPhase, PodGroupStatus
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.live.status_updater import BUSY_S, LATE_S_MAX, has_changed, next_status
-from swell.scheduler.model.reasons import Reason, Refusal
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.status import GroupStatus
 from tests.unit.scheduler.live.stage import Stage, on_stage
 from tests.unit.scheduler.live.test_bind_windows import a_gang
 
-NO_ROOM = GroupStatus(PodGroupPhase.INQUEUE, Refusal(Reason.NOT_ENOUGH_RESOURCES, "0/1 nodes fit"))
+NO_ROOM = GroupStatus(
+    PodGroupPhase.INQUEUE, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "0/1 nodes fit")
+)
 
 
 def test_refusal_becomes_a_condition_with_its_reason() -> None:
@@ -30,8 +32,8 @@ def test_other_numbers_are_no_news() -> None:
     """They wait; another reason or phase does not."""
     _, job = a_gang(n_bound=0)
     old = next_status(job, NO_ROOM, "s", "t")
-    words = GroupStatus(PodGroupPhase.INQUEUE, Refusal(Reason.NOT_ENOUGH_RESOURCES, "other"))
-    reason = GroupStatus(PodGroupPhase.INQUEUE, Refusal(Reason.QUEUE_QUOTA, "other"))
+    words = GroupStatus(PodGroupPhase.INQUEUE, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "other"))
+    reason = GroupStatus(PodGroupPhase.INQUEUE, Refusal(WaitReason.QUEUE_QUOTA, "other"))
     phase = GroupStatus(PodGroupPhase.PENDING, NO_ROOM.refusal)
 
     assert not has_changed(old, next_status(job, words, "s", "t"))

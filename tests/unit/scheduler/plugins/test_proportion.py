@@ -6,7 +6,7 @@ import numpy as np
 
 from swell.api.meta import ObjectMeta
 from swell.api.scheduling import Queue, QueueSpec
-from swell.scheduler.model.jobs import QueueEntry
+from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import Dimensions
 from swell.scheduler.plugins.proportion import deserved_shares
 
@@ -20,7 +20,7 @@ def test_shares_are_whole_where_rounds_only_come_close() -> None:
     queues = []
     for name, (weight, gpus) in wants.items():
         spec = QueueSpec(weight=weight)
-        queue = QueueEntry(Queue(metadata=ObjectMeta(name=name), spec=spec), dimensions)
+        queue = QueueInfo(Queue(metadata=ObjectMeta(name=name), spec=spec), dimensions)
         queue.pending = dimensions.vector({"cpu": cpus[name], "nvidia.com/gpu": gpus})
         queues.append(queue)
     limits = {queue.name: np.full_like(total, np.inf) for queue in queues}

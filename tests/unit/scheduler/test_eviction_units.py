@@ -9,21 +9,21 @@ import pytest
 from swell.api import codec
 from swell.api.scheduling import PodGroup, Queue
 from swell.scheduler.config import Arguments
-from swell.scheduler.eviction_units import singles
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.model.jobs import Job, QueueEntry
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import Dimensions
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.plugins.binpack import weights_of
-from swell.scheduler.plugins.capacity import share_of
-from swell.scheduler.plugins.capacity_tree import entitlements
+from swell.scheduler.plugins.capacity import entitlements, share_of
 from swell.scheduler.plugins.gang import is_filled_by_leaving
 from swell.scheduler.plugins.pdb import within_budgets
 from swell.scheduler.plugins.sla import due_time
 from swell.scheduler.session import Session
 from swell.scheduler.status import phase_of
+from swell.scheduler.victims import single_task_units
 from tests.scheduler_cases import Case, budget_of, config_of, load, pod_of, snapshot_of
 
 CASES = list(load(units=True))
@@ -54,7 +54,7 @@ def queue_share(case: Case) -> float:
     row = case["input"]
     queue = codec.convert({"metadata": {"name": "q"}, "spec": {"deserved": row["deserved"]}}, Queue)
     held = dimensions.vector(row["allocated"])
-    entry = QueueEntry(queue, dimensions)
+    entry = QueueInfo(queue, dimensions)
     plenty = dimensions.zero() + 1e18
     return share_of(held, entitlements({"q": entry}, plenty, is_tree=False)["q"])
 
@@ -78,8 +78,8 @@ def node_scores(case: Case) -> dict[str, dict[str, float]]:
     return found
 
 
-def _job_with(row: Case) -> Job:
-    snapshot = Snapshot()
+def _job_with(row: Case) -> JobInfo:
+    snapshot = SchedulerSnapshot()
     body = {
         "metadata": {"name": "g", "namespace": "ns"},
         "spec": {"minMember": row["minMember"]},
@@ -106,11 +106,13 @@ def suppressed(case: Case) -> bool:
 def victims(case: Case) -> list[str]:
     row = case["input"]
     job = _job_with({"minMember": 0, "phase": "Running", "tasks": []})
-    snapshot = Snapshot()
+    snapshot = SchedulerSnapshot()
     tasks = [snapshot.put_pod(pod_of(candidate)) for candidate in row["candidates"]]
     for task in tasks:
         task.job = job
-    granted = within_budgets([budget_of(b) for b in row.get("budgets", ())], singles(tasks))
+    granted = within_budgets(
+        [budget_of(b) for b in row.get("budgets", ())], single_task_units(tasks)
+    )
     return [task.pod.metadata.name for unit in granted for task in unit.tasks]
 
 
@@ -118,14 +120,14 @@ def left_first(case: Case) -> bool:
     row = case["input"]
     due = due_time(row["args"].get("sla-waiting-time", ""))
 
-    def job(side: Case) -> Job:
+    def job(side: Case) -> JobInfo:
         notes = {"volcano.sh/sla-waiting-time": side["waitingTime"]} if side["waitingTime"] else {}
         meta = {
             "name": "g",
             "annotations": notes,
             "creationTimestamp": side.get("created", "2026-01-01T00:00:00Z"),
         }
-        return Job(codec.convert({"metadata": meta}, PodGroup), 0, Dimensions())
+        return JobInfo(codec.convert({"metadata": meta}, PodGroup), 0, Dimensions())
 
     return due(job(row["left"])) < due(job(row["right"]))
 

@@ -6,11 +6,11 @@ import pytest
 
 from swell.api.codec import convert
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState, QueueStatus
-from swell.scheduler.model.queue_state import (
+from swell.scheduler.model.queues import (
     CLOSED_BY_PARENT,
-    Standing,
+    DesiredQueueStatus,
+    desired_status_of,
     parent_of,
-    standing_of,
     status_change,
 )
 
@@ -60,7 +60,9 @@ def test_state_follows_from_parent_and_groups(
     """Closing ends when the last group has gone; a parent closes what is open below it, marked,
     and opening it opens what is marked and nothing else."""
     parent = None if above is None else a_queue(above, name="above")
-    standing = standing_of(a_queue(state, marked=marked), parent, [a_group("Running")] * n_groups)
+    standing = desired_status_of(
+        a_queue(state, marked=marked), parent, [a_group("Running")] * n_groups
+    )
 
     assert (standing.state.value, standing.is_marked) == expected
 
@@ -68,7 +70,7 @@ def test_state_follows_from_parent_and_groups(
 def test_groups_are_counted_by_phase() -> None:
     """A group without a phase is pending; only what differs is written."""
     groups = [a_group(phase) for phase in ("", "Pending", "Inqueue", "Running", "Completed")]
-    standing = standing_of(a_queue("Open"), None, groups)
+    standing = desired_status_of(a_queue("Open"), None, groups)
     now = QueueStatus(state=QueueState.OPEN, running=1)
 
     assert status_change(now, standing, None) == {"pending": 2, "inqueue": 1, "completed": 1}
@@ -76,7 +78,9 @@ def test_groups_are_counted_by_phase() -> None:
 
 def test_allocated_is_written_when_it_differs() -> None:
     """What is held no more is taken out, and what is not known is left as it is."""
-    standing = Standing(QueueState.OPEN, is_marked=False, n_groups={PodGroupPhase.RUNNING: 1})
+    standing = DesiredQueueStatus(
+        QueueState.OPEN, is_marked=False, n_groups={PodGroupPhase.RUNNING: 1}
+    )
     held = {"cpu": "2", "nvidia.com/gpu": "1"}
     now = QueueStatus(state=QueueState.OPEN, running=1, allocated=dict(held))
 

@@ -8,17 +8,16 @@ from typing import TypeVar
 import pytest
 
 from swell.scheduler.config import PluginOption
-from swell.scheduler.eviction_units import Unit, singles
-from swell.scheduler.hooks import Hooks, Vote
-from swell.scheduler.model.jobs import Job
-from swell.scheduler.model.reasons import Reason, Refusal
-from swell.scheduler.model.snapshot import Snapshot
+from swell.scheduler.hooks import Hooks, Vote, Votes
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task
-from swell.scheduler.votes import Votes
+from swell.scheduler.victims import EvictionUnit, single_task_units
 from tests.scheduler_cases import group_of, pod_of
 
 T = TypeVar("T")
-NO = Refusal(Reason.QUEUE_QUOTA, "no")
+NO = Refusal(WaitReason.QUEUE_QUOTA, "no")
 YES, MAYBE, NEVER = Vote.PERMIT, Vote.ABSTAIN, Vote.REJECT
 
 
@@ -27,8 +26,8 @@ def votes(*tiers: Sequence[Hooks], off: Sequence[str] = ()) -> Votes:
     return Votes([[(option, hooks) for hooks in tier] for tier in tiers])
 
 
-def a_job(n_tasks: int = 3) -> Job:
-    snapshot = Snapshot()
+def a_job(n_tasks: int = 3) -> JobInfo:
+    snapshot = SchedulerSnapshot()
     snapshot.put_group(
         group_of({"namespace": "ns", "name": "g", "queue": "q", "minMember": 1, "phase": "Running"})
     )
@@ -94,31 +93,31 @@ def test_switched_off_hook_has_no_vote() -> None:
 def test_victims_are_what_all_tiers_agree_on() -> None:
     """Also a plugin in a later tier is asked, and an empty agreement stays empty."""
     job = a_job()
-    units = singles(job.tasks.values())
-    claimer = units[0].tasks[0]
+    units = single_task_units(job.tasks.values())
+    preemptor = units[0].tasks[0]
 
     def granting(*places: int) -> Hooks:
-        def vote(_: Task, asked: Sequence[Unit]) -> list[Unit]:
+        def vote(_: Task, asked: Sequence[EvictionUnit]) -> list[EvictionUnit]:
             return [asked[n] for n in places]
 
         return Hooks(preemptable=vote)
 
-    agreed = votes([granting(0, 1)], [granting(1, 2)]).preemptable(claimer, units)
+    agreed = votes([granting(0, 1)], [granting(1, 2)]).preemptable(preemptor, units)
 
     assert agreed == [units[1]]
-    assert votes([granting(0)], [granting(1)]).preemptable(claimer, units) == []
-    assert votes([granting(0)], [granting(1), granting(0)]).preemptable(claimer, units) == []
-    assert votes([]).preemptable(claimer, units) == []
+    assert votes([granting(0)], [granting(1)]).preemptable(preemptor, units) == []
+    assert votes([granting(0)], [granting(1), granting(0)]).preemptable(preemptor, units) == []
+    assert votes([]).preemptable(preemptor, units) == []
 
 
 def test_victim_needs_what_must_go_before_it() -> None:
     """A unit that counts on another one falls with it."""
     job = a_job()
     first, second, third = job.tasks.values()
-    before = Unit(job, (first,))
-    after = Unit(job, (second, third), after=(before,))
+    before = EvictionUnit(job, (first,))
+    after = EvictionUnit(job, (second, third), after=(before,))
 
-    def all_but_first(_: Task, asked: Sequence[Unit]) -> list[Unit]:
+    def all_but_first(_: Task, asked: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         return [unit for unit in asked if unit is not before]
 
     agreed = votes([Hooks(preemptable=all_but_first)]).preemptable(first, [before, after])
@@ -145,5 +144,5 @@ def test_gang_that_lost_pods_comes_first() -> None:
     assert asked.job_key(hurt) < asked.job_key(fresh)
 
 
-def constant(value: T) -> Callable[[Job], T]:
+def constant(value: T) -> Callable[[JobInfo], T]:
     return lambda job: value

@@ -1,0 +1,91 @@
+"""Whether a gang fits: places the pending tasks of one job until its minimum has nodes.
+
+Works inside a statement, so the caller commits all of it or none. A gang fits when the job is ready
+afterwards (`Votes.is_ready`); it fits later when it is pipelined (`Votes.is_pipelined`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.session import Session, Statement
+
+# A job gets one surplus task per pass, so with thousands of equal tasks left there is no need to
+# collect all of them each time.
+RUN_MAX = 256
+
+
+def place_gang(session: Session, statement: Statement, job: JobInfo, order: deque[Task]) -> bool:
+    """Places tasks in order until the job is ready; whether any task was placed.
+
+    A job that is ready already gets one task more. Stops early when the job can no longer become
+    ready. `order` is kept between calls; tasks that are no longer pending are dropped from it.
+    """
+    queue, votes = job.queue, session.votes
+    failed_roles: set[str] = set()
+    placed = False
+    for run in _runs(order):
+        first = run[0]
+        if queue is None or (first.role and first.role in failed_roles):
+            continue
+        n_wanted = min(len(run), max(votes.shortfall(job, first.role), 1))
+        n_allowed = votes.allowance(queue, first.shape, n_wanted)
+        if n_allowed < n_wanted:
+            refusal = votes.quota_refusal(queue, first.shape, n_wanted)
+            if refusal is not None:
+                session.refuse(job, refusal)
+                session.stuck[job.key] = first
+        n_placed = _place_run(session, statement, run[:n_allowed])
+        placed = placed or n_placed > 0
+        if n_placed < n_allowed:
+            # The numbers are added at the end of the session, when other jobs have taken room, too.
+            session.refuse(job, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, ""))
+            session.stuck[job.key] = run[n_placed]
+            failed_roles.add(first.role)
+            if not _can_become_ready(job, failed_roles):
+                break
+        if placed and votes.is_ready(job):
+            break
+    return placed
+
+
+def _runs(order: deque[Task]) -> Iterator[list[Task]]:
+    """Yields the pending tasks in runs of one shape and role, at most RUN_MAX at once."""
+    while order and order[0].status is not TaskStatus.PENDING:
+        order.popleft()
+    pending = (task for task in order if task.status is TaskStatus.PENDING)
+    for _, alike in groupby(pending, key=lambda task: (task.shape.serial, task.role)):
+        while run := list(islice(alike, RUN_MAX)):
+            yield run
+
+
+def _place_run(session: Session, statement: Statement, run: Sequence[Task]) -> int:
+    """Places equal tasks one after the other; returns how many found a node."""
+    n = 0
+    while n < len(run):
+        choices = session.placer.nodes_for(run[n:])
+        if not choices:
+            break
+        statement.place_alike(run[n : n + len(choices)], choices)
+        n += len(choices)
+    return n
+
+
+def _can_become_ready(job: JobInfo, failed_roles: set[str]) -> bool:
+    """Whether the job can still become ready without more tasks of the roles that found no node."""
+    if job.min_member == len(job.tasks):
+        return False
+    minimums = job.group.spec.min_task_member
+    # A total below the sum of the roles' minimums means that only the total counts.
+    if job.min_member < sum(minimums.values()):
+        n_possible = sum(
+            job.role(role).ready + job.role(role)[TaskStatus.PENDING] * (role not in failed_roles)
+            for role in {task.role for task in job.tasks.values()}
+        )
+        return n_possible >= job.min_member
+    return all(job.role(role).ready >= minimums.get(role, 0) for role in failed_roles)
