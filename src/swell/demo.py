@@ -24,9 +24,9 @@ from swell.api.aitrainingjob import (
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Key
 from swell.api.pod import PodPhase
-from swell.cli.choice import Flags
 from swell.cli.connection import connected
-from swell.cli.tables import aligned
+from swell.cli.options import ClusterOptions
+from swell.cli.output import aligned
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 
@@ -87,7 +87,7 @@ def _story() -> AITrainingJobStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class DemoJobState:
     """The job, and its pods that run with the number of their restart."""
 
     job: AITrainingJob
@@ -101,8 +101,8 @@ class Seen:
         return len(self.pods) == size and self.job.status.phase is AITrainingJobPhase.RUNNING
 
 
-def _look() -> Seen:
-    with connected(Flags(embedded=True)) as connection:
+def _look() -> DemoJobState:
+    with connected(ClusterOptions(embedded=True)) as connection:
         job = connection.client.send(calls.get(AI_TRAINING_JOBS, Key(NAMESPACE, JOB)))
         pods = connection.client.send(calls.list_page(PODS, Selection(NAMESPACE))).items
     running = {
@@ -110,10 +110,10 @@ def _look() -> Seen:
         for pod in pods
         if pod.status.phase is PodPhase.RUNNING and pod.metadata.deletion_timestamp is None
     }
-    return Seen(job, running)
+    return DemoJobState(job, running)
 
 
-def _wait(what: str, holds: Callable[[Seen], bool]) -> Seen:
+def _wait(what: str, holds: Callable[[DemoJobState], bool]) -> DemoJobState:
     """Look at the job until something holds."""
     deadline = time.monotonic() + WAIT_S_MAX
     while True:

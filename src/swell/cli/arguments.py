@@ -13,7 +13,7 @@ from swell.api import codec
 from swell.api.kinds import AI_TRAINING_JOBS, ALL
 from swell.api.meta import Body
 from swell.api.resource import Resource
-from swell.cli.failure import CommandError
+from swell.cli.command_line import CommandError
 from swell.cluster.kube.calls import raw
 from swell.cluster.kube.oneshot import OneShot
 
@@ -21,27 +21,27 @@ _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ObjectArguments:
     """What a command is about: a kind, and the names of its objects (none: all of them)."""
 
     resource: Resource[Body]
     names: tuple[str, ...]
 
 
-def target_of(words: Sequence[str], client: OneShot) -> Target:
+def parse_object_arguments(words: Sequence[str], client: OneShot) -> ObjectArguments:
     """`pods`, `pods a b`, `pod/a`, or names alone, which are jobs'."""
     if not words:
-        return Target(AI_TRAINING_JOBS.untyped(), ())
+        return ObjectArguments(AI_TRAINING_JOBS.untyped(), ())
     first, *rest = words
     if "/" in first:
         return _slashed(words, client)
     found = find_kind(first, client)
     if found is None:
-        return Target(AI_TRAINING_JOBS.untyped(), tuple(words))
-    return Target(found, tuple(rest))
+        return ObjectArguments(AI_TRAINING_JOBS.untyped(), tuple(words))
+    return ObjectArguments(found, tuple(rest))
 
 
-def _slashed(words: Sequence[str], client: OneShot) -> Target:
+def _slashed(words: Sequence[str], client: OneShot) -> ObjectArguments:
     """`kind/name` for every word, all of the same kind."""
     pairs = [word.partition("/") for word in words]
     kinds = {kind for kind, _, _ in pairs}
@@ -51,7 +51,7 @@ def _slashed(words: Sequence[str], client: OneShot) -> Target:
     if found is None:
         hint = "kinds are written like pods, nodes or aitj"
         raise CommandError(f"the cluster has no kind {pairs[0][0]!r}", hint)
-    return Target(found, tuple(name for _, _, name in pairs))
+    return ObjectArguments(found, tuple(name for _, _, name in pairs))
 
 
 def find_kind(word: str, client: OneShot) -> Resource[Body] | None:

@@ -1,8 +1,17 @@
-"""Which cluster a command talks to. Pure: what it looks at is handed in.
+"""Decides which cluster a command talks to. Pure: what it depends on is handed in.
 
-In this order: what the flags say; `$SWELL_HOME`, the embedded cluster there, running or not;
-`$KUBECONFIG`; an embedded cluster that runs in the default place; `~/.kube/config`; the service
-account of a pod. So a first try on a laptop never lands on a production cluster by surprise.
+The first of these that applies is chosen:
+
+1. `--kubeconfig`;
+2. `--embedded`, or `$SWELL_HOME`: the embedded cluster there, running or not;
+3. `$KUBECONFIG`;
+4. an embedded cluster that runs in the default place;
+5. `~/.kube/config`;
+6. the service account of a pod.
+
+A running embedded cluster precedes `~/.kube/config`, so that a first try on a laptop never lands
+on a production cluster by surprise. `--context` skips 2 (unless `--embedded`), 4 and 6: contexts
+are names in kubeconfig files.
 """
 
 from __future__ import annotations
@@ -12,23 +21,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from swell.cli.options import ClusterOptions
+
+# Kubernetes sets this variable in every container of a pod.
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 NOT_RUNNING = "the embedded cluster in {home} is not running"
 START_IT = "start it with: swell up"
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
-    """What the user said about the cluster on the command line."""
-
-    kubeconfig: str = ""
-    context: str = ""
-    embedded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What can be seen of the machine."""
+class CommandEnvironment:
+    """The parts of this machine's state that the choice depends on."""
 
     environ: Mapping[str, str]
     user_home: Path
@@ -37,8 +40,8 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The cluster chosen; without kubeconfig files it is the one this pod runs in."""
+class ClusterChoice:
+    """The chosen cluster. Without kubeconfig files it is the one this pod runs in."""
 
     kubeconfigs: tuple[Path, ...] = ()
     context: str = ""
@@ -46,7 +49,7 @@ class Choice:
 
 
 class NoClusterError(Exception):
-    """No cluster can be had; `hint` says how to get one."""
+    """There is no cluster to talk to; `hint` tells the user how to get one."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -54,51 +57,51 @@ class NoClusterError(Exception):
 
 
 def state_folder(environ: Mapping[str, str], user_home: Path) -> Path:
-    """Where the embedded cluster keeps everything."""
+    """Return the folder in which the embedded cluster keeps everything."""
     chosen = environ.get("SWELL_HOME")
     return Path(chosen) if chosen else user_home / ".local" / "state" / "swell"
 
 
-def choose(flags: Flags, seen: Surroundings) -> Choice:
-    """The cluster that flags and surroundings point at, or NoClusterError."""
-    home = state_folder(seen.environ, seen.user_home)
-    if flags.kubeconfig:
-        return Choice((Path(flags.kubeconfig),), flags.context)
-    if flags.embedded or (_is_home_named(seen, home) and not flags.context):
-        return _embedded(home, seen)
-    if named := seen.environ.get("KUBECONFIG"):
+def choose(options: ClusterOptions, environment: CommandEnvironment) -> ClusterChoice:
+    """Return the cluster that options and environment select, or raise NoClusterError."""
+    home = state_folder(environment.environ, environment.user_home)
+    if options.kubeconfig:
+        return ClusterChoice((Path(options.kubeconfig),), options.context)
+    if options.embedded or (_is_home_named(environment, home) and not options.context):
+        return _embedded(home, environment)
+    if named := environment.environ.get("KUBECONFIG"):
         files = tuple(Path(part) for part in named.split(os.pathsep) if part)
-        return Choice(files, flags.context)
-    if not flags.context and seen.is_running(home):
-        return Choice((home / "kubeconfig",), embedded=True)
-    usual = seen.user_home / ".kube" / "config"
-    if seen.is_file(usual):
-        return Choice((usual,), flags.context)
-    if IN_CLUSTER in seen.environ and not flags.context:
-        return Choice()
+        return ClusterChoice(files, options.context)
+    if not options.context and environment.is_running(home):
+        return ClusterChoice((home / "kubeconfig",), embedded=True)
+    usual = environment.user_home / ".kube" / "config"
+    if environment.is_file(usual):
+        return ClusterChoice((usual,), options.context)
+    if IN_CLUSTER in environment.environ and not options.context:
+        return ClusterChoice()
     raise NoClusterError("no cluster is chosen and none is running", START_IT)
 
 
-def home_to_use(flags: Flags, seen: Surroundings) -> Path | None:
-    """The state folder of the embedded cluster that `swell run` is to use, running or not.
+def home_to_use(options: ClusterOptions, environment: CommandEnvironment) -> Path | None:
+    """Return the state folder of the embedded cluster that `swell run` starts or uses.
 
-    None when another cluster is named. Nobody gets a job onto the cluster of `~/.kube/config`
-    without having named it.
+    None when another cluster is named. `~/.kube/config` does not name one: `swell run` without
+    options must not submit to a cluster that the user has not mentioned.
     """
-    if flags.kubeconfig or (flags.context and not flags.embedded):
+    if options.kubeconfig or (options.context and not options.embedded):
         return None
-    home = state_folder(seen.environ, seen.user_home)
-    is_named = flags.embedded or _is_home_named(seen, home)
-    return home if is_named or not seen.environ.get("KUBECONFIG") else None
+    home = state_folder(environment.environ, environment.user_home)
+    is_named = options.embedded or _is_home_named(environment, home)
+    return home if is_named or not environment.environ.get("KUBECONFIG") else None
 
 
-def _is_home_named(seen: Surroundings, home: Path) -> bool:
-    """Whether the surroundings name the embedded cluster: by its folder, or as `up` prints it."""
-    named = seen.environ.get("KUBECONFIG")
-    return bool(seen.environ.get("SWELL_HOME")) or named == str(home / "kubeconfig")
+def _is_home_named(environment: CommandEnvironment, home: Path) -> bool:
+    """Whether variables name the embedded cluster: its folder, or the kubeconfig `up` prints."""
+    named = environment.environ.get("KUBECONFIG")
+    return bool(environment.environ.get("SWELL_HOME")) or named == str(home / "kubeconfig")
 
 
-def _embedded(home: Path, seen: Surroundings) -> Choice:
-    if not seen.is_running(home):
+def _embedded(home: Path, environment: CommandEnvironment) -> ClusterChoice:
+    if not environment.is_running(home):
         raise NoClusterError(NOT_RUNNING.format(home=home), START_IT)
-    return Choice((home / "kubeconfig",), embedded=True)
+    return ClusterChoice((home / "kubeconfig",), embedded=True)

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.cli.choice import Choice, Flags, NoClusterError, Surroundings, choose
-from swell.cli.failure import CommandError
-from swell.cli.troubles import CHECK_KUBECONFIG, TROUBLES, with_cluster
+from swell.cli.choice import ClusterChoice, CommandEnvironment, NoClusterError, choose
+from swell.cli.command_line import CommandError
+from swell.cli.error_texts import CHECK_KUBECONFIG, CLUSTER_FAILURES, from_cluster_failure
+from swell.cli.options import ClusterOptions
 from swell.cluster.home import is_running
 from swell.cluster.kube.access import Access, AccessError
 from swell.cluster.kube.kubeconfig import in_cluster, read_kubeconfig
@@ -42,7 +43,7 @@ class ClusterConnection:
 
 
 @contextmanager
-def connected(flags: Flags) -> Iterator[ClusterConnection]:
+def connected(flags: ClusterOptions) -> Iterator[ClusterConnection]:
     """The chosen cluster; whatever it refuses ends the command with a sentence."""
     choice = _chosen(flags)
     access = _access(choice)
@@ -50,32 +51,32 @@ def connected(flags: Flags) -> Iterator[ClusterConnection]:
         with OneShot(access, random.Random()) as client:  # noqa: S311
             home = choice.kubeconfigs[0].parent if choice.embedded else None
             yield ClusterConnection(client, access, home)
-    except TROUBLES as error:
-        raise with_cluster(error, access.server, embedded=choice.embedded) from error
+    except CLUSTER_FAILURES as error:
+        raise from_cluster_failure(error, access.server, embedded=choice.embedded) from error
     except AccessError as error:
         raise CommandError(str(error), CHECK_KUBECONFIG) from error
 
 
-def chosen_access(flags: Flags) -> Access:
+def chosen_access(flags: ClusterOptions) -> Access:
     """The way to the chosen cluster, for programs that stay connected."""
     return _access(_chosen(flags))
 
 
-def surroundings() -> Surroundings:
+def current_environment() -> CommandEnvironment:
     """This machine, as it is now."""
-    return Surroundings(
+    return CommandEnvironment(
         environ=os.environ, user_home=Path.home(), is_running=is_running, is_file=Path.is_file
     )
 
 
-def _chosen(flags: Flags) -> Choice:
+def _chosen(flags: ClusterOptions) -> ClusterChoice:
     try:
-        return choose(flags, surroundings())
+        return choose(flags, current_environment())
     except NoClusterError as error:
         raise CommandError(str(error), error.hint) from error
 
 
-def _access(choice: Choice) -> Access:
+def _access(choice: ClusterChoice) -> Access:
     try:
         found = (
             read_kubeconfig(choice.kubeconfigs, choice.context)

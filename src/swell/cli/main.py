@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from swell.cli.failure import CommandError
-from swell.cli.invocation import Invocation, split
+from swell.cli.command_line import INTERRUPTED, USAGE, CommandError, Invocation, split
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -44,20 +43,18 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("render", "swell.cli.manifests:render", "Print jobs with their defaults filled in."),
     ("crds", "swell.cli.manifests:crds", "Print our CustomResourceDefinitions."),
     ("plan", "swell.cli.plan.command:app", "Decide without a cluster: what would happen."),
-    ("node", "swell.cli.controllers.node:node", "Run pods on this machine, or hollow nodes."),
+    ("node", "swell.cli.controllers.standalone:node", "Run pods on this machine, or hollow nodes."),
     ("operator", "swell.cli.controllers.operator:operator", "Run the job controllers."),
     ("scheduler", "swell.cli.controllers.scheduler:scheduler", "Run the gang scheduler."),
-    ("server", "swell.cli.controllers.server:server", "Run the embedded API server alone."),
+    ("server", "swell.cli.controllers.standalone:server", "Run the embedded API server alone."),
     ("uninstall", "swell.cli.cluster.uninstall:uninstall", "Take Swell out of a cluster."),
-    ("completion", "swell.cli.completion:completion", "Print a script for your shell."),
-    ("version", "swell.cli.cluster.version:version", "Print the versions of client and server."),
+    ("completion", "swell.cli.about:completion", "Print a script for your shell."),
+    ("version", "swell.cli.about:version", "Print the versions of client and server."),
 )
 _PLACES = {name: place for name, place, _ in COMMANDS}
 # What follows `--` is a command of the user's, not ours to read.
 _TAKES_COMMAND = frozenset({"run"})
 _HELP = frozenset({"-h", "--help", "help"})
-USAGE = 2
-INTERRUPTED = 130
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -78,9 +75,9 @@ def run(arguments: Sequence[str]) -> int:
         from pathlib import Path
 
         from swell.cli.choice import state_folder
-        from swell.cli.troubles import with_machine
+        from swell.cli.error_texts import from_os_error
 
-        return _refuse(with_machine(error, state_folder(os.environ, Path.home())))
+        return _refuse(from_os_error(error, state_folder(os.environ, Path.home())))
 
 
 def _refuse(error: CommandError) -> int:
@@ -108,7 +105,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         app.command(name)(found)
     invocation = split(arguments) if name in _TAKES_COMMAND else Invocation(tuple(arguments))
     try:
-        app(list(invocation.words), prog_name="swell", obj=invocation)
+        app(list(invocation.arguments), prog_name="swell", obj=invocation)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0

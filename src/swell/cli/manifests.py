@@ -1,40 +1,36 @@
-"""`swell validate`, `render` and `crds`: what can be said about manifests without a cluster."""
+"""Reads manifests for commands; `swell validate`, `render` and `crds` need nothing else.
+
+Every problem of every file is shown at once, so that a user mends them in one go.
+"""
 
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from swell.api.aitrainingjob import API_GROUP
-from swell.api.crds import crd_yaml
-from swell.api.manifest import findings_of
-from swell.api.manifest.defaulting import body_with_defaults
-from swell.api.schemas.definitions import DEFINITIONS
-from swell.api.trainingjob import API_GROUP as TRAINING_JOB_GROUP
-from swell.cli.failure import CommandError
-from swell.cli.objects.printing import to_json, to_yaml
-from swell.cli.sources import read_files, read_valid, show
+from swell.api.manifest import Finding, ManifestFile, findings_of, read
+from swell.cli.command_line import CommandError
+from swell.cli.options import JsonFormat, JsonOption
 
-_JOB_GROUPS = (API_GROUP, TRAINING_JOB_GROUP)
+STDIN = "-"
+# A larger file is taken for a mistake, such as a data set named instead of a manifest.
+BYTES_MAX = 64 << 20
 
-FileWords = Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifest; - is stdin.")]
+FileArguments = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help="Manifest; - is stdin.")
+]
 
 
-class ReportOutput(StrEnum):
-    JSON = "json"
-
-
-def validate(
-    files: FileWords,
-    *,
-    output: Annotated[ReportOutput | None, typer.Option("-o", "--output")] = None,
-) -> None:
+def validate(files: FileArguments, *, output: JsonOption = None) -> None:
     """Check manifests: every problem at once, with file, line and what to do."""
     findings = findings_of(read_files(files))
-    if output is ReportOutput.JSON:
+    if output is JsonFormat.JSON:
+        from swell.cli.output import to_json
+
         errors = [
             {
                 "file": finding.file,
@@ -47,18 +43,23 @@ def validate(
         ]
         sys.stdout.write(to_json({"valid": not findings, "errors": errors}))
     else:
-        show(findings)
+        print_findings(findings)
     if findings:
         raise typer.Exit(1)
 
 
-def render(files: FileWords) -> None:
+def render(files: FileArguments) -> None:
     """Print the jobs of manifests with their defaults filled in, and nothing else."""
+    from swell.api.aitrainingjob import API_GROUP
+    from swell.api.manifest.defaulting import body_with_defaults
+    from swell.api.trainingjob import API_GROUP as TRAINING_JOB_GROUP
+    from swell.cli.output import to_yaml
+
     jobs = [
         body_with_defaults(document.body)
         for reading in read_valid(files)
         for document in reading.documents
-        if str(document.body["apiVersion"]).rpartition("/")[0] in _JOB_GROUPS
+        if str(document.body["apiVersion"]).rpartition("/")[0] in {API_GROUP, TRAINING_JOB_GROUP}
     ]
     if not jobs:
         raise CommandError("there is no job in these manifests")
@@ -67,4 +68,50 @@ def render(files: FileWords) -> None:
 
 def crds() -> None:
     """Print the CustomResourceDefinitions of our kinds, ready for kubectl apply."""
+    from swell.api.crds import crd_yaml
+    from swell.api.schemas.definitions import DEFINITIONS
+
     sys.stdout.write("---\n".join(crd_yaml(definition) for definition in DEFINITIONS))
+
+
+def read_files(files: Sequence[str]) -> list[ManifestFile]:
+    """Read every file, `-` being stdin. One that cannot be opened ends the command."""
+    return [read(_bytes_of(file), file) for file in files]
+
+
+def read_valid(files: Sequence[str]) -> list[ManifestFile]:
+    """Read every file as `read_files` does; end the command if any of them breaks a rule."""
+    readings = read_files(files)
+    findings = findings_of(readings)
+    if findings:
+        print_findings(findings)
+        counted = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+        raise CommandError(f"{counted} found, nothing was done")
+    return readings
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        sys.stderr.write(f"{finding}\n")
+
+
+def _bytes_of(file: str) -> bytes:
+    try:
+        if file == STDIN:
+            raw = sys.stdin.buffer.read(BYTES_MAX + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                raw = opened.read(BYTES_MAX + 1)
+    except IsADirectoryError as error:
+        raise CommandError(f"{file}: is a folder", "name the files in it") from error
+    except FileNotFoundError as error:
+        # A relative path is most often wrong because of the folder the user is in.
+        hint = "check the path" if Path(file).is_absolute() else f"you are in {Path.cwd()}"
+        raise CommandError(f"{file}: no such file", hint) from error
+    except PermissionError as error:
+        raise CommandError(f"{file}: you may not read it", "check its owner and mode") from error
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}") from error
+    if len(raw) > BYTES_MAX:
+        raise CommandError(f"{file}: larger than {BYTES_MAX >> 20} MiB")
+    return raw

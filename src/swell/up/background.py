@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, LockHolder, lock_holder
-from swell.up.orphans import end_leftovers
+from swell.up.processes import end_orphans
 
 LOG = "up.log"
 READY_S = 60.0
@@ -89,7 +89,7 @@ def stop(home: Path, on_wait: Callable[[LockHolder], None]) -> bool:
         found = True
         on_wait(running)
         _end(home, name, running.pid)
-    return end_leftovers(home, GRACE_S) > 0 or found
+    return end_orphans(home, GRACE_S) > 0 or found
 
 
 def _named(home: Path, name: str) -> LockHolder | None:

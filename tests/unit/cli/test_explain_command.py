@@ -13,8 +13,8 @@ from swell.api.codec import convert
 from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
-from swell.cli.explain.report import Report, Scene, report_on
-from swell.cli.explain.subject import Subject, Wanted, subject_in
+from swell.cli.explain.report import ExplainInput, ExplainReport, report_on
+from swell.cli.explain.target import ExplainTarget, TargetName, target_in
 from swell.cli.explain.text import render
 from swell.cli.main import run
 from swell.scheduler.config import DEFAULT
@@ -83,7 +83,7 @@ GROUP: dict[str, object] = {
 }
 
 
-def report(pod: dict[str, object], **more: object) -> Report:
+def report(pod: dict[str, object], **more: object) -> ExplainReport:
     meta = {
         "name": "p",
         "namespace": "ns",
@@ -93,7 +93,7 @@ def report(pod: dict[str, object], **more: object) -> Report:
     objects = SchedulerObjects(
         groups=[convert({**GROUP, **more}, PodGroup)], pods=[convert(body, Pod)]
     )
-    return report_on(Subject("PodGroup", KEY, KEY), Scene(objects), DEFAULT, ())
+    return report_on(ExplainTarget("PodGroup", KEY, KEY), ExplainInput(objects), DEFAULT, ())
 
 
 def test_words_of_the_scheduler_stand_beside_ours() -> None:
@@ -136,9 +136,11 @@ def test_placed_pod_that_does_not_run_is_told_with_its_trouble() -> None:
 
 def test_what_has_ended_is_told_in_one_line() -> None:
     """Nothing else is looked at."""
-    ended = Subject("AITrainingJob", KEY, KEY, "Failed", "trainer-0: exit code 3", is_final=True)
+    ended = ExplainTarget(
+        "AITrainingJob", KEY, KEY, "Failed", "trainer-0: exit code 3", is_final=True
+    )
 
-    assert render(report_on(ended, Scene(SchedulerObjects()), DEFAULT, ()), NOW) == (
+    assert render(report_on(ended, ExplainInput(SchedulerObjects()), DEFAULT, ()), NOW) == (
         "ns/g has ended: Failed: trainer-0: exit code 3\n"
     )
 
@@ -147,8 +149,12 @@ def test_who_may_not_list_is_told_what_the_scheduler_wrote() -> None:
     """No session is run over half a cluster."""
     condition = {"type": "Unschedulable", "status": "True", "reason": "R", "message": "m"}
     group = convert({**GROUP, "status": {"conditions": [condition]}}, PodGroup)
-    scene = Scene(SchedulerObjects(groups=[group]), ("you may not list nodes",), is_whole=False)
-    said = render(report_on(Subject("PodGroup", KEY, KEY, "Pending"), scene, DEFAULT, ()), NOW)
+    scene = ExplainInput(
+        SchedulerObjects(groups=[group]), ("you may not list nodes",), is_whole=False
+    )
+    said = render(
+        report_on(ExplainTarget("PodGroup", KEY, KEY, "Pending"), scene, DEFAULT, ()), NOW
+    )
 
     assert said.startswith("ns/g is Pending\n")
     assert "you may not list nodes" in said
@@ -167,8 +173,8 @@ def test_elastic_job_is_told_with_its_sizes() -> None:
     objects = SchedulerObjects(
         groups=[convert(GROUP, PodGroup)], training_jobs=[convert(body, AITrainingJob)]
     )
-    subject = subject_in(Wanted("g"), "ns", objects)
-    said = report_on(subject, Scene(objects), DEFAULT, ())
+    subject = target_in(TargetName("g"), "ns", objects)
+    said = report_on(subject, ExplainInput(objects), DEFAULT, ())
     line = "Size      t: 2 of 1 to 4, Auto; last resized from 4 to 2 by the scheduler for ns/urgent"
 
     assert line in render(said, NOW).splitlines()

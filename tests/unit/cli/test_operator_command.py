@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from swell.cli.controllers import operator as command
-from swell.cli.controllers.flags import Process, host_port, level_of
+from swell.cli.controllers.options import ControllerProcess
+from swell.cli.controllers.process import host_port, level_of
 from swell.cli.main import run
 from swell.operator.aitrainingjob.settings import Settings
 
@@ -23,15 +24,19 @@ FLAGS = (
     "--log-level", "--v", "--log-format", "--config",
 )  # fmt: skip
 
+Started = tuple[ControllerProcess, command.OperatorServices]
+
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Process, Settings, command._Options]]:
+def started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[Started]:
     """What the command would run, instead of running it."""
-    seen: list[tuple[Process, Settings, command._Options]] = []
+    seen: list[Started] = []
     monkeypatch.setattr(
         command,
         "_run",
-        lambda process, settings, options: seen.append((process, settings, options)),
+        lambda process, services: seen.append((process, services)),
     )
     return seen
 
@@ -46,7 +51,7 @@ def test_every_flag_is_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_command_line_before_environment_before_file(
-    started: list[tuple[Process, Settings, command._Options]],
+    started: list[Started],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -60,26 +65,26 @@ def test_command_line_before_environment_before_file(
 
     assert run(["operator", "--config", str(config), "--thread-num", "7", "--logtostderr"]) == 0
 
-    settings = started[-1][1]
+    settings = started[-1][1].jobs
     assert (settings.gc_period_s, settings.node_lost_after_s, settings.workers) == (60, 120, 7)
     assert not settings.gang
 
 
 def test_defaults_are_the_settings_own(
-    started: list[tuple[Process, Settings, command._Options]],
+    started: list[Started],
 ) -> None:
     """Said in one place."""
     assert run(["operator"]) == 0
-    assert started[-1][1] == Settings()
-    assert started[-1][0].lease is not None
+    assert started[-1][1].jobs == Settings()
+    assert started[-1][0].lease.leader_elect
 
 
 def test_leader_election_can_be_left_out(
-    started: list[tuple[Process, Settings, command._Options]],
+    started: list[Started],
 ) -> None:
     """For a single process on a machine of one's own."""
     assert run(["operator", "--no-leader-elect", "--v", "4"]) == 0
-    assert started[-1][0].lease is None
+    assert not started[-1][0].lease.leader_elect
 
 
 @pytest.mark.parametrize(("text", "level"), [("4", "debug"), ("2", "info"), ("warning", "warning")])
@@ -97,12 +102,12 @@ def test_address_is_host_and_port(address: str, place: tuple[str, int]) -> None:
 
 
 def test_training_jobs_share_what_both_kinds_have(
-    started: list[tuple[Process, Settings, command._Options]],
+    started: list[Started],
 ) -> None:
     """A flag of both kinds is said once; those of TrainingJobs alone reach them."""
     words = ["--autoclean", "--restartlimit", "2", "--etcd-image", "e", "--no-gang"]
     assert run(["operator", *words, "--namespace", "team", "--gc-period", "1m"]) == 0
 
-    found = started[-1][2].training_jobs
+    found = started[-1][1].training_jobs
     assert (found.autoclean, found.restart_limit, found.etcd_image) == (True, 2, "e")
     assert (found.namespace, found.gc_period_s, found.gang) == ("team", 60, False)

@@ -10,9 +10,9 @@ import typer
 from swell.api.kinds import NODES, PODS
 from swell.api.meta import Body, Key
 from swell.cli import options
-from swell.cli.choice import Flags
+from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.failure import CommandError
+from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.kube import calls
 from swell.node.nodes import SIMULATE_LOSS
 from swell.runtime.cluster import DeleteRequest, merge_patch
@@ -31,16 +31,15 @@ Node = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 
 
 @app.command("kill-pod")
+@option_groups
 def kill_pod(
     pod: Annotated[str, typer.Argument(metavar="POD", help="Name of the pod.")],
     *,
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Kill a pod's processes; where there are none of ours, delete the pod without grace."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         connection.announce_change()
         key = Key(connection.namespace(namespace), pod)
         try:
@@ -50,9 +49,9 @@ def kill_pod(
             raise CommandError(message, "see: swell get pods") from error
         uid = found.metadata.uid
         if connection.home is not None:
-            from swell.up import containers
+            from swell.up import processes
 
-            if containers.kill_pod(connection.home, uid):
+            if processes.kill_pod(connection.home, uid):
                 sys.stdout.write(f"pod/{pod} killed\n")
                 return
         connection.client.send(calls.delete(PODS, key, DeleteRequest(uid=uid, grace_s=0)))
@@ -60,15 +59,14 @@ def kill_pod(
 
 
 @app.command("kill-node")
+@option_groups
 def kill_node(
     node: Node,
     *,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Delete a node from the cluster, as when a machine is taken away."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         connection.announce_change()
         try:
             found = connection.client.send(calls.get(NODES, Key("", node)))
@@ -80,29 +78,27 @@ def kill_node(
 
 
 @app.command("stop-node")
+@option_groups
 def stop_node(
     node: Node,
     *,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Have a node fall silent, as when its network is cut; start-node brings it back."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         _silence(connection, node, "true")
         sys.stdout.write(f"node/{node} stopped\n")
 
 
 @app.command("start-node")
+@option_groups
 def start_node(
     node: Node,
     *,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """End the silence of a stopped node."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         _silence(connection, node, None)
         sys.stdout.write(f"node/{node} started\n")
 

@@ -29,10 +29,10 @@ from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.api.schemas.definitions import DEFINITIONS
 from swell.cli import options
-from swell.cli.choice import Flags
+from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.failure import CommandError
 from swell.cli.objects.commands import delete_one, wait_until_gone
+from swell.cli.options import ClusterOptions
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ForbiddenError, NotFoundError
@@ -70,7 +70,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InstalledObject:
     """An object that is there and is to go."""
 
     resource: Resource[Body]
@@ -95,7 +95,7 @@ def uninstall(
     """Take Swell out of a cluster. Jobs and their definitions stay unless --crds says otherwise."""
     if jobs and not crds:
         raise CommandError("--jobs goes with --crds", "to delete jobs alone: swell delete", 2)
-    with connected(Flags(kubeconfig, context)) as connection:
+    with connected(ClusterOptions(kubeconfig, context)) as connection:
         left = list(_jobs(connection))
         if crds and left and not jobs:
             raise CommandError(
@@ -120,9 +120,9 @@ def uninstall(
 
 def _remove(
     connection: ClusterConnection,
-    programs: list[Found],
-    jobs: list[Found],
-    definitions: list[Found],
+    programs: list[InstalledObject],
+    jobs: list[InstalledObject],
+    definitions: list[InstalledObject],
 ) -> None:
     """The operator goes before the jobs: it would put the finalizers back."""
     for one in programs:
@@ -141,7 +141,7 @@ def _remove(
     sys.stdout.write(f"{len(programs) + len(jobs) + len(definitions)} objects deleted\n")
 
 
-def _let_go(connection: ClusterConnection, job: Found) -> None:
+def _let_go(connection: ClusterConnection, job: InstalledObject) -> None:
     """What the job owns goes with it by owner references; nobody is there to do it in order."""
     meta = job.body["metadata"]
     change = merge_patch({"metadata": {"uid": meta["uid"], "finalizers": None}})
@@ -152,7 +152,7 @@ def _let_go(connection: ClusterConnection, job: Found) -> None:
         return
 
 
-def _programs(connection: ClusterConnection, namespace: str) -> Iterator[Found]:
+def _programs(connection: ClusterConnection, namespace: str) -> Iterator[InstalledObject]:
     for resource in _IN_NAMESPACE:
         yield from _named(connection, resource, namespace, _NAMES)
     yield from _named(connection, LEASES.untyped(), namespace, _LEASES)
@@ -171,16 +171,16 @@ def _serves(body: Body, namespace: str) -> bool:
     return not subjects or any(one.get("namespace") == namespace for one in subjects)
 
 
-def _jobs(connection: ClusterConnection) -> Iterator[Found]:
+def _jobs(connection: ClusterConnection) -> Iterator[InstalledObject]:
     for resource in _KINDS_OF_JOBS:
         try:
             listed = connection.client.send(calls.list_page(resource))
         except NotFoundError:
             continue
-        yield from (Found(resource, body) for body in listed.items)
+        yield from (InstalledObject(resource, body) for body in listed.items)
 
 
-def _definitions(connection: ClusterConnection) -> Iterator[Found]:
+def _definitions(connection: ClusterConnection) -> Iterator[InstalledObject]:
     resource = CUSTOM_RESOURCE_DEFINITIONS
     listed = connection.client.send(calls.list_page(resource)).items
     groups = {body["spec"]["group"] for body in listed}
@@ -208,16 +208,16 @@ def _has_groups(connection: ClusterConnection) -> bool:
 
 def _named(
     connection: ClusterConnection, resource: Resource[Body], namespace: str, names: tuple[str, ...]
-) -> Iterator[Found]:
+) -> Iterator[InstalledObject]:
     for name in names:
         try:
             body = connection.client.send(calls.get(resource, Key(namespace, name)))
         except NotFoundError:
             continue
-        yield Found(resource, body)
+        yield InstalledObject(resource, body)
 
 
-def _tell(doomed: list[Found]) -> None:
+def _tell(doomed: list[InstalledObject]) -> None:
     for one in doomed:
         sys.stdout.write(f"{one}\n")
     sys.stdout.flush()
@@ -233,7 +233,7 @@ def _ask(*, yes: bool) -> None:
         raise CommandError("nothing was deleted")
 
 
-def _some(jobs: list[Found]) -> str:
+def _some(jobs: list[InstalledObject]) -> str:
     names = ", ".join(map(str, jobs[:_SHOWN_MAX]))
     more = f" and {len(jobs) - _SHOWN_MAX} more" if jobs[_SHOWN_MAX:] else ""
     return f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} ({names}{more})"

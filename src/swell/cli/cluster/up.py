@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli import options as shared
 from swell.cli.choice import state_folder
-from swell.cli.controllers import node_flags
-from swell.cli.controllers.server import MonitorGrace, Port
-from swell.cli.failure import CommandError
-from swell.cli.invocation import Invocation
-from swell.cli.troubles import with_store
+from swell.cli.command_line import CommandError, Invocation
+from swell.cli.controllers.standalone import NodeOptions, ServerOptions
+from swell.cli.error_texts import from_store_error
+from swell.cli.options import option_groups
 from swell.cluster.home import KUBECONFIG, SERVER, LockHolder, lock_holder
 
 if TYPE_CHECKING:
@@ -25,52 +23,31 @@ if TYPE_CHECKING:
 Detach = Annotated[bool, typer.Option("--detach", help="In the background; returns when ready.")]
 
 
+@option_groups
 def up(
     context: typer.Context,
     *,
     detach: Detach = False,
-    port: Port = None,
-    node_monitor_grace_period: MonitorGrace = 40.0,
-    nodes: node_flags.Nodes = 1,
-    name: node_flags.Name = "",
-    hollow: node_flags.Hollow = False,
-    cpu: node_flags.Cpu = "",
-    memory: node_flags.Memory = "",
-    gpu: node_flags.Gpu = "",
-    pods: node_flags.Pods = 500,
-    label: node_flags.Labels = [],  # noqa: B006
-    taint: node_flags.Taints = [],  # noqa: B006
+    server: ServerOptions,
+    nodes: NodeOptions,
 ) -> None:
     """Run API server, operator, scheduler, autoscaler and node agent until told to stop."""
-    shared.check_amounts(cpu=cpu, memory=memory, gpu=gpu)
-    labels, taints = dict(map(node_flags.pair, label)), tuple(map(node_flags.taint, taint))
+    # A wrong flag is refused here, also by `up --detach`, whose child would only log it.
+    nodes.check()
     invocation: Invocation = context.obj
-    flags = [word for word in invocation.words[1:] if word != "--detach"]
+    flags = [argument for argument in invocation.arguments[1:] if argument != "--detach"]
     home = state_folder(os.environ, Path.home())
     running = lock_holder(home)
     if running is not None:
-        _say_it_runs(home, running, flags)
+        _report_running(home, running, flags)
         return
     if detach:
         start_in_background(home, flags)
         _print_kubeconfig(home / KUBECONFIG)
         return
-    from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
-    from swell.node.machine import CapacityRequest
-    from swell.node.program import AgentOptions
     from swell.up.assembly import UpOptions
 
-    agent = AgentOptions(
-        home=home,
-        n_nodes=nodes,
-        prefix=name,
-        hollow=hollow,
-        wanted=CapacityRequest(cpu, memory, gpu, pods),
-        labels=labels,
-        taints=taints,
-    )
-    controllers = BuiltinControllerSettings(node_monitor_grace_s=node_monitor_grace_period)
-    _run(UpOptions(agent, port, controllers))
+    _run(UpOptions(nodes.agent_options(home), server.port, server.controller_settings()))
 
 
 def down() -> None:
@@ -112,7 +89,7 @@ def wait_for_parts(home: Path) -> None:
         raise CommandError(f"the cluster in {home} is {error}", hint) from error
 
 
-def _say_it_runs(home: Path, running: LockHolder, flags: list[str]) -> None:
+def _report_running(home: Path, running: LockHolder, flags: list[str]) -> None:
     if running.what == SERVER:
         raise CommandError(f"swell server runs in {home}", "stop it first: swell down")
     wait_for_parts(home)
@@ -148,6 +125,6 @@ def _run(options: UpOptions) -> None:
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
     except (sqlite3.DatabaseError, WrongFormatError) as error:
-        raise with_store(options.agent.home / DATABASE, error) from error
+        raise from_store_error(options.agent.home / DATABASE, error) from error
     except ServiceFailedError as error:
         raise CommandError(f"the cluster ended: {error.name}", "the log says why") from error

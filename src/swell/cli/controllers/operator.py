@@ -9,58 +9,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.autoscaler.policies.interface import MAX_LOAD
-from swell.autoscaler.settings import AutoscalerSettings
-from swell.cli.choice import Flags
-from swell.cli.controllers.autoscaler_flags import (
-    Autoscale,
-    GpuResources,
-    MaxLoad,
-    PolicyName,
-    ScaleCooldown,
-    ScalePeriod,
-    names_in,
-    settings_of,
-)
-from swell.cli.controllers.flags import (
-    Context,
-    Elect,
-    HealthAddress,
-    Kubeconfig,
-    Lease,
-    LeaseDuration,
-    LeaseName,
-    LogFormat,
-    LogFormatOption,
-    LogLevel,
-    Master,
-    MetricsAddress,
-    Process,
-    RenewDeadline,
-    RetryPeriod,
-    Shown,
-    Where,
-    candidacy,
+from swell.cli.command_line import USAGE, CommandError
+from swell.cli.controllers.autoscaler_options import AutoscalerOptions, names_in
+from swell.cli.controllers.options import (
+    ApiServerOptions,
+    ControllerProcess,
+    EndpointOptions,
+    LeaseOptions,
     option,
 )
-from swell.cli.failure import CommandError
+from swell.cli.options import option_groups
 from swell.operator.aitrainingjob.settings import Settings
 from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
 
 if TYPE_CHECKING:
-    from swell.cli.controllers.process import Ground
+    from swell.autoscaler.settings import AutoscalerSettings
+    from swell.cli.controllers.process import ProcessDependencies
     from swell.runtime.manager import Manager
 
-_DEFAULTS = Settings()
-_CONDITIONS = ",".join(_DEFAULTS.gpu_fault_conditions)
-_TAINTS = ",".join(_DEFAULTS.gpu_fault_taints)
+_JOBS = Settings()
 _TRAINING_JOBS = TrainingJobSettings()
-_SIZES = AutoscalerSettings()
-_GPUS = ",".join(_SIZES.gpu_resources)
+_LEASE = LeaseOptions(lease_name="swell-operator")
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Values for flags that neither the command line nor the environment gives."""
+    """Take values from a file for flags that neither command line nor environment gives.
+
+    Eager: it runs before the other flags are read, whose defaults it sets.
+    """
     if path is None:
         return None
     import yaml
@@ -68,14 +44,14 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     try:
         found = yaml.safe_load(path.read_text()) or {}
     except (OSError, yaml.YAMLError) as error:
-        raise CommandError(f"cannot read {path}: {error}", exit_code=2) from error
+        raise CommandError(f"cannot read {path}: {error}", exit_code=USAGE) from error
     if not isinstance(found, dict):
-        raise CommandError(f"{path} is not a map of flags to values", exit_code=2)
+        raise CommandError(f"{path} is not a map of flags to values", exit_code=USAGE)
     known = {parameter.name for parameter in context.command.params}
     values = {str(name).lstrip("-").replace("-", "_"): value for name, value in found.items()}
     unknown = sorted(name for name in values if name not in known)
     if unknown:
-        raise CommandError(f"{path}: no such flags: {', '.join(unknown)}", exit_code=2)
+        raise CommandError(f"{path}: no such flags: {', '.join(unknown)}", exit_code=USAGE)
     context.default_map = {**(context.default_map or {}), **values}
     return path
 
@@ -90,166 +66,184 @@ Config = Annotated[
         is_eager=True,
     ),
 ]
-Namespace = Annotated[str, option("--namespace", "The one to work in; without it, all.")]
-ClusterObjects = Annotated[
-    bool,
-    option(
-        "--cluster-objects/--no-cluster-objects",
-        "Read nodes and priority classes, which takes rights in the whole cluster.",
-    ),
-]
-Workers = Annotated[int, option("--workers,--thread-num", "Jobs looked at at the same time.")]
-Scheduler = Annotated[str, option("--default-scheduler", "For jobs that name none.")]
-GpuConditions = Annotated[
-    str, option("--gpu-fault-conditions", "Node conditions that mean a broken GPU, by commas.")
-]
-GpuTaints = Annotated[
-    str, option("--gpu-fault-taints", "Node taints that mean a broken GPU, by commas.")
-]
-Gang = Annotated[bool, option("--gang/--no-gang", "Create PodGroups.")]
 InstallCrds = Annotated[bool, option("--install-crds", "Create or update our CRDs first.")]
-CreatingFailed = Annotated[
-    bool, option("--enable-creating-failed", "Fail jobs whose containers cannot be created.")
-]
-Autoclean = Annotated[bool, option("--autoclean", "Give back the pods of ended TrainingJobs.")]
-RestartLimit = Annotated[
-    int,
-    option(
-        "--restartlimit",
-        "TrainingJobs: replacements of a trainer; restarts of a pserver that fail the job.",
-    ),
-]
-EtcdImage = Annotated[str, option("--etcd-image", "What runs beside a TrainingJob's master.")]
+# Other operators have it, and manifests written for them pass it.
 ToStderr = Annotated[bool, typer.Option("--logtostderr", hidden=True)]
-Resync = Annotated[float, option("--resync-period", "List anew this often.", is_duration=True)]
-GcPeriod = Annotated[float, option("--gc-period", "Sweep up this often.", is_duration=True)]
-CreatingRestart = Annotated[
-    float,
-    option("--creating-restart-period", "Replace stuck pods for this long.", is_duration=True),
-]
-CreatingDuration = Annotated[
-    float,
-    option("--creating-duration-period", "A pod is stuck after this.", is_duration=True),
-]
-LostAfter = Annotated[
-    float, option("--node-lost-after", "A silent node is lost after this.", is_duration=True)
-]
-FenceAfter = Annotated[
-    float,
-    option("--node-fence-after", "Its pods are dropped this much later.", is_duration=True),
-]
-
-
-def operator(
-    *,
-    config: Config = None,
-    kubeconfig: Kubeconfig = "",
-    master: Master = "",
-    context: Context = "",
-    namespace: Namespace = "",
-    cluster_objects: ClusterObjects = True,
-    workers: Workers = _DEFAULTS.workers,
-    resync_period: Resync = _DEFAULTS.resync_period_s,
-    gc_period: GcPeriod = _DEFAULTS.gc_period_s,
-    creating_restart_period: CreatingRestart = _DEFAULTS.creating_restart_period_s,
-    creating_duration_period: CreatingDuration = _DEFAULTS.creating_duration_period_s,
-    enable_creating_failed: CreatingFailed = False,
-    node_lost_after: LostAfter = _DEFAULTS.node_lost_after_s,
-    node_fence_after: FenceAfter = _DEFAULTS.node_fence_after_s,
-    gpu_fault_conditions: GpuConditions = _CONDITIONS,
-    gpu_fault_taints: GpuTaints = _TAINTS,
-    default_scheduler: Scheduler = _DEFAULTS.default_scheduler,
-    gang: Gang = True,
-    autoclean: Autoclean = False,
-    restartlimit: RestartLimit = _TRAINING_JOBS.restart_limit,
-    etcd_image: EtcdImage = _TRAINING_JOBS.etcd_image,
-    autoscale: Autoscale = True,
-    scale_period: ScalePeriod = _SIZES.scale_period_s,
-    scale_cooldown: ScaleCooldown = _SIZES.scale_cooldown_s,
-    policy: PolicyName = _SIZES.policy,
-    max_load_desired: MaxLoad = MAX_LOAD,
-    gpu_resources: GpuResources = _GPUS,
-    install_crds: InstallCrds = False,
-    leader_elect: Elect = True,
-    lease_name: LeaseName = "swell-operator",
-    lease_duration: LeaseDuration = 15.0,
-    renew_deadline: RenewDeadline = 10.0,
-    retry_period: RetryPeriod = 2.0,
-    metrics_addr: MetricsAddress = "",
-    health_addr: HealthAddress = "",
-    log_level: LogLevel = "info",
-    log_format: LogFormatOption = LogFormat.TEXT,
-    logtostderr: ToStderr = False,
-) -> None:
-    """Run the job controllers until told to stop."""
-    del config, logtostderr  # the first was read already; logs go to stderr anyway
-    settings = Settings(
-        namespace=namespace,
-        sees_cluster=cluster_objects,
-        workers=workers,
-        resync_period_s=resync_period,
-        gc_period_s=gc_period,
-        creating_restart_period_s=creating_restart_period,
-        creating_duration_period_s=creating_duration_period,
-        enable_creating_failed=enable_creating_failed,
-        node_lost_after_s=node_lost_after,
-        node_fence_after_s=node_fence_after,
-        gpu_fault_conditions=names_in(gpu_fault_conditions),
-        gpu_fault_taints=names_in(gpu_fault_taints),
-        default_scheduler=default_scheduler,
-        gang=gang,
-        gpu_resources=names_in(gpu_resources),
-    )
-    sizes = settings_of(scale_period, scale_cooldown, policy, max_load_desired, gpu_resources)
-    lease = Lease(lease_name, lease_duration, renew_deadline, retry_period)
-    training_jobs = _of_training_jobs(settings, autoclean, restartlimit, etcd_image)
-    options = _Options(training_jobs, sizes if autoscale else None, install_crds)
-    where = Where(Flags(kubeconfig, context), master)
-    shown = Shown(metrics_addr, health_addr, log_level, log_format)
-    process = Process("operator", where, shown, lease if leader_elect else None)
-    _run(process, settings, options)
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
-    """What is done beside AITrainingJobs, and how."""
+class JobOptions:
+    """Options of the job controllers; the first ones count for both kinds of job."""
 
+    namespace: Annotated[str, option("--namespace", "The one to work in; without it, all.")] = ""
+    cluster_objects: Annotated[
+        bool,
+        option(
+            "--cluster-objects/--no-cluster-objects",
+            "Read nodes and priority classes, which takes rights in the whole cluster.",
+        ),
+    ] = _JOBS.sees_cluster
+    workers: Annotated[
+        int, option("--workers,--thread-num", "Jobs looked at at the same time.")
+    ] = _JOBS.workers
+    resync_period: Annotated[
+        float, option("--resync-period", "List anew this often.", is_duration=True)
+    ] = _JOBS.resync_period_s
+    gc_period: Annotated[float, option("--gc-period", "Sweep up this often.", is_duration=True)] = (
+        _JOBS.gc_period_s
+    )
+    creating_restart_period: Annotated[
+        float,
+        option("--creating-restart-period", "Replace stuck pods for this long.", is_duration=True),
+    ] = _JOBS.creating_restart_period_s
+    creating_duration_period: Annotated[
+        float, option("--creating-duration-period", "A pod is stuck after this.", is_duration=True)
+    ] = _JOBS.creating_duration_period_s
+    enable_creating_failed: Annotated[
+        bool, option("--enable-creating-failed", "Fail jobs whose containers cannot be created.")
+    ] = _JOBS.enable_creating_failed
+    node_lost_after: Annotated[
+        float, option("--node-lost-after", "A silent node is lost after this.", is_duration=True)
+    ] = _JOBS.node_lost_after_s
+    node_fence_after: Annotated[
+        float,
+        option("--node-fence-after", "Its pods are dropped this much later.", is_duration=True),
+    ] = _JOBS.node_fence_after_s
+    gpu_fault_conditions: Annotated[
+        str, option("--gpu-fault-conditions", "Node conditions that mean a broken GPU, by commas.")
+    ] = ",".join(_JOBS.gpu_fault_conditions)
+    gpu_fault_taints: Annotated[
+        str, option("--gpu-fault-taints", "Node taints that mean a broken GPU, by commas.")
+    ] = ",".join(_JOBS.gpu_fault_taints)
+    default_scheduler: Annotated[str, option("--default-scheduler", "For jobs that name none.")] = (
+        _JOBS.default_scheduler
+    )
+    gang: Annotated[bool, option("--gang/--no-gang", "Create PodGroups.")] = _JOBS.gang
+    autoclean: Annotated[
+        bool, option("--autoclean", "Give back the pods of ended TrainingJobs.")
+    ] = _TRAINING_JOBS.autoclean
+    restartlimit: Annotated[
+        int,
+        option(
+            "--restartlimit",
+            "TrainingJobs: replacements of a trainer; restarts of a pserver that fail the job.",
+        ),
+    ] = _TRAINING_JOBS.restart_limit
+    etcd_image: Annotated[
+        str, option("--etcd-image", "What runs beside a TrainingJob's master.")
+    ] = _TRAINING_JOBS.etcd_image
+
+    def settings(self, gpu_resources: tuple[str, ...]) -> Settings:
+        return Settings(
+            namespace=self.namespace,
+            sees_cluster=self.cluster_objects,
+            workers=self.workers,
+            resync_period_s=self.resync_period,
+            gc_period_s=self.gc_period,
+            creating_restart_period_s=self.creating_restart_period,
+            creating_duration_period_s=self.creating_duration_period,
+            enable_creating_failed=self.enable_creating_failed,
+            node_lost_after_s=self.node_lost_after,
+            node_fence_after_s=self.node_fence_after,
+            gpu_fault_conditions=names_in(self.gpu_fault_conditions),
+            gpu_fault_taints=names_in(self.gpu_fault_taints),
+            default_scheduler=self.default_scheduler,
+            gang=self.gang,
+            gpu_resources=gpu_resources,
+        )
+
+    def training_job_settings(self, gpu_resources: tuple[str, ...]) -> TrainingJobSettings:
+        return TrainingJobSettings(
+            namespace=self.namespace,
+            sees_cluster=self.cluster_objects,
+            workers=self.workers,
+            resync_period_s=self.resync_period,
+            gc_period_s=self.gc_period,
+            node_fence_after_s=self.node_fence_after,
+            default_scheduler=self.default_scheduler,
+            gang=self.gang,
+            autoclean=self.autoclean,
+            restart_limit=self.restartlimit,
+            etcd_image=self.etcd_image,
+            gpu_resources=gpu_resources,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorServices:
+    """Settings of the services that the operator's process runs; no `sizes`, no autoscaler."""
+
+    jobs: Settings
     training_jobs: TrainingJobSettings
     sizes: AutoscalerSettings | None
     install_crds: bool
 
 
-def _run(process: Process, settings: Settings, options: _Options) -> None:
+@option_groups
+def operator(
+    *,
+    config: Config = None,
+    server: ApiServerOptions,
+    jobs: JobOptions,
+    autoscaler: AutoscalerOptions,
+    install_crds: InstallCrds = False,
+    lease: LeaseOptions = _LEASE,
+    endpoints: EndpointOptions,
+    logtostderr: ToStderr = False,
+) -> None:
+    """Run the job controllers until told to stop."""
+    del config, logtostderr  # the first was read already; logs go to stderr anyway
+    sizes = autoscaler.settings()
+    services = OperatorServices(
+        jobs.settings(sizes.gpu_resources),
+        jobs.training_job_settings(sizes.gpu_resources),
+        sizes if autoscaler.autoscale else None,
+        install_crds,
+    )
+    _run(ControllerProcess("operator", server, lease, endpoints), services)
+
+
+def _run(process: ControllerProcess, services: OperatorServices) -> None:
     from swell.cli.controllers.process import run_controller
 
-    async def start(manager: Manager, ground: Ground) -> None:
+    async def add_services(manager: Manager, dependencies: ProcessDependencies) -> None:
         from swell.operator.framework.crds import install_crds
 
-        if options.install_crds:
-            await install_crds(ground.cluster, ground.clock)
-        _add_services(manager, ground, process.lease, settings, options)
+        if services.install_crds:
+            await install_crds(dependencies.cluster, dependencies.clock)
+        _add_services(manager, dependencies, process.lease, services)
 
-    run_controller(process, start)
+    run_controller(process, add_services)
 
 
 def _add_services(
-    manager: Manager, ground: Ground, lease: Lease | None, settings: Settings, options: _Options
+    manager: Manager,
+    dependencies: ProcessDependencies,
+    lease: LeaseOptions,
+    services: OperatorServices,
 ) -> None:
+    """Add one service for each controller, each with a lease of its own.
+
+    With one lease for all, a controller that hangs would keep the others from moving to a
+    healthy process.
+    """
     from swell.autoscaler.controller import autoscale
+    from swell.cli.controllers.process import candidacy
     from swell.operator.aitrainingjob.running import operate
     from swell.operator.trainingjob.running import operate as operate_training_jobs
 
-    cluster, clock, rng = ground.cluster, ground.clock, ground.random
-    if options.sizes is not None:
+    cluster, clock, rng = dependencies.cluster, dependencies.clock, dependencies.random
+    access, metrics, health = dependencies.access, dependencies.metrics, dependencies.health
+    if services.sizes is not None:
         choose_sizes = partial(
             autoscale,
             cluster,
             clock=clock,
             random=rng,
-            settings=options.sizes,
-            namespace=settings.namespace,
-            election=candidacy(lease, ground.access, "-autoscaler"),
-            metrics=ground.metrics,
+            settings=services.sizes,
+            namespace=services.jobs.namespace,
+            election=candidacy(lease, access, "-autoscaler"),
+            metrics=metrics,
         )
         manager.add("autoscaler", choose_sizes)
     work_on_training_jobs = partial(
@@ -257,10 +251,10 @@ def _add_services(
         cluster,
         clock=clock,
         random=rng,
-        settings=options.training_jobs,
-        election=candidacy(lease, ground.access, "-trainingjob"),
-        metrics=ground.metrics,
-        health=ground.health,
+        settings=services.training_jobs,
+        election=candidacy(lease, access, "-trainingjob"),
+        metrics=metrics,
+        health=health,
     )
     manager.add("TrainingJob operator", work_on_training_jobs)
     work = partial(
@@ -268,29 +262,9 @@ def _add_services(
         lambda _: cluster,
         clock=clock,
         random=rng,
-        settings=settings,
-        election=candidacy(lease, ground.access),
-        metrics=ground.metrics,
-        health=ground.health,
+        settings=services.jobs,
+        election=candidacy(lease, access),
+        metrics=metrics,
+        health=health,
     )
     manager.add("operator", work)
-
-
-def _of_training_jobs(
-    settings: Settings, autoclean: bool, restart_limit: int, etcd_image: str
-) -> TrainingJobSettings:
-    """What both kinds of job have in common is said once."""
-    return TrainingJobSettings(
-        namespace=settings.namespace,
-        sees_cluster=settings.sees_cluster,
-        workers=settings.workers,
-        resync_period_s=settings.resync_period_s,
-        gc_period_s=settings.gc_period_s,
-        node_fence_after_s=settings.node_fence_after_s,
-        default_scheduler=settings.default_scheduler,
-        gang=settings.gang,
-        autoclean=autoclean,
-        restart_limit=restart_limit,
-        etcd_image=etcd_image,
-        gpu_resources=settings.gpu_resources,
-    )

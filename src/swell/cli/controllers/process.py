@@ -1,19 +1,23 @@
 """The process of a controller: its log, its endpoints, its connection, its end by signal.
 
-What the controller does is not known here.
+Any controller runs in it: the services are added by a function that the command hands in.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import random
+import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from swell.api.meta import Key
+from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import chosen_access
-from swell.cli.controllers.flags import LogFormat, Process, host_port, level_of
-from swell.cli.failure import CommandError
+from swell.cli.controllers.options import ControllerProcess, LeaseOptions, LogFormat
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.transport import LIMITS, ClientLimits
@@ -21,13 +25,14 @@ from swell.runtime import logs
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.health import Endpoints, HealthChecks
+from swell.runtime.leader import Election, LeaseTimes
 from swell.runtime.manager import Manager, ServiceFailedError
 from swell.runtime.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a controller stands on."""
+class ProcessDependencies:
+    """The parts of the process that its services use."""
 
     access: Access
     cluster: Cluster
@@ -38,40 +43,80 @@ class Ground:
 
 
 # Adds the services of a controller to the manager of its process.
-Start = Callable[[Manager, Ground], Awaitable[None]]
+AddServices = Callable[[Manager, ProcessDependencies], Awaitable[None]]
 
 
 def collect_seldom() -> None:
-    """What is held of a large cluster is looked through at every collection: make them rare."""
+    """Make garbage collections rare: each looks through the caches of the whole cluster."""
     gc.set_threshold(50_000, 50, 1000)
 
 
-def run_controller(process: Process, start: Start, limits: ClientLimits = LIMITS) -> None:
-    """Run until told to stop; CommandError if a part ends before that."""
-    where, shown = process.where, process.shown
-    access = chosen_access(where.flags)
-    if where.master:
-        access = replace(access, server=where.master)
+def run_controller(
+    process: ControllerProcess, add_services: AddServices, limits: ClientLimits = LIMITS
+) -> None:
+    """Run until SIGTERM or SIGINT; CommandError if a service ends before that."""
+    access = chosen_access(process.server.cluster)
+    if process.server.master:
+        access = replace(access, server=process.server.master)
+    shown = process.endpoints
     as_json = shown.log_format is LogFormat.JSON
     logs.configure(level=level_of(shown.log_level), json=as_json, clock=SystemClock())
     collect_seldom()
     try:
-        asyncio.run(_serve(process, access, start, limits))
+        asyncio.run(_serve(process, access, add_services, limits))
     except ServiceFailedError as error:
         why = f"the {process.name} ended: {error.name}"
         raise CommandError(why, "the log says why") from error
 
 
-async def _serve(process: Process, access: Access, start: Start, limits: ClientLimits) -> None:
+def candidacy(lease: LeaseOptions, access: Access, suffix: str = "") -> Election | None:
+    """Return the lease to compete for; None when the process works without one.
+
+    The identity is new in every process: a restarted program waits for the lease of its former
+    life, as any other would. The lease is in the pod's own namespace where there is one.
+    """
+    if not lease.leader_elect:
+        return None
+    identity = f"{socket.gethostname()}_{secrets.token_hex(6)}"
+    try:
+        times = LeaseTimes(lease.lease_duration, lease.renew_deadline, lease.retry_period)
+    except ValueError as error:
+        raise CommandError(str(error), exit_code=USAGE) from error
+    namespace = os.environ.get("POD_NAMESPACE") or access.namespace
+    return Election(Key(namespace, f"{lease.lease_name}{suffix}"), identity, times)
+
+
+def host_port(address: str) -> tuple[str, int]:
+    """Return host and port of an address; without a host, all interfaces."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise CommandError(f"not an address: {address!r}", "write it like 127.0.0.1:8080", USAGE)
+    return host or "0.0.0.0", int(port)  # noqa: S104 - probes come from outside the pod
+
+
+def level_of(text: str) -> str:
+    """Return a log level from its name, or from a verbosity as klog counts it: 4 is debug."""
+    if text.isdecimal():
+        return "debug" if int(text) >= 4 else "info"
+    if text not in {"debug", "info", "warning", "error"}:
+        raise CommandError(f"no such log level: {text}", "debug, info, warning or error", USAGE)
+    return text
+
+
+async def _serve(
+    process: ControllerProcess, access: Access, add_services: AddServices, limits: ClientLimits
+) -> None:
     clock, rng = SystemClock(), random.Random()  # noqa: S311
     metrics, health = Metrics(), HealthChecks()
     manager = Manager(clock=clock)
-    shown = process.shown
-    for address, told in ((shown.metrics_addr, metrics), (shown.health_addr, None)):
+    shown = process.endpoints
+    for address, served in ((shown.metrics_addr, metrics), (shown.health_addr, None)):
         if address:
             host, port = host_port(address)
-            endpoints = Endpoints(health, told, host=host, port=port)
+            endpoints = Endpoints(health, served, host=host, port=port)
             manager.add(f"http {address}", endpoints.run)
     async with connect(access, clock, rng, limits) as cluster:
-        await start(manager, Ground(access, cluster, clock, rng, metrics, health))
+        await add_services(
+            manager, ProcessDependencies(access, cluster, clock, rng, metrics, health)
+        )
         await manager.run(handle_signals=True)

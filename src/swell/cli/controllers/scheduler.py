@@ -2,121 +2,107 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.choice import Flags
-from swell.cli.controllers.flags import (
-    Context,
-    Elect,
-    HealthAddress,
-    Kubeconfig,
-    Lease,
-    LeaseDuration,
-    LeaseName,
-    LogFormat,
-    LogFormatOption,
-    LogLevel,
-    Master,
-    MetricsAddress,
-    Process,
-    RenewDeadline,
-    RetryPeriod,
-    Shown,
-    Where,
-    candidacy,
+from swell.cli.command_line import USAGE, CommandError
+from swell.cli.controllers.options import (
+    ApiServerOptions,
+    ControllerProcess,
+    EndpointOptions,
+    LeaseOptions,
     option,
 )
-from swell.cli.failure import CommandError
+from swell.cli.options import option_groups
+from swell.scheduler.live.settings import SchedulerSettings
 
 if TYPE_CHECKING:
-    from swell.cli.controllers.process import Ground
+    from swell.cli.controllers.process import ProcessDependencies
     from swell.runtime.manager import Manager
-    from swell.scheduler.live.settings import SchedulerSettings
 
-SchedulerConf = Annotated[
-    Path | None,
-    option("--scheduler-conf,--config", "Actions and plugins, as in volcano-scheduler.conf."),
-]
-SchedulerNames = Annotated[
-    list[str],
-    typer.Option("--scheduler-name", help="Pods of this name are served; may be repeated."),
-]
-SchedulePeriod = Annotated[
-    float,
-    option("--schedule-period", "Decide at most this often; 0: at once.", is_duration=True),
-]
-BindWorkers = Annotated[int, option("--bind-workers", "Bindings sent at the same time.")]
-InqueueTimeout = Annotated[
-    float,
-    option("--inqueue-timeout", "A group may be admitted unplaced this long.", is_duration=True),
-]
-DefaultQueue = Annotated[str, option("--default-queue", "For groups that name none.")]
+_DEFAULTS = SchedulerSettings()
+_LEASE = LeaseOptions(lease_name="swell-scheduler")
+# Calls that binding pods leaves to everything else: status patches, events, the lease.
+_CALLS_BESIDE_BINDING = 8
 
 
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """Options of the scheduler alone."""
+
+    scheduler_conf: Annotated[
+        Path | None,
+        option("--scheduler-conf,--config", "Actions and plugins, as in volcano-scheduler.conf."),
+    ] = None
+    scheduler_name: Annotated[
+        list[str],
+        typer.Option("--scheduler-name", help="Pods of this name are served; may be repeated."),
+    ] = field(default_factory=lambda: list(_DEFAULTS.scheduler_names))
+    schedule_period: Annotated[
+        float,
+        option("--schedule-period", "Decide at most this often; 0: at once.", is_duration=True),
+    ] = _DEFAULTS.schedule_period_s
+    bind_workers: Annotated[int, option("--bind-workers", "Bindings sent at the same time.")] = (
+        _DEFAULTS.bind_workers
+    )
+    inqueue_timeout: Annotated[
+        float,
+        option(
+            "--inqueue-timeout", "A group may be admitted unplaced this long.", is_duration=True
+        ),
+    ] = _DEFAULTS.inqueue_timeout_s
+    default_queue: Annotated[str, option("--default-queue", "For groups that name none.")] = (
+        _DEFAULTS.default_queue
+    )
+
+    def settings(self) -> SchedulerSettings:
+        """Return the scheduler's settings; CommandError when a flag makes no sense."""
+        if self.bind_workers < 1:
+            raise CommandError("--bind-workers must be at least 1", exit_code=USAGE)
+        return SchedulerSettings(
+            scheduler_names=tuple(self.scheduler_name),
+            schedule_period_s=self.schedule_period,
+            bind_workers=self.bind_workers,
+            inqueue_timeout_s=self.inqueue_timeout,
+            default_queue=self.default_queue,
+            config_path=self.scheduler_conf,
+        )
+
+
+@option_groups
 def scheduler(
     *,
-    kubeconfig: Kubeconfig = "",
-    master: Master = "",
-    context: Context = "",
-    scheduler_conf: SchedulerConf = None,
-    scheduler_name: SchedulerNames = ["swell"],  # noqa: B006
-    schedule_period: SchedulePeriod = 0.1,
-    bind_workers: BindWorkers = 32,
-    inqueue_timeout: InqueueTimeout = 600.0,
-    default_queue: DefaultQueue = "default",
-    leader_elect: Elect = True,
-    lease_name: LeaseName = "swell-scheduler",
-    lease_duration: LeaseDuration = 15.0,
-    renew_deadline: RenewDeadline = 10.0,
-    retry_period: RetryPeriod = 2.0,
-    metrics_addr: MetricsAddress = "",
-    health_addr: HealthAddress = "",
-    log_level: LogLevel = "info",
-    log_format: LogFormatOption = LogFormat.TEXT,
+    server: ApiServerOptions,
+    options: SchedulerOptions,
+    lease: LeaseOptions = _LEASE,
+    endpoints: EndpointOptions,
 ) -> None:
     """Give pods nodes, gang by gang, until told to stop."""
-    from swell.scheduler.live.settings import SchedulerSettings
-
-    if bind_workers < 1:
-        raise CommandError("--bind-workers must be at least 1", exit_code=2)
-    options = SchedulerSettings(
-        scheduler_names=tuple(scheduler_name),
-        schedule_period_s=schedule_period,
-        bind_workers=bind_workers,
-        inqueue_timeout_s=inqueue_timeout,
-        default_queue=default_queue,
-        config_path=scheduler_conf,
-    )
-    lease = Lease(lease_name, lease_duration, renew_deadline, retry_period)
-    where = Where(Flags(kubeconfig, context), master)
-    shown = Shown(metrics_addr, health_addr, log_level, log_format)
-    process = Process("scheduler", where, shown, lease if leader_elect else None)
-    _run(process, options)
+    settings = options.settings()
+    _run(ControllerProcess("scheduler", server, lease, endpoints), settings)
 
 
-def _run(process: Process, options: SchedulerSettings) -> None:
-    from swell.cli.controllers.process import run_controller
+def _run(process: ControllerProcess, settings: SchedulerSettings) -> None:
+    from swell.cli.controllers.process import candidacy, run_controller
     from swell.cluster.kube.transport import LIMITS
     from swell.scheduler.live.controller import schedule
 
-    async def start(manager: Manager, ground: Ground) -> None:
+    async def add_services(manager: Manager, dependencies: ProcessDependencies) -> None:
         work = partial(
             schedule,
-            ground.cluster,
-            clock=ground.clock,
-            random=ground.random,
-            options=options,
-            election=candidacy(process.lease, ground.access),
-            metrics=ground.metrics,
-            health=ground.health,
+            dependencies.cluster,
+            clock=dependencies.clock,
+            random=dependencies.random,
+            options=settings,
+            election=candidacy(process.lease, dependencies.access),
+            metrics=dependencies.metrics,
+            health=dependencies.health,
         )
         manager.add("scheduler", work)
 
-    # Bindings leave some calls to everything else.
-    limits = replace(LIMITS, n_calls=max(LIMITS.n_calls, options.bind_workers + 8))
-    run_controller(process, start, limits)
+    n_calls = max(LIMITS.n_calls, settings.bind_workers + _CALLS_BESIDE_BINDING)
+    run_controller(process, add_services, replace(LIMITS, n_calls=n_calls))

@@ -14,9 +14,9 @@ from typing import Annotated
 import typer
 
 from swell.cli import options
-from swell.cli.choice import Flags
+from swell.cli.command_line import CommandError
 from swell.cli.connection import connected
-from swell.cli.failure import CommandError
+from swell.cli.options import ClusterOptions, option_groups
 
 Words = Annotated[
     list[str],
@@ -29,6 +29,7 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
+@option_groups
 def explain(
     words: Words,
     *,
@@ -47,30 +48,28 @@ def explain(
         Format | None, typer.Option("-o", "--output", help="Format; text without it.")
     ] = None,
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Tell why a job waits: what it asks, who holds the room, what would free it."""
-    from swell.cli.explain.report import Scene, report_on, scene_of
-    from swell.cli.explain.subject import find_subject, subject_in, wanted_of
+    from swell.cli.explain.report import ExplainInput, read_input, report_on
+    from swell.cli.explain.target import parse_target_name, read_target, target_in
     from swell.cli.explain.text import render
-    from swell.cli.objects.printing import print_object
+    from swell.cli.output import print_object
     from swell.cli.plan.input import read_config, read_objects
 
-    wanted = wanted_of(words)
+    wanted = parse_target_name(words)
     settings = read_config(config)
     if namespace and wanted.namespace and namespace != wanted.namespace:
         raise CommandError("two namespaces are given", "leave one of them out", 2)
     if files:
         objects = read_objects(files)
-        subject = subject_in(wanted, namespace or wanted.namespace or "default", objects)
-        scene = Scene(objects, is_live=False)
+        subject = target_in(wanted, namespace or wanted.namespace or "default", objects)
+        scene = ExplainInput(objects, is_live=False)
     else:
-        with connected(Flags(kubeconfig, context, embedded)) as connection:
+        with connected(cluster) as connection:
             scope = connection.namespace(namespace, wanted.namespace)
-            subject = find_subject(wanted, scope, connection.client)
-            scene = scene_of(connection.client, subject)
+            subject = read_target(wanted, scope, connection.client)
+            scene = read_input(connection.client, subject)
     report = report_on(subject, scene, settings, scheduler_name or ())
     if output is None:
         sys.stdout.write(render(report, time.time()))

@@ -25,7 +25,7 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.api.scheduling import PodGroup, PodGroupCondition
-from swell.cli.explain.subject import Subject
+from swell.cli.explain.target import ExplainTarget
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import ForbiddenError, NotFoundError
@@ -44,10 +44,10 @@ _ALSO_SERVED = frozenset({"volcano"})
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExplainReport:
     """`said` is what the scheduler last wrote on the group; `notes` what limits the answer."""
 
-    subject: Subject
+    subject: ExplainTarget
     explanation: Explanation | None = None
     said: PodGroupCondition | None = None
     notes: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ExplainInput:
     """What a report is made from; without `is_whole` no session can be run over it."""
 
     objects: SchedulerObjects
@@ -85,10 +85,10 @@ class Scene:
 
 
 def report_on(
-    subject: Subject, scene: Scene, config: Config, scheduler_names: Collection[str]
-) -> Report:
+    subject: ExplainTarget, scene: ExplainInput, config: Config, scheduler_names: Collection[str]
+) -> ExplainReport:
     if subject.is_final:
-        return Report(subject)
+        return ExplainReport(subject)
     objects, notes = scene.objects, list(scene.notes)
     group = next((g for g in objects.groups if g.metadata.key == subject.group), None)
     pods = [pod for pod in objects.pods if _is_of(pod, subject)]
@@ -103,7 +103,7 @@ def report_on(
     explanation = explain(objects, str(subject.group), config, names) if scene.is_whole else None
     if scene.is_whole and explanation is None:
         notes.append(f"there is no PodGroup {subject.group}: has its controller seen the job?")
-    return Report(
+    return ExplainReport(
         subject,
         explanation,
         _said_of_group(group) if group is not None else _said_of_pods(pods),
@@ -113,11 +113,11 @@ def report_on(
     )
 
 
-def scene_of(client: OneShot, subject: Subject) -> Scene:
+def read_input(client: OneShot, subject: ExplainTarget) -> ExplainInput:
     """All that a session goes by. What cannot be listed is left out, with a word about it."""
     objects = SchedulerObjects()
     if subject.is_final:
-        return Scene(objects)
+        return ExplainInput(objects)
     notes: list[str] = []
     hidden: list[str] = []
 
@@ -147,10 +147,10 @@ def scene_of(client: OneShot, subject: Subject) -> Scene:
     if POD_GROUPS.plural in hidden:
         with suppress(NotFoundError, ForbiddenError):
             objects.groups.append(client.send(calls.get(POD_GROUPS, subject.group)))
-    return Scene(objects, tuple(notes), is_whole=not hidden)
+    return ExplainInput(objects, tuple(notes), is_whole=not hidden)
 
 
-def _is_of(pod: Pod, subject: Subject) -> bool:
+def _is_of(pod: Pod, subject: ExplainTarget) -> bool:
     meta = pod.metadata
     group = meta.annotations.get(GROUP_ANNOTATION, "")
     in_group = (meta.namespace, group) == subject.group
@@ -191,7 +191,7 @@ def _trouble(pod: Pod) -> str:
     return ""
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: ExplainReport) -> str:
     subject, found = report.subject, report.explanation
     if subject.is_final:
         told = f": {subject.message}" if subject.message else ""

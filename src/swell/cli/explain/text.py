@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from swell.api.times import parse_time
-from swell.cli.explain.report import Report
-from swell.cli.explain.subject import RoleSize
-from swell.cli.tables import aligned
+from swell.cli.explain.report import ExplainReport
+from swell.cli.explain.target import RoleSize
+from swell.cli.output import aligned
 from swell.scheduler.explain.explanation import Explanation, GroupStanding, PodClass, QueueFacts
 
 _HEADING_WIDTH = 10
@@ -15,7 +15,7 @@ _NAMES_SHOWN = 3
 _JUST_NOW_S = 2.0
 
 
-def render(report: Report, now: float) -> str:
+def render(report: ExplainReport, now: float) -> str:
     found = report.explanation
     parts = [report.summary]
     if found is not None:
@@ -119,7 +119,7 @@ def _amounts(amounts: Mapping[str, str]) -> str:
     return ", ".join(shown) or (f"pods {amounts['pods']}" if "pods" in amounts else "nothing")
 
 
-def _said(report: Report, now: float) -> str:
+def _said(report: ExplainReport, now: float) -> str:
     """Whether the scheduler has come to the same conclusion."""
     said, found = report.said, report.explanation
     if said is None:

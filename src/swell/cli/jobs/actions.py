@@ -11,9 +11,9 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, Repl
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.cli import options
-from swell.cli.choice import Flags
+from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.failure import CommandError
+from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ConflictError, NotFoundError
@@ -24,46 +24,43 @@ Sizes = Annotated[list[str], typer.Argument(metavar="ROLE=N...", help="Roles and
 _TRIES = 5
 
 
+@option_groups
 def fail(
     job: Name,
     *,
     reason: Why = "ended by swell fail",
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """End a job as failed; its pods are deleted."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         _end(connection, connection.namespace(namespace), job, "Failed", reason)
 
 
+@option_groups
 def preempt(
     job: Name,
     *,
     reason: Why = "ended by swell preempt",
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """End a job as preempted; its pods are deleted."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         _end(connection, connection.namespace(namespace), job, "Preempted", reason)
 
 
+@option_groups
 def scale(
     job: Name,
     sizes: Sizes,
     *,
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Set the size of roles whose edlPolicy is Manual."""
     wanted = dict(_size(text) for text in sizes)
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         connection.announce_change()
         key = Key(connection.namespace(namespace), job)
         for _ in range(_TRIES):

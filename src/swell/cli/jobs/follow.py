@@ -11,7 +11,7 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.cli.connection import ClusterConnection
-from swell.cli.jobs.logs import JobLogs, Line
+from swell.cli.jobs.logs import JobLogs, LogLine
 from swell.cluster.kube import calls
 from swell.runtime.errors import NotFoundError, UnreachableError
 
@@ -20,7 +20,7 @@ ASK_S = 0.2
 # A cluster that is started again meanwhile is waited for.
 SILENT_S_MAX = 60.0
 
-Print = Callable[[Iterable[Line]], None]
+Print = Callable[[Iterable[LogLine]], None]
 
 
 @dataclass(slots=True)
@@ -41,19 +41,19 @@ class JobFollower:
             job = self._ask()
             self._tell_progress(job)
             if job is None or job.status.phase in FINAL_PHASES:
-                show(self.logs.rest())
+                show(self.logs.last_lines())
                 return job
             asked_at = time.monotonic()
             while time.monotonic() - asked_at < ASK_S:
-                show(self._news())
+                show(self._new_lines())
                 time.sleep(POLL_S)
 
     def until_gone(self, show: Print) -> None:
         """Stay until the object is gone, whatever phase it is in."""
         while self._ask() is not None:
-            show(self._news())
+            show(self._new_lines())
             time.sleep(POLL_S)
-        show(self.logs.rest())
+        show(self.logs.last_lines())
 
     def _ask(self) -> AITrainingJob | None:
         """The job as it is now. Of a silent server nothing is concluded for a while."""
@@ -77,9 +77,9 @@ class JobFollower:
             self.tell("the cluster does not answer; waiting for it")
         return now - self._silent_since < SILENT_S_MAX
 
-    def _news(self) -> Iterator[Line]:
+    def _new_lines(self) -> Iterator[LogLine]:
         try:
-            yield from self.logs.news()
+            yield from self.logs.new_lines()
         except UnreachableError:
             return  # the next question is about the job, and tells
 
@@ -93,7 +93,7 @@ class JobFollower:
             self.tell(text)
 
 
-def print_prefixed(lines: Iterable[Line]) -> None:
+def print_prefixed(lines: Iterable[LogLine]) -> None:
     """Every line on stdout, after who printed it."""
     out = sys.stdout.buffer
     for line in lines:
@@ -101,7 +101,7 @@ def print_prefixed(lines: Iterable[Line]) -> None:
     out.flush()
 
 
-def print_plain(lines: Iterable[Line]) -> None:
+def print_plain(lines: Iterable[LogLine]) -> None:
     out = sys.stdout.buffer
     for line in lines:
         out.write(line.text + b"\n")

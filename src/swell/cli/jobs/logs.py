@@ -1,46 +1,52 @@
-"""What the containers of a job print, line by line, from wherever it can be had.
+"""The output of a job's containers, line by line.
 
-On the embedded cluster the files are read, which outlive the pods; elsewhere the API server is
-asked for the log of every pod.
+On the embedded cluster the log files are read, which outlive the pods; elsewhere the API server
+is asked for the log of every pod.
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import random
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import urlencode
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import PODS
 from swell.api.meta import Body, Key, Uid
+from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection
-from swell.cli.failure import CommandError
-from swell.cli.jobs.tail import Tail
 from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.oneshot import OneShot
 from swell.node.process.folders import INDEX_LABEL, JOB_LABEL, OWNER_FILE, ROLE_LABEL, Folders
+from swell.node.process.logfiles import log_segments
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import ClusterError, UnreachableError
 
+# Lines that readers may be ahead of what is printed; then they wait, and so does the server.
 LINES_MAX = 10_000
+# How long the end of a log is waited for after its job has ended, as long as nothing comes.
 REST_S = 5.0
+CHUNK_BYTES = 1 << 20
+# A longer line is handed out in pieces of this size, so that memory stays bounded.
+LINE_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which containers; what is empty is not asked for."""
+class ContainerFilter:
+    """Selects containers of a job; an empty field selects all."""
 
     role: str = ""
     index: int | None = None
     container: str = ""
 
-    def has(self, role: str, index: str, container: str) -> bool:
+    def matches(self, role: str, index: str, container: str) -> bool:
         return (
             self.role.lower() in {"", role.lower()}
             and self.index in {None, int(index)}
@@ -48,24 +54,24 @@ class Wanted:
         )
 
 
-EVERYTHING = Wanted()
+ALL_CONTAINERS = ContainerFilter()
 
 
-def check_wanted(job: AITrainingJob, wanted: Wanted) -> None:
-    """Refuse to look for what a job cannot have: it would never be found."""
+def check_filter(job: AITrainingJob, filter_: ContainerFilter) -> None:
+    """Refuse a filter that no container of the job can ever match."""
     name, specs = job.metadata.name, job.spec.replica_specs
     roles = {role.lower(): spec for role, spec in specs.items()}
-    chosen = {wanted.role.lower(): roles.get(wanted.role.lower())} if wanted.role else roles
+    chosen = {filter_.role.lower(): roles.get(filter_.role.lower())} if filter_.role else roles
     found = [spec for spec in chosen.values() if spec is not None]
     if not found:
-        raise CommandError(f"{name} has no role {wanted.role}", f"its roles: {_listed(roles)}")
-    if wanted.index is not None and wanted.index >= max(spec.maximum for spec in found):
+        raise CommandError(f"{name} has no role {filter_.role}", f"its roles: {_listed(roles)}")
+    if filter_.index is not None and filter_.index >= max(spec.maximum for spec in found):
         hint = "indexes count from 0"
-        raise CommandError(f"{name} never has a pod of index {wanted.index} there", hint)
+        raise CommandError(f"{name} never has a pod of index {filter_.index} there", hint)
     names = {name for spec in found for name in _container_names(spec.template)}
-    if wanted.container and wanted.container not in names:
+    if filter_.container and filter_.container not in names:
         hint = f"its containers: {_listed(names)}"
-        raise CommandError(f"{name} has no container {wanted.container}", hint)
+        raise CommandError(f"{name} has no container {filter_.container}", hint)
 
 
 def _container_names(template: Body) -> Iterator[str]:
@@ -79,113 +85,190 @@ def _listed(names: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
+    """A line without its end, and the pod that printed it."""
+
     source: str  # role-index
     text: bytes
 
 
 class JobLogs(Protocol):
-    """The output of one job."""
+    """The output of one job. Every line is handed out once."""
 
-    def news(self) -> Iterator[Line]:
-        """What has come since."""
+    def new_lines(self) -> Iterator[LogLine]:
+        """Return the lines that have come since the last call; does not wait for any."""
         ...
 
-    def rest(self) -> Iterator[Line]:
-        """What is left when nothing more will come."""
+    def last_lines(self) -> Iterator[LogLine]:
+        """Return what is left when the containers have ended, an unfinished line included."""
         ...
 
-    def once(self) -> Iterator[Line]:
-        """All there is now, and no more."""
+    def current_lines(self) -> Iterator[LogLine]:
+        """Return all lines there are now, for a reader that does not follow."""
         ...
 
 
 def logs_of(
-    connection: ClusterConnection, job: Key, uid: Uid, wanted: Wanted = EVERYTHING
+    connection: ClusterConnection, job: Key, uid: Uid, filter_: ContainerFilter = ALL_CONTAINERS
 ) -> JobLogs:
     if connection.home is not None:
-        return FileLogs(Folders(connection.home).logs / job.namespace / job.name, uid, wanted)
-    return ServerLogs(connection, job, uid, wanted)
+        return FileJobLogs(Folders(connection.home).logs / job.namespace / job.name, uid, filter_)
+    return ServerJobLogs(connection, job, uid, filter_)
 
 
-class FileLogs:
+class FileJobLogs:
     """Reads HOME/logs/NAMESPACE/JOB/ROLE-INDEX.RESTARTCOUNT/CONTAINER.log."""
 
-    def __init__(self, folder: Path, uid: Uid, wanted: Wanted) -> None:
+    def __init__(self, folder: Path, uid: Uid, filter_: ContainerFilter) -> None:
         self._folder = folder
         self._uid = uid
-        self._wanted = wanted
-        self._tails: dict[Path, tuple[str, Tail]] = {}
+        self._filter = filter_
+        self._tails: dict[Path, tuple[str, LogTail]] = {}
 
-    def news(self) -> Iterator[Line]:
+    def new_lines(self) -> Iterator[LogLine]:
         self._find()
         for source, tail in self._tails.values():
-            yield from (Line(source, text) for text in tail.news())
+            yield from (LogLine(source, text) for text in tail.new_lines())
 
-    def rest(self) -> Iterator[Line]:
-        yield from self.news()
+    def last_lines(self) -> Iterator[LogLine]:
+        yield from self.new_lines()
         for source, tail in self._tails.values():
-            yield from (Line(source, text) for text in tail.rest())
+            yield from (LogLine(source, text) for text in tail.last_line())
 
-    def once(self) -> Iterator[Line]:
-        yield from self.rest()
+    def current_lines(self) -> Iterator[LogLine]:
+        yield from self.last_lines()
 
     def _find(self) -> None:
-        """Look for new files, unless they are of a former job of that name."""
+        """Look for new files, unless the folder is of a former job of that name."""
         try:
             if (self._folder / OWNER_FILE).read_text() != self._uid:
                 return
         except FileNotFoundError:
             return
-        for path in sorted(self._folder.glob("*/*.log"), key=_order):
+        for path in sorted(self._folder.glob("*/*.log"), key=_read_order):
             source = path.parent.name.rpartition(".")[0]
             role, _, index = source.rpartition("-")
-            if path not in self._tails and self._wanted.has(role, index, _container(path)):
-                self._tails[path] = source, Tail(path)
+            if path not in self._tails and self._filter.matches(role, index, _container(path)):
+                self._tails[path] = source, LogTail(path)
 
 
-def _order(path: Path) -> tuple[str, int, int, str]:
+def _read_order(path: Path) -> tuple[str, int, int, str]:
     source, _, count = path.parent.name.rpartition(".")
     role, _, index = source.rpartition("-")
     return role, int(index), int(count), path.name
 
 
 def _container(path: Path) -> str:
-    """Container names have no dots; what follows one is the number of the run."""
+    """Return the container's name: it has no dots, and after one comes the number of the run."""
     return path.name.split(".")[0]
 
 
-class ServerLogs:
-    """Follows every container in a thread of its own: a log is one long answer of the server's."""
+class LogTail:
+    """Follows a growing log on disk, through its rotation, one whole line at a time.
 
-    def __init__(self, connection: ClusterConnection, job: Key, uid: Uid, wanted: Wanted) -> None:
+    The file that is being read stays open, so that neither a rotation nor a removal takes away
+    lines that have not been read yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._rest = b""
+
+    def new_lines(self) -> Iterator[bytes]:
+        """Return the lines that have come since the last call, without their ends."""
+        if self._file is None:
+            self._file = _opened(log_segments(self._path))
+        while self._file is not None:
+            # Looked up before reading: a file that is rotated away meanwhile may still grow, and
+            # is read to its end by the next call.
+            newer = self._newer(self._file)
+            yield from self._lines(self._file)
+            following = _opened(newer)
+            if following is None:
+                return
+            self._file.close()
+            self._file = following
+
+    def last_line(self) -> Iterator[bytes]:
+        """Return the last line if it has no end, and close the log."""
+        if self._rest:
+            yield self._rest
+        self._rest = b""
+        if self._file is not None:
+            self._file.close()
+
+    def _newer(self, file: BinaryIO) -> list[Path]:
+        """Return the files that were begun after this one, the oldest first.
+
+        Files are compared by inode: a rotation changes their names.
+        """
+        number = os.fstat(file.fileno()).st_ino
+        segments = log_segments(self._path)
+        for at, segment in enumerate(segments):
+            try:
+                if segment.stat().st_ino == number:
+                    return segments[at + 1 :]
+            except FileNotFoundError:
+                continue
+        return segments
+
+    def _lines(self, file: BinaryIO) -> Iterator[bytes]:
+        while chunk := file.read(CHUNK_BYTES):
+            *whole, self._rest = (self._rest + chunk).split(b"\n")
+            yield from whole
+            if len(self._rest) > LINE_BYTES_MAX:
+                yield self._rest
+                self._rest = b""
+
+
+def _opened(paths: list[Path]) -> BinaryIO | None:
+    """Open the first of these files that exists."""
+    for path in paths:
+        try:
+            return path.open("rb")
+        except FileNotFoundError:
+            continue
+    return None
+
+
+class ServerJobLogs:
+    """Asks the API server. To follow, it needs one thread for every container.
+
+    A log that is followed is one answer that does not end, and the client is a blocking one.
+    """
+
+    def __init__(
+        self, connection: ClusterConnection, job: Key, uid: Uid, filter_: ContainerFilter
+    ) -> None:
         self._connection = connection
         self._job = job
         self._uid = uid
-        self._wanted = wanted
-        self._lines: queue.Queue[Line] = queue.Queue(LINES_MAX)
+        self._filter = filter_
+        self._lines: queue.Queue[LogLine] = queue.Queue(LINES_MAX)
         self._readers: dict[_PodLog, threading.Thread] = {}
 
-    def news(self) -> Iterator[Line]:
+    def new_lines(self) -> Iterator[LogLine]:
         self._find()
-        yield from self._waiting()
+        yield from self._queued()
 
-    def rest(self) -> Iterator[Line]:
+    def last_lines(self) -> Iterator[LogLine]:
         for reader in self._readers.values():
             while reader.is_alive():
+                # As long as lines come, the log is waited for, however long it is.
                 reader.join(REST_S)
                 n_before = self._lines.qsize()
-                yield from self._waiting()
+                yield from self._queued()
                 if not n_before:
                     break
-        yield from self._waiting()
+        yield from self._queued()
 
-    def once(self) -> Iterator[Line]:
+    def current_lines(self) -> Iterator[LogLine]:
         for log in self._logs():
             answer = self._connection.client.send(calls.raw(log.path, accept="*/*"))
-            yield from (Line(log.source, text) for text in answer.splitlines())
+            yield from (LogLine(log.source, text) for text in answer.splitlines())
 
-    def _waiting(self) -> Iterator[Line]:
+    def _queued(self) -> Iterator[LogLine]:
         while True:
             try:
                 yield self._lines.get_nowait()
@@ -202,7 +285,7 @@ class ServerLogs:
                 reader.start()
 
     def _logs(self) -> Iterator[_PodLog]:
-        """Who has a log now."""
+        """Return the logs of all containers that have begun."""
         selection = Selection(self._job.namespace, labels=f"{JOB_LABEL}={self._job.name}")
         found = self._connection.client.send(calls.list_page(PODS.untyped(), selection))
         for pod in found.items:
@@ -216,7 +299,7 @@ class ServerLogs:
         for status in pod.get("status", {}).get("containerStatuses") or []:
             name, state = status["name"], status.get("state") or {}
             has_begun = "running" in state or "terminated" in state
-            if has_begun and self._wanted.has(role, index, name):
+            if has_begun and self._filter.matches(role, index, name):
                 path = PODS.path(self._job.namespace, meta["name"])
                 query = urlencode({"container": name})
                 yield _PodLog(f"{role}-{index}", Uid(meta["uid"]), f"{path}/log?{query}")
@@ -224,18 +307,18 @@ class ServerLogs:
 
 @dataclass(frozen=True, slots=True)
 class _PodLog:
-    """A container's log. A pod that comes again under the same name has another one."""
+    """A container's log. The uid tells it from that of a former pod of the same name."""
 
     source: str
     uid: Uid
     path: str
 
 
-def _read(access: Access, log: _PodLog, lines: queue.Queue[Line]) -> None:
-    """Put a log into a queue to its end."""
+def _read(access: Access, log: _PodLog, lines: queue.Queue[LogLine]) -> None:
+    """Put every line of a log into a queue, until the container ends."""
     with OneShot(access, random.Random()) as client:  # noqa: S311
         try:
             for text in client.lines(calls.raw(f"{log.path}&follow=true", accept="*/*")):
-                lines.put(Line(log.source, text))
+                lines.put(LogLine(log.source, text))
         except (ClusterError, UnreachableError) as error:
-            lines.put(Line(log.source, f"(the log cannot be read on: {error})".encode()))
+            lines.put(LogLine(log.source, f"(the log cannot be read on: {error})".encode()))

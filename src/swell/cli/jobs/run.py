@@ -18,21 +18,21 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.manifest import ManifestFile, findings_of, read
 from swell.api.meta import Body, Key
 from swell.cli import options
-from swell.cli.choice import Flags, home_to_use
-from swell.cli.connection import ClusterConnection, connected, surroundings
-from swell.cli.failure import CommandError
+from swell.cli.choice import home_to_use
+from swell.cli.command_line import INTERRUPTED, USAGE, CommandError
+from swell.cli.connection import ClusterConnection, connected, current_environment
 from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
-from swell.cli.jobs.logs import Wanted, check_wanted, logs_of
-from swell.cli.objects.apply import apply_one, placed
+from swell.cli.jobs.logs import ContainerFilter, check_filter, logs_of
+from swell.cli.manifests import print_findings, read_valid
+from swell.cli.objects.apply import apply_one, resolve, with_last_applied
 from swell.cli.objects.commands import delete_one, wait_until_gone
-from swell.cli.objects.threeway import with_last_applied
-from swell.cli.sources import read_valid, show
+from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.home import SERVER, lock_holder
 from swell.cluster.kube import calls
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 
 if TYPE_CHECKING:
-    from swell.cli.invocation import Invocation
+    from swell.cli.command_line import Invocation
 
 EXIT_CODES = {
     AITrainingJobPhase.SUCCEED: 0,
@@ -41,8 +41,6 @@ EXIT_CODES = {
     AITrainingJobPhase.TIMEOUT: 124,
     AITrainingJobPhase.PREEMPTED: 75,
 }
-INTERRUPTED = 130
-USAGE = 2
 ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
 SUFFIX_LENGTH = 5
 COMMAND_LINE = "command line"
@@ -57,6 +55,7 @@ Gpu = Annotated[str, typer.Option("--gpu", help="GPUs of each pod.", show_defaul
 Detach = Annotated[bool, typer.Option("--detach", help="Only submit.")]
 
 
+@option_groups
 def run(
     invoked: typer.Context,
     file: File = None,
@@ -69,9 +68,7 @@ def run(
     gpu: Gpu = "",
     detach: Detach = False,
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Submit a job, print what it prints, and end as it ends.
 
@@ -89,12 +86,12 @@ def run(
     else:
         bodies = [doc.body for reading in read_valid([file]) for doc in reading.documents]
     job, others = _split(bodies, name)
-    with connected(_with_cluster(Flags(kubeconfig, context, embedded))) as connection:
+    with connected(_with_cluster(cluster)) as connection:
         if file is None and connection.embedded:
             _container_of(job)["workingDir"] = str(Path.cwd())
         connection.announce_change()
         for other in others:
-            apply_one(placed(other, connection, namespace), connection)
+            apply_one(resolve(other, connection, namespace), connection)
         created = _submit(job, connection, namespace)
         if detach:
             sys.stdout.write(f"aitrainingjob/{created.metadata.name} created\n")
@@ -102,6 +99,7 @@ def run(
             raise typer.Exit(_follow(created, connection))
 
 
+@option_groups
 def logs(
     job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")],
     *,
@@ -110,21 +108,19 @@ def logs(
     index: Annotated[int | None, typer.Option("--index", min=0, help="Of this pod alone.")] = None,
     container: Annotated[str, typer.Option("--container", help="Of this one alone.")] = "",
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Print what the containers of a job have printed, also when its pods are gone."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         key = Key(connection.namespace(namespace), job)
         try:
             found = connection.client.send(calls.get(AI_TRAINING_JOBS, key))
         except NotFoundError as error:
             message = f"no job {job} in namespace {key.namespace}"
             raise CommandError(message, "see: swell get") from error
-        wanted = Wanted(role, index, container)
-        check_wanted(found, wanted)
-        source = logs_of(connection, key, found.metadata.uid, wanted)
+        filter_ = ContainerFilter(role, index, container)
+        check_filter(found, filter_)
+        source = logs_of(connection, key, found.metadata.uid, filter_)
         # One pod's output is given as it is, so that it can be read by programs.
         show_lines = print_plain if role and index is not None else print_prefixed
         if follow:
@@ -132,7 +128,7 @@ def logs(
             if follower.to_the_end(show_lines) is None:
                 raise CommandError(f"{job} was deleted meanwhile", "see: swell get")
         else:
-            show_lines(source.once())
+            show_lines(source.current_lines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +186,7 @@ def _suffix() -> str:
 def _refuse_wrong(readings: list[ManifestFile]) -> None:
     findings = findings_of(readings)
     if findings:
-        show(findings)
+        print_findings(findings)
         raise CommandError("nothing was done")
 
 
@@ -211,11 +207,11 @@ def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
     return {**jobs[0], "metadata": {**jobs[0]["metadata"], "name": name}}, others
 
 
-def _with_cluster(flags: Flags) -> Flags:
+def _with_cluster(flags: ClusterOptions) -> ClusterOptions:
     """Have an embedded cluster run if that is the one to use."""
     from swell.cli.cluster.up import start_in_background, wait_for_parts
 
-    home = home_to_use(flags, surroundings())
+    home = home_to_use(flags, current_environment())
     if home is None:
         return flags
     running = lock_holder(home)
@@ -223,12 +219,12 @@ def _with_cluster(flags: Flags) -> Flags:
         start_in_background(home, [])
     elif running.what != SERVER:
         wait_for_parts(home)
-    return Flags(embedded=True)
+    return ClusterOptions(embedded=True)
 
 
 def _submit(body: Body, connection: ClusterConnection, namespace: str) -> AITrainingJob:
     """Create the job, in the place of a finished one of its name."""
-    wanted = placed(body, connection, namespace)
+    wanted = resolve(body, connection, namespace)
     try:
         found = connection.client.send(calls.get(AI_TRAINING_JOBS, wanted.key))
     except NotFoundError:

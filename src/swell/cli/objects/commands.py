@@ -16,14 +16,12 @@ from swell.api.kinds import NAMESPACES, QUEUES
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.cli import options
-from swell.cli.arguments import Target, target_of
-from swell.cli.choice import Flags
+from swell.cli.arguments import ObjectArguments, parse_object_arguments
+from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.failure import CommandError
 from swell.cli.objects.describe import describe_object
-from swell.cli.objects.printing import print_list, print_names, print_object
-from swell.cli.options import Output
-from swell.cli.tables import aligned, rows_of
+from swell.cli.options import ClusterOptions, OutputFormat, option_groups
+from swell.cli.output import aligned, print_list, print_names, print_object, table_rows
 from swell.cluster.kube import calls
 from swell.runtime.cluster import DeleteRequest, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
@@ -41,25 +39,24 @@ SomeWords = Annotated[
 ]
 
 
+@option_groups
 def get(
     words: Words = None,
     *,
-    output: options.Format = None,
+    output: options.OutputOption = None,
     namespace: options.Namespace = "",
     everywhere: options.AllNamespaces = False,
     labels: options.Labels = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Show objects: jobs, or those of KIND."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        target = target_of(words or [], connection.client)
+    with connected(cluster) as connection:
+        target = parse_object_arguments(words or [], connection.client)
         scope = _scope(target, connection, namespace, everywhere)
         if target.names and labels:
             raise CommandError("names and a selector cannot be given together", exit_code=2)
-        if output in {None, Output.WIDE}:
-            wide = output is Output.WIDE
+        if output in {None, OutputFormat.WIDE}:
+            wide = output is OutputFormat.WIDE
             _show_table(target, Selection(scope, labels), connection, wide, everywhere)
         elif len(target.names) == 1:
             _show_one(_read(target.resource, scope, target.names[0], connection), output)
@@ -67,17 +64,16 @@ def get(
             _show_all(target, Selection(scope, labels), connection, output)
 
 
+@option_groups
 def describe(
     words: SomeWords,
     *,
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Tell all about objects, with their events."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        target = target_of(words, connection.client)
+    with connected(cluster) as connection:
+        target = parse_object_arguments(words, connection.client)
         scope = _scope(target, connection, namespace, everywhere=False)
         names = target.names or _names(target.resource, scope, connection)
         told = [
@@ -90,18 +86,17 @@ def describe(
             _say_nothing_found(scope, connection)
 
 
+@option_groups
 def delete(
     words: SomeWords,
     *,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is gone.")] = True,
     namespace: options.Namespace = "",
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Delete objects and wait until they are gone."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        target = target_of(words, connection.client)
+    with connected(cluster) as connection:
+        target = parse_object_arguments(words, connection.client)
         if not target.names:
             raise CommandError(f"which {target.resource.plural}? give their names", exit_code=2)
         _spare_built_in(target)
@@ -116,14 +111,16 @@ def delete(
             print_names([body], suffix=" deleted")
 
 
-def _spare_built_in(target: Target) -> None:
+def _spare_built_in(target: ObjectArguments) -> None:
     """Queues that the scheduler would only create again."""
     for name in target.names if str(target.resource) == str(QUEUES) else ():
         if name in BUILT_IN:
             raise CommandError(f"queue {name} is always there", "it would come again at once")
 
 
-def _scope(target: Target, connection: ClusterConnection, asked: str, everywhere: bool) -> str:
+def _scope(
+    target: ObjectArguments, connection: ClusterConnection, asked: str, everywhere: bool
+) -> str:
     """The namespace to look in; empty for all, and for kinds that have none."""
     if not target.resource.namespaced or (everywhere and not target.names):
         return ""
@@ -141,29 +138,32 @@ def _names(resource: Resource[Body], scope: str, connection: ClusterConnection) 
     return [item["metadata"]["name"] for item in found.items]
 
 
-def _show_one(body: Body, output: Output | None) -> None:
-    if output is Output.NAME:
+def _show_one(body: Body, output: OutputFormat | None) -> None:
+    if output is OutputFormat.NAME:
         print_names([body])
     else:
-        print_object(body, as_yaml=output is Output.YAML)
+        print_object(body, as_yaml=output is OutputFormat.YAML)
 
 
 def _show_all(
-    target: Target, selection: Selection, connection: ClusterConnection, output: Output | None
+    target: ObjectArguments,
+    selection: Selection,
+    connection: ClusterConnection,
+    output: OutputFormat | None,
 ) -> None:
     if target.names:
         scope = selection.namespace
         items = [_read(target.resource, scope, name, connection) for name in target.names]
     else:
         items = list(connection.client.send(calls.list_page(target.resource, selection)).items)
-    if output is Output.NAME:
+    if output is OutputFormat.NAME:
         print_names(items)
     else:
-        print_list(items, as_yaml=output is Output.YAML)
+        print_list(items, as_yaml=output is OutputFormat.YAML)
 
 
 def _show_table(
-    target: Target,
+    target: ObjectArguments,
     selection: Selection,
     connection: ClusterConnection,
     wide: bool,
@@ -174,7 +174,7 @@ def _show_table(
         codec.decode(connection.client.send(call), dict) for call in _table_calls(target, selection)
     ]
     with_namespace = everywhere and target.resource.namespaced
-    pages = [rows_of(table, wide=wide, with_namespace=with_namespace) for table in tables]
+    pages = [table_rows(table, wide=wide, with_namespace=with_namespace) for table in tables]
     rows = [*pages[0], *(row for page in pages[1:] for row in page[1:])]
     if len(rows) == 1:
         _say_nothing_found(selection.namespace, connection)
@@ -182,7 +182,7 @@ def _show_table(
     sys.stdout.write(aligned(rows) + "\n")
 
 
-def _table_calls(target: Target, selection: Selection) -> list[calls.KubeCall[bytes]]:
+def _table_calls(target: ObjectArguments, selection: Selection) -> list[calls.KubeCall[bytes]]:
     if not target.names:
         path = calls.list_page(target.resource, selection).path
         return [calls.raw(path, accept=TABLE)]

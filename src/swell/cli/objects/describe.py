@@ -7,8 +7,7 @@ import time
 from swell.api.kinds import EVENTS
 from swell.api.meta import Body
 from swell.api.times import parse_time
-from swell.cli.objects.printing import to_yaml
-from swell.cli.tables import aligned
+from swell.cli.output import aligned, to_yaml
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.cluster import Selection
@@ -25,11 +24,11 @@ def describe_object(body: Body, client: OneShot) -> str:
         for name, value in body.items()
         if name not in {"apiVersion", "kind", "metadata"} and value
     ]
-    parts.append(told_events(body, client))
+    parts.append(events_text(body, client))
     return "\n".join(parts)
 
 
-def told_events(body: Body, client: OneShot) -> str:
+def events_text(body: Body, client: OneShot) -> str:
     """What happened to an object."""
     meta = body["metadata"]
     where = f"involvedObject.name={meta['name']},involvedObject.uid={meta['uid']}"

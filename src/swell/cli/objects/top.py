@@ -26,9 +26,9 @@ from swell.api.requests import (
 from swell.api.requests import PODS as POD_SLOTS
 from swell.api.trainingjob import TrainingJob
 from swell.cli import options
-from swell.cli.choice import Flags
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.tables import aligned
+from swell.cli.options import ClusterOptions, option_groups
+from swell.cli.output import aligned
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 
@@ -40,16 +40,15 @@ TRAINER_LABELS = ("paddle-job", "paddle-job-uid")
 Row = list[str]
 
 
+@option_groups
 def top(
     *,
     namespace: options.Namespace = "",
     everywhere: options.AllNamespaces = False,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Show the sizes of jobs and the load of the cluster."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         scope = "" if everywhere else connection.namespace(namespace)
         while sys.stdout.isatty():
             sys.stdout.write(CLEAR + _drawn(connection, scope))

@@ -9,16 +9,20 @@ from typing import Annotated
 import typer
 
 from swell.cli import options
+from swell.cli.command_line import CommandError
 
 app = typer.Typer(help="Decide without a cluster: what would happen.", no_args_is_help=True)
 
 
+# `-f` takes one file; a shell's `-f dump/*` gives the others as arguments.
 More = Annotated[
     list[str] | None, typer.Argument(metavar="FILE", help="Further files, after -f's own.")
 ]
 
 
-class Format(StrEnum):
+class PlanFormat(StrEnum):
+    """Formats of a plan."""
+
     JSON = "json"
     TABLE = "table"
 
@@ -48,19 +52,27 @@ def autoscale(
     gpu_resources: Annotated[
         str, typer.Option("--gpu-resources", metavar="NAMES", help="Resources that are GPUs.")
     ] = "nvidia.com/gpu,amd.com/gpu",
-    output: Annotated[Format, typer.Option("-o", "--output", help="Format.")] = Format.TABLE,
+    output: Annotated[
+        PlanFormat, typer.Option("-o", "--output", help="Format.")
+    ] = PlanFormat.TABLE,
 ) -> None:
     """One decision over objects in files: how large each elastic role should be, and why."""
-    from swell.autoscaler.plan import answer
-    from swell.cli.plan.sizes import plan_sizes, render
+    from swell.api.quantity import QuantityError
+    from swell.autoscaler.plan import AutoscalerObjects, answer, plan_autoscale
+    from swell.cli.controllers.autoscaler_options import known_policy, names_in, parameters_of
+    from swell.cli.output import to_json
+    from swell.cli.plan.input import read_into
+    from swell.cli.plan.tables import autoscale_tables
 
-    plan = plan_sizes([*files, *(more or ())], policy, max_load, gpu_resources)
-    if output is Format.JSON:
-        from swell.cli.objects.printing import to_json
-
-        sys.stdout.write(to_json(answer(plan)))
-    else:
-        sys.stdout.write(render(plan))
+    objects = AutoscalerObjects()
+    read_into(objects, [*files, *(more or ())])
+    parameters = parameters_of(max_load)
+    try:
+        decided = plan_autoscale(objects, parameters, known_policy(policy), names_in(gpu_resources))
+    except QuantityError as error:
+        raise CommandError(str(error)) from error
+    is_json = output is PlanFormat.JSON
+    sys.stdout.write(to_json(answer(decided)) if is_json else autoscale_tables(decided))
 
 
 @app.command()
@@ -75,19 +87,17 @@ def schedule(
         list[str] | None,
         typer.Option("--scheduler-name", metavar="NAME", help="Also plan this scheduler's pods."),
     ] = None,
-    output: Annotated[Format, typer.Option("-o", "--output", help="Format.")] = Format.TABLE,
+    output: Annotated[
+        PlanFormat, typer.Option("-o", "--output", help="Format.")
+    ] = PlanFormat.TABLE,
 ) -> None:
     """One scheduling session over objects in files: who is placed where, who waits and why."""
+    from swell.cli.output import to_json
     from swell.cli.plan.input import read_config, read_objects
+    from swell.cli.plan.tables import schedule_tables
     from swell.scheduler.plan import answer, plan_schedule
 
     settings = read_config(config)
     decided = plan_schedule(read_objects([*files, *(more or ())]), settings, scheduler_name or ())
-    if output is Format.JSON:
-        from swell.cli.objects.printing import to_json
-
-        sys.stdout.write(to_json(answer(decided)))
-    else:
-        from swell.cli.plan.table import render
-
-        sys.stdout.write(render(decided))
+    is_json = output is PlanFormat.JSON
+    sys.stdout.write(to_json(answer(decided)) if is_json else schedule_tables(decided))

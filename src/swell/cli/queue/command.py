@@ -16,12 +16,11 @@ from swell.api.meta import Body, Key
 from swell.api.scheduling import PodGroup, Queue, QueueState
 from swell.api.validation import FieldProblem, validate
 from swell.cli import options
-from swell.cli.choice import Flags
+from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.failure import CommandError
 from swell.cli.objects.commands import delete_one, wait_until_gone
-from swell.cli.objects.printing import print_list, print_names, print_object
-from swell.cli.options import Output
+from swell.cli.options import ClusterOptions, OutputFormat, option_groups
+from swell.cli.output import print_list, print_names, print_object
 from swell.cli.queue.table import described, listed
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
@@ -52,6 +51,7 @@ def queue() -> None:
 
 
 @app.command()
+@option_groups
 def create(
     name: Name,
     *,
@@ -64,9 +64,7 @@ def create(
     reclaimable: Annotated[
         bool, typer.Option("--reclaimable/--no-reclaimable", help="Gives back what it borrows.")
     ] = True,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Create a queue; what it does not limit is unlimited."""
     amounts = {
@@ -86,8 +84,8 @@ def create(
         "spec": spec,
     }
     problems = validate(body)
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        seen = _Seen(connection)
+    with connected(cluster) as connection:
+        seen = _QueueSnapshot(connection)
         problems += placing_problems(_sound(body, problems), seen.queues, seen.n_groups)
         _refuse([(_flag(problem), problem.message, problem.hint) for problem in problems])
         connection.announce_change()
@@ -96,65 +94,62 @@ def create(
 
 
 @app.command("list")
+@option_groups
 def list_(
     *,
-    output: options.Format = None,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    output: options.OutputOption = None,
+    cluster: ClusterOptions,
 ) -> None:
     """Show all queues, each below its parent."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        if output in {None, Output.WIDE}:
+    with connected(cluster) as connection:
+        if output in {None, OutputFormat.WIDE}:
             queues = connection.client.send(calls.list_page(QUEUES)).items
             if queues:
-                sys.stdout.write(listed(queues, wide=output is Output.WIDE))
+                sys.stdout.write(listed(queues, wide=output is OutputFormat.WIDE))
             else:
                 sys.stderr.write("nothing found in the cluster\n")
             return
         bodies = list(connection.client.send(calls.list_page(QUEUES.untyped())).items)
-    if output is Output.NAME:
+    if output is OutputFormat.NAME:
         print_names(bodies)
     else:
-        print_list(bodies, as_yaml=output is Output.YAML)
+        print_list(bodies, as_yaml=output is OutputFormat.YAML)
 
 
 @app.command()
+@option_groups
 def describe(
     name: Name,
     *,
-    output: options.Format = None,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    output: options.OutputOption = None,
+    cluster: ClusterOptions,
 ) -> None:
     """Tell all about a queue: its limits, what it holds, and the groups in it."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
+    with connected(cluster) as connection:
         body = _read(connection, name)
-        if output in {Output.JSON, Output.YAML}:
-            print_object(body, as_yaml=output is Output.YAML)
-        elif output is Output.NAME:
+        if output in {OutputFormat.JSON, OutputFormat.YAML}:
+            print_object(body, as_yaml=output is OutputFormat.YAML)
+        elif output is OutputFormat.NAME:
             print_names([body])
         else:
-            seen = _Seen(connection)
+            seen = _QueueSnapshot(connection)
             groups = [group for group in seen.groups if _queue_of(group) == name]
             sys.stdout.write(described(body, seen.queues, groups, connection.client))
 
 
 @app.command()
+@option_groups
 def close(
     names: Names,
     *,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Until the last group has gone.")
     ] = False,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Let queues take no new groups; those below them close, too. What runs stays."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        seen = _Seen(connection)
+    with connected(cluster) as connection:
+        seen = _QueueSnapshot(connection)
         _refuse(_unknown(names, seen))
         connection.announce_change()
         for name in names:
@@ -173,16 +168,15 @@ def close(
 
 
 @app.command("open")
+@option_groups
 def open_(
     names: Names,
     *,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Let queues take groups again, and those below that were closed with them."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        seen = _Seen(connection)
+    with connected(cluster) as connection:
+        seen = _QueueSnapshot(connection)
         problems = _unknown(names, seen)
         for name in names:
             above = parent_of(seen.queues[name], seen.queues.get) if name in seen.queues else None
@@ -202,18 +196,17 @@ def open_(
 
 
 @app.command()
+@option_groups
 def delete(
     names: Names,
     *,
     force: Annotated[bool, typer.Option("--force", help="Even with groups in them.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until they are gone.")] = True,
-    kubeconfig: options.Kubeconfig = "",
-    context: options.Context = "",
-    embedded: options.Embedded = False,
+    cluster: ClusterOptions,
 ) -> None:
     """Delete queues that nobody uses."""
-    with connected(Flags(kubeconfig, context, embedded)) as connection:
-        seen = _Seen(connection)
+    with connected(cluster) as connection:
+        seen = _QueueSnapshot(connection)
         problems = _unknown(names, seen)
         others = {name: queue for name, queue in seen.queues.items() if name not in names}
         for name in names:
@@ -243,7 +236,7 @@ def _sound(body: Body, problems: Iterable[FieldProblem]) -> Queue:
     return codec.convert({**body, "spec": spec}, Queue)
 
 
-class _Seen:
+class _QueueSnapshot:
     """The queues and groups of a cluster, as they were when the command began."""
 
     def __init__(self, connection: ClusterConnection) -> None:
@@ -268,7 +261,7 @@ def _read(connection: ClusterConnection, name: str) -> Body:
         raise CommandError(f"no queue {name}", "see: swell queue list") from error
 
 
-def _say(connection: ClusterConnection, seen: _Seen, name: str, state: QueueState) -> None:
+def _say(connection: ClusterConnection, seen: _QueueSnapshot, name: str, state: QueueState) -> None:
     """Write the state, unless it is that already and nobody else is about to change it."""
     queue = seen.queues[name]
     if queue.status.state is not state or is_closed_by_parent(queue):
@@ -290,7 +283,7 @@ def _wait_until_empty(connection: ClusterConnection, name: str) -> None:
         time.sleep(PAUSE_S)
 
 
-def _unknown(names: Iterable[str], seen: _Seen) -> list[tuple[str, str, str]]:
+def _unknown(names: Iterable[str], seen: _QueueSnapshot) -> list[tuple[str, str, str]]:
     hint = "see: swell queue list"
     return [("", f"no queue {name}", hint) for name in names if name not in seen.queues]
 

@@ -8,8 +8,8 @@ from swell.api import codec
 from swell.api.meta import Body
 from swell.api.quantity import QuantityText, parse
 from swell.api.scheduling import PodGroup, Queue
-from swell.cli.objects.describe import told_events
-from swell.cli.tables import aligned
+from swell.cli.objects.describe import events_text
+from swell.cli.output import aligned
 from swell.cluster.kube.oneshot import OneShot
 from swell.scheduler.model.queues import is_closed_by_parent, parent_name
 
@@ -60,7 +60,7 @@ def described(
 ) -> str:
     queue = codec.convert(body, Queue)
     sections = ["\n".join(_head(queue, queues)), _limits(queue), _groups(groups)]
-    sections.append(told_events(body, client))
+    sections.append(events_text(body, client))
     return "\n\n".join(sections) + "\n"
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from swell.api.meta import Uid
 from swell.node import supervisor
-from swell.up.containers import kill_pod
-from swell.up.orphans import end_leftovers, leftovers
+from swell.up.processes import end_orphans, find_orphans, kill_pod
 
 UID = Uid("u")
 
@@ -45,8 +44,8 @@ def test_reused_pid_is_never_killed(
     """A pid without the start that was noted belongs to somebody else by now."""
     note(run, stranger.pid, mark)
 
-    assert leftovers(tmp_path) == []
-    assert end_leftovers(tmp_path, 0.1) == 0
+    assert find_orphans(tmp_path) == []
+    assert end_orphans(tmp_path, 0.1) == 0
     assert kill_pod(tmp_path, UID) == 0
     assert stranger.poll() is None
 
@@ -57,5 +56,5 @@ def test_process_that_was_noted_is_ended(
     """The same pid and the same start: that is the one."""
     note(run, stranger.pid, supervisor.start_mark(stranger.pid))
 
-    assert end_leftovers(tmp_path, 5.0) == 1
+    assert end_orphans(tmp_path, 5.0) == 1
     assert stranger.wait(5) != 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from swell.api.meta import Uid
-from swell.cli.jobs.logs import FileLogs, Line, Wanted
+from swell.cli.jobs.logs import ContainerFilter, FileJobLogs, LogLine
 
 OWN = Uid("own")
 
@@ -29,40 +29,40 @@ def folder(tmp_path: Path) -> Path:
 
 def test_files_are_read_by_role_index_and_restart(folder: Path) -> None:
     """Order is by number, not by letter, and earlier lives of a pod come first."""
-    assert list(FileLogs(folder, OWN, Wanted()).rest()) == [
-        Line("pserver-0", b"aside"),
-        Line("trainer-2", b"two"),
-        Line("trainer-2", b"two again"),
-        Line("trainer-10", b"ten"),
+    assert list(FileJobLogs(folder, OWN, ContainerFilter()).last_lines()) == [
+        LogLine("pserver-0", b"aside"),
+        LogLine("trainer-2", b"two"),
+        LogLine("trainer-2", b"two again"),
+        LogLine("trainer-10", b"ten"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("filter_", "expected"),
     [
-        (Wanted(role="Trainer"), [b"two", b"two again", b"ten"]),
-        (Wanted(role="trainer", index=10), [b"ten"]),
-        (Wanted(index=0), [b"aside"]),
-        (Wanted(container="side"), [b"aside"]),
-        (Wanted(role="master"), []),
+        (ContainerFilter(role="Trainer"), [b"two", b"two again", b"ten"]),
+        (ContainerFilter(role="trainer", index=10), [b"ten"]),
+        (ContainerFilter(index=0), [b"aside"]),
+        (ContainerFilter(container="side"), [b"aside"]),
+        (ContainerFilter(role="master"), []),
     ],
 )
-def test_files_are_chosen_by_what_is_wanted(
-    folder: Path, wanted: Wanted, expected: list[bytes]
+def test_files_are_chosen_by_a_filter(
+    folder: Path, filter_: ContainerFilter, expected: list[bytes]
 ) -> None:
     """Role, index and container narrow what is shown; roles are the same in capitals."""
-    assert [line.text for line in FileLogs(folder, OWN, wanted).rest()] == expected
+    assert [line.text for line in FileJobLogs(folder, OWN, filter_).last_lines()] == expected
 
 
 def test_files_of_a_namesake_are_left_alone(folder: Path) -> None:
     """A job that was created again never shows what the former one printed."""
-    assert list(FileLogs(folder, Uid("other"), Wanted()).rest()) == []
+    assert list(FileJobLogs(folder, Uid("other"), ContainerFilter()).last_lines()) == []
 
 
 def test_files_that_come_later_are_found(folder: Path) -> None:
     """Pods that a job grows by are read as well."""
-    logs = FileLogs(folder, OWN, Wanted(role="trainer"))
-    list(logs.news())
+    logs = FileJobLogs(folder, OWN, ContainerFilter(role="trainer"))
+    list(logs.new_lines())
     write(folder, "trainer-3.0", "main", "three\n")
 
-    assert list(logs.rest()) == [Line("trainer-3", b"three")]
+    assert list(logs.last_lines()) == [LogLine("trainer-3", b"three")]

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from swell.cli.completion import OF_JOBS, Shell, script_for
+from swell.cli.about import JOB_COMMANDS, CompletionShell, script_for
 from swell.cli.main import COMMANDS
 
 ASK = """
@@ -22,14 +22,14 @@ def test_bash_finishes_commands_and_jobs() -> None:
     bash = shutil.which("bash")
     if bash is None:
         pytest.fail("bash is needed to try its script")
-    script = script_for(Shell.BASH) + ASK
+    script = script_for(CompletionShell.BASH) + ASK
     answered = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=True)
 
     assert answered.stdout == "validate\nfit\n"
 
 
-@pytest.mark.parametrize("shell", list(Shell))
-def test_scripts_are_complete(shell: Shell) -> None:
+@pytest.mark.parametrize("shell", list(CompletionShell))
+def test_scripts_are_complete(shell: CompletionShell) -> None:
     """Every command is known to every shell, and no gap is left in its script."""
     script = script_for(shell)
 
@@ -41,4 +41,4 @@ def test_scripts_are_complete(shell: Shell) -> None:
 
 def test_commands_of_jobs_exist() -> None:
     """No command is named that is none."""
-    assert set(OF_JOBS) <= {name for name, _, _ in COMMANDS}
+    assert set(JOB_COMMANDS) <= {name for name, _, _ in COMMANDS}

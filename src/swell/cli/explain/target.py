@@ -15,7 +15,7 @@ from swell.api.resource import Resource
 from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import FINAL_PHASES as TRAINING_FINAL
 from swell.api.trainingjob import TrainingJob
-from swell.cli.failure import CommandError
+from swell.cli.command_line import CommandError
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.errors import NotFoundError
@@ -38,7 +38,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetName:
     """What the words say; without a kind, any that has a job of that name."""
 
     name: str
@@ -58,7 +58,7 @@ class RoleSize(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ExplainTarget:
     """The object, as far as it matters, and the name of its group."""
 
     kind: str
@@ -71,21 +71,21 @@ class Subject:
     sizes: tuple[RoleSize, ...] = ()
 
 
-def wanted_of(words: Sequence[str]) -> Wanted:
+def parse_target_name(words: Sequence[str]) -> TargetName:
     """`fit`, `team/fit`, `pg/fit`, `pg team/fit` or `pg fit`."""
     kind = _WORDS.get(words[0].lower()) if len(words) > 1 else None
     if len(words) > 2 or (len(words) == 2 and kind is None):
         raise CommandError("one job at a time", "write it as NAME, NS/NAME or KIND/NAME", 2)
     first, slash, name = words[-1].partition("/")
     if not slash:
-        return Wanted(first, kind=kind)
+        return TargetName(first, kind=kind)
     named = _WORDS.get(first.lower()) if kind is None else None
     if not first or not name or "/" in name:
         raise CommandError(f"not a name: {words[-1]!r}", "write it as NS/NAME or KIND/NAME", 2)
-    return Wanted(name, "", named) if named else Wanted(name, first, kind)
+    return TargetName(name, "", named) if named else TargetName(name, first, kind)
 
 
-def find_subject(wanted: Wanted, namespace: str, client: OneShot) -> Subject:
+def read_target(wanted: TargetName, namespace: str, client: OneShot) -> ExplainTarget:
     key = Key(namespace, wanted.name)
     for resource in (wanted.kind,) if wanted.kind else _KINDS:
         try:
@@ -103,10 +103,10 @@ def find_subject(wanted: Wanted, namespace: str, client: OneShot) -> Subject:
     raise CommandError(f"no {what} {wanted.name} in namespace {namespace}", hint)
 
 
-def subject_in(wanted: Wanted, namespace: str, objects: SchedulerObjects) -> Subject:
+def target_in(wanted: TargetName, namespace: str, objects: SchedulerObjects) -> ExplainTarget:
     """The same among objects that were read from files."""
     key = Key(namespace, wanted.name)
-    finders: tuple[tuple[Resource[object], Iterable[Subject]], ...] = (
+    finders: tuple[tuple[Resource[object], Iterable[ExplainTarget]], ...] = (
         (AI_TRAINING_JOBS, (_of_job(j) for j in objects.training_jobs if j.metadata.key == key)),
         (POD_GROUPS, (_of_group(g) for g in objects.groups if g.metadata.key == key)),
         (PODS, (_of_pod(p) for p in objects.pods if p.metadata.key == key)),
@@ -118,13 +118,13 @@ def subject_in(wanted: Wanted, namespace: str, objects: SchedulerObjects) -> Sub
     raise CommandError(f"no job, PodGroup or pod {key} in these files")
 
 
-def _of_group(group: PodGroup) -> Subject:
+def _of_group(group: PodGroup) -> ExplainTarget:
     meta = group.metadata
     phase = group.status.phase.value
-    return Subject(group.kind, meta.key, meta.key, phase, since=meta.creation_timestamp)
+    return ExplainTarget(group.kind, meta.key, meta.key, phase, since=meta.creation_timestamp)
 
 
-def _of_job(job: AITrainingJob) -> Subject:
+def _of_job(job: AITrainingJob) -> ExplainTarget:
     status, key = job.status, job.metadata.key
     is_final = status.phase in FINAL_PHASES
     since = status.end_time if is_final else job.metadata.creation_timestamp
@@ -134,7 +134,7 @@ def _of_job(job: AITrainingJob) -> Subject:
         if spec.is_elastic
     )
     phase = status.phase.value
-    return Subject(job.kind, key, key, phase, status.message, is_final, since, sizes)
+    return ExplainTarget(job.kind, key, key, phase, status.message, is_final, since, sizes)
 
 
 def _size_of(job: AITrainingJob, role: str, spec: ReplicaSpec) -> RoleSize:
@@ -150,17 +150,19 @@ def _size_of(job: AITrainingJob, role: str, spec: ReplicaSpec) -> RoleSize:
     )
 
 
-def _of_training_job(job: TrainingJob) -> Subject:
+def _of_training_job(job: TrainingJob) -> ExplainTarget:
     status, key = job.status, job.metadata.key
     group = Key(key.namespace, job.spec.pod_group_name or key.name)
     is_final = status.phase in TRAINING_FINAL
     since = job.metadata.creation_timestamp
-    return Subject(job.kind, key, group, status.phase.value, status.reason, is_final, since)
+    return ExplainTarget(job.kind, key, group, status.phase.value, status.reason, is_final, since)
 
 
-def _of_pod(pod: Pod) -> Subject:
+def _of_pod(pod: Pod) -> ExplainTarget:
     meta = pod.metadata
     name = meta.annotations.get(GROUP_ANNOTATION) or virtual_group_name(pod)
     group = Key(meta.namespace, name)
     since = meta.creation_timestamp
-    return Subject("Pod", meta.key, group, pod.status.phase.value, pod.status.message, since=since)
+    return ExplainTarget(
+        "Pod", meta.key, group, pod.status.phase.value, pod.status.message, since=since
+    )

@@ -1,18 +1,23 @@
-"""A scheduling plan for people: who is placed where, who has to go, who waits for what and why."""
+"""Plans as tables for people: of the scheduler and of the autoscaler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from swell.cli.tables import aligned
-from swell.scheduler.cycle import SchedulingPlan
-from swell.scheduler.model.tasks import Task
+from swell.cli.output import aligned
+
+if TYPE_CHECKING:
+    from swell.autoscaler.plan import AutoscalerPlan
+    from swell.scheduler.cycle import SchedulingPlan
+    from swell.scheduler.model.tasks import Task
 
 _NAMES_SHOWN = 3
 
 
-def render(plan: SchedulingPlan) -> str:
-    sections = [_summary(plan)]
+def schedule_tables(plan: SchedulingPlan) -> str:
+    """Return which pods are placed where, which are evicted, and which groups wait and why."""
+    sections = [_schedule_summary(plan)]
     sections += _section("Placed", ("GROUP", "NODE", "PODS"), _by_group_and_node(plan.binds))
     sections += _section(
         "Held for pods that wait for room",
@@ -29,7 +34,28 @@ def render(plan: SchedulingPlan) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _summary(plan: SchedulingPlan) -> str:
+def autoscale_tables(plan: AutoscalerPlan) -> str:
+    """Return the size each elastic role should have and why, and the load of the cluster."""
+    rows = [
+        (
+            job,
+            role,
+            str(one.current),
+            str(one.target),
+            f"{one.delta:+}" if one.delta else "",
+            one.message,
+        )
+        for job, roles in plan.by_job().items()
+        for role, one in roles.items()
+    ]
+    sections = [_autoscale_summary(plan)]
+    if rows:
+        sections.append(aligned([("JOB", "ROLE", "NOW", "TARGET", "CHANGE", "WHY"), *rows]))
+    sections.append(aligned([("RESOURCE", "TOTAL", "REQUESTED", "LIMITED", "LOAD"), *_load(plan)]))
+    return "\n\n".join(sections) + "\n"
+
+
+def _schedule_summary(plan: SchedulingPlan) -> str:
     waiting = sum(status.refusal is not None for status in plan.groups.values())
     counts = (
         (len(plan.binds), "pod placed", "pods placed"),
@@ -38,8 +64,8 @@ def _summary(plan: SchedulingPlan) -> str:
         (len(plan.shrinks), "job shrunk", "jobs shrunk"),
         (waiting, "group waits", "groups wait"),
     )
-    said = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
-    return ", ".join(said) or "Nothing to do."
+    shown = [f"{n} {one if n == 1 else many}" for n, one, many in counts if n]
+    return ", ".join(shown) or "Nothing to do."
 
 
 def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -74,4 +100,25 @@ def _waiting(plan: SchedulingPlan) -> list[tuple[str, str, str, str]]:
         (key, status.phase.value, status.refusal.reason.value, status.refusal.message)
         for key, status in sorted(plan.groups.items())
         if status.refusal is not None
+    ]
+
+
+def _autoscale_summary(plan: AutoscalerPlan) -> str:
+    n_roles = len(plan.targets)
+    n_changed = sum(bool(target.delta) for target in plan.targets.values())
+    roles = "1 elastic role" if n_roles == 1 else f"{n_roles} elastic roles"
+    nodes = "1 node" if plan.cluster.node_count == 1 else f"{plan.cluster.node_count} nodes"
+    return f"{roles} on {nodes}, {n_changed or 'none'} to resize."
+
+
+def _load(plan: AutoscalerPlan) -> list[tuple[str, str, str, str, str]]:
+    return [
+        (
+            name,
+            str(one.total),
+            str(one.requested),
+            str(one.limited),
+            f"{100 * one.requested / one.total:.0f}%" if one.total else "",
+        )
+        for name, one in plan.usage().items()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swell.cli.durations import seconds_of
+from swell.cli.options import seconds_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import socket
 import ssl
 from pathlib import Path
 
-from swell.cli.failure import CommandError
+from swell.cli.command_line import CommandError
 from swell.runtime.errors import (
     ClusterError,
     ForbiddenError,
@@ -26,11 +26,11 @@ NO_PATH = "404 page not found"
 # What an embedded cluster says of a write that its disk did not take.
 NOT_WRITTEN = "the store could not be written"
 
-Trouble = ClusterError | UnreachableError | OutcomeUnknownError | MalformedError
-TROUBLES = (ClusterError, UnreachableError, OutcomeUnknownError, MalformedError)
+ClusterFailure = ClusterError | UnreachableError | OutcomeUnknownError | MalformedError
+CLUSTER_FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, MalformedError)
 
 
-def with_cluster(error: Trouble, server: str, *, embedded: bool) -> CommandError:
+def from_cluster_failure(error: ClusterFailure, server: str, *, embedded: bool) -> CommandError:
     """What a cluster refused, or why it could not be asked."""
     usual = START_IT if embedded else CHECK_KUBECONFIG
     match error:
@@ -52,7 +52,7 @@ def with_cluster(error: Trouble, server: str, *, embedded: bool) -> CommandError
             return _refused(error, server)
 
 
-def with_machine(error: OSError, state: Path) -> CommandError:
+def from_os_error(error: OSError, state: Path) -> CommandError:
     """What this machine refused. `state` is the folder that an embedded cluster would have."""
     name = str(error.filename or "")
     told = error.strerror or str(error)
@@ -71,7 +71,7 @@ def with_machine(error: OSError, state: Path) -> CommandError:
     return CommandError(f"{name}: {told}" if name else told, hint)
 
 
-def with_store(path: Path, error: Exception) -> CommandError:
+def from_store_error(path: Path, error: Exception) -> CommandError:
     """Why a store cannot be used. Nothing in it is worth less because a disk is full."""
     told = str(error).removeprefix(f"{path}: ")
     if "full" in told or "disk I/O" in told:

@@ -1,0 +1,93 @@
+"""Groups of options that controller programs share: API server, lease, endpoints and logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from swell.cli.options import ClusterOptions, seconds_of
+from swell.runtime.leader import LeaseTimes
+
+_TIMES = LeaseTimes()
+
+
+class LogFormat(StrEnum):
+    """Formats of log lines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def option(flags: str, text: str, *, is_duration: bool = False) -> object:
+    """Declare a flag that is also an environment variable: SWELL_ and its first name.
+
+    `flags` are its names, by commas; the form `--x/--no-x` declares a pair.
+    """
+    names = flags.split(",")
+    variable = "SWELL_" + names[0].split("/")[0].lstrip("-").replace("-", "_").upper()
+    if is_duration:
+        return typer.Option(
+            *names, help=text, envvar=variable, parser=seconds_of, metavar="DURATION"
+        )
+    return typer.Option(*names, help=text, envvar=variable)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerOptions:
+    """The API server that a controller connects to. Unlike commands, it reads variables, too."""
+
+    kubeconfig: Annotated[str, option("--kubeconfig", "Kubeconfig file.")] = ""
+    master: Annotated[
+        str, option("--master", "Address of the API server, instead of the file's.")
+    ] = ""
+    context: Annotated[str, option("--context", "Kubeconfig context.")] = ""
+
+    @property
+    def cluster(self) -> ClusterOptions:
+        return ClusterOptions(self.kubeconfig, self.context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseOptions:
+    """Leader election. The name of the lease is the program's own."""
+
+    leader_elect: Annotated[
+        bool, option("--leader-elect/--no-leader-elect", "Work only while holding the lease.")
+    ] = True
+    lease_name: Annotated[str, option("--lease-name", "Name of that lease.")]
+    lease_duration: Annotated[
+        float, option("--lease-duration", "Others take over after this.", is_duration=True)
+    ] = _TIMES.duration_s
+    renew_deadline: Annotated[
+        float, option("--renew-deadline", "Nothing is written after this.", is_duration=True)
+    ] = _TIMES.renew_deadline_s
+    retry_period: Annotated[
+        float, option("--retry-period", "The lease is renewed this often.", is_duration=True)
+    ] = _TIMES.retry_s
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointOptions:
+    """What others observe of a controller: metrics, health and log lines."""
+
+    metrics_addr: Annotated[str, option("--metrics-addr", "host:port for metrics and health.")] = ""
+    health_addr: Annotated[str, option("--health-addr", "host:port for health alone.")] = ""
+    log_level: Annotated[
+        str, option("--log-level,--v", "debug, info, warning, error; or a number.")
+    ] = "info"
+    log_format: Annotated[LogFormat, option("--log-format", "How log lines are written.")] = (
+        LogFormat.TEXT
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerProcess:
+    """How the process of a controller runs, as opposed to what the controller does."""
+
+    name: str
+    server: ApiServerOptions
+    lease: LeaseOptions
+    endpoints: EndpointOptions

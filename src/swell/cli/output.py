@@ -1,0 +1,91 @@
+"""Writes answers to stdout: aligned tables, JSON, YAML, or `kind/name`.
+
+Tables are plain text without colour, so that a pipe reads what a terminal shows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from swell.api.meta import Body
+
+_GAP = 3  # spaces between columns, as kubectl has them
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as lines whose columns are as wide as their widest cell.
+
+    The last column is not padded: lines have no blanks at their ends.
+    """
+    if not rows:
+        return ""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = (
+        "".join(cell.ljust(width + _GAP) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def table_rows(table: Body, *, wide: bool, with_namespace: bool) -> list[list[str]]:
+    """Return heading and rows of a server's Table.
+
+    Columns with a priority above 0 are shown only when `wide`: that is what the field is for.
+    """
+    columns = table.get("columnDefinitions") or []
+    shown = [at for at, column in enumerate(columns) if wide or not column.get("priority")]
+    lead = ["NAMESPACE"] if with_namespace else []
+    rows = [[*lead, *(str(columns[at]["name"]).upper() for at in shown)]]
+    for row in table.get("rows") or []:
+        meta = (row.get("object") or {}).get("metadata") or {}
+        lead = [str(meta.get("namespace", ""))] if with_namespace else []
+        rows.append([*lead, *(_cell(row["cells"][at]) for at in shown)])
+    return rows
+
+
+def print_object(body: Body, *, as_yaml: bool) -> None:
+    sys.stdout.write(to_yaml(body) if as_yaml else to_json(body))
+
+
+def print_list(items: list[Body], *, as_yaml: bool) -> None:
+    """Print objects as one `List`, which kubectl and `swell apply` read."""
+    print_object({"apiVersion": "v1", "kind": "List", "items": items}, as_yaml=as_yaml)
+
+
+def print_names(items: Iterable[Body], suffix: str = "") -> None:
+    for body in items:
+        sys.stdout.write(f"{kind_and_name(body)}{suffix}\n")
+
+
+def kind_and_name(body: Body) -> str:
+    """Return `kind/name`, the kind in lower case and without its group."""
+    return f"{str(body.get('kind', '')).lower()}/{body.get('metadata', {}).get('name', '')}"
+
+
+def to_json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def to_yaml(value: object) -> str:
+    # Imported here: tables and JSON are printed far more often.
+    import yaml
+
+    class AliasFreeDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        """Writes repeated values out: an alias would puzzle a reader and some parsers."""
+
+        def ignore_aliases(self, _: object) -> bool:
+            return True
+
+    # The width keeps messages on one line.
+    return yaml.dump(value, Dumper=AliasFreeDumper, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "<none>"
+    text = "true" if value is True else "false" if value is False else str(value)
+    # A cell with several lines would break the table's own.
+    return text.replace("\n", " ")

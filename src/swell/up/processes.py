@@ -1,0 +1,117 @@
+"""The processes of containers, found by what a state folder records of them.
+
+Used when no node agent runs that would look after them, and to kill a pod on purpose.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from swell.api.meta import Uid
+from swell.node import supervisor
+from swell.node.process.folders import Folders
+
+PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanProcess:
+    """A container's supervisor and the process it has started; a pid of 0 means there is none."""
+
+    supervisor: int
+    process: int
+
+
+def find_orphans(home: Path) -> list[OrphanProcess]:
+    """Return the containers of a state folder that still have a process."""
+    found = (
+        OrphanProcess(_live_pid(run / supervisor.IDENTITY), _live_pid(run / supervisor.STARTED))
+        for run in _run_folders(home)
+    )
+    return [one for one in found if one.supervisor or one.process]
+
+
+def end_orphans(home: Path, grace_s: float) -> int:
+    """End every process of a state folder, by force after the grace. Returns how many there were.
+
+    SIGTERM asks a supervisor to end its process, SIGUSR1 to kill it; SIGKILL ends both.
+    """
+    _cancel_starts(home)
+    found = find_orphans(home)
+    _signal_all(found, signal.SIGTERM)
+    if not wait_until(lambda: not find_orphans(home), grace_s):
+        _signal_all(find_orphans(home), signal.SIGUSR1)
+        if not wait_until(lambda: not find_orphans(home), grace_s):
+            _signal_all(find_orphans(home), signal.SIGKILL)
+    return len(found)
+
+
+def kill_pod(home: Path, uid: Uid) -> int:
+    """Kill every process of a pod, as the kernel would. Returns how many containers that were."""
+    n_killed = 0
+    for _, _, run in Folders(home).runs(uid):
+        pid = _live_pid(run / supervisor.STARTED)
+        if not pid:
+            continue
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        n_killed += 1
+    return n_killed
+
+
+def wait_until(holds: Callable[[], bool], within_s: float, pause_s: float = PAUSE_S) -> bool:
+    """Wait until something holds; False when it does not in time."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause_s)
+    return True
+
+
+def _cancel_starts(home: Path) -> None:
+    """Remove the orders of supervisors that have not begun: without one they start nothing."""
+    for run in _run_folders(home):
+        if not (run / supervisor.IDENTITY).exists():
+            (run / supervisor.ORDER).unlink(missing_ok=True)
+
+
+def _run_folders(home: Path) -> list[Path]:
+    return sorted(Folders(home).pods.glob("*/containers/*/*"))
+
+
+def _live_pid(record: Path) -> int:
+    """Return the pid in a file of the supervisor's if it is still that process; otherwise 0.
+
+    The file holds the pid and the time the process started: a pid alone may have been reused.
+    """
+    try:
+        parts = record.read_text().split(" ")
+    except OSError:
+        return 0
+    if len(parts) < 2 or supervisor.start_mark(int(parts[0])) != parts[1]:
+        return 0
+    return int(parts[0])
+
+
+def _signal_all(found: list[OrphanProcess], number: signal.Signals) -> None:
+    """Signal supervisors, which pass signals on; kill a process that has none any more."""
+    for one in found:
+        if one.supervisor:
+            _send(os.kill, one.supervisor, number)
+        if one.process and (not one.supervisor or number is signal.SIGKILL):
+            _send(os.killpg, one.process, signal.SIGKILL)
+
+
+def _send(send: Callable[[int, int], None], pid: int, number: signal.Signals) -> None:
+    try:
+        send(pid, number)
+    except ProcessLookupError:
+        return  # it has ended by itself
