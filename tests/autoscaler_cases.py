@@ -12,7 +12,7 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import TrainingJob
-from swell.autoscaler.cluster_resource import AutoscalerSnapshot
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.fulfillment import fulfillment
 from swell.autoscaler.policies.interface import Parameters, RoleTargets, parse_max_load
@@ -349,3 +349,9 @@ def _gpus(amounts: Mapping[str, object]) -> Body:
 
 def _resource(name: str) -> str:
     return {"gpu": "nvidia.com/gpu", "dongle": "example.com/dongle"}.get(name, name)
+
+
+def idle_on(cluster: ClusterResource, node: str) -> dict[str, int]:
+    """Returns the idle amounts of one node by resource."""
+    at = next(n for n, one in enumerate(cluster.nodes) if one.name == node)
+    return {name: int(amounts[at]) for name, amounts in cluster.idle.items()}

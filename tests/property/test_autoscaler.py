@@ -14,7 +14,7 @@ from swell.autoscaler.job_views import id_of
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.needs import Needs, NeedsReader
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
-from tests.autoscaler_cases import a_pod, a_trainer, decide, random_objects
+from tests.autoscaler_cases import a_pod, a_trainer, decide, idle_on, random_objects
 from tests.property import autoscaler_reference as reference
 
 N_COMPARED = 2000
@@ -36,7 +36,7 @@ def snapshot_of(seed: int) -> AutoscalerSnapshot:
 
 
 def shown(cluster: ClusterResource) -> object:
-    idle = {node.name: cluster.idle_on(node.name) for node in cluster.nodes}
+    idle = {node.name: idle_on(cluster, node.name) for node in cluster.nodes}
     used = {name: one for name, one in cluster.usage.items() if one.requested or one.total}
     return [node.name for node in cluster.nodes], used, cluster.gpu, idle
 
@@ -64,7 +64,7 @@ def test_resources_equal_the_reference() -> None:
             )
             assert (usage.total, usage.requested, usage.limited) == wanted, (seed, name)
         for node, idle in expected.idle.items():
-            left = cluster.idle_on(node)
+            left = idle_on(cluster, node)
             assert {name: idle.get(name, 0) for name in left} == left, (seed, node)
         hopeless = {str(job.view.id) for job in found.jobs if job.is_hopeless}
         assert hopeless == {job.name for job in jobs if job.hopeless}, seed

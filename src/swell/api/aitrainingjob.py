@@ -172,6 +172,10 @@ class ReplicaStatus(ApiStruct, frozen=True, omit_defaults=False):
     failed: int = 0
 
 
+# As many resizes, phases and avoided nodes as a status keeps; the schema states the same limit.
+RECORDS_MAX = 20
+
+
 class ScaleRecord(
     ApiStruct, frozen=True, omit_defaults=False, rename={"from_": "from", "for_": "for"}
 ):

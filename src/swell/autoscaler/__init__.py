@@ -1,8 +1,19 @@
-"""Decides how large elastic jobs should be. In reading order:
+"""Decides how large elastic jobs should be, and writes the sizes as targets on their status.
 
-- `needs`: what one replica asks of a node; `views`: jobs, pods and nodes as far as sizes need them;
-- `tally`: where each replica of a role counts; `ledger`: all of it kept up to date; `resource`:
-  the cluster's totals and what every node has left; `inquiry`: the same from plain objects;
-- `policies`: pure functions from jobs and cluster to targets; `damping`: what keeps them calm;
-- `plan`: one decision over given objects; `writing`, `loop`: decisions become status patches.
+In reading order, which is the way the data takes:
+
+- `settings`: how often the autoscaler decides, by which policy, with which parameters.
+- `informers`: the kinds that it watches.
+- `needs`: the amounts one replica asks of a node, and the nodes that it accepts.
+- `views`: pods, nodes and jobs reduced to what sizing needs.
+- `job_views`: how AITrainingJobs and TrainingJobs are read into one form.
+- `job_state`: where each replica of a job counts, and which pending jobs can never start.
+- `cluster_resource`: the cluster's totals, requests and idle amounts at one moment.
+- `ledger`: the sums behind them, kept up to date one change at a time.
+- `policies`: pure functions from jobs and cluster to a target for every role.
+- `damping`: resizes that a policy wants but that have to wait, and raises that are taken back.
+- `plan`: one decision over given objects, for `swell plan autoscale`.
+- `status`: a decided size as a status patch and an event.
+- `controller`: the running autoscaler, which decides periodically and has the sizes written.
+- `metrics`: the metrics of its decisions.
 """

@@ -1,4 +1,4 @@
-"""The cluster's resources at one moment: totals, what is asked of them, what each node has left."""
+"""The cluster's resources at one moment: totals, requests, and the idle amounts of each node."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.meta import Key
-from swell.autoscaler.job_state import RoleState
-from swell.autoscaler.views import AutoscalerJob, AutoscalerNode
+from swell.autoscaler.job_state import JobState
+from swell.autoscaler.views import AutoscalerNode
 
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one resource: cpu in thousandths, everything else in whole units."""
+    """How much of one resource there is and is asked for; cpu in milli, others in whole units."""
 
     total: int = 0
     requested: int = 0
@@ -26,9 +26,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterResource:
-    """Nodes that count, by name; usage by resource; per resource what is idle on each node.
+    """The counted nodes sorted by name, usage by resource, and idle amounts by resource and node.
 
-    `gpu` is the sum over all GPU resources. Whoever plans copies `idle` before changing it.
+    `gpu` is the sum over all GPU resources. `idle` is shared with later snapshots: a planner
+    copies it before it changes anything.
     """
 
     nodes: tuple[AutoscalerNode, ...]
@@ -43,25 +44,10 @@ class ClusterResource:
     def of(self, resource: str) -> Usage:
         return self.usage.get(resource, Usage())
 
-    def idle_on(self, node: str) -> dict[str, int]:
-        """What one node has left, by resource."""
-        at = next(n for n, one in enumerate(self.nodes) if one.name == node)
-        return {name: int(amounts[at]) for name, amounts in self.idle.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """A live job as it stands: a hopeless one can never start here and presses on nobody."""
-
-    view: AutoscalerJob
-    roles: tuple[RoleState, ...]
-    is_pending: bool
-    is_hopeless: bool
-
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerSnapshot:
-    """What a decision is made from: the cluster, its live jobs by id, and which groups wait."""
+    """The input of one decision: the cluster, its live jobs by id, and the groups that wait."""
 
     cluster: ClusterResource
     jobs: tuple[JobState, ...]

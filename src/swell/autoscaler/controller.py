@@ -1,8 +1,8 @@
-"""The autoscaler at work: looks at the cluster from time to time, and has new sizes written.
+"""The running autoscaler: decides sizes periodically, and has them written.
 
-Looks every period, and at once when a job begins to wait. What it decides goes to one controller
-for each kind of job, so that a job whose status cannot be written keeps nobody else from growing.
-Decides nothing itself: see `policies` and `damping`.
+A pass runs every period, and soon after a job begins to wait. The new sizes go to one controller
+for each kind of job, so that a job whose status cannot be written does not hold up the others. The
+decisions themselves are made by `policies` and `damping`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from swell.api.aitrainingjob import AITrainingJob
-from swell.api.core import Node
-from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS, QUEUES, TRAINING_JOBS
 from swell.api.meta import Key
-from swell.api.pod import Pod
-from swell.api.scheduling import PodGroup, Queue
-from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
-from swell.autoscaler.damping import DampingMemory, damped
+from swell.autoscaler.damping import DampingMemory, damp
+from swell.autoscaler.informers import AutoscalerInformers
 from swell.autoscaler.job_views import AnyJob
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.metrics import AutoscalerMeter, AutoscalerMetrics
@@ -31,18 +26,16 @@ from swell.autoscaler.settings import AutoscalerSettings
 from swell.autoscaler.status import SizeChange, SizeProposal, decide_write, may_resize
 from swell.autoscaler.views import JobId, JobKind
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, Selection
+from swell.runtime.cluster import Cluster
 from swell.runtime.controller import Controller, ControllerMeter, Reconciler
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
-from swell.runtime.informer import Informer
 from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain_call
 from swell.runtime.metrics import Metrics
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
-from swell.runtime.reflector import InformerOptions
 from swell.runtime.uncertain import AnyInformer
 
 log = get_logger(__name__)
@@ -50,77 +43,16 @@ log = get_logger(__name__)
 NAME = "autoscaler"
 ACTOR = "swell-autoscaler"
 
-# A job that begins to wait is answered this soon, and no two looks are closer to each other.
+# The least time between two passes. It bounds the work while many jobs begin to wait, and a job is
+# still served within a second of becoming pending.
 _GAP_S = 0.5
 Get = Callable[[Key], AnyJob | None]
 Writer = Controller[SizeChange]
 
-_OPTIONAL = InformerOptions(is_optional=True)
-
-
-@dataclass(frozen=True, slots=True)
-class AutoscalerInformers:
-    """What the autoscaler follows. Our own kinds may not be served everywhere."""
-
-    nodes: Informer[Node]
-    pods: Informer[Pod]
-    groups: Informer[PodGroup]
-    queues: Informer[Queue]
-    jobs: Informer[AITrainingJob]
-    trainer_jobs: Informer[TrainingJob]
-
-    @classmethod
-    def over(
-        cls, cluster: Cluster, clock: Clock, random: Random, *, namespace: str = ""
-    ) -> AutoscalerInformers:
-        """Jobs of one namespace or of all; nodes and pods always of the whole cluster."""
-        jobs = Selection(namespace)
-        return cls(
-            nodes=Informer(cluster, NODES, clock=clock, random=random),
-            pods=Informer(cluster, PODS, clock=clock, random=random),
-            groups=Informer(cluster, POD_GROUPS, clock=clock, random=random, options=_OPTIONAL),
-            queues=Informer(cluster, QUEUES, clock=clock, random=random, options=_OPTIONAL),
-            jobs=Informer(
-                cluster,
-                AI_TRAINING_JOBS,
-                clock=clock,
-                random=random,
-                selection=jobs,
-                options=_OPTIONAL,
-            ),
-            trainer_jobs=Informer(
-                cluster,
-                TRAINING_JOBS,
-                clock=clock,
-                random=random,
-                selection=jobs,
-                options=_OPTIONAL,
-            ),
-        )
-
-    async def run(self) -> None:
-        """Follow everything until cancelled."""
-        await asyncio.gather(
-            self.nodes.run(),
-            self.pods.run(),
-            self.groups.run(),
-            self.queues.run(),
-            self.jobs.run(),
-            self.trainer_jobs.run(),
-        )
-
-    async def wait_synced(self) -> None:
-        await self.nodes.wait_synced()
-        await self.pods.wait_synced()
-        await self.groups.wait_synced()
-        await self.queues.wait_synced()
-        await self.jobs.wait_synced()
-        await self.trainer_jobs.wait_synced()
-
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerMeters:
-    """Who measures what; nobody by default."""
+    """The receivers of measurements; all of them are optional."""
 
     sizes: AutoscalerMeter | None = None
     passes: ControllerMeter | None = None
@@ -128,9 +60,9 @@ class AutoscalerMeters:
 
 
 class Autoscaler:
-    """See the module's docstring. The informers are run by others; `run` does the rest.
+    """Decides the sizes of all elastic roles and writes them. The caller runs the informers.
 
-    Give it a cluster behind a leader's guard where several run.
+    Where several replicas run, the cluster must be one that is guarded by the leader's lease.
     """
 
     def __init__(
@@ -151,10 +83,12 @@ class Autoscaler:
         self._passes = meters.passes
         self._ledger = Ledger(NeedsReader(settings.gpu_resources))
         self._memory = DampingMemory(settings.scale_cooldown_s)
+        # Sizes that were decided and are not written yet, at most one role of each job.
         self._proposals: dict[JobId, SizeProposal] = {}
+        # The jobs that were pending in the last pass: they need not wake the next one.
         self._pending: frozenset[JobId] = frozenset()
         self._woken = asyncio.Event()
-        told = _CountingEventSink(events, meters.sizes)
+        sink = _CountingEventSink(events, meters.sizes)
         jobs, trainer_jobs = informers.jobs, informers.trainer_jobs
 
         def writer(kind: JobKind, owners: AnyInformer, get: Get, observer: Observer) -> Writer:
@@ -162,7 +96,7 @@ class Autoscaler:
                 f"{NAME}-{kind.lower()}",
                 Reconciler(self._change_of(kind, get), decide_write),
                 owners=owners,
-                executor=Executor(cluster, informers=[observer], events=told, meter=meters.writes),
+                executor=Executor(cluster, informers=[observer], events=sink, meter=meters.writes),
                 queue=WorkQueue(clock=clock, random=random),
                 clock=clock,
                 meter=meters.passes,
@@ -174,22 +108,22 @@ class Autoscaler:
                 JobKind.TRAINING_JOB, trainer_jobs, trainer_jobs.get, trainer_jobs
             ),
         }
-        self._listen()
+        self._subscribe()
 
     async def run(self) -> None:
-        """Look and decide until cancelled."""
+        """Decide and write until cancelled."""
         await self._informers.wait_synced()
-        await asyncio.gather(self._look_again(), *(one.run() for one in self._writers.values()))
+        await asyncio.gather(self._run_passes(), *(one.run() for one in self._writers.values()))
 
     def wake(self) -> None:
-        """Have a look soon."""
+        """Have a pass run soon."""
         self._woken.set()
 
-    async def _look_again(self) -> None:
+    async def _run_passes(self) -> None:
         while True:
             self._woken.clear()
             started = self._clock.monotonic()
-            result = contain_call(self._look)
+            result = contain_call(self._run_pass)
             if isinstance(result, Bug):
                 log.error("bug", controller=NAME, trace=result.trace)
             if self._passes is not None:
@@ -202,21 +136,25 @@ class Autoscaler:
             except TimeoutError:
                 continue
 
-    def _look(self) -> None:
-        """One decision about everything. No await: it is of one moment."""
+    def _run_pass(self) -> None:
+        """Decide all sizes from one snapshot. There is no await, so nothing changes meanwhile."""
         snapshot = self._ledger.snapshot()
         settings = self._settings
         wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, settings.parameters)
         now = self._clock.now()
-        calm = self._memory.calm(snapshot, now, self._ledger.changes)
-        targets = damped(wanted, snapshot.jobs, calm)
+        seen = self._memory.observe(snapshot, now, self._ledger.changes)
+        targets = damp(wanted, snapshot.jobs, seen)
         self._pending = frozenset(job.view.id for job in snapshot.jobs if job.is_pending)
         self._propose(targets, now)
         if self._meter is not None:
             self._measure(self._meter, snapshot, targets)
 
     def _propose(self, targets: RoleTargets, now: float) -> None:
-        """Hand over what is to change: of a job one role at a time, the others follow."""
+        """Hand the changed sizes to the writers.
+
+        Of a job only one role is written at a time: the write changes the job's version, so the
+        other roles have to be decided again.
+        """
         self._proposals.clear()
         for id_, target in targets.items():
             job = self._job(id_.job)
@@ -235,7 +173,7 @@ class Autoscaler:
                 return None
             proposal = self._proposals.get(JobId(*key, kind))
             if proposal is not None and proposal.version != job.metadata.resource_version:
-                # Written, or overtaken: either way the rest of it has to be decided anew.
+                # It was written, or the job was changed: either way the next pass decides anew.
                 del self._proposals[JobId(*key, kind)]
                 proposal = None
                 self.wake()
@@ -248,7 +186,7 @@ class Autoscaler:
             return self._informers.trainer_jobs.get(job.key)
         return self._informers.jobs.get(job.key)
 
-    def _listen(self) -> None:
+    def _subscribe(self) -> None:
         ledger, seen = self._ledger, self._informers
 
         def on_node(key: Key) -> None:
@@ -267,6 +205,7 @@ class Autoscaler:
             ledger.drop_group(key) if group is None else ledger.put_group(group)
 
         def on_queue(_: Key) -> None:
+            # A changed quota may let pods be bound that were refused before.
             ledger.changes += 1
 
         seen.nodes.add_handler(on_node)
@@ -285,7 +224,7 @@ class Autoscaler:
         self._wake_if_waiting(id_)
 
     def _wake_if_waiting(self, job: JobId) -> None:
-        """Somebody begins to wait: those who can make room should not wait for the period."""
+        """Run a pass early for a job that begins to wait, so that others make room for it soon."""
         if job not in self._pending and self._ledger.is_waiting(job):
             self.wake()
 
@@ -303,7 +242,7 @@ class Autoscaler:
 
 
 class _CountingEventSink:
-    """Passes events on, and counts them: a size that is written is told once, with its reason."""
+    """Forwards events and counts them: each written size emits one event, with its reason."""
 
     def __init__(self, events: EventSink | None, meter: AutoscalerMeter | None) -> None:
         self._events = events
@@ -325,7 +264,7 @@ async def run_autoscaler(
     namespace: str = "",
     meters: AutoscalerMeters = AutoscalerMeters(),  # noqa: B008
 ) -> None:
-    """The autoscaler with informers and events of its own, until cancelled."""
+    """Run an autoscaler with its own informers and event recorder until cancelled."""
     informers = AutoscalerInformers.over(cluster, clock, random, namespace=namespace)
     events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
     autoscaler = Autoscaler(
@@ -350,7 +289,10 @@ async def autoscale(
     election: Election | None = None,
     metrics: Metrics | None = None,
 ) -> None:
-    """Run until cancelled; with an election only while leading. Raises LeadershipLostError."""
+    """Run the autoscaler until cancelled, with an election only while it leads.
+
+    Raises LeadershipLostError when it loses the lease.
+    """
     meters = AutoscalerMeters()
     if metrics is not None:
         meters = AutoscalerMeters(AutoscalerMetrics(metrics.registry), metrics, metrics)

@@ -1,7 +1,8 @@
-"""What keeps decisions calm: a resize is finished before the next, and is not undone at once.
+"""Damping: a resize is finished before the next one begins, and is not undone at once.
 
-Takes what a policy wants and gives what is to be done now. Pure: time, and what only this process
-has seen, are arguments.
+`damp` turns the targets that a policy wants into the targets to write now. It is pure: the time and
+what this process has observed are arguments. `DampingMemory` holds those observations. A new
+process starts without them; it waits longer than necessary, but is never less safe.
 """
 
 from __future__ import annotations
@@ -13,22 +14,23 @@ from math import inf
 from swell.api.backoff import Backoff
 from swell.api.meta import Key
 from swell.api.pod import PodPhase
-from swell.autoscaler.cluster_resource import AutoscalerSnapshot, JobState
-from swell.autoscaler.job_state import RoleState
+from swell.autoscaler.cluster_resource import AutoscalerSnapshot
+from swell.autoscaler.job_state import JobState, RoleState
 from swell.autoscaler.policies.interface import RoleId, RoleTarget, RoleTargets, SizeReason
 from swell.autoscaler.views import AutoscalerJob, Resize
 
 AUTOSCALER = "autoscaler"
+# Also the mark by which a failed raise is recognised in the scale records: see `is_taken_back`.
 TAKEN_BACK = "its new pods were not bound in time"
 
 
 @dataclass(frozen=True, slots=True)
 class DampingInput:
-    """What damping goes by. Without a time, nothing that depends on time is held back.
+    """The time and the observations of one pass. Without a time, no rule about time holds.
 
-    `waiting` has the groups that wait for room, `waited` when groups were last seen to. `settled`
-    has the time of a role's raise that is known to have come true; `stuck` the roles whose last
-    raise failed, with nothing having changed since that could help.
+    `waiting` has the groups that wait for room now, `waited` when each group was last seen waiting.
+    `settled` has the time of a role's last resize if it is known to be complete. `stuck` has the
+    roles whose last raise failed and for which nothing has changed since that could help.
     """
 
     now: float | None = None
@@ -39,26 +41,30 @@ class DampingInput:
     stuck: frozenset[RoleId] = frozenset()
 
     def is_recent(self, at: float) -> bool:
-        """Whether a moment is within the cool-down. A clock that was set back makes records seem
-        to come from the future: those far from now, either way, say nothing."""
+        """Whether a moment lies within the cooldown, before or after now.
+
+        After the wall clock was set back, records lie in the future. Only those within one
+        cooldown of now count, otherwise a job could not be resized for as long as the clock
+        jumped.
+        """
         return self.now is not None and abs(self.now - at) < self.cooldown_s
 
 
-def damped(
-    wanted: RoleTargets, jobs: Iterable[JobState], calm: DampingInput
+def damp(
+    wanted: RoleTargets, jobs: Iterable[JobState], seen: DampingInput
 ) -> dict[RoleId, RoleTarget]:
-    """Targets of the same roles; those that must wait keep their current size, and say why."""
-    damped: dict[RoleId, RoleTarget] = {}
+    """Returns targets for the same roles; a role that must wait keeps its size, with the reason."""
+    result: dict[RoleId, RoleTarget] = {}
     for job in jobs:
         for state in job.roles:
             id_ = RoleId(job.view.id, state.view.name)
             if id_ in wanted:
-                damped[id_] = _RoleDamping(id_, job.view, state, calm).damped(wanted[id_])
-    return damped
+                result[id_] = _RoleDamping(id_, job.view, state, seen).damp(wanted[id_])
+    return result
 
 
 def is_settled(state: RoleState, last: Resize) -> bool:
-    """Whether the pods are what a resize made the target: new ones bound, others gone."""
+    """Whether a resize is complete: all new pods are bound, or all surplus pods are gone."""
     if last.is_raise:
         n_bound = sum(last.before <= index < last.after for index in state.bound())
         return n_bound >= last.after - last.before
@@ -72,157 +78,30 @@ def is_settled(state: RoleState, last: Resize) -> bool:
 
 
 def is_taken_back(resize: Resize) -> bool:
+    """Whether a resize took back a raise whose pods found no node."""
     return resize.by == AUTOSCALER and not resize.is_raise and resize.reason.startswith(TAKEN_BACK)
 
 
-def _kept(target: RoleTarget, reason: SizeReason, message: str) -> RoleTarget:
-    return replace(target, target=target.current, reason=reason, message=message, for_group="")
-
-
-@dataclass(frozen=True, slots=True)
-class _RoleDamping:
-    """One role, seen with its history."""
-
-    id: RoleId
-    job: AutoscalerJob
-    state: RoleState
-    calm: DampingInput
-
-    def damped(self, target: RoleTarget) -> RoleTarget:
-        last = self.job.last_resize(self.id.role)
-        if last is not None and last.after != target.current:
-            last = None  # a record of another size tells nothing about this one
-        back = self._taken_back(last) if last is not None else None
-        is_urgent = target.reason is SizeReason.PENDING_JOB
-        if back is not None and not (is_urgent and target.target < back.target):
-            return back
-        if not target.delta:
-            return target
-        held = None if is_urgent else self._held(last, is_raise=target.delta > 0)
-        if held is not None:
-            return _kept(target, *held)
-        return self._spared(target) if target.delta < 0 else target
-
-    def _spared(self, target: RoleTarget) -> RoleTarget:
-        """A shrink that leaves the minimum at work. The highest indexes go, so where lower ones
-        are missing it cannot go as far: those have to be there first."""
-        role = self.state.view
-        n_kept = max(role.minimum, 1)
-        whole = (some for some in (self._running(), self._bound()) if len(some) >= n_kept)
-        at_work = next(whole, None)
-        if self.calm.now is None or at_work is None:
-            return target
-        size = max(target.target, min(at_work[n_kept - 1] + 1, role.maximum))
-        if size < target.current:
-            return replace(target, target=size)
-        return _kept(
-            target, SizeReason.PODS_MISSING, "with pods missing it would fall below its minimum"
-        )
-
-    def _running(self) -> list[int]:
-        return self._indexes(self.state.running())
-
-    def _bound(self) -> list[int]:
-        return self._indexes(self.state.bound())
-
-    def _indexes(self, some: Iterable[int]) -> list[int]:
-        """Those below the target, the lowest first."""
-        return sorted(index for index in some if index < self.state.view.target)
-
-    def _held(self, last: Resize | None, *, is_raise: bool) -> tuple[SizeReason, str] | None:
-        if last is not None and not self._is_over(last):
-            return SizeReason.IN_PROGRESS, "its last resize is not finished"
-        resizes = [one for one in self.job.resizes if one.role == self.id.role]
-        if self._was_resized_of_late(is_raise=not is_raise):
-            return SizeReason.COOLING_DOWN, "it was resized the other way a moment ago"
-        if not is_raise:
-            return None
-        group = next(filter(self._is_held_for, resizes), None)
-        if group is not None:
-            return SizeReason.HELD_FOR_GROUP, f"its room was given to {group.for_group}"
-        if self._must_wait(resizes):
-            return SizeReason.RAISE_FAILED, "its last raise failed; it waits for a change"
-        return None
-
-    def _was_resized_of_late(self, *, is_raise: bool) -> bool:
-        return any(
-            one.role == self.id.role and one.is_raise == is_raise and self.calm.is_recent(one.at)
-            for one in self.job.resizes
-        )
-
-    def _is_over(self, last: Resize) -> bool:
-        return self.calm.settled.get(self.id) == last.at or is_settled(self.state, last)
-
-    def _taken_back(self, last: Resize) -> RoleTarget | None:
-        """The size to return to if the last raise has had its time and its pods no room."""
-        if self.calm.now is None or not last.is_raise or last.by != AUTOSCALER:
-            return None
-        if self._is_over(last) or not self._is_waiting_for_room(last):
-            return None
-        # Not the last raise alone: where the clock was set back an earlier one may be nearer.
-        if self._was_resized_of_late(is_raise=True):
-            return None
-        role = self.state.view
-        highest = max(self._bound(), default=-1)
-        size = max(highest + 1, last.before, role.minimum)
-        if size >= role.target:
-            return None
-        return RoleTarget(role.target, size, SizeReason.NOT_BOUND, TAKEN_BACK)
-
-    def _is_waiting_for_room(self, last: Resize) -> bool:
-        """Whether it is the raise itself that lacks room, and not a replacement or a restart."""
-        if not (self.job.is_running or self.job.is_waiting):
-            return False
-        return not any(
-            pod.created_at > last.at + self.calm.cooldown_s
-            and pod.claim is not None
-            and pod.claim.index is not None
-            and last.before <= pod.claim.index < last.after
-            and pod.phase is PodPhase.PENDING
-            for pod in self.state.pods
-        )
-
-    def _is_held_for(self, resize: Resize) -> bool:
-        """Whether the room this resize gave away is still wanted, or was a moment ago."""
-        if not resize.for_group:
-            return False
-        namespace, _, name = resize.for_group.rpartition("/")
-        group = Key(namespace or self.job.id.namespace, name)
-        waited_at = self.calm.waited.get(group, resize.at)
-        return group in self.calm.waiting or self.calm.is_recent(max(waited_at, resize.at))
-
-    def _must_wait(self, resizes: list[Resize]) -> bool:
-        """Whether the role's last raises failed: each failure doubles the time to wait."""
-        n_failures = 0
-        for at in range(len(resizes) - 1, 0, -2):
-            if not (is_taken_back(resizes[at]) and resizes[at - 1].is_raise):
-                break
-            n_failures += 1
-        if not n_failures or self.calm.now is None:
-            return False
-        wait_s = Backoff(self.calm.cooldown_s, cap_s=inf).full_s(n_failures)
-        return self.id in self.calm.stuck or abs(self.calm.now - resizes[-1].at) < wait_s
-
-
 class DampingMemory:
-    """Remembers when groups last waited, which raises came true, and which are stuck."""
+    """Observations of this process: when groups waited, which resizes are complete or stuck."""
 
     def __init__(self, cooldown_s: float) -> None:
         self._cooldown_s = cooldown_s
         self._waited: dict[Key, float] = {}
         self._settled: dict[RoleId, float] = {}
+        # The time of a failed raise, and the count of changes when it was first seen.
         self._failed: dict[RoleId, tuple[float, int]] = {}
 
-    def calm(self, snapshot: AutoscalerSnapshot, now: float, changes: int) -> DampingInput:
-        """Take a look at how things are, and say what damping should know.
+    def observe(self, snapshot: AutoscalerSnapshot, now: float, changes: int) -> DampingInput:
+        """Record the present state, and return the input of `damp` for it.
 
-        `changes` counts what may have made room since the last look.
+        `changes` counts the events that may have made room: see `Ledger`.
         """
         recent = {
             group: at for group, at in self._waited.items() if abs(now - at) < self._cooldown_s
         }
         self._waited = recent | dict.fromkeys(sorted(snapshot.waiting_groups), now)
-        self._look_at_resizes(snapshot.jobs, changes)
+        self._observe_resizes(snapshot.jobs, changes)
         stuck = (id_ for id_, (_, seen) in self._failed.items() if seen == changes)
         return DampingInput(
             now=now,
@@ -233,7 +112,7 @@ class DampingMemory:
             stuck=frozenset(stuck),
         )
 
-    def _look_at_resizes(self, jobs: tuple[JobState, ...], changes: int) -> None:
+    def _observe_resizes(self, jobs: tuple[JobState, ...], changes: int) -> None:
         settled: dict[RoleId, float] = {}
         failed: dict[RoleId, tuple[float, int]] = {}
         for job in jobs:
@@ -244,9 +123,149 @@ class DampingMemory:
                 last = job.view.last_resize(id_.role)
                 if last is None:
                     continue
+                # A resize that was complete once stays so: a pod that is lost later is a restart.
                 if self._settled.get(id_) == last.at or is_settled(state, last):
                     settled[id_] = last.at
                 if is_taken_back(last):
                     known = self._failed.get(id_)
                     failed[id_] = known if known and known[0] == last.at else (last.at, changes)
         self._settled, self._failed = settled, failed
+
+
+def _keep(target: RoleTarget, reason: SizeReason, message: str) -> RoleTarget:
+    return replace(target, target=target.current, reason=reason, message=message, for_group="")
+
+
+@dataclass(frozen=True, slots=True)
+class _RoleDamping:
+    """Damps the target of one role, given its pods and its earlier resizes."""
+
+    id: RoleId
+    job: AutoscalerJob
+    state: RoleState
+    seen: DampingInput
+
+    def damp(self, target: RoleTarget) -> RoleTarget:
+        last = self.job.last_resize(self.id.role)
+        if last is not None and last.after != target.current:
+            last = None  # that record is about another size
+        back = self._take_back(last) if last is not None else None
+        # Shrinking so that a pending job can start is exempt from all waiting.
+        is_urgent = target.reason is SizeReason.PENDING_JOB
+        if back is not None and not (is_urgent and target.target < back.target):
+            return back
+        if not target.delta:
+            return target
+        held = None if is_urgent else self._hold(last, is_raise=target.delta > 0)
+        if held is not None:
+            return _keep(target, *held)
+        return self._spare_minimum(target) if target.delta < 0 else target
+
+    def _spare_minimum(self, target: RoleTarget) -> RoleTarget:
+        """Limit a shrink so that the minimum stays at work.
+
+        The pods with the highest indexes go. Where lower ones are missing, the role cannot shrink
+        as far, because the missing ones have to be there first.
+        """
+        role = self.state.view
+        n_kept = max(role.minimum, 1)
+        # Running pods are preferred; where fewer than the minimum run, bound ones are spared.
+        whole = (some for some in (self._running(), self._bound()) if len(some) >= n_kept)
+        at_work = next(whole, None)
+        if self.seen.now is None or at_work is None:
+            return target
+        size = max(target.target, min(at_work[n_kept - 1] + 1, role.maximum))
+        if size < target.current:
+            return replace(target, target=size)
+        return _keep(
+            target, SizeReason.PODS_MISSING, "with pods missing it would fall below its minimum"
+        )
+
+    def _running(self) -> list[int]:
+        return self._below_target(self.state.running())
+
+    def _bound(self) -> list[int]:
+        return self._below_target(self.state.bound())
+
+    def _below_target(self, indexes: Iterable[int]) -> list[int]:
+        return sorted(index for index in indexes if index < self.state.view.target)
+
+    def _hold(self, last: Resize | None, *, is_raise: bool) -> tuple[SizeReason, str] | None:
+        """Returns the reason why a resize has to wait, or None."""
+        if last is not None and not self._is_complete(last):
+            return SizeReason.IN_PROGRESS, "its last resize is not finished"
+        resizes = [one for one in self.job.resizes if one.role == self.id.role]
+        if self._was_resized_recently(is_raise=not is_raise):
+            return SizeReason.COOLING_DOWN, "it was resized the other way a moment ago"
+        if not is_raise:
+            return None
+        group = next(filter(self._is_held_for_group, resizes), None)
+        if group is not None:
+            return SizeReason.HELD_FOR_GROUP, f"its room was given to {group.for_group}"
+        if self._is_backing_off(resizes):
+            return SizeReason.RAISE_FAILED, "its last raise failed; it waits for a change"
+        return None
+
+    def _was_resized_recently(self, *, is_raise: bool) -> bool:
+        return any(
+            one.role == self.id.role and one.is_raise == is_raise and self.seen.is_recent(one.at)
+            for one in self.job.resizes
+        )
+
+    def _is_complete(self, last: Resize) -> bool:
+        return self.seen.settled.get(self.id) == last.at or is_settled(self.state, last)
+
+    def _take_back(self, last: Resize) -> RoleTarget | None:
+        """Returns the size to go back to if the pods of the last raise found no room in time."""
+        if self.seen.now is None or not last.is_raise or last.by != AUTOSCALER:
+            return None
+        if self._is_complete(last) or not self._lacks_room(last):
+            return None
+        # All raises, not only the last one: after the clock was set back an earlier record may
+        # be nearer to now.
+        if self._was_resized_recently(is_raise=True):
+            return None
+        role = self.state.view
+        highest = max(self._bound(), default=-1)
+        size = max(highest + 1, last.before, role.minimum)
+        if size >= role.target:
+            return None
+        return RoleTarget(role.target, size, SizeReason.NOT_BOUND, TAKEN_BACK)
+
+    def _lacks_room(self, last: Resize) -> bool:
+        """Whether the raise itself lacks room. Pods created later are replacements or restarts."""
+        if not (self.job.is_running or self.job.is_waiting):
+            return False
+        return not any(
+            pod.created_at > last.at + self.seen.cooldown_s
+            and pod.claim is not None
+            and pod.claim.index is not None
+            and last.before <= pod.claim.index < last.after
+            and pod.phase is PodPhase.PENDING
+            for pod in self.state.pods
+        )
+
+    def _is_held_for_group(self, resize: Resize) -> bool:
+        """Whether the group for which this resize made room still waits, or did a moment ago.
+
+        Growing again at once would take the room from the group before its pods are bound.
+        """
+        if not resize.for_group:
+            return False
+        namespace, _, name = resize.for_group.rpartition("/")
+        group = Key(namespace or self.job.id.namespace, name)
+        waited_at = self.seen.waited.get(group, resize.at)
+        return group in self.seen.waiting or self.seen.is_recent(max(waited_at, resize.at))
+
+    def _is_backing_off(self, resizes: list[Resize]) -> bool:
+        """Whether the last raises failed. Each failure doubles the time until the next attempt."""
+        n_failures = 0
+        # Records alternate: a raise, and the shrink that took it back.
+        for at in range(len(resizes) - 1, 0, -2):
+            if not (is_taken_back(resizes[at]) and resizes[at - 1].is_raise):
+                break
+            n_failures += 1
+        if not n_failures or self.seen.now is None:
+            return False
+        wait_s = Backoff(self.seen.cooldown_s, cap_s=inf).full_s(n_failures)
+        return self.id in self.seen.stuck or abs(self.seen.now - resizes[-1].at) < wait_s

@@ -1,7 +1,8 @@
-"""Where each replica of a job counts, and what state its roles are in. Pure.
+"""The state of one job: where each replica counts, whether it is pending, whether it is hopeless.
 
-Every index below a role's target counts exactly once, whatever its pod is going through: at a node,
-or as a pod that still has to find one, or not at all because its work is done.
+Every index below a role's target counts exactly once, whatever its pod is going through: at its
+node, as a pod that still has to find a node, or not at all because its work is done. A hopeless job
+is a pending one that can never start on this cluster; it must not press on other jobs. Pure.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from swell.autoscaler.views import AutoscalerJob, AutoscalerNode, AutoscalerPod,
 
 IsCounted = Callable[[str], bool]
 
+# Reasons with which the scheduler refuses a group because of its queue, not for lack of room:
+# shrinking other jobs would not start it.
+REFUSED_FOR_QUEUE = frozenset(
+    {"QueueNotFound", "QueueClosed", "QueueQuotaExceeded", "QueueTreeInvalid"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCount:
-    """So many replicas at a node, or without one."""
+    """A number of equal replicas on one node, or on none where `node` is empty."""
 
     node: str
     needs: Needs
@@ -28,22 +35,22 @@ class ReplicaCount:
 
 @dataclass(frozen=True, slots=True)
 class RoleState:
-    """A role and its pods, those of the lowest index first."""
+    """A role and its pods, sorted by index."""
 
     view: AutoscalerRole
     pods: tuple[AutoscalerPod, ...]
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the role is being finished: its size stays what it is."""
+        """Whether a replica has succeeded. The role is then finishing and keeps its size."""
         return any(pod.phase is PodPhase.SUCCEEDED for pod in self.pods)
 
     def bound(self) -> frozenset[int]:
-        """The indexes that have their room, or need it no more."""
+        """Returns the indexes that have a node, or that succeeded and need none any more."""
         return self._indexes(lambda pod: pod.is_bound or pod.phase is PodPhase.SUCCEEDED)
 
     def running(self) -> frozenset[int]:
-        """The indexes that are at work, and are to stay there."""
+        """Returns the indexes that run and are not being deleted."""
         return self._indexes(lambda pod: pod.is_bound and pod.phase is PodPhase.RUNNING)
 
     def _indexes(self, is_meant: Callable[[AutoscalerPod], bool]) -> frozenset[int]:
@@ -55,8 +62,18 @@ class RoleState:
 
 
 @dataclass(frozen=True, slots=True)
+class JobState:
+    """A live job with its pods. `is_pending` and `is_hopeless` exclude each other."""
+
+    view: AutoscalerJob
+    roles: tuple[RoleState, ...]
+    is_pending: bool
+    is_hopeless: bool
+
+
+@dataclass(frozen=True, slots=True)
 class JobTally:
-    """What a live job asks of the cluster, and what it has of it."""
+    """The replicas of a live job by role, and where each of them counts."""
 
     roles: tuple[RoleState, ...]
     counts: tuple[ReplicaCount, ...]
@@ -64,7 +81,10 @@ class JobTally:
 
 
 def tally(job: AutoscalerJob, pods: Iterable[AutoscalerPod], is_counted: IsCounted) -> JobTally:
-    """The counts of a live job. `pods` are its own; those of roles it does not have are ignored."""
+    """Count the replicas of a live job.
+
+    `pods` are the pods of this job; those of roles that the job does not have are ignored.
+    """
     by_role: dict[str, list[AutoscalerPod]] = {role.name: [] for role in job.roles}
     for pod in pods:
         if pod.claim is not None and pod.claim.role in by_role:
@@ -86,7 +106,7 @@ def tally(job: AutoscalerJob, pods: Iterable[AutoscalerPod], is_counted: IsCount
 
 
 def _order(pod: AutoscalerPod) -> tuple[int, int, str]:
-    """By index; of several pods of one index the one that stands for it first."""
+    """Sort by index; of several pods with one index, the one that represents it comes first."""
     index = pod.claim.index if pod.claim is not None and pod.claim.index is not None else 0
     return index, _rank(pod), pod.key.name
 
@@ -104,6 +124,7 @@ def _indexed(
 ) -> Iterator[ReplicaCount]:
     first: dict[int, AutoscalerPod] = {}
     for pod in pods:
+        # Indexes at or above the target are being removed: their room is as good as free.
         if pod.claim is not None and pod.claim.index is not None and pod.claim.index < role.target:
             first.setdefault(pod.claim.index, pod)
     for pod in first.values():
@@ -112,6 +133,7 @@ def _indexed(
         if pod.phase is PodPhase.FAILED and not role.replaces_failed:
             continue
         yield _count(role, pod, is_counted)
+    # A missing pod will be created: it already counts as one that looks for a node.
     if len(first) < role.target:
         yield ReplicaCount("", role.needs, role.target - len(first))
 
@@ -119,7 +141,7 @@ def _indexed(
 def _numbered(
     role: AutoscalerRole, pods: Sequence[AutoscalerPod], is_counted: IsCounted
 ) -> Iterator[ReplicaCount]:
-    """Pods of equal standing: those with a place fill the role first."""
+    """Count pods that have no index. Pods on counted nodes fill the role's target first."""
     alive = [pod for pod in pods if not pod.is_finished and not pod.is_leaving]
     alive.sort(key=lambda pod: (not (pod.node and is_counted(pod.node)), pod.key.name))
     for pod in alive[: role.target]:
@@ -129,21 +151,19 @@ def _numbered(
 
 
 def _count(role: AutoscalerRole, pod: AutoscalerPod, is_counted: IsCounted) -> ReplicaCount:
-    """At its node if it stays there; otherwise it, or the pod that follows it, wants a place."""
+    """Count a pod at its node if it stays there, and otherwise as one that needs a node.
+
+    A pod that leaves is replaced by one made from the role's current template, so the role's needs
+    count for it.
+    """
     if pod.is_bound and is_counted(pod.node):
         return ReplicaCount(pod.node, pod.needs)
     is_asking = not pod.node and not pod.is_leaving and not pod.is_finished
     return ReplicaCount("", pod.needs if is_asking else role.needs)
 
 
-# Conditions of a group that is refused for its queue, not for want of room.
-REFUSED_FOR_QUEUE = frozenset(
-    {"QueueNotFound", "QueueClosed", "QueueQuotaExceeded", "QueueTreeInvalid"}
-)
-
-
 class CountedNodes:
-    """The nodes that count, by name, and what they offer when they are empty."""
+    """The nodes that are ready and not cordoned, sorted by name, and their total amounts."""
 
     def __init__(self, nodes: Sequence[AutoscalerNode]) -> None:
         self.nodes = tuple(nodes)
@@ -151,10 +171,11 @@ class CountedNodes:
         for node in nodes:
             for name, amount in node.allocatable.items():
                 self.totals[name] = self.totals.get(name, 0) + amount
+        # By shape of replica: many roles share a few shapes, and each costs a walk over all nodes.
         self._fits: dict[Needs, bool] = {}
 
     def fit(self, needs: Needs) -> bool:
-        """Whether some node, were it empty, would take one replica."""
+        """Whether one replica would fit on some node if that node were empty."""
         found = self._fits.get(needs)
         if found is None:
             found = self._fits[needs] = any(
@@ -164,18 +185,22 @@ class CountedNodes:
         return found
 
 
-def is_hopeless(job: AutoscalerJob, places: CountedNodes, *, is_refused: bool) -> bool:
-    """Whether a pending job cannot start, however much room others make."""
-    if is_refused or not all(places.fit(role.needs) for role in job.roles):
+def is_hopeless(job: AutoscalerJob, nodes: CountedNodes, *, is_refused: bool) -> bool:
+    """Whether a pending job could not start even if all other jobs made room.
+
+    `is_refused` says that the scheduler refuses the job's group because of its queue.
+    """
+    if is_refused or not all(nodes.fit(role.needs) for role in job.roles):
         return True
     minimum: dict[str, int] = {}
     for role in job.roles:
         for name, amount in role.needs.requests.items():
             minimum[name] = minimum.get(name, 0) + role.gang_minimum * amount
-    return any(amount > places.totals.get(name, 0) for name, amount in minimum.items())
+    return any(amount > nodes.totals.get(name, 0) for name, amount in minimum.items())
 
 
 def is_refused_for_queue(group: PodGroup) -> bool:
+    """Whether the scheduler refuses a group because of its queue, not for lack of room."""
     return any(
         condition.type == "Unschedulable"
         and condition.status == "True"

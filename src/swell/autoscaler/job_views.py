@@ -1,6 +1,6 @@
-"""How each kind of job states its roles, sizes and resizes; seen as `JobView`s.
+"""Reads AITrainingJobs and TrainingJobs into the one form that sizing uses.
 
-A job that nobody can read, because its template is malformed, has no view: the operator reports it.
+A job whose template is malformed cannot be read and has no view: the operator reports it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def id_of(job: AnyJob) -> JobId:
 
 
 def view_job(job: AnyJob, reader: NeedsReader) -> AutoscalerJob | None:
-    """The job as the autoscaler sees it; None when its templates make no sense."""
+    """Returns the job as the autoscaler sees it, or None if its templates cannot be read."""
     try:
         if isinstance(job, TrainingJob):
             return _view_training_job(job, reader)
@@ -160,7 +160,7 @@ def _trainer_resize(record: trainingjob.TrainerScaleRecord) -> Resize:
 
 
 def _seconds(text: str) -> float:
-    """A record's time; one that cannot be read was long ago."""
+    """Returns a record's time. One that cannot be parsed counts as long ago."""
     try:
         return parse_time(text)
     except ValueError:

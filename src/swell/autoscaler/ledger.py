@@ -1,7 +1,8 @@
-"""Keeps the cluster's resources up to date as nodes, pods and jobs come, change and go.
+"""Keeps the sums of the cluster's resources up to date as nodes, pods and jobs change.
 
-Takes objects in any order; a snapshot is the same as one made from scratch from what is held. What
-a change touches is worked out anew at the next snapshot, and nothing else is.
+Objects may come in any order: a snapshot equals one that is computed from scratch from all objects
+held. A change only marks the pods and jobs that it affects as dirty; the next snapshot recounts
+those and nothing else.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from swell.autoscaler.cluster_resource import (
     AutoscalerSnapshot,
     ClusterResource,
     IntArray,
-    JobState,
     Usage,
 )
 from swell.autoscaler.job_state import (
     CountedNodes,
+    JobState,
     ReplicaCount,
     is_hopeless,
     is_refused_for_queue,
@@ -45,15 +46,15 @@ H = TypeVar("H", bound=Hashable)
 M = TypeVar("M", bound=Hashable)
 
 _WAITING_PHASES = frozenset({PodGroupPhase.EMPTY, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
-# Amounts beyond this are no less than endless: they must not wrap around in a machine integer.
+# Idle amounts are kept as 64-bit integers: larger ones are cut here, so that none wraps around.
 _AMOUNT_MAX = 2**61
 
 
 class Ledger:
-    """See the module's docstring.
+    """Nodes, pods, jobs and groups, and the amounts that they ask for.
 
-    `changes` counts what may make room or allow it: changes of nodes, bound pods that leave, groups
-    that are no longer refused.
+    `changes` counts the events that may make room for a raise that failed before: changed nodes,
+    bound pods that left, groups that are no longer refused.
     """
 
     def __init__(self, reader: NeedsReader) -> None:
@@ -61,23 +62,26 @@ class Ledger:
         self._nodes: dict[str, AutoscalerNode] = {}
         self._pods: dict[Key, AutoscalerPod] = {}
         self._jobs: dict[JobId, AutoscalerJob] = {}
-        self._refused: dict[Key, None] = {}
-        self._waiting: dict[Key, None] = {}
+        # Dicts without values are sets in insertion order: what is decided must not depend on
+        # the order of a hash table.
+        self._refused: dict[Key, None] = {}  # groups refused for their queue
+        self._waiting: dict[Key, None] = {}  # groups that wait for room
         self._pods_of: dict[JobId, dict[Key, None]] = {}
-        self._pods_on: dict[str, dict[Key, None]] = {}
-        self._jobs_of: dict[Key, dict[JobId, None]] = {}
+        self._pods_on: dict[str, dict[Key, None]] = {}  # by node
+        self._jobs_of: dict[Key, dict[JobId, None]] = {}  # by group
         self._states: dict[JobId, JobState] = {}
+        # What each pod or job was last counted as, to be subtracted when that changes.
         self._counts: dict[Key | JobId, tuple[ReplicaCount, ...]] = {}
-        self._used: dict[str, dict[str, int]] = {}
+        self._used: dict[str, dict[str, int]] = {}  # by node and resource
         self._requested: dict[str, int] = {}
         self._limited: dict[str, int] = {}
-        self._changed_pods: dict[Key, None] = {}
-        self._changed_jobs: dict[JobId, None] = {}
-        self._places = CountedNodes(())
-        self._are_nodes_changed = False
+        self._dirty_pods: dict[Key, None] = {}
+        self._dirty_jobs: dict[JobId, None] = {}
+        self._counted_nodes = CountedNodes(())
+        self._are_nodes_dirty = False
         self.changes = 0
 
-    # -- what happens ------------------------------------------------------------------------
+    # --- objects that come, change and go
 
     def put_node(self, node: Node) -> None:
         new = view_node(node, self._reader)
@@ -101,14 +105,14 @@ class Ledger:
         if self._jobs.get(view.id) != view:
             self.drop_job(view.id)
             self._jobs[view.id] = view
-            _join(self._jobs_of, view.group, view.id)
-            self._touch_job(view.id)
+            _add_member(self._jobs_of, view.group, view.id)
+            self._mark_job(view.id)
 
     def drop_job(self, job: JobId) -> None:
         view = self._jobs.pop(job, None)
         if view is not None:
-            _leave(self._jobs_of, view.group, job)
-            self._touch_job(job)
+            _remove_member(self._jobs_of, view.group, job)
+            self._mark_job(job)
 
     def put_group(self, group: PodGroup) -> None:
         key = group.metadata.key
@@ -122,28 +126,30 @@ class Ledger:
         self._refuse(key, False)
         self._waiting.pop(key, None)
 
-    # -- what is ----------------------------------------------------------------------------
+    # --- reading
 
     def snapshot(self) -> AutoscalerSnapshot:
-        self._settle()
+        """Recount what has changed, and return the cluster and its live jobs."""
+        self._recount_dirty()
         states = tuple(self._states[job] for job in sorted(self._states))
-        # A scheduler may tell of a group late or never; that its job runs says it has its room.
+        # The phase of a group may be stale, or never be written by another scheduler. A running
+        # job proves that its group no longer waits.
         over = {job.view.group for job in states if job.is_hopeless or job.view.is_running}
         pending = {job.view.group for job in states if job.is_pending}
         waiting = frozenset((self._waiting.keys() - over) | pending)
         return AutoscalerSnapshot(self._resource(), states, waiting)
 
     def is_waiting(self, job: JobId) -> bool:
-        """Whether a live job's phase says, or may say, that it waits for room."""
+        """Whether a live job waits, or may wait, for room by its phase."""
         view = self._jobs.get(job)
         return view is not None and view.is_live and (view.is_waiting or view.is_creating)
 
     def asking_job(self, key: Key) -> JobId | None:
-        """The job of which a pod that has no node yet says it is a replica."""
+        """Returns the job of a pod that has no node yet."""
         pod = self._pods.get(key)
         return pod.claim.job if pod is not None and pod.claim is not None and not pod.node else None
 
-    # -- changes, noted -----------------------------------------------------------------------
+    # --- marking what a change affects
 
     def _replace_node(self, name: str, new: AutoscalerNode | None) -> None:
         old = self._nodes.get(name)
@@ -154,24 +160,24 @@ class Ledger:
         if old is new or (old is not None and new is not None and not new.differs_from(old)):
             return
         self.changes += 1
-        self._are_nodes_changed = True
+        self._are_nodes_dirty = True
         if (old is not None and old.is_counted) != (new is not None and new.is_counted):
             for key in self._pods_on.get(name, ()):
-                self._touch_pod(key)
+                self._mark_pod(key)
 
     def _replace_pod(self, key: Key, new: AutoscalerPod | None) -> None:
         old = self._pods.pop(key, None)
         if old is not None:
-            _leave(self._pods_on, old.node, key)
+            _remove_member(self._pods_on, old.node, key)
             if old.claim is not None:
-                _leave(self._pods_of, old.claim.job, key)
-            self._touch_pod(key, old)
+                _remove_member(self._pods_of, old.claim.job, key)
+            self._mark_pod(key, old)
         if new is not None:
             self._pods[key] = new
-            _join(self._pods_on, new.node, key)
+            _add_member(self._pods_on, new.node, key)
             if new.claim is not None:
-                _join(self._pods_of, new.claim.job, key)
-            self._touch_pod(key)
+                _add_member(self._pods_of, new.claim.job, key)
+            self._mark_pod(key)
         had_room = old is not None and old.is_bound and not old.is_finished
         if had_room and not (new is not None and new.is_bound and not new.is_finished):
             self.changes += 1
@@ -185,38 +191,39 @@ class Ledger:
             del self._refused[key]
             self.changes += 1
         for job in self._jobs_of.get(key, ()):
-            self._changed_jobs[job] = None
+            self._dirty_jobs[job] = None
 
-    def _touch_pod(self, key: Key, pod: AutoscalerPod | None = None) -> None:
-        self._changed_pods[key] = None
+    def _mark_pod(self, key: Key, pod: AutoscalerPod | None = None) -> None:
+        self._dirty_pods[key] = None
         pod = pod or self._pods.get(key)
         if pod is not None and pod.claim is not None:
-            self._changed_jobs[pod.claim.job] = None
+            self._dirty_jobs[pod.claim.job] = None
 
-    def _touch_job(self, job: JobId) -> None:
-        self._changed_jobs[job] = None
+    def _mark_job(self, job: JobId) -> None:
+        self._dirty_jobs[job] = None
         for key in self._pods_of.get(job, ()):
-            self._changed_pods[key] = None
+            self._dirty_pods[key] = None
 
-    # -- changes, worked out --------------------------------------------------------------------
+    # --- recounting what was marked
 
-    def _settle(self) -> None:
-        if self._are_nodes_changed:
-            self._are_nodes_changed = False
+    def _recount_dirty(self) -> None:
+        if self._are_nodes_dirty:
+            self._are_nodes_dirty = False
             counted = (node for node in self._nodes.values() if node.is_counted)
-            self._places = CountedNodes(sorted(counted, key=lambda node: node.name))
+            self._counted_nodes = CountedNodes(sorted(counted, key=lambda node: node.name))
+            # Whether a job is hopeless depends on the nodes.
             for job, state in self._states.items():
                 if state.is_pending or state.is_hopeless:
-                    self._changed_jobs[job] = None
-        for key in self._changed_pods:
+                    self._dirty_jobs[job] = None
+        for key in self._dirty_pods:
             self._recount(key, self._pod_counts(key))
-        self._changed_pods.clear()
-        for job in self._changed_jobs:
+        self._dirty_pods.clear()
+        for job in self._dirty_jobs:
             self._recount(job, self._job_counts(job))
-        self._changed_jobs.clear()
+        self._dirty_jobs.clear()
 
     def _pod_counts(self, key: Key) -> tuple[ReplicaCount, ...]:
-        """A pod by itself counts unless it is finished, leaves, or stands for a job's replica."""
+        """Count a pod by itself, unless it has finished, leaves, or counts as a job's replica."""
         pod = self._pods.get(key)
         if pod is None or pod.is_finished or pod.is_leaving or self._owner(pod) is not None:
             return ()
@@ -234,15 +241,16 @@ class Ledger:
         tallied = tally(view, own, self._is_counted)
         is_waiting = view.is_waiting or (view.is_creating and tallied.has_unscheduled)
         hopeless = is_waiting and is_hopeless(
-            view, self._places, is_refused=view.group in self._refused
+            view, self._counted_nodes, is_refused=view.group in self._refused
         )
         self._states[job] = JobState(view, tallied.roles, is_waiting and not hopeless, hopeless)
+        # A hopeless job presses on no other: only its pods that have a node count.
         if hopeless:
             return tuple(count for count in tallied.counts if count.node)
         return tallied.counts
 
     def _owner(self, pod: AutoscalerPod) -> AutoscalerJob | None:
-        """The live job of which this pod is a replica; a namesake's pods are not."""
+        """Returns the live job of a replica; pods of an earlier job of its name have none."""
         claim = pod.claim
         view = self._jobs.get(claim.job) if claim is not None else None
         if claim is None or view is None or not view.is_live:
@@ -279,7 +287,7 @@ class Ledger:
                 self._limited[name] = self._limited.get(name, 0) + n * amount
 
     def _resource(self) -> ClusterResource:
-        totals = self._places.totals
+        totals = self._counted_nodes.totals
         names = sorted({CPU, MEMORY, *totals, *_used_names(self._requested, self._limited)})
         usage = {
             name: Usage(
@@ -290,10 +298,10 @@ class Ledger:
         gpus = [usage[name] for name in self._reader.gpu_resources if name in usage]
         n_limited = sum(one.limited for one in gpus)
         gpu = Usage(sum(one.total for one in gpus), n_limited, n_limited)
-        return ClusterResource(self._places.nodes, usage, gpu, self._idle(totals))
+        return ClusterResource(self._counted_nodes.nodes, usage, gpu, self._idle(totals))
 
     def _idle(self, names: Iterable[str]) -> dict[str, IntArray]:
-        nodes = self._places.nodes
+        nodes = self._counted_nodes.nodes
         idle: dict[str, IntArray] = {}
         nothing: dict[str, int] = {}
         for name in names:
@@ -306,11 +314,11 @@ class Ledger:
         return idle
 
 
-def _join(index: dict[H, dict[M, None]], at: H, member: M) -> None:
+def _add_member(index: dict[H, dict[M, None]], at: H, member: M) -> None:
     index.setdefault(at, {})[member] = None
 
 
-def _leave(index: dict[H, dict[M, None]], at: H, member: M) -> None:
+def _remove_member(index: dict[H, dict[M, None]], at: H, member: M) -> None:
     members = index[at]
     del members[member]
     if not members:

@@ -1,4 +1,4 @@
-"""Every metric of the autoscaler, in one place, on the registry of the program it runs in."""
+"""The metrics of the autoscaler, on the registry of the program it runs in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Sizes = Mapping[RoleId, tuple[int, int]]  # desired, actual
 
 
 class AutoscalerMeter(Protocol):
-    """What measures decisions."""
+    """Receives the sizes, the load and the decisions of each pass."""
 
     def sized(self, sizes: Sizes) -> None: ...
 
@@ -24,7 +24,7 @@ class AutoscalerMeter(Protocol):
 
 
 class AutoscalerMetrics:
-    """Sizes of roles, load of the cluster, and what was decided."""
+    """Implements the meter with Prometheus metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Gauge
@@ -57,6 +57,7 @@ class AutoscalerMetrics:
         self._known: dict[RoleId, tuple[int, int]] = {}
 
     def sized(self, sizes: Sizes) -> None:
+        # A series of a job that is gone would be reported for ever.
         for id_ in self._known.keys() - sizes.keys():
             self._desired.remove(*_labels(id_))
             self._actual.remove(*_labels(id_))

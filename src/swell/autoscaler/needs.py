@@ -1,8 +1,7 @@
-"""What one replica asks of a node: amounts, and which nodes it accepts. Values only.
+"""The needs of one replica: its amounts, and the nodes it accepts. Values only.
 
-Cpu is in thousandths, everything else in whole units (bytes, devices). Of GPUs the limit counts.
-Equal needs are one object as long as they come from one reader, so that whoever plans finds
-replicas of the same shape by identity.
+Cpu is in milli, everything else in whole units (bytes, devices). Of GPUs the limit counts. Equal
+needs from one reader are one object, so that a planner finds replicas of one shape by identity.
 """
 
 from __future__ import annotations
@@ -19,12 +18,14 @@ from swell.api.requests import CPU, MEMORY, PODS, pod_limits, pod_requests
 Amounts = Mapping[str, int]
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+# Shapes kept by one reader. Far more than a cluster has; it only bounds memory where every pod
+# differs.
 _KNOWN_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Which nodes a replica accepts."""
+    """The node selector, node affinity and tolerations of a replica."""
 
     selector: tuple[tuple[str, str], ...] = ()
     affinity: NodeSelector | None = None
@@ -41,7 +42,7 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Needs:
-    """One replica's amounts, those that are not zero, and its constraints."""
+    """The non-zero amounts of one replica, and its constraints. Compared by identity."""
 
     requests: Amounts
     limits: Amounts
@@ -61,24 +62,25 @@ class Needs:
 
 
 class NeedsReader:
-    """Reads needs from pod specs, each shape once."""
+    """Reads needs from pod specs, and reads each shape only once."""
 
     def __init__(self, gpu_resources: Iterable[str] = GPU_RESOURCES) -> None:
         self.gpu_resources = tuple(gpu_resources)
         self._known: dict[Hashable, Needs] = {}
 
     def of(self, spec: PodSpec) -> Needs:
-        """What a pod needs; QuantityError if it states an amount that is none."""
+        """Returns the needs of a pod. Raises QuantityError if an amount cannot be parsed."""
         shape = (_shape(spec), _constraints(spec))
         found = self._known.get(shape)
         if found is None:
             if len(self._known) >= _KNOWN_MAX:
+                # Costs only time: equal needs are then found by value once more.
                 self._known.clear()
             found = self._known[shape] = self._read(spec, shape[1])
         return found
 
     def of_node(self, allocatable: Mapping[str, QuantityText]) -> Amounts:
-        """What a node offers, in the same units."""
+        """Returns the amounts that a node offers, in the same units."""
         return _amounts({name: parse(raw) for name, raw in allocatable.items()})
 
     def gpus_in(self, amounts: Amounts) -> int:
@@ -87,6 +89,7 @@ class NeedsReader:
     def _read(self, spec: PodSpec, constraints: Constraints) -> Needs:
         limits = _amounts(pod_limits(spec))
         requests = _amounts(pod_requests(spec))
+        # Of GPUs the limit counts: Kubernetes has request and limit of an extended resource equal.
         for name in self.gpu_resources:
             requests.pop(name, None)
             if name in limits:
@@ -95,7 +98,7 @@ class NeedsReader:
 
 
 def _amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
-    """In scheduling units. The number of pods a node takes is not an amount anybody asks for."""
+    """Convert to scheduling units, without the number of pods of a node: no pod asks for it."""
     amounts = {
         name: quantity.milli_value() if name == CPU else quantity.value()
         for name, quantity in quantities.items()
@@ -113,7 +116,7 @@ def _constraints(spec: PodSpec) -> Constraints:
 
 
 def _shape(spec: PodSpec) -> Hashable:
-    """All that a pod's amounts depend on."""
+    """Returns everything that the amounts of a pod depend on."""
     return (
         tuple(map(_container_shape, spec.containers)),
         tuple(map(_container_shape, spec.init_containers)),

@@ -1,11 +1,11 @@
-"""One decision over given objects, nothing written: `swell plan autoscale`.
+"""One decision over given objects, of which nothing is written: `swell plan autoscale`.
 
-Objects in, answer out. What depends on the present time plays no part, since a file has none.
+Objects go in, an answer comes out. Rules about time play no part, because a file has no time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import AITrainingJob
@@ -14,7 +14,7 @@ from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource, Usage
-from swell.autoscaler.damping import DampingInput, damped
+from swell.autoscaler.damping import DampingInput, damp
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.needs import GPU_RESOURCES, NeedsReader
 from swell.autoscaler.policies import DEFAULT, POLICIES
@@ -23,22 +23,53 @@ from swell.autoscaler.policies.interface import Parameters, RoleId, RoleTarget, 
 GPU = "gpu"
 
 
+@dataclass(slots=True)
+class AutoscalerObjects:
+    """The objects of the kinds that sizes depend on."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    groups: list[PodGroup] = field(default_factory=list)
+    training_jobs: list[AITrainingJob] = field(default_factory=list)
+    trainer_jobs: list[TrainingJob] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class AutoscalerPlan:
+    """The targets of all roles considered, and the cluster they were decided for."""
+
     targets: RoleTargets
     cluster: ClusterResource
 
     def by_job(self) -> dict[str, dict[str, RoleTarget]]:
-        """Targets by job and role, both in order of their names."""
+        """Returns the targets by job and role, both sorted by name."""
         jobs: dict[str, dict[str, RoleTarget]] = {}
         for id_, target in sorted(self.targets.items(), key=_name):
             jobs.setdefault(str(id_.job), {})[id_.role] = target
         return jobs
 
     def usage(self) -> dict[str, Usage]:
-        """Usage by resource; GPUs of all makes together come under a name of their own."""
+        """Returns usage by resource; the GPUs of all vendors together have the name `gpu`."""
         usage = {**self.cluster.usage, GPU: self.cluster.gpu}
         return dict(sorted(usage.items()))
+
+
+def inquiry_resource(
+    objects: AutoscalerObjects, gpu_resources: Sequence[str] = GPU_RESOURCES
+) -> AutoscalerSnapshot:
+    """Returns the resources of the cluster that these objects make up, and its live jobs."""
+    ledger = Ledger(NeedsReader(gpu_resources))
+    for node in objects.nodes:
+        ledger.put_node(node)
+    for group in objects.groups:
+        ledger.put_group(group)
+    for job in objects.training_jobs:
+        ledger.put_job(job)
+    for trainer_job in objects.trainer_jobs:
+        ledger.put_job(trainer_job)
+    for pod in objects.pods:
+        ledger.put_pod(pod)
+    return ledger.snapshot()
 
 
 def plan_autoscale(
@@ -47,20 +78,15 @@ def plan_autoscale(
     policy: str = DEFAULT,
     gpu_resources: Sequence[str] = GPU_RESOURCES,
 ) -> AutoscalerPlan:
+    """Decide the sizes of all roles once, as the running autoscaler would without its cooldowns."""
     snapshot = inquiry_resource(objects, gpu_resources)
     wanted = POLICIES[policy](snapshot.jobs, snapshot.cluster, parameters)
-    return AutoscalerPlan(
-        damped(wanted, snapshot.jobs, DampingInput(waiting=snapshot.waiting_groups)),
-        snapshot.cluster,
-    )
-
-
-def _name(item: tuple[RoleId, RoleTarget]) -> tuple[str, str]:
-    return str(item[0].job), item[0].role
+    seen = DampingInput(waiting=snapshot.waiting_groups)
+    return AutoscalerPlan(damp(wanted, snapshot.jobs, seen), snapshot.cluster)
 
 
 def answer(plan: AutoscalerPlan) -> dict[str, object]:
-    """The plan as JSON data, every map in order of its keys."""
+    """Returns the plan as JSON data, with the keys of every map sorted."""
     jobs = plan.by_job()
     changed = {
         job: {role: target.delta for role, target in roles.items() if target.delta}
@@ -87,39 +113,11 @@ def answer(plan: AutoscalerPlan) -> dict[str, object]:
     }
 
 
+def _name(item: tuple[RoleId, RoleTarget]) -> tuple[str, str]:
+    return str(item[0].job), item[0].role
+
+
 def _sentences(roles: dict[str, RoleTarget]) -> Iterator[str]:
     for role, target in roles.items():
         size = f"{target.current} to {target.target}" if target.delta else f"{target.target}"
         yield f"{role} {size}: {target.message}"
-
-
-@dataclass(slots=True)
-class AutoscalerObjects:
-    """What a decision is made of; other kinds play no part."""
-
-    nodes: list[Node] = field(default_factory=list)
-    pods: list[Pod] = field(default_factory=list)
-    groups: list[PodGroup] = field(default_factory=list)
-    training_jobs: list[AITrainingJob] = field(default_factory=list)
-    trainer_jobs: list[TrainingJob] = field(default_factory=list)
-
-
-def inquiry_resource(
-    objects: AutoscalerObjects, gpu_resources: Sequence[str] = GPU_RESOURCES
-) -> AutoscalerSnapshot:
-    """The resources of the cluster these objects make up, and the state of its live jobs."""
-    ledger = Ledger(NeedsReader(gpu_resources))
-    _fill(ledger, objects)
-    return ledger.snapshot()
-
-
-def _fill(ledger: Ledger, objects: AutoscalerObjects) -> None:
-    for node in objects.nodes:
-        ledger.put_node(node)
-    for group in objects.groups:
-        ledger.put_group(group)
-    jobs: Iterable[AITrainingJob | TrainingJob] = (*objects.training_jobs, *objects.trainer_jobs)
-    for job in jobs:
-        ledger.put_job(job)
-    for pod in objects.pods:
-        ledger.put_pod(pod)

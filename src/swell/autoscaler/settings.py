@@ -1,4 +1,4 @@
-"""What whoever runs the autoscaler may choose, with its defaults."""
+"""The settings of the autoscaler, with their defaults."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from swell.autoscaler.policies.interface import Parameters
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerSettings:
+    """How often sizes are decided, how long a resize must rest, and which policy decides."""
+
     scale_period_s: float = 30.0
     scale_cooldown_s: float = 60.0
     policy: str = DEFAULT
@@ -19,5 +21,6 @@ class AutoscalerSettings:
     gpu_resources: tuple[str, ...] = GPU_RESOURCES
 
 
-# One machine has few pods, and somebody who looks on.
+# Shorter times for the cluster in one process: a decision about few pods costs little, and its
+# user waits for the result.
 EMBEDDED: Final = AutoscalerSettings(scale_period_s=2.0, scale_cooldown_s=5.0)

@@ -1,14 +1,14 @@
-"""How a decided size is written: one conditional patch of a job's status, and an event. Pure.
+"""A decided size as one conditional patch of a job's status, and an event. Pure.
 
-A decision is written on the very version of the job it was made from, or not at all: whoever
-changed the job meanwhile has changed what the decision was about.
+A decision is written on the version of the job that it was made from, or not at all: after any
+other change of the job it has to be made again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import AITrainingJob, ResizeAuthor, ScaleRecord
+from swell.api.aitrainingjob import RECORDS_MAX, AITrainingJob, ResizeAuthor, ScaleRecord
 from swell.api.codec import to_body
 from swell.api.core import EventSeverity
 from swell.api.kinds import AI_TRAINING_JOBS, TRAINING_JOBS
@@ -20,15 +20,13 @@ from swell.autoscaler.job_views import AnyJob
 from swell.autoscaler.policies.interface import RoleTarget
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 
-RECORDS_MAX = 20
-
 
 @dataclass(frozen=True, slots=True)
 class SizeProposal:
-    """A new size for one role, when it was decided and for which version of the job.
+    """A new size for one role, the version of the job it was decided for, and the time.
 
-    Its record tells that time, not when it was written: the cool-down was judged by it, and the
-    wall clock may be set between the two.
+    The scale record has the time of the decision, not of the write: the cooldown was decided by
+    it, and the wall clock may be set between the two.
     """
 
     version: str
@@ -39,14 +37,14 @@ class SizeProposal:
 
 @dataclass(frozen=True, slots=True)
 class SizeChange:
-    """A job as it is, and what is proposed for it."""
+    """A job as it is now, and the size proposed for one of its roles."""
 
     job: AnyJob
     proposal: SizeProposal | None
 
 
 def decide_write(change: SizeChange, _: float) -> Plan:
-    """The patch that makes a proposal true, if the job is still what it was made for."""
+    """Returns the patch for a proposal, or nothing if the job has changed since."""
     job, proposal = change.job, change.proposal
     if proposal is None or job.metadata.resource_version != proposal.version:
         return Plan()
@@ -71,10 +69,10 @@ def decide_write(change: SizeChange, _: float) -> Plan:
 
 
 def may_resize(job: AnyJob, role: str) -> bool:
-    """Whether the job itself has nothing against another size of a role.
+    """Whether the status of a job allows another size of a role.
 
-    The first target is the operator's to write. And what its status says of pods that succeeded
-    may be newer than what is known of the pods.
+    The operator writes the first target, so a role without one has to wait. A role of which a
+    replica succeeded keeps its size; the counts in the status may be newer than our cache of pods.
     """
     counts = job.status.replica_statuses.get(role)
     if counts is not None and counts.succeeded:

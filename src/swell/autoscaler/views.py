@@ -1,6 +1,6 @@
-"""Jobs, pods and nodes as far as sizes need them: two kinds of job seen as one. Values only.
+"""Jobs, pods and nodes reduced to what sizing needs; both kinds of job have one form. Values only.
 
-Reads each object by itself; how they belong together is for `ledger` and `tally`.
+Each object is read by itself; `ledger` and `job_state` put pods and jobs together.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ _ROLE_LABELS = {
     "paddle-job-pserver": "pserver",
     "paddle-job-master": "master",
 }
+# Labels are text from outside: a number of more digits is taken for no index.
 _INDEX_DIGITS_MAX = 9
 
 
 class JobKind(StrEnum):
+    """The kinds of job that have elastic roles; the values are the kinds of the API."""
+
     AI_TRAINING_JOB = "AITrainingJob"
     TRAINING_JOB = "TrainingJob"
 
 
 class JobId(NamedTuple):
-    """Which job. As text: `namespace/name`, with the kind in front for TrainingJobs."""
+    """Identifies a job. Its text is `namespace/name`, with the kind in front for TrainingJobs."""
 
     namespace: str
     name: str
@@ -54,7 +57,7 @@ class JobId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """One scale record, whichever kind of job it was written on."""
+    """One scale record of either kind of job."""
 
     at: float  # wall time, seconds
     role: str
@@ -71,7 +74,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerRole:
-    """One role of a job. `target` is how many replicas it should have now."""
+    """One role of a job. `target` is the number of replicas that it should have now."""
 
     name: str
     minimum: int
@@ -86,14 +89,14 @@ class AutoscalerRole:
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerJob:
-    """One job. A live one will go on: it neither has ended nor is about to."""
+    """One job. It is live unless it has ended, is ending, or is being deleted."""
 
     id: JobId
     uid: Uid
     generation: int
     is_live: bool
-    is_waiting: bool  # its phase says that it waits for room
-    is_creating: bool  # its phase leaves open whether it does: its pods tell
+    is_waiting: bool  # by its phase it waits for room
+    is_creating: bool  # by its phase it may wait for room; its pods decide
     is_running: bool
     roles: tuple[AutoscalerRole, ...]
     group: Key
@@ -105,16 +108,18 @@ class AutoscalerJob:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Whose replica a pod says it is; the index is None where replicas only have a number."""
+    """The replica that a pod is by its labels; the index is None for roles without indexes."""
 
     job: JobId
-    uid: Uid  # of the job; empty when the pod does not say
+    uid: Uid  # of the job; empty if the pod does not have it
     role: str
     index: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerPod:
+    """One pod, with the replica it belongs to if it is one of a job."""
+
     key: Key
     node: str
     needs: Needs
@@ -129,13 +134,13 @@ class AutoscalerPod:
 
     @property
     def is_bound(self) -> bool:
-        """Has its room and keeps it."""
+        """Whether the pod has a node and keeps it."""
         return bool(self.node) and not self.is_leaving and self.phase is not PodPhase.FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerNode:
-    """A node; one that does not count offers nothing."""
+    """One node. It counts if it is ready and not cordoned; otherwise it offers no room."""
 
     name: str
     is_counted: bool
@@ -143,7 +148,7 @@ class AutoscalerNode:
     node: Node
 
     def differs_from(self, other: AutoscalerNode) -> bool:
-        """Whether anything changed that decides what fits here: heartbeats are no change."""
+        """Whether anything differs that decides which pods fit; heartbeats do not count."""
         return (
             self.is_counted != other.is_counted
             or self.allocatable != other.allocatable
@@ -183,7 +188,7 @@ def _claim(pod: Pod) -> Claim | None:
 
 
 def _replica_claim(pod: Pod, job: str, uid: Uid) -> Claim | None:
-    """A pod of an AITrainingJob: its labels say which replica it is, or else its name does."""
+    """Read the replica of an AITrainingJob's pod from its labels, or else from its name."""
     labels = pod.metadata.labels
     stem, _, number = pod.metadata.name.rpartition("-")
     role = labels.get(_REPLICA_NAME, "").lower() or stem.removeprefix(f"{job}-")
@@ -194,7 +199,7 @@ def _replica_claim(pod: Pod, job: str, uid: Uid) -> Claim | None:
 
 
 def _workload_claim(pod: Pod) -> Claim | None:
-    """A pod of a TrainingJob belongs to a workload, and names its job in a label."""
+    """Read the replica of a TrainingJob's pod, which names its job in a label."""
     labels = pod.metadata.labels
     for label, role in _ROLE_LABELS.items():
         if label in labels:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from swell.autoscaler.controller import Autoscaler, AutoscalerInformers, AutoscalerMeters
+from swell.autoscaler.controller import Autoscaler, AutoscalerMeters
+from swell.autoscaler.informers import AutoscalerInformers
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.sim.actors.nemesis import RATES_MAX, Disturbance, common_disturbances
 from swell.sim.faults.plan import FaultKind

@@ -6,8 +6,9 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
 from swell.api.times import format_time
+from swell.autoscaler import damping
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
-from swell.autoscaler.damping import TAKEN_BACK, DampingInput, DampingMemory, damped
+from swell.autoscaler.damping import TAKEN_BACK, DampingInput, DampingMemory
 from swell.autoscaler.policies.interface import RoleId, RoleTarget, SizeReason
 from swell.autoscaler.views import JobId
 from tests.autoscaler_cases import (
@@ -61,13 +62,13 @@ def damp(
     snapshot: AutoscalerSnapshot,
     to: int,
     reason: SizeReason = SizeReason.ROOM,
-    calm: DampingInput | None = None,
+    given: DampingInput | None = None,
 ) -> tuple[int, SizeReason]:
     job, role = snapshot.jobs[0].view, snapshot.jobs[0].roles[0].view
     id_ = RoleId(job.id, role.name)
     wanted = {id_: RoleTarget(role.target, to, reason, "")}
-    given = calm or DampingInput(now=NOW, cooldown_s=COOLDOWN_S, waiting=snapshot.waiting_groups)
-    done = damped(wanted, snapshot.jobs, given)[id_]
+    actual = given or DampingInput(now=NOW, cooldown_s=COOLDOWN_S, waiting=snapshot.waiting_groups)
+    done = damping.damp(wanted, snapshot.jobs, actual)[id_]
     return done.target, done.reason
 
 
@@ -118,12 +119,12 @@ def test_room_given_away_is_not_taken_while_its_group_waits() -> None:
     long_started = DampingInput(now=NOW, waited={Key("ns", "big"): NOW - 61})
 
     assert damp(waiting, 4) == (2, SizeReason.HELD_FOR_GROUP)
-    assert damp(waiting, 4, calm=DampingInput(waiting=waiting.waiting_groups)) == (
+    assert damp(waiting, 4, given=DampingInput(waiting=waiting.waiting_groups)) == (
         2,
         SizeReason.HELD_FOR_GROUP,
     )
-    assert damp(started, 4, calm=just_started) == (2, SizeReason.HELD_FOR_GROUP)
-    assert damp(started, 4, calm=long_started) == (4, SizeReason.ROOM)
+    assert damp(started, 4, given=just_started) == (2, SizeReason.HELD_FOR_GROUP)
+    assert damp(started, 4, given=long_started) == (4, SizeReason.ROOM)
     assert damp(started, 4) == (4, SizeReason.ROOM)
 
 
@@ -178,7 +179,7 @@ def test_shrink_spares_nobody_where_the_minimum_is_not_at_work() -> None:
 
     assert damp(torn, 3, SizeReason.PENDING_JOB) == (3, SizeReason.PENDING_JOB)
     assert damp(lowered, 5, SizeReason.ABOVE_MAXIMUM) == (5, SizeReason.ABOVE_MAXIMUM)
-    assert damp(missing, 2, SizeReason.PENDING_JOB, calm=DampingInput()) == (
+    assert damp(missing, 2, SizeReason.PENDING_JOB, given=DampingInput()) == (
         2,
         SizeReason.PENDING_JOB,
     )
@@ -201,7 +202,7 @@ def test_lost_pod_is_no_failed_raise() -> None:
 
     assert damp(replaced, 4, SizeReason.AT_MAXIMUM) == (4, SizeReason.AT_MAXIMUM)
     assert damp(restarting, 4, SizeReason.AT_MAXIMUM) == (4, SizeReason.AT_MAXIMUM)
-    assert damp(missing, 4, SizeReason.AT_MAXIMUM, calm=seen) == (4, SizeReason.AT_MAXIMUM)
+    assert damp(missing, 4, SizeReason.AT_MAXIMUM, given=seen) == (4, SizeReason.AT_MAXIMUM)
     assert damp(missing, 4, SizeReason.AT_MAXIMUM) == (3, SizeReason.NOT_BOUND)
 
 
@@ -229,25 +230,25 @@ def test_failed_raise_is_not_repeated_until_something_changes() -> None:
     """However long ago it was: the same raise into the same cluster would fail again."""
     memory = DampingMemory(COOLDOWN_S)
     snapshot = failures(1, 61)
-    first = memory.calm(snapshot, NOW, changes=7)
-    second = memory.calm(snapshot, NOW + 900, changes=7)
-    third = memory.calm(snapshot, NOW + 901, changes=8)
+    first = memory.observe(snapshot, NOW, changes=7)
+    second = memory.observe(snapshot, NOW + 900, changes=7)
+    third = memory.observe(snapshot, NOW + 901, changes=8)
 
-    assert damp(snapshot, 4, calm=first) == (2, SizeReason.RAISE_FAILED)
-    assert damp(snapshot, 4, calm=second) == (2, SizeReason.RAISE_FAILED)
-    assert damp(snapshot, 4, calm=third) == (4, SizeReason.ROOM)
+    assert damp(snapshot, 4, given=first) == (2, SizeReason.RAISE_FAILED)
+    assert damp(snapshot, 4, given=second) == (2, SizeReason.RAISE_FAILED)
+    assert damp(snapshot, 4, given=third) == (4, SizeReason.ROOM)
 
 
 def test_memory_knows_which_raises_came_true_and_who_waited() -> None:
     """What was seen once is not doubted when a pod is lost later."""
     memory = DampingMemory(COOLDOWN_S)
     raised = job(3, record(100, 2, 3))
-    memory.calm(look(NODE, raised, *bound(3), a_group("big")), NOW, changes=0)
-    calm = memory.calm(look(NODE, raised, *bound(2)), NOW + 30, changes=0)
-    later = memory.calm(look(NODE, raised, *bound(2)), NOW + 61, changes=0)
+    memory.observe(look(NODE, raised, *bound(3), a_group("big")), NOW, changes=0)
+    given = memory.observe(look(NODE, raised, *bound(2)), NOW + 30, changes=0)
+    later = memory.observe(look(NODE, raised, *bound(2)), NOW + 61, changes=0)
 
-    assert calm.settled == {ID: NOW - 100}
-    assert calm.waited == {Key("ns", "big"): NOW}
+    assert given.settled == {ID: NOW - 100}
+    assert given.waited == {Key("ns", "big"): NOW}
     assert later.waited == {}
 
 
@@ -261,5 +262,5 @@ def test_without_time_only_what_is_under_way_holds() -> None:
     shrunk = look(NODE, job(2, record(1, 3, 2)), *bound(2))
     raised = look(NODE, job(3, record(999, 2, 3)), *bound(2), unbound(2))
 
-    assert damp(shrunk, 4, calm=DampingInput()) == (4, SizeReason.ROOM)
-    assert damp(raised, 4, calm=DampingInput()) == (3, SizeReason.IN_PROGRESS)
+    assert damp(shrunk, 4, given=DampingInput()) == (4, SizeReason.ROOM)
+    assert damp(raised, 4, given=DampingInput()) == (3, SizeReason.IN_PROGRESS)

@@ -11,16 +11,18 @@ from swell.api.core import Node
 from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
-from swell.autoscaler.policies.fulfillment import (
+from swell.autoscaler.policies.dry_run import (
     CandidateRole,
     elastic,
-    find_jobs_that_might_be_rescheduled,
-    find_pending_job,
     need_gpu,
     scale_all_jobs_dry_run,
     scale_dry_run,
-    search_assignable_node,
     sorted_jobs,
+)
+from swell.autoscaler.policies.fulfillment import (
+    find_jobs_that_might_be_rescheduled,
+    find_pending_job,
+    search_assignable_node,
 )
 from swell.autoscaler.policies.interface import MaxLoadError, SizeReason, parse_max_load
 from swell.autoscaler.policies.room import Room
@@ -128,7 +130,7 @@ def test_whole_plan_of_one_job(cpu: int, current: int, load: str, change: int) -
     """One job of 1 to 3 that runs alone takes what the desired load leaves."""
     node = a_node("n", cpu=cpu, memory="10Gi")
     snapshot = look(node, a_job("a", targets={"t": current}, t=CPU), *running(current, CPU))
-    planned = scale_all_jobs_dry_run(roles_of(snapshot), snapshot.cluster, Fraction(load))
+    planned = scale_all_jobs_dry_run(roles_of(snapshot), Room(snapshot.cluster, Fraction(load)))
 
     assert list(planned.values()) == [change]
 

@@ -10,7 +10,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.meta import Body
 from swell.autoscaler.needs import NeedsReader
-from swell.autoscaler.policies.fulfillment import CandidateRole, sorted_jobs
+from swell.autoscaler.policies.dry_run import CandidateRole, sorted_jobs
 from swell.autoscaler.policies.interface import Parameters, SizeReason
 from tests.autoscaler_cases import (
     a_group,

@@ -23,6 +23,7 @@ from tests.autoscaler_cases import (
     a_stranger,
     a_trainer,
     a_training_job,
+    idle_on,
     look,
     objects_of,
 )
@@ -33,7 +34,7 @@ ROLE = a_role(1, 4, cpu="1", memory="1Gi")
 
 def cpu(snapshot: AutoscalerSnapshot) -> tuple[int, int]:
     """Requested in all, and idle on node n."""
-    return snapshot.cluster.of("cpu").requested, snapshot.cluster.idle_on("n")["cpu"]
+    return snapshot.cluster.of("cpu").requested, idle_on(snapshot.cluster, "n")["cpu"]
 
 
 def test_totals_and_units() -> None:
@@ -45,7 +46,7 @@ def test_totals_and_units() -> None:
     assert cluster.of("cpu").total == 1500
     assert (cluster.of("memory").total, cluster.of("memory").requested) == (2 * GI, GI)
     assert (cluster.gpu.total, cluster.gpu.limited) == (2, 1)
-    assert cluster.idle_on("n") == {"cpu": 1250, "memory": GI, "nvidia.com/gpu": 1}
+    assert idle_on(cluster, "n") == {"cpu": 1250, "memory": GI, "nvidia.com/gpu": 1}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from swell.api.aitrainingjob import ReplicaStatus
 from swell.api.core import EventSeverity
 from swell.autoscaler.metrics import AutoscalerMetrics
 from swell.autoscaler.policies.interface import RoleId, RoleTarget, SizeReason
-from swell.autoscaler.status import RECORDS_MAX, SizeChange, SizeProposal, decide_write, may_resize
+from swell.autoscaler.status import SizeChange, SizeProposal, decide_write, may_resize
 from swell.autoscaler.views import JobId, JobKind
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from tests.autoscaler_cases import a_job, a_role, a_training_job

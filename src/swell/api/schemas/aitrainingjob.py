@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swell.api.aitrainingjob import (
+    RECORDS_MAX,
     AITrainingJobPhase,
     AITrainingJobSpec,
     CleanPodPolicy,
@@ -202,7 +203,6 @@ def _or_empty(pattern: Pattern) -> Pattern:
 
 
 ROLES_MAX = 16
-RECORDS_MAX = 20  # of phases, resizes and avoided nodes
 INDEXES_MAX = 100_000
 
 _COUNT = integer(maximum=INT64_MAX)

@@ -1,4 +1,10 @@
-"""The policies by name. A policy is a pure function from jobs and cluster to targets."""
+"""The policies that choose sizes, by name. A policy is a pure function from jobs and cluster.
+
+- `interface`: the arguments and results of every policy.
+- `room`: the part of the cluster that is still free while a plan is made.
+- `dry_run`: rounds of single steps up and down, computed many at a time.
+- `fulfillment`: the default policy, and the reason of each target.
+"""
 
 from __future__ import annotations
 

@@ -1,34 +1,299 @@
-"""The order of roles in a round: by fulfillment, exactly, and then as they were given."""
+"""The dry run of the fulfillment policy: planned sizes, changed by one replica at a time.
+
+The rule is simple and slow: in each round every role may take one step up, in order of
+fulfillment, and then one step down, in reverse order, until a round changes nothing. This module
+computes the same result with many equal rounds at once, so that the cost does not grow as
+rounds x roles x nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-# Two different fractions with denominators below this differ by more than a double's precision,
-# and equal ones divide to equal doubles: so sorting the quotients is exact.
+from swell.autoscaler.job_state import JobState, RoleState
+from swell.autoscaler.needs import Needs
+from swell.autoscaler.policies.interface import RoleId
+from swell.autoscaler.policies.room import NOWHERE, Room
+
+# Two different fractions with denominators below this differ by more than the precision of a
+# double, and equal ones divide to equal doubles: so sorting the quotients is exact.
 _SPAN_EXACT = 2**26
+# Sizes at least this far from the minimum would overflow the 64-bit integers of numpy.
+_SIZE_EXACT = 2**62
 
 
-class Ranking:
-    """Orders positions of fixed roles. Ties keep the order in which the roles were given."""
+@dataclass(frozen=True, slots=True)
+class CandidateRole:
+    """A role whose size may be chosen, with the amounts of one replica."""
 
-    def __init__(self, minimums: Sequence[int], maximums: Sequence[int]) -> None:
-        self._minimums = list(minimums)
-        self._spans = [high - low for low, high in zip(minimums, maximums, strict=True)]
+    id: RoleId
+    minimum: int
+    maximum: int
+    current: int
+    cpu: int
+    memory: int
+    gpu: int
+    needs: Needs
+
+    @classmethod
+    def of(cls, job: JobState, state: RoleState) -> CandidateRole:
+        view, needs = state.view, state.view.needs
+        return cls(
+            id=RoleId(job.view.id, view.name),
+            minimum=view.minimum,
+            maximum=view.maximum,
+            current=view.target,
+            cpu=needs.cpu_milli,
+            memory=needs.memory_bytes,
+            gpu=needs.gpus,
+            needs=needs,
+        )
+
+    @property
+    def amounts(self) -> tuple[int, int, int]:
+        return self.cpu, self.memory, self.gpu
+
+
+Filter = Callable[[CandidateRole], bool]
+
+
+def elastic(role: CandidateRole) -> bool:
+    """Whether the role has more than one possible size."""
+    return role.minimum < role.maximum
+
+
+def need_gpu(role: CandidateRole) -> bool:
+    return role.gpu > 0
+
+
+def sorted_jobs(
+    roles: Iterable[CandidateRole], *filters: Filter, deltas: Mapping[RoleId, int] | None = None
+) -> list[CandidateRole]:
+    """Returns the roles that pass all filters, the one to grow first in front.
+
+    `deltas` are the changes planned so far. The roles that pass must be elastic.
+    """
+    passing = [role for role in roles if all(passes(role) for passes in filters)]
+    passing.sort(key=_tie_break)
+    planned = deltas or {}
+    sizes = [role.current + planned.get(role.id, 0) for role in passing]
+    return [passing[at] for at in _Ranking(passing).order(range(len(passing)), sizes)]
+
+
+def scale_dry_run(room: Room, role: CandidateRole, delta: int, *, scale_down: bool = False) -> int:
+    """Returns the next step of a role whose planned change is `delta`, and updates the room."""
+    planned = role.current + delta
+    change = _step_down(room, role, planned) if scale_down else _step_up(room, role, planned)
+    if change:
+        room.take(*role.amounts, change)
+    return change
+
+
+def scale_all_jobs_dry_run(roles: Iterable[CandidateRole], room: Room) -> dict[RoleId, int]:
+    """Returns the change of every elastic role once no further step is possible.
+
+    The first round puts all roles within their bounds. From then on an over-committed cluster
+    allows no step up at all, and one that is not never becomes so again: so what follows is rounds
+    that only shrink, and after them rounds that only grow.
+    """
+    order = sorted_jobs(roles, elastic)
+    plan = _DryRun(order, room)
+    plan.run_round(order)
+    while room.is_over and plan.shrink():
+        pass
+    if not room.is_over:
+        plan.grow()
+    return {role.id: size - role.current for role, size in zip(plan.roles, plan.sizes, strict=True)}
+
+
+def _tie_break(role: CandidateRole) -> tuple[int, int, int, str, str, str]:
+    """Sort equally fulfilled roles: the cheaper to grow first, then by name."""
+    job = role.id.job
+    return role.gpu, role.cpu, role.memory, str(job.key), role.id.role, job.kind
+
+
+def _step_up(room: Room, role: CandidateRole, planned: int) -> int:
+    # A size outside the bounds is corrected at once, whether there is room or not: the user has
+    # changed the bounds, and the operator creates the pods in any case.
+    if planned > role.maximum:
+        return role.maximum - planned
+    if planned < role.minimum:
+        return role.minimum - planned
+    if planned == role.maximum or (
+        room.cpu + role.cpu > room.cpu_max
+        or room.memory + role.memory > room.memory_max
+        or room.gpu + role.gpu > room.gpu_max
+    ):
+        return 0
+    node = room.find(role.needs)
+    if node == NOWHERE:
+        return 0
+    room.place(role.needs, node)
+    return 1
+
+
+def _step_down(room: Room, role: CandidateRole, planned: int) -> int:
+    # Idle amounts of nodes are not raised here: which pod will go is not known yet.
+    if planned > role.maximum:
+        return -1
+    return -1 if planned > role.minimum and _is_pressing(room, role) else 0
+
+
+def _is_pressing(room: Room, role: CandidateRole) -> bool:
+    """Whether the role asks for a resource that is over-committed."""
+    return bool(
+        (room.cpu > room.cpu_max and role.cpu)
+        or (room.memory > room.memory_max and role.memory)
+        or (room.gpu > room.gpu_max and need_gpu(role))
+    )
+
+
+class _DryRun:
+    """The planned sizes, by position in the tie-break order of the roles."""
+
+    def __init__(self, roles: Iterable[CandidateRole], room: Room) -> None:
+        self.roles = sorted(roles, key=_tie_break)
+        self.sizes = [role.current for role in self.roles]
+        self._room = room
+        self._ranking = _Ranking(self.roles)
+
+    def run_round(self, order: Sequence[CandidateRole]) -> None:
+        """Offer every role a step up, in this order, and then a step down, in reverse order."""
+        positions = {role.id: at for at, role in enumerate(self.roles)}
+        for role in order:
+            self._step(positions[role.id])
+        for role in reversed(order):
+            self._step(positions[role.id], scale_down=True)
+
+    def _order(self, positions: Sequence[int]) -> list[int]:
+        return self._ranking.order(positions, self.sizes)
+
+    def _step(self, at: int, *, scale_down: bool = False) -> int:
+        role = self.roles[at]
+        change = scale_dry_run(
+            self._room, role, self.sizes[at] - role.current, scale_down=scale_down
+        )
+        self.sizes[at] += change
+        return change
+
+    def shrink(self) -> bool:
+        """Run one round of steps down, or as many equal ones at once as are sure to follow.
+
+        Returns whether any role could shrink.
+        """
+        room = self._room
+        above = [
+            at
+            for at, role in enumerate(self.roles)
+            if self.sizes[at] > role.minimum and _is_pressing(room, role)
+        ]
+        if not above:
+            return False
+        cpu, memory, gpu = self._sums(above)
+        # As long as what is over-committed stays so, each of these roles moves in every round.
+        lasting = [
+            (used - most - 1) // less
+            for used, most, less in (
+                (room.cpu, room.cpu_max, cpu),
+                (room.memory, room.memory_max, memory),
+                (room.gpu, room.gpu_max, gpu),
+            )
+            if used > most and less
+        ]
+        rounds = min([*lasting, *(self.sizes[at] - self.roles[at].minimum for at in above)])
+        if rounds > 0:
+            for at in above:
+                self.sizes[at] -= rounds
+            room.take(cpu, memory, gpu, -rounds)
+        else:
+            for at in reversed(self._order(above)):
+                self._step(at, scale_down=True)
+        return True
+
+    def grow(self) -> None:
+        """Run rounds of steps up. Room only shrinks meanwhile: a role that is stuck stays stuck."""
+        rising: list[int] = list(range(len(self.roles)))
+        # Looking for equal rounds costs about as much as a round: after each failure it is tried
+        # half as often.
+        n_patience = 1
+        n_rounds = 0
+        while rising:
+            n_rounds += 1
+            if n_rounds >= n_patience:
+                n_rounds = 0
+                n_patience = 1 if self._grow_alike(rising) else 2 * n_patience
+            rising = [at for at in self._order(rising) if self._step(at)]
+
+    def _grow_alike(self, rising: Sequence[int]) -> bool:
+        """Run as many equal rounds at once as are sure to follow; returns whether there were any.
+
+        Rounds are equal as long as no role reaches its maximum, no threshold is met, and the nodes
+        that the roles fill now have room for all of them.
+        """
+        room = self._room
+        roles = [self.roles[at] for at in rising]
+        nodes = [room.find(role.needs) for role in roles]
+        if NOWHERE in nodes:
+            return False
+        cpu, memory, gpu = self._sums(rising)
+        rounds = min(
+            [
+                *(self.roles[at].maximum - self.sizes[at] for at in rising),
+                *(
+                    (most - used) // more
+                    for used, most, more in (
+                        (room.cpu, room.cpu_max, cpu),
+                        (room.memory, room.memory_max, memory),
+                        (room.gpu, room.gpu_max, gpu),
+                    )
+                    if more
+                ),
+                room.rounds_left(
+                    (role.needs, node) for role, node in zip(roles, nodes, strict=True)
+                ),
+            ]
+        )
+        if rounds < 1:
+            return False
+        for at, role, node in zip(rising, roles, nodes, strict=True):
+            self.sizes[at] += rounds
+            room.place(role.needs, node, rounds)
+        room.take(cpu, memory, gpu, rounds)
+        return True
+
+    def _sums(self, positions: Sequence[int]) -> tuple[int, int, int]:
+        """Returns cpu, memory and GPUs of one replica of each role at these positions."""
+        cpu = memory = gpu = 0
+        for at in positions:
+            role = self.roles[at]
+            cpu += role.cpu
+            memory += role.memory
+            gpu += role.gpu
+        return cpu, memory, gpu
+
+
+class _Ranking:
+    """Orders positions of fixed roles by fulfillment, exactly. Ties keep the given order."""
+
+    def __init__(self, roles: Sequence[CandidateRole]) -> None:
+        self._minimums = [role.minimum for role in roles]
+        self._spans = [role.maximum - role.minimum for role in roles]
         self._is_exact = max(self._spans, default=0) < _SPAN_EXACT
         if self._is_exact:
             self._spans_array = np.array(self._spans, np.int64)
 
-    def order(self, positions: Sequence[int], planned: Sequence[int]) -> list[int]:
-        """These positions, ascending, by the fulfillment that the planned sizes mean."""
-        over = [planned[at] - self._minimums[at] for at in positions]
-        if not self._is_exact or max(map(abs, over), default=0) >= 2**62:
+    def order(self, positions: Sequence[int], sizes: Sequence[int]) -> list[int]:
+        """Returns these positions, the least fulfilled by these sizes first."""
+        over = [sizes[at] - self._minimums[at] for at in positions]
+        if not self._is_exact or max(map(abs, over), default=0) >= _SIZE_EXACT:
             return self._order_slowly(positions, over)
         spans = self._spans_array[positions]
-        # Sizes may lie outside of their bounds: whole spans and the rest are compared apart.
+        # Sizes may lie outside their bounds: whole spans and the rest are compared separately,
+        # because a large quotient would lose the precision of the rest.
         whole, rest = np.divmod(np.array(over, np.int64), spans)
         ranked = np.lexsort((rest / spans, whole))
         return [positions[at] for at in ranked.tolist()]

@@ -1,4 +1,4 @@
-"""What a policy is given and what it answers. Values, and no decisions."""
+"""The arguments and results of a policy. Values only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
-from swell.autoscaler.cluster_resource import ClusterResource, JobState
+from swell.autoscaler.cluster_resource import ClusterResource
+from swell.autoscaler.job_state import JobState
 from swell.autoscaler.views import JobId
 
+# The default share of cpu and memory that elastic jobs may fill.
 MAX_LOAD = "0.97"
 
 
 class MaxLoadError(ValueError):
-    """The text is no share of a cluster."""
+    """The text is not a number from 0 to 1."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"{text!r} is no load: give a number from 0 to 1, such as {MAX_LOAD}")
@@ -24,7 +26,7 @@ class MaxLoadError(ValueError):
 
 
 def parse_max_load(text: str) -> Fraction:
-    """The share a text stands for, exactly: 0.97 is 97/100 and not the float next to it."""
+    """Returns the exact share that a text means: 0.97 is 97/100 and not the nearest float."""
     try:
         load = Decimal(text)
     except InvalidOperation:
@@ -35,7 +37,7 @@ def parse_max_load(text: str) -> Fraction:
 
 
 class SizeReason(StrEnum):
-    """Why a role gets the target it gets: for events, records, metrics and the command line."""
+    """Why a role gets its target. Used by events, scale records, metrics and the command line."""
 
     ROOM = "RoomForMore"
     BELOW_MINIMUM = "BelowMinimum"
@@ -43,14 +45,14 @@ class SizeReason(StrEnum):
     PENDING_JOB = "PendingJob"
     OVER_COMMITTED = "OverCommitted"
     NOT_BOUND = "NotBoundInTime"
-    # nothing changes
+    # The size does not change.
     AT_MAXIMUM = "AtMaximum"
     BALANCED = "Balanced"
     FULL = "ClusterFull"
     NO_NODE = "NoNodeFits"
     NO_CANDIDATE = "NotConsideredNow"
     HOPELESS = "CannotStart"
-    # a change was wanted and is held back
+    # A change was wanted, and damping holds it back.
     IN_PROGRESS = "ResizeInProgress"
     COOLING_DOWN = "CoolingDown"
     HELD_FOR_GROUP = "RoomHeldForGroup"
@@ -59,19 +61,21 @@ class SizeReason(StrEnum):
 
 
 class RoleId(NamedTuple):
+    """Identifies a role of a job."""
+
     job: JobId
     role: str
 
 
 @dataclass(frozen=True, slots=True)
 class RoleTarget:
-    """What one role should be, and why in words."""
+    """The size that one role has and should have, and the reason."""
 
     current: int
     target: int
     reason: SizeReason
     message: str
-    for_group: str = ""  # who is to get the room that a shrink makes
+    for_group: str = ""  # the group that is to get the room of a shrink
 
     @property
     def delta(self) -> int:
@@ -80,6 +84,8 @@ class RoleTarget:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
+    """The parameters of policies. `max_load` is the share of cpu and memory that may be used."""
+
     max_load: Fraction = field(default_factory=lambda: parse_max_load(MAX_LOAD))
 
 
@@ -87,8 +93,10 @@ RoleTargets = Mapping[RoleId, RoleTarget]
 
 
 class Policy(Protocol):
+    """A policy. It must be pure: the same arguments give the same targets."""
+
     def __call__(
         self, jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
     ) -> RoleTargets:
-        """A target for every role that is considered, also where it stays as it is."""
+        """Returns a target for every role considered, changed or not."""
         ...

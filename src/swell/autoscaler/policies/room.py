@@ -1,7 +1,7 @@
-"""What is left of the cluster while a plan is made: thresholds, sums, and idle amounts by node.
+"""The part of the cluster that is still free while a plan is made: sums, and idle amounts by node.
 
-Within a plan nodes only fill up, so for replicas of one shape the first node with room lies never
-before the one found last: each shape keeps its place and moves forward only.
+Within a plan nodes only fill up. So for replicas of one shape, the first node with room never lies
+before the one found last: each shape keeps its position and only moves forward.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ NOWHERE = -1
 
 _ANYWHERE = Constraints(tolerations=(Toleration(operator="Exists"),))
 _ENDLESS = 2**63
-# Nodes looked at one by one before whole blocks are; how many nodes a block has.
+# A search looks at this many nodes one by one before it skips whole blocks of nodes.
 _STEPS = 4
 _BLOCK = 64
 
 
 class Room:
-    """Sums are exact integers; they change with `take`, nodes with `place`."""
+    """The requested sums with their limits, and the idle amounts of nodes.
+
+    `take` changes the sums, `place` the nodes. Sums are exact integers. Slots, because a plan reads
+    these attributes once for every step of every role.
+    """
 
     __slots__ = (
         "_ahead",
@@ -47,6 +51,7 @@ class Room:
         cpu, memory = cluster.of(CPU), cluster.of(MEMORY)
         self.cpu, self.cpu_max = cpu.requested, int(cpu.total * max_load)
         self.memory, self.memory_max = memory.requested, int(memory.total * max_load)
+        # GPUs may be used completely, cpu and memory only up to `max_load`.
         self.gpu, self.gpu_max = cluster.gpu.limited, cluster.gpu.total
         self._idle = {name: _Idle(amounts) for name, amounts in cluster.idle.items()}
         self._searches: dict[Needs, _Search] = {}
@@ -54,29 +59,29 @@ class Room:
 
     @property
     def is_over(self) -> bool:
-        """Whether more is asked of the cluster than there should be."""
+        """Whether the cluster is over-committed in some resource."""
         return self.cpu > self.cpu_max or self.memory > self.memory_max or self.gpu > self.gpu_max
 
     def take(self, cpu: int, memory: int, gpu: int, n: int) -> None:
-        """Count n more replicas with these amounts; fewer if n is negative."""
+        """Add the amounts of n replicas to the sums; a negative n takes them away."""
         self.cpu += n * cpu
         self.memory += n * memory
         self.gpu += n * gpu
 
     def find(self, needs: Needs) -> int:
-        """The first node, by name, that takes one such replica; NOWHERE when none does."""
+        """Returns the first node, by name, with room for one replica, or NOWHERE."""
         search = self._searches.get(needs)
         if search is None:
             search = self._searches[needs] = self._new_search(needs)
         return search.first()
 
     def place(self, needs: Needs, node: int, n: int = 1) -> None:
-        """Put replicas on a node that `find` named."""
+        """Put n replicas on a node that `find` returned."""
         for name, amount in needs.requests.items():
             self._idle[name].single[node] -= n * amount
 
     def rounds_left(self, placed: Iterable[tuple[Needs, int]]) -> int:
-        """How often one replica of each of these fits on the nodes given, all together."""
+        """Returns how many times one replica of each fits on its node, all of them together."""
         wanted: dict[tuple[str, int], int] = {}
         for needs, node in placed:
             for name, amount in needs.requests.items():
@@ -85,7 +90,7 @@ class Room:
         return min(left, default=_ENDLESS)
 
     def _new_search(self, needs: Needs) -> _Search:
-        """A search that never looks at nodes without room for anything of about this size."""
+        """Returns a search that skips nodes without room for anything of about this size."""
         amounts = {name: _rounded_down(amount) for name, amount in needs.requests.items()}
         size = tuple(sorted(amounts.items()))
         ahead = self._ahead.get(size)
@@ -96,15 +101,16 @@ class Room:
 
 
 def _rounded_down(amount: int) -> int:
-    """The amount with its first three binary digits only: few sizes stand for all."""
+    """Keep only the first three binary digits of an amount, so that few sizes stand for all."""
     shift = max(amount.bit_length() - 3, 0)
     return amount >> shift << shift
 
 
 class _Idle:
-    """One resource by node, and the most there may be in each block of nodes.
+    """The idle amounts of one resource by node, and an upper bound for each block of nodes.
 
-    Peaks only bound what is there from above; they are brought down where a search fails.
+    Nodes fill up without the bounds (`peaks`) being lowered; a search that fails in a block lowers
+    them there.
     """
 
     __slots__ = ("_peaks", "amounts", "peaks", "single")
@@ -113,7 +119,7 @@ class _Idle:
         self.amounts = amounts.copy()
         starts = range(0, len(amounts), _BLOCK)
         self._peaks = np.array([amounts[at : at + _BLOCK].max() for at in starts], np.int64)
-        # These share memory with the arrays: single values are read several times faster so.
+        # Memory views of the same arrays: reading one value is several times faster than by numpy.
         self.single = self.amounts.data
         self.peaks = self._peaks.data
 
@@ -122,10 +128,10 @@ class _Idle:
 
 
 class _Search:
-    """The first fitting node for one shape of replica.
+    """Finds the first node with room for one shape of replica.
 
-    `ahead` searches for somewhat less, on any node: what does not fit there does not fit here, and
-    all shapes of about the same size share it.
+    `ahead` searches for a somewhat smaller shape that accepts any node. Where that does not fit,
+    this one does not either, and all shapes of about the same size share it.
     """
 
     __slots__ = ("_accepted", "_accepts", "_ahead", "_at", "_n", "_nodes", "_wanted")
@@ -147,7 +153,7 @@ class _Search:
         self._at = 0
 
     def first(self) -> int:
-        """Where one replica fits now; asked again, it begins where it ended."""
+        """Returns the first node with room now. The next call begins where this one ended."""
         at, n = self._at, self._n
         if at < n and self._fits(at):
             return at
@@ -174,7 +180,7 @@ class _Search:
         return True
 
     def _next_with_room(self, at: int) -> int:
-        """The first node from here on that has the amounts, else the number of nodes."""
+        """Returns the first node from here on that has the amounts, or else the number of nodes."""
         while at < self._n:
             block = at // _BLOCK
             end = (block + 1) * _BLOCK

@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, ResizeAuthor, ScaleRecord
+from swell.api.aitrainingjob import (
+    FINAL_PHASES,
+    RECORDS_MAX,
+    AITrainingJob,
+    ResizeAuthor,
+    ScaleRecord,
+)
 from swell.api.codec import to_body
 from swell.api.core import EventSeverity
 from swell.api.kinds import AI_TRAINING_JOBS
@@ -31,7 +37,6 @@ from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 
-RECORDS_MAX = 20
 REASON = "Shrunk"
 _READ_FAILURES = (
     ClusterError,

@@ -1,0 +1,84 @@
+"""The informers of the autoscaler: the kinds that it watches."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.core import Node
+from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS, QUEUES, TRAINING_JOBS
+from swell.api.pod import Pod
+from swell.api.resource import ApiObject, Resource
+from swell.api.scheduling import PodGroup, Queue
+from swell.api.trainingjob import TrainingJob
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import EVERYTHING, Cluster, Selection
+from swell.runtime.informer import Informer
+from swell.runtime.reflector import InformerOptions
+
+T = TypeVar("T", bound=ApiObject)
+
+_REQUIRED = InformerOptions()
+# A cluster without our CRDs serves none of these kinds; they count as empty there.
+_OPTIONAL = InformerOptions(is_optional=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerInformers:
+    """One informer for each kind that sizes depend on."""
+
+    nodes: Informer[Node]
+    pods: Informer[Pod]
+    groups: Informer[PodGroup]
+    queues: Informer[Queue]
+    jobs: Informer[AITrainingJob]
+    trainer_jobs: Informer[TrainingJob]
+
+    @classmethod
+    def over(
+        cls, cluster: Cluster, clock: Clock, random: Random, *, namespace: str = ""
+    ) -> AutoscalerInformers:
+        """Watch jobs of one namespace or of all; nodes and pods always of the whole cluster.
+
+        Pods of other namespaces take room too, so leaving them out would promise room twice.
+        """
+
+        def informer(
+            resource: Resource[T],
+            options: InformerOptions = _OPTIONAL,
+            selection: Selection = EVERYTHING,
+        ) -> Informer[T]:
+            return Informer(
+                cluster, resource, clock=clock, random=random, selection=selection, options=options
+            )
+
+        return cls(
+            nodes=informer(NODES, _REQUIRED),
+            pods=informer(PODS, _REQUIRED),
+            groups=informer(POD_GROUPS),
+            queues=informer(QUEUES),
+            jobs=informer(AI_TRAINING_JOBS, selection=Selection(namespace)),
+            trainer_jobs=informer(TRAINING_JOBS, selection=Selection(namespace)),
+        )
+
+    async def run(self) -> None:
+        """Watch everything until cancelled."""
+        await asyncio.gather(
+            self.nodes.run(),
+            self.pods.run(),
+            self.groups.run(),
+            self.queues.run(),
+            self.jobs.run(),
+            self.trainer_jobs.run(),
+        )
+
+    async def wait_synced(self) -> None:
+        await self.nodes.wait_synced()
+        await self.pods.wait_synced()
+        await self.groups.wait_synced()
+        await self.queues.wait_synced()
+        await self.jobs.wait_synced()
+        await self.trainer_jobs.wait_synced()
