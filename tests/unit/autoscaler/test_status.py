@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
-from swell.api.aitrainingjob import ReplicaStatus
+from swell.api.aitrainingjob import RECORDS_MAX, ReplicaStatus
 from swell.api.core import EventSeverity
 from swell.autoscaler.metrics import AutoscalerMetrics
 from swell.autoscaler.policies.interface import RoleId, RoleTarget, SizeReason
