@@ -1,6 +1,25 @@
-"""What is particular to the built-in kinds and not in their schemas.
+"""The built-in kinds: their schemas, and the rules that schemas do not express.
 
-`definitions` holds the schemas and fixed defaults, `rules` puts a kind together, and each kind has
-a file with its computed defaults, its cross-field rules and what may not change. `serving` is the
-table of all of them.
+A kind's own file has its computed defaults, the values that the server decides, its validation
+across fields, and which fields may change. Messages and their order are those of kube-apiserver;
+the tests compare them with recorded answers.
+
+Files, from the common parts to the table of all kinds:
+
+- `definitions`: the schemas, the fixed defaults, and what is compiled from both.
+- `rules`: the rules of one kind, put together from its schema and its behaviour.
+- `fields`: checks of single fields that several kinds share.
+- `scheduling`: where a pod may run: tolerations, affinity, topology spread; taints of nodes.
+- `containers`: containers: image, ports, environment, mounts, resources, probes.
+- `volumes`: the volumes of a pod.
+- `podspec`: the spec of a pod, alone or in a template.
+- `pods`: pods.
+- `jobs`: Jobs.
+- `replicasets`: ReplicaSets.
+- `services`: Services, Endpoints and EndpointSlices.
+- `configuration`: ConfigMaps and Secrets.
+- `nodes`: Nodes and Namespaces.
+- `policies`: PodDisruptionBudgets, PriorityClasses and Leases.
+- `events`: Events of both groups.
+- `kinds`: the table of all built-in kinds, as a registry begins with it.
 """

@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets: keys, sizes, known types, and objects that promise not to change."""
+"""ConfigMaps and Secrets: keys, sizes, known types, and immutable objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
-BYTES_MAX = 1024 * 1024
+BYTES_MAX = 1024 * 1024  # Kubernetes' limit of the data of one object
 TYPED_KEYS = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
@@ -36,15 +36,15 @@ def config_map_errors(new: Body, old: Body | None, _context: WriteContext) -> It
             yield field_errors.invalid(f"data[{key}]", key, detail)
     n_bytes = sum(len(value.encode("utf-8", "replace")) for value in data.values())
     if n_bytes + _n_decoded(binary) > BYTES_MAX:
-        yield field_errors.too_long("[]", BYTES_MAX)  # no field: the whole is too long
-    yield from _promise_errors(new, old, ("data", "binaryData"))
+        yield field_errors.too_long("[]", BYTES_MAX)  # kube-apiserver names no field here
+    yield from _immutable_errors(new, old, ("data", "binaryData"))
 
 
 def _n_decoded(entries: dict[str, str]) -> int:
     return sum(len(value) * 3 // 4 - value.count("=") for value in entries.values())
 
 
-def _promise_errors(new: Body, old: Body | None, names: tuple[str, ...]) -> Iterator[FieldError]:
+def _immutable_errors(new: Body, old: Body | None, names: tuple[str, ...]) -> Iterator[FieldError]:
     if old is None or not old.get("immutable"):
         return
     detail = "field is immutable when `immutable` is set"
@@ -56,7 +56,7 @@ def _promise_errors(new: Body, old: Body | None, names: tuple[str, ...]) -> Iter
 
 
 def default_secret(secret: Body) -> None:
-    """What is written as text is stored as bytes."""
+    """Move stringData into data, encoded."""
     texts = secret.pop("stringData", {})
     if texts:
         data = secret.setdefault("data", {})
@@ -73,7 +73,7 @@ def secret_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
     yield from _type_errors(new, data)
     if old is not None:
         yield from fields.immutable(new.get("type"), old.get("type"), "type")
-    yield from _promise_errors(new, old, ("data",))
+    yield from _immutable_errors(new, old, ("data",))
 
 
 def _type_errors(secret: Body, data: dict[str, str]) -> Iterator[FieldError]:

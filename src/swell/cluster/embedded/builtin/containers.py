@@ -1,4 +1,4 @@
-"""What a container may look like: ports, environment, mounts, resources, probes."""
+"""Containers: ports, environment, mounts, resources, probes; the pull policy of images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELD_PATHS = (
     "status.podIPs",
 )
 SUBSCRIPTED = ("metadata.annotations", "metadata.labels")
-# Fields of a pod that have a path at all; fewer may be asked for.
+# The paths kube-apiserver can convert at all; of these, fewer are allowed in each place.
 CONVERTIBLE = frozenset({
     *FIELD_PATHS, *SUBSCRIPTED, "spec.restartPolicy", "spec.schedulerName", "status.phase",
 })  # fmt: skip
@@ -45,7 +45,7 @@ RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 
 def claim_errors(container: Body, claims: list[Body], path: str) -> Iterator[FieldError]:
-    """Containers use claims of their pod only."""
+    """A container may use only the claims of its pod."""
     names = [claim.get("name") for claim in claims]
     for index, claim in enumerate(container.get("resources", {}).get("claims", ())):
         if claim.get("name") not in names:
@@ -53,7 +53,7 @@ def claim_errors(container: Body, claims: list[Body], path: str) -> Iterator[Fie
 
 
 def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
-    """What holds for containers of every sort."""
+    """The checks that containers and init containers share."""
     name, image = container.get("name", ""), container.get("image", "")
     if name:
         yield from fields.name_errors(name, f"{path}.name", "label")
@@ -74,7 +74,7 @@ def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[
 
 
 def handler_errors(container: Body, grace_s: int, path: str) -> Iterator[FieldError]:
-    """Probes and hooks, of containers that may have them."""
+    """Probes and lifecycle hooks."""
     for name in PROBES:
         probe = container.get(name)
         if probe is not None:
@@ -86,7 +86,7 @@ def handler_errors(container: Body, grace_s: int, path: str) -> Iterator[FieldEr
 
 
 def init_container_errors(container: Body, grace_s: int, path: str) -> Iterator[FieldError]:
-    """Init containers have probes and hooks only when they go on beside the others."""
+    """An init container may have probes and hooks only as a sidecar (restartPolicy Always)."""
     if container.get("restartPolicy") == "Always":
         yield from handler_errors(container, grace_s, path)
         return
@@ -97,7 +97,7 @@ def init_container_errors(container: Body, grace_s: int, path: str) -> Iterator[
 
 
 def host_port_errors(containers: list[Body], path: str) -> Iterator[FieldError]:
-    """No two containers of a list may want the same port of the host."""
+    """No two containers may use the same port of the host."""
     seen: set[str] = set()
     for index, container in enumerate(containers):
         for at, port in enumerate(container.get("ports", ())):
@@ -154,11 +154,11 @@ def _env_errors(variable: Body, path: str) -> Iterator[FieldError]:
 
 
 def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
-    """A field of the pod, by its path."""
+    """A reference to a field of the pod; `allowed` are the paths this place supports."""
     field_path = ref.get("fieldPath", "")
     base, bracket, key = field_path.partition("['")
     if not field_path:
-        return  # said to be required already
+        return  # the schema has reported it as required
     if bracket and key.endswith("']"):
         if base in SUBSCRIPTED:
             shown = key[:-2].lower() if base.endswith("annotations") else key[:-2]
@@ -231,7 +231,7 @@ def _mount_errors(mounts: list[Body], volumes: set[str], path: str) -> Iterator[
 
 
 def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterator[FieldError]:
-    """Errors a real server reports for the list of mounts, whichever mount it is."""
+    """Errors that kube-apiserver reports without the index of the mount."""
     for index, device in enumerate(container.get("volumeDevices", ())):
         if device.get("name") not in volumes:
             where = f"{path}.volumeDevices[{index}].name"
@@ -247,7 +247,7 @@ def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterato
 
 
 def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
-    """Requests and limits: known names, no negative amounts, requests within limits."""
+    """Requests and limits: known names, no negative quantities, requests within limits."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -377,14 +377,14 @@ IMAGE = compile_pattern(
 )
 
 
-@lru_cache(maxsize=1024)  # pods of a job name the same image, again and again
+@lru_cache(maxsize=1024)  # the pods of a job all name the same image
 def pull_policy(image: str) -> str:
-    """The latest image is always asked for; one with a tag or a digest does not change."""
+    """Always for an image of tag `latest`, IfNotPresent for one with another tag or a digest."""
     return "Always" if _tag(image) == "latest" else "IfNotPresent"
 
 
 def _tag(image: str) -> str:
-    """The tag an image is pulled by; none for a digest, or for what is no image's name."""
+    """The tag an image is pulled by; empty for a digest, and for a text that names no image."""
     match = IMAGE.search(image)
     if match is None:
         return ""

@@ -1,4 +1,4 @@
-"""The schemas of the built-in kinds, with the defaults that schemas do not show."""
+"""The schemas of the built-in kinds, and the defaults that the published schemas do not have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 OBJECT_META = f"{META}ObjectMeta"
 FILE_MODE = 0o644
 
-# Defaults that are the same wherever the type stands.
+# Fixed defaults, which are the same wherever the type is used. kube-apiserver has them in code.
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
     f"{CORE}PodSpec": {
         "dnsPolicy": "ClusterFirst",
@@ -60,7 +60,7 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "io.k8s.api.scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
 }
 
-# Fields whose values the kinds' own rules look at: other reasons, or not checked at all.
+# Fields left to the kinds' own rules: kube-apiserver reports other reasons there, or none at all.
 ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}HostAlias": frozenset({"ip"}),
     f"{CORE}DownwardAPIVolumeFile": frozenset({"path"}),
@@ -81,12 +81,12 @@ UNCHECKED_AT_ROOT = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @cache
 def schemas() -> Mapping[str, Body]:
-    return dict(_data("builtin-schemas.json")["definitions"])
+    return dict(read_data("builtin-schemas.json")["definitions"])
 
 
 @cache
 def names() -> Mapping[tuple[str, str, str], str]:
-    """Names of definitions by group, version and kind."""
+    """The names of definitions by group, version and kind."""
     found: dict[tuple[str, str, str], str] = {}
     for name, schema in schemas().items():
         for owner in schema.get("x-kubernetes-group-version-kind", ()):
@@ -96,7 +96,7 @@ def names() -> Mapping[tuple[str, str, str], str]:
 
 @cache
 def decoders() -> Decoders:
-    return Decoders(_with_defaults(schemas()), _data("zero-values.json"))
+    return Decoders(_with_defaults(schemas()), read_data("zero-values.json"))
 
 
 @cache
@@ -119,6 +119,7 @@ def _with_defaults(definitions: Mapping[str, Body]) -> dict[str, Body]:
     return filled
 
 
-def _data(name: str) -> dict[str, Any]:
+def read_data(name: str) -> dict[str, Any]:
+    """A data file of the embedded server, parsed."""
     file = resources.files("swell.cluster.embedded") / "data" / name
     return decode(file.read_bytes(), dict)

@@ -1,4 +1,4 @@
-"""Events: one stored form, two served ones with other names for the same fields."""
+"""Events: one stored form, served by two groups with different names of the same fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
 LENGTHS_MAX = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
-# Field of events.k8s.io to field of the core group. Errors name the latter in both.
+# Fields of events.k8s.io and their names in the core group, which errors use in both.
 CORE_NAMES = {
     "note": "message",
     "regarding": "involvedObject",
@@ -32,7 +32,7 @@ CLUSTER_NAMESPACES = ("default", "kube-system")
 
 
 class EventConversion:
-    """Between events.k8s.io and the stored form, which is the core group's."""
+    """Conversion between events.k8s.io and the stored form, which is the core group's."""
 
     def to_stored(self, body: Body) -> Body:
         return {**_renamed(body, CORE_NAMES), "apiVersion": "v1"}
@@ -50,7 +50,7 @@ def core_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterato
 
 
 def new_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    """Events of the new group say when, who and what; only their series may grow."""
+    """events.k8s.io requires time, controller and action; an update may change only the series."""
     event = _renamed(new, CORE_NAMES)
     yield from _common_errors(event, "reportingController")
     series = event.get("series")

@@ -1,6 +1,6 @@
-"""Checks of single fields that several kinds share: names, ports, paths, selectors, amounts.
+"""Checks of single fields that several kinds share: names, ports, paths, selectors, numbers.
 
-Each yields the errors of one field. Pure.
+Each function yields the errors of one field.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LETTER_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 ENV_NAME = re.compile(r"[ -<>-~]+")  # printable ASCII without "="
 CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
-CONFIG_KEY_LENGTH_MAX = 253
+CONFIG_KEY_LENGTH_MAX = 253  # the length of a DNS subdomain
 INT32_MAX = 2**31 - 1
 HEADER_NAME = re.compile("[-A-Za-z0-9]+")
 
 
 def name_errors(value: str, field: str, rule: str = "subdomain") -> Iterator[FieldError]:
-    """A name of the given rule: subdomain or label."""
+    """A name by the given rule: `subdomain` (RFC 1123) or `label`."""
     if problem := name_problem(value, rule):
         yield field_errors.invalid(field, value, problem)
 
@@ -58,7 +58,7 @@ def immutable(new: object, old: object, field: str) -> Iterator[FieldError]:
 
 
 def id_errors(value: int, field: str) -> Iterator[FieldError]:
-    """The number of a user or a group."""
+    """The numeric ID of a user or a group."""
     if not 0 <= value <= INT32_MAX:
         yield field_errors.invalid(field, value, f"must be between 0 and {INT32_MAX}, inclusive")
 
@@ -139,7 +139,7 @@ def labels_errors(labels: dict[str, str], field: str) -> list[FieldError]:
 
 
 def selector_errors(selector: Body | None, field: str) -> Iterator[FieldError]:
-    """A label selector with its labels and expressions."""
+    """A label selector, with its labels and expressions."""
     if not selector:
         return
     yield from label_errors(selector.get("matchLabels", {}), f"{field}.matchLabels")

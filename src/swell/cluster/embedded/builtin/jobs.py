@@ -1,4 +1,4 @@
-"""Jobs: the selector the server makes, what the modes ask for, and what may change when."""
+"""Jobs: the generated selector, the requirements of the modes, and which fields may change when."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from swell.cluster.embedded.selectors import SelectorError, from_label_selector
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
-INT32_MAX = 2**31 - 1
-BACKOFF_LIMIT = 6
+BACKOFF_LIMIT = 6  # Kubernetes' default, which the Job controller uses too
+# Kubernetes' limits, which keep the status of a Job small.
 INDEXED_PARALLELISM_MAX = 100_000
 MANY_COMPLETIONS = 100_000
 MANY_LIMIT = 10_000
@@ -33,6 +33,7 @@ COUNTS = (
     "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
 STATUS_COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
+# An end is announced by the second condition before the first declares it.
 ANNOUNCED_BY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 IMMUTABLE = (
     "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy",
@@ -46,7 +47,7 @@ def default(job: Body) -> None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
     per_index = "backoffLimitPerIndex" in spec
-    spec.setdefault("backoffLimit", INT32_MAX if per_index else BACKOFF_LIMIT)
+    spec.setdefault("backoffLimit", fields.INT32_MAX if per_index else BACKOFF_LIMIT)
     has_policy = "podFailurePolicy" in spec
     spec.setdefault("podReplacementPolicy", "Failed" if has_policy else "TerminatingOrFailed")
     default_pod_spec(spec["template"]["spec"])
@@ -62,7 +63,7 @@ def prepare(new: Body, old: Body | None, _context: WriteContext) -> None:
 
 
 def _make_selector(new: Body) -> None:
-    """Every job has labels and a selector of its own."""
+    """Generate the labels and the selector by which a Job finds its pods: its own UID."""
     spec = new["spec"]
     labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
     for label in NAME_LABELS:
@@ -131,7 +132,7 @@ def _name_errors(job: Body) -> Iterator[FieldError]:
 
 
 def _many_errors(spec: Body, failed_max: int | None) -> Iterator[FieldError]:
-    """With very many indexes, those that run and those that fail must stay few."""
+    """With very many indexes, parallelism and maxFailedIndexes have lower limits."""
     detail = f"must be less than or equal to {MANY_LIMIT} when completions are that many"
     if failed_max is None:
         yield field_errors.required(
@@ -162,7 +163,7 @@ def _selector_errors(job: Body) -> Iterator[FieldError]:
 
 
 def _generated_errors(job: Body, labels: dict[str, str]) -> Iterator[FieldError]:
-    """Without manualSelector the labels and the selector are the server's."""
+    """Without manualSelector, labels and selector must be the generated ones."""
     metadata = job["metadata"]
     expected = dict.fromkeys(NAME_LABELS, metadata.get("name", ""))
     expected |= dict.fromkeys(UID_LABELS, metadata.get("uid", ""))
@@ -283,7 +284,7 @@ def _update_errors(spec: Body, old_job: Body) -> Iterator[FieldError]:
 
 
 def _with_mutable(old_job: Body, new: Body) -> Body:
-    """The old template with what a job that is suspended and not running may change."""
+    """The old template, with the new values of the fields a suspended, idle Job may change."""
     template: Body = copy.deepcopy(old_job["spec"]["template"])
     status = old_job.get("status", {})
     conditions = status.get("conditions", ())
@@ -309,7 +310,7 @@ def _with_mutable(old_job: Body, new: Body) -> Body:
 
 
 def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    """What a job's controller may say: numbers that can be, and an end that was announced."""
+    """Counts must not be negative, and a final condition must have been announced."""
     status = new["status"]
     for name in STATUS_COUNTS:
         yield from fields.non_negative(status, name, "status")

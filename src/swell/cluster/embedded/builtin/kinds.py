@@ -8,12 +8,9 @@ by, how objects are deleted. `BEHAVIOURS` has the rules that no schema expresses
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-from swell.api.codec import decode
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.configuration import CONFIG_MAPS, SECRETS
 from swell.cluster.embedded.builtin.events import CORE_EVENTS, NEW_EVENTS, EventConversion
@@ -24,7 +21,7 @@ from swell.cluster.embedded.builtin.policies import BUDGETS, LEASES, PRIORITIES
 from swell.cluster.embedded.builtin.replicasets import REPLICA_SETS
 from swell.cluster.embedded.builtin.rules import Behaviour, BuiltinRules
 from swell.cluster.embedded.builtin.services import ENDPOINTS, SERVICES, SLICES
-from swell.cluster.embedded.customresources.definition import CRDS, DEFINITIONS
+from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS, DEFINITIONS
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     FieldPath,
@@ -125,10 +122,10 @@ _TRAITS: dict[str, dict[str, Any]] = {
         "name_rule": "segment",
         "qualified_finalizers": False,
     },
-    "customresourcedefinitions.apiextensions.k8s.io": {
+    CRDS: {
         "unconditional_update": False,
         "qualified_finalizers": False,
-        "deletion_finalizer": "customresourcecleanup.apiextensions.k8s.io",
+        "deletion_finalizer": CLEANUP_FINALIZER,
     },
     "jobs.batch": {
         "default_propagation": "Orphan",
@@ -163,15 +160,9 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
 def builtin_registry() -> Registry:
     """A registry of the built-in kinds, as a cluster begins with it."""
     registry = Registry()
-    for entry in _data()["kinds"]:
+    for entry in definitions.read_data("builtin-kinds.json")["kinds"]:
         registry.add(_kind(entry))
     return registry
-
-
-@cache
-def _data() -> dict[str, Any]:
-    file = resources.files("swell.cluster.embedded") / "data" / "builtin-kinds.json"
-    return decode(file.read_bytes(), dict)
 
 
 def _kind(entry: Mapping[str, Any]) -> ServedKind:

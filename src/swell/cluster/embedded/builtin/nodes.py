@@ -1,4 +1,4 @@
-"""Nodes and namespaces: what a cluster stands on."""
+"""Nodes and Namespaces."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from swell.schema.field_errors import FieldError
 
 NOT_READY = "node.kubernetes.io/not-ready"
 NAME_LABEL = "kubernetes.io/metadata.name"
+# Resources that are counted in whole numbers; so are extended ones (with a slash).
 WHOLE = frozenset({"pods", "services", "replicationcontrollers"})
 
 
@@ -31,7 +32,7 @@ def default_node(node: Body) -> None:
 
 
 def prepare_node(new: Body, old: Body | None, _context: WriteContext) -> None:
-    """A new node takes no pods until someone finds it ready."""
+    """Taint a new node as not ready; the node lifecycle controller removes the taint."""
     if old is not None:
         return
     taints = new.setdefault("spec", {}).setdefault("taints", [])
@@ -76,7 +77,7 @@ def default_namespace(namespace: Body) -> None:
 
 
 def prepare_namespace(new: Body, old: Body | None, context: WriteContext) -> None:
-    """The finalizer of a namespace keeps it until it is empty; only /finalize removes it."""
+    """Add the finalizer that keeps a namespace until it is empty. Only /finalize removes it."""
     default_namespace(new)
     if old is None:
         finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])

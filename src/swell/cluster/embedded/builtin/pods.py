@@ -1,4 +1,4 @@
-"""Pods: what the server decides at creation (priority, tolerations, QoS), and what may change."""
+"""Pods: the priority, tolerations and QoS class the server sets, and which fields may change."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from swell.cluster.embedded.builtin.podspec import (
     default_pod_spec,
     pod_spec_errors,
 )
+from swell.cluster.embedded.builtin.policies import PRIORITY_CLASSES
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import toleration_errors
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
-PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+# The tolerations that the admission plugin DefaultTolerationSeconds adds, with its default.
 TOLERATED_S = 300
 TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 GATED = {
@@ -42,7 +43,7 @@ def default(pod: Body) -> None:
 
 
 def _pair_addresses(status: Body) -> None:
-    """The first of a pod's addresses has a field of its own."""
+    """Set podIP from podIPs or the reverse; podIP is the first of podIPs."""
     if status.get("podIP") and not status.get("podIPs"):
         status["podIPs"] = [{"ip": status["podIP"]}]
     elif status.get("podIPs") and not status.get("podIP"):
@@ -57,7 +58,7 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
         new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             new["status"]["conditions"] = [dict(GATED)]
-    else:  # what the server once filled in need not be sent back
+    else:  # a writer may leave out what the server filled in
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
                 spec.setdefault(name, old["spec"][name])
@@ -67,7 +68,10 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
 
 
 def _set_priority(pod: Body, context: WriteContext) -> None:
-    """The class's value, taken once; a number without a class that says it is refused."""
+    """Set priority and preemption policy from the PriorityClass, as its admission plugin does.
+
+    A pod that gives other values than its class is refused.
+    """
     spec, name = pod["spec"], pod["spec"].get("priorityClassName", "")
     if name:
         found = context.read(PRIORITY_CLASSES, Key("", name))
@@ -89,17 +93,19 @@ def _set_priority(pod: Body, context: WriteContext) -> None:
 
 
 def _refuse_runtime_classes(pod: Body) -> None:
-    """There are no RuntimeClasses here, so none can be found."""
+    """Refuse a pod with a RuntimeClass: the embedded server serves none."""
     name = pod["spec"].get("runtimeClassName")
     if name:
         raise _refused(pod, f'pod rejected: RuntimeClass "{name}" not found')
     if pod["spec"].get("overhead"):
-        told = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise _refused(pod, told)
+        detail = (
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+        raise _refused(pod, detail)
 
 
 def _default_class(context: WriteContext) -> Body | None:
-    """Of several global defaults the lowest counts, as on a real server."""
+    """The default class; of several the one of lowest value, as in kube-apiserver."""
     found = [one for one in context.each(PRIORITY_CLASSES) if one.get("globalDefault")]
     return min(found, key=lambda one: one.get("value", 0), default=None)
 
@@ -109,7 +115,7 @@ def _refused(pod: Body, message: str) -> Exception:
 
 
 def _missing_tolerations(spec: Body) -> list[Body]:
-    """Every pod outlives a node's short absence, unless it says how long itself."""
+    """The default tolerations that the pod does not set itself."""
     given = spec.get("tolerations", ())
 
     def is_tolerated(key: str) -> bool:
@@ -131,7 +137,11 @@ def _missing_tolerations(spec: Body) -> list[Body]:
 
 
 def qos_class(spec: Body) -> str:
-    """BestEffort: nothing asked; Guaranteed: limits of both, and requests equal to them."""
+    """The QoS class of a pod.
+
+    It is BestEffort without any request or limit, Guaranteed when every container limits cpu and
+    memory and requests as much, else Burstable.
+    """
     guaranteed, asked = True, False
     for container in all_containers(spec):
         resources = container.get("resources", {})
@@ -151,7 +161,7 @@ def _amount(amounts: Body, name: str) -> int:
 
 def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     if old is not None and new["spec"] == old["spec"]:
-        return  # valid when it was stored
+        return  # it was valid when it was stored
     yield from pod_spec_errors(new["spec"], "spec", is_pod=True)
     if old is not None:
         yield from _update_errors(new["spec"], old["spec"])
@@ -164,7 +174,7 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
 
 
 def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
-    """Images, the deadline, added tolerations and removed gates may change; nothing else."""
+    """Only images, the deadline, added tolerations and removed gates may change."""
     for name in ("containers", "initContainers"):
         if len(new.get(name, ())) != len(old.get(name, ())):
             detail = "pod updates may not add or remove containers"
@@ -209,7 +219,7 @@ def _toleration_change_errors(new: list[Body], old: list[Body]) -> Iterator[Fiel
 
 
 def _as_old(new: Body, old: Body) -> Body:
-    """The new spec with everything that may change set back."""
+    """The new spec with every field that may change set back to the old value."""
     spec = copy.deepcopy(new)
     for name in ("containers", "initContainers"):
         for container, before in zip(spec.get(name, ()), old.get(name, ()), strict=True):
@@ -223,7 +233,10 @@ def _as_old(new: Body, old: Body) -> Body:
 
 
 def _gated_errors(spec: Body, old: Body) -> Iterator[FieldError]:
-    """While gates hold a pod back, its node selection may become narrower."""
+    """While a pod has scheduling gates, its node selector may be extended.
+
+    Sets the fields that may change back to the old values in `spec`.
+    """
     before = old.get("nodeSelector", {})
     if any(spec.get("nodeSelector", {}).get(key) != value for key, value in before.items()):
         yield field_errors.invalid("spec.nodeSelector", spec.get("nodeSelector"), "only additions")
@@ -241,7 +254,7 @@ def _gated_errors(spec: Body, old: Body) -> Iterator[FieldError]:
 
 
 def prepare_status(new: Body, old: Body | None, _context: WriteContext) -> None:
-    """A status write reaches labels, annotations and finalizers, but not the owners."""
+    """A write of /status may change labels, annotations and finalizers, but not the owners."""
     if old is None:
         return
     metadata, before = new["metadata"], old["metadata"]
@@ -272,7 +285,7 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
 
 
 def _revival_errors(status: Body, before: Body, spec: Body, name: str) -> Iterator[FieldError]:
-    """What has ended for good stays ended."""
+    """A container that will not be restarted stays terminated."""
     policy = spec.get("restartPolicy", "Always")
     now = {one.get("name"): one for one in status.get(name, ())}
     for index, one in enumerate(before.get(name, ())):

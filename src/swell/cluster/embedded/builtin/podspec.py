@@ -1,4 +1,4 @@
-"""The spec of a pod, alone or in a template: computed defaults, and what may stand together."""
+"""The spec of a pod, alone or in a template: computed defaults, and validation across fields."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from swell.cluster.embedded.builtin.volumes import default_volume, volume_errors
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
+# Kubernetes' limits of dnsConfig.
 NAMESERVERS_MAX = 3
 SEARCHES_MAX = 32
-INT32_MAX = 2**31 - 1
 SYSTEMS = ("linux", "windows")
 SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 
 
 def default_pod_spec(spec: Body) -> None:
-    """Defaults that are computed wherever a pod's spec stands."""
+    """Set the computed defaults that pods and pod templates share."""
     for container in all_containers(spec):
         container.setdefault("imagePullPolicy", pull_policy(container.get("image", "")))
     for volume in spec.get("volumes", ()):
         default_volume(volume)
-    # The two names of one field.
+    # serviceAccount is the older name of serviceAccountName; both are served.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -35,7 +35,7 @@ def default_pod_spec(spec: Body) -> None:
 
 
 def default_pod_only(spec: Body) -> None:
-    """Defaults of pods that templates do not get."""
+    """Set the computed defaults of pods that templates do not get."""
     spec.setdefault("enableServiceLinks", True)
     for container in all_containers(spec):
         resources = container.get("resources", {})
@@ -63,8 +63,8 @@ def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[
     if system and system not in SYSTEMS:
         yield field_errors.not_supported(f"{path}.os", system, SYSTEMS)
     deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= INT32_MAX:
-        detail = f"must be between 1 and {INT32_MAX}, inclusive"
+    if deadline is not None and not 1 <= deadline <= fields.INT32_MAX:
+        detail = f"must be between 1 and {fields.INT32_MAX}, inclusive"
         yield field_errors.invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
     for index, alias in enumerate(spec.get("hostAliases", ())):
         where = f"{path}.hostAliases[{index}]"
@@ -176,7 +176,7 @@ def _host_network_errors(spec: Body, path: str, *, is_pod: bool) -> Iterator[Fie
 
 
 def template_errors(template: Body, path: str) -> Iterator[FieldError]:
-    """A pod template in another kind's spec."""
+    """The errors of a pod template in another kind's spec."""
     labels = template.get("metadata", {}).get("labels", {})
     yield from fields.labels_errors(labels, f"{path}.labels")
     spec = template.get("spec", {})

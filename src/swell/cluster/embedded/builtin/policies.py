@@ -1,4 +1,4 @@
-"""Disruption budgets, priority classes and leases: small kinds with a rule or two."""
+"""PodDisruptionBudgets, PriorityClasses and Leases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
-USER_PRIORITY_MAX = 1_000_000_000
+USER_PRIORITY_MAX = 1_000_000_000  # Kubernetes keeps higher values for system classes
 SYSTEM_PREFIX = "system-"
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -54,14 +54,14 @@ def budget_status_errors(
 
 
 def prepare_priority(new: Body, _old: Body | None, context: WriteContext) -> None:
-    """There is at most one class that pods without one get."""
+    """Refuse a second class that is marked as the default."""
     if not new.get("globalDefault"):
         return
     name = new["metadata"].get("name", "")
     for other in context.each(PRIORITY_CLASSES):
         if other.get("globalDefault") and other["metadata"]["name"] != name:
-            told = f"PriorityClass {other['metadata']['name']} is already marked as default"
-            raise refusals.access_denied("priorityclasses", "scheduling.k8s.io", name, told)
+            message = f"PriorityClass {other['metadata']['name']} is already marked as default"
+            raise refusals.access_denied("priorityclasses", "scheduling.k8s.io", name, message)
 
 
 def priority_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
@@ -81,7 +81,7 @@ def priority_errors(new: Body, old: Body | None, _context: WriteContext) -> Iter
 
 
 def default_lease(lease: Body) -> None:
-    """Coordinated leader election is not served, so its fields are not kept."""
+    """Drop the fields of coordinated leader election, which the embedded server does not serve."""
     for name in ("strategy", "preferredHolder"):
         lease.get("spec", {}).pop(name, None)
 

@@ -1,4 +1,4 @@
-"""ReplicaSets: the selector that must match its template and may never change."""
+"""ReplicaSets: the selector must match the template and may never change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The rules of a built-in kind: its schema, and the few functions in which it differs from others.
+"""The rules of a built-in kind: its schema, and the functions in which it differs from others.
 
-Follows the order of a real server: read, fill defaults, decide what the caller may not, validate.
+The order of a write is kube-apiserver's: decode, default, prepare, validate. `prepare` sets the
+fields that the server decides and the caller may not.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ def spec_changed(new: Body, old: Body) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What is particular to a kind."""
+    """The functions in which a kind differs from others. Writes of /status have their own."""
 
-    default: Default = _nothing  # values computed from others, on every write
-    prepare: Prepare = _nothing  # what the server decides; not called for /status
-    errors: Errors = _no_errors  # writes of the object itself
-    status_errors: Errors = _no_errors  # writes of /status
+    default: Default = _nothing  # sets values computed from others, on every write
+    prepare: Prepare = _nothing  # sets what the server decides; not for /status
+    errors: Errors = _no_errors  # for writes of the object itself
+    status_errors: Errors = _no_errors  # for writes of /status
     prepare_status: Prepare = _nothing
-    grows: Grows = spec_changed
-    keeps_status: bool = False  # a status given on create counts
+    grows: Grows = spec_changed  # whether a write raises metadata.generation
+    keeps_status: bool = False  # whether a status given on create is kept
 
 
 class BuiltinRules:
@@ -52,12 +53,13 @@ class BuiltinRules:
 
     def __init__(self, definition: str, behaviour: Behaviour) -> None:
         self._decode = definitions.decoders().of(definition)
-        self._words = definitions.enum_checks().of(definition)
+        self._enums = definitions.enum_checks().of(definition)
         self._behaviour = behaviour
         self._has_status = "status" in definitions.schemas()[definition]["properties"]
 
     def shape(self, body: Body, context: WriteContext) -> Body:
         unknown: list[str] = []
+        # Fields that are known not to differ from the stored ones are not decoded again.
         kept = {field: body.pop(field) for field in sorted(context.unchanged)}
         try:
             shaped = cast("Body", self._decode(body, None, unknown)) | kept
@@ -81,7 +83,7 @@ class BuiltinRules:
         self._behaviour.prepare(new, old, context)
 
     def _settle_status(self, new: Body, old: Body | None) -> None:
-        """Only /status writes the status."""
+        """Keep the stored status: only a write of /status changes it."""
         if old is not None:
             new["status"] = old.get("status", {})
         elif not self._behaviour.keeps_status:
@@ -93,8 +95,8 @@ class BuiltinRules:
             return list(self._behaviour.status_errors(new, old, context))
         errors: list[FieldError] = []
         unchanged = old is not None and "spec" in new and not spec_changed(new, old)
-        if self._words is not None and not unchanged:
-            self._words(new, None, errors)
+        if self._enums is not None and not unchanged:
+            self._enums(new, None, errors)
         errors += self._behaviour.errors(new, old, context)
         return errors
 
@@ -103,11 +105,11 @@ class BuiltinRules:
 
 
 def report_unknown(unknown: list[str], context: WriteContext) -> None:
-    """Unknown fields are gone; whether that is an error, a warning or nothing is the caller's."""
+    """Refuse or warn of the fields that decoding dropped, as the caller's fieldValidation says."""
     if not unknown or context.field_validation == "Ignore":
         return
-    told = [f'unknown field "{field}"' for field in unknown]
+    messages = [f'unknown field "{field}"' for field in unknown]
     if context.field_validation == "Strict":
-        problem = "strict decoding error: " + ", ".join(told)
+        problem = "strict decoding error: " + ", ".join(messages)
         raise refusals.unreadable_body(context.verb, problem)
-    context.warnings.extend(told)
+    context.warnings.extend(messages)

@@ -1,4 +1,4 @@
-"""Where a pod may run: tolerations, affinity, spreading, gates."""
+"""Where a pod may run: tolerations, affinity, topology spread, scheduling gates; node taints."""
 
 from __future__ import annotations
 
@@ -154,6 +154,7 @@ def _spread_errors(constraints: list[Body], path: str) -> Iterator[FieldError]:
             yield field_errors.not_supported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE)
         pair = (constraint.get("topologyKey"), action)
         if pair in pairs:
+            # kube-apiserver names the first of the two.
             first = f"{path}[{pairs.index(pair)}].{{topologyKey, whenUnsatisfiable}}"
             yield field_errors.duplicate(first, list(pair))
         pairs.append(pair)

@@ -1,4 +1,4 @@
-"""Services: addresses from a fixed range, headless ones without, and what may not change."""
+"""Services, with cluster IPs from a fixed range; Endpoints and EndpointSlices."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
+# The first /16 of kubeadm's default range, and kube-apiserver's default of node ports.
 ADDRESSES = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
+# Kubernetes' default and limit of a session affinity's timeout.
 AFFINITY_S = 10800
 AFFINITY_S_MAX = 86400
 HEADLESS = "None"
 DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 EXTERNAL = ("NodePort", "LoadBalancer")
-# Filled in by the server; a writer who leaves them out means no change.
+# The server fills these in; a write without them means no change.
 KEPT_ON_UPDATE = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
 
 
@@ -64,7 +66,7 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     if spec.get("clusterIP") != HEADLESS or spec.get("selector"):
         spec.setdefault("ipFamilies", [_family(spec.get("clusterIP", ""))])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
-    else:  # without a selector a headless service may have addresses of both families
+    else:  # a headless service without a selector may have endpoints of both families
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
         spec.setdefault("ipFamilyPolicy", "RequireDualStack")
     if spec["type"] in EXTERNAL:
@@ -321,14 +323,15 @@ def _family_errors(address: str, family: str, field: str, list_field: str) -> It
 
 def default_slice(endpoint_slice: Body) -> None:
     for name in ("endpoints", "ports"):
-        endpoint_slice[name] = endpoint_slice.get(name) or None  # shown as null when empty
+        # kube-apiserver shows null for an empty list here.
+        endpoint_slice[name] = endpoint_slice.get(name) or None
     for port in endpoint_slice["ports"] or ():
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")
 
 
 def slice_changed(new: Body, old: Body) -> bool:
-    """Labels count: consumers select slices by them."""
+    """Whether a write raises the generation. Labels count: consumers select slices by them."""
     same = all(new.get(name) == old.get(name) for name in ("addressType", "endpoints", "ports"))
     return not same or new["metadata"].get("labels") != old["metadata"].get("labels")
 

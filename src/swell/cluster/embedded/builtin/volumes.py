@@ -1,4 +1,4 @@
-"""What a pod's volumes may look like; of the many sources, those people use with jobs."""
+"""The volumes of a pod. Of the many sources, those that jobs use are checked in full."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
 VOLUME_FIELD_PATHS = (*FIELD_PATHS[:3], *SUBSCRIPTED)
-# The first source of a volume counts, in this order; others are refused.
+# kube-apiserver checks sources in this order: the first one counts, others are refused.
 SOURCES = (
     "emptyDir", "hostPath", "secret", "nfs", "iscsi", "persistentVolumeClaim", "downwardAPI",
     "configMap", "projected", "csi", "ephemeral", "image",
@@ -29,7 +29,7 @@ HOST_PATH_TYPES = (
 
 
 def default_volume(volume: Body) -> None:
-    """A volume without a source is an empty folder."""
+    """Make a volume without a source an emptyDir, and set the pull policy of an image volume."""
     if not set(volume) - {"name"}:
         volume["emptyDir"] = {}
     if "image" in volume:
@@ -37,7 +37,7 @@ def default_volume(volume: Body) -> None:
 
 
 def volume_errors(volumes: list[Body], path: str) -> tuple[set[str], list[FieldError]]:
-    """The names containers may mount, and what is wrong with the volumes."""
+    """The names of the valid volumes, which containers may mount, and the errors of the others."""
     names: set[str] = set()
     errors: list[FieldError] = []
     for index, volume in enumerate(volumes):
@@ -99,7 +99,7 @@ def _file_path(path: str, field: str) -> Iterator[FieldError]:
 def _downward(source: Body, path: str) -> Iterator[FieldError]:
     yield from fields.file_mode_errors(source, "defaultMode", path)
     for item in source.get("items", ()):
-        where = path  # a real server does not say which item
+        where = path  # kube-apiserver does not name the item
         if not item.get("path"):
             yield field_errors.required(f"{where}.path")
         yield from _file_path(item.get("path", ""), f"{where}.path")
