@@ -1,8 +1,8 @@
 """The API server as an object: every verb on every served kind, below HTTP.
 
-Methods are synchronous, and that is what makes them atomic: no other request runs between a check
-and the commit it allows. Each takes the call (who asks, how), and raises `runtime.errors` with the
-Status a real server would send. Whoever passes answers on runs the verbs through `answer`.
+Verbs are synchronous, which makes them atomic: no other request runs between a check and the commit
+it allows. They raise `runtime.errors` with the Status that a real server would send. Callers that
+pass a result on to a client run the verb through `answer`, which waits until it is durable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.registry import Registry, ServedKind
-from swell.cluster.embedded.storage import NotStoredError, Storage, Stored
+from swell.cluster.embedded.storage import NotDurableError, Storage, Stored
 from swell.cluster.embedded.verbs.core import ServerCore
 from swell.cluster.embedded.verbs.deleting import DeleteVerbs
 from swell.cluster.embedded.verbs.podverbs import PodVerbs
@@ -40,6 +40,8 @@ SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 class ApiServer:
+    """The verbs of one API server on one store. It does no I/O itself."""
+
     def __init__(
         self,
         storage: Storage,
@@ -52,14 +54,14 @@ class ApiServer:
         self.storage = storage
         self.registry = registry
         self.clock = clock
-        # What has to run beside the server, for as long as it serves.
+        # Tasks that have to run for as long as the server serves.
         self.background: list[Callable[[], Coroutine[None, None, None]]] = []
         self._core = ServerCore(storage, registry, clock, new_uid, rng)
-        self._reading = ReadVerbs(self._core)
-        self._writing = WriteVerbs(self._core)
-        self._deleting = DeleteVerbs(self._core, self._reading)
-        self._pods = PodVerbs(self._core, self._deleting)
-        self._scaling = ScaleVerbs(self._core, self._writing)
+        self._reads = ReadVerbs(self._core)
+        self._writes = WriteVerbs(self._core)
+        self._deletes = DeleteVerbs(self._core, self._reads)
+        self._pods = PodVerbs(self._core, self._deletes)
+        self._scales = ScaleVerbs(self._core, self._writes)
         for kind in registry:
             if kind.ttl_s and kind.conversion is None:
                 self._core.resume_expiry(kind)
@@ -67,86 +69,99 @@ class ApiServer:
     # -- reading -----------------------------------------------------------------------------
 
     def get(self, kind: ServedKind, key: Key, resource_version: str = "") -> Stored:
-        return self._reading.get(kind, key, resource_version)
+        return self._reads.get(kind, key, resource_version)
 
     def list(self, kind: ServedKind, options: ListOptions) -> Page:
-        return self._reading.list(kind, options)
+        return self._reads.list(kind, options)
 
     def watch(self, kind: ServedKind, options: WatchOptions) -> Watch | FailedWatch:
-        """The watch's `poll` raises GoneError when its version is, or becomes, compacted."""
-        return self._reading.watch(kind, options)
+        """A watch. Its `poll` raises GoneError when its version is, or becomes, compacted."""
+        return self._reads.watch(kind, options)
 
     def get_scale(self, kind: ServedKind, key: Key) -> Stored:
-        return self._scaling.get(kind, key)
+        return self._scales.get(kind, key)
 
     # -- writing -----------------------------------------------------------------------------
 
-    def create(self, kind: ServedKind, namespace: str, body: Body, call: RequestContext) -> Stored:
-        """The body is the server's to change from now on, here and in `update`."""
-        return self._writing.create(kind, namespace, body, call)
+    def create(
+        self, kind: ServedKind, namespace: str, body: Body, request: RequestContext
+    ) -> Stored:
+        """POST of an object. The server may change the body, here and in `update`."""
+        return self._writes.create(kind, namespace, body, request)
 
     def update(
-        self, kind: ServedKind, key: Key, body: Body, call: RequestContext, *, subresource: str = ""
+        self,
+        kind: ServedKind,
+        key: Key,
+        body: Body,
+        request: RequestContext,
+        *,
+        subresource: str = "",
     ) -> Written:
         """PUT of the object, or of its `status` or `finalize` subresource."""
         if subresource == "scale":
-            return Written(self._scaling.update(kind, key, body, call))
-        return self._writing.update(kind, key, body, call, subresource)
+            return Written(self._scales.update(kind, key, body, request))
+        return self._writes.update(kind, key, body, request, subresource)
 
     def patch(
         self,
         kind: ServedKind,
         key: Key,
         patch: Patch,
-        call: RequestContext,
+        request: RequestContext,
         *,
         subresource: str = "",
     ) -> Stored:
         if subresource == "scale":
-            return self._scaling.patch(kind, key, patch, call)
-        return self._writing.patch(kind, key, patch, call, subresource)
+            return self._scales.patch(kind, key, patch, request)
+        return self._writes.patch(kind, key, patch, request, subresource)
 
     def delete(
-        self, kind: ServedKind, key: Key, options: DeleteOptions, call: RequestContext
+        self, kind: ServedKind, key: Key, options: DeleteOptions, request: RequestContext
     ) -> Deleted:
-        return self._deleting.delete(kind, key, options, call)
+        return self._deletes.delete(kind, key, options, request)
 
     def delete_collection(
-        self, kind: ServedKind, selection: ListOptions, options: DeleteOptions, call: RequestContext
+        self,
+        kind: ServedKind,
+        selection: ListOptions,
+        options: DeleteOptions,
+        request: RequestContext,
     ) -> Page:
-        """Delete what is selected, or a page of it; the page as it was."""
-        return self._deleting.delete_collection(kind, selection, options, call)
+        """Delete the selected objects, or a page of them; returns them as they were."""
+        return self._deletes.delete_collection(kind, selection, options, request)
 
-    def bind(self, kind: ServedKind, key: Key, binding: Body, call: RequestContext) -> int:
-        """POST of a pod's `binding`; the version to await."""
-        return self._pods.bind(kind, key, binding, call)
+    def bind(self, kind: ServedKind, key: Key, binding: Body, request: RequestContext) -> int:
+        """POST of a pod's `binding`; returns the pod's new version."""
+        return self._pods.bind(kind, key, binding, request)
 
-    def evict(self, kind: ServedKind, key: Key, eviction: Body, call: RequestContext) -> Deleted:
+    def evict(self, kind: ServedKind, key: Key, eviction: Body, request: RequestContext) -> Deleted:
         """POST of a pod's `eviction`."""
-        return self._pods.evict(kind, key, eviction, call)
+        return self._pods.evict(kind, key, eviction, request)
 
-    # -- the world around --------------------------------------------------------------------
+    # -- durability and start ----------------------------------------------------------------
 
     async def answer(self, verb: Callable[[], R]) -> R:
-        """Run a verb, and return when all it may have seen or done is on disk.
+        """Run a verb, and return when everything it may have read or written is on disk.
 
-        Refusals wait as well: an object that is gone in memory alone is not gone. In memory mode
-        nothing is waited for. ServerError when the disk refused what the answer stands on.
+        Refusals wait as well: an object may be missing only in memory, and a rollback would bring
+        it back. Without a journal nothing is waited for. ServerError when the disk refused a
+        commit that the answer may depend on.
         """
         try:
             return verb()
         finally:
-            await self.settled(self.storage.version)
+            await self.wait_durable(self.storage.version)
 
-    async def settled(self, version: int) -> None:
-        """Return when everything up to a version may be shown; ServerError if it was undone."""
+    async def wait_durable(self, version: int) -> None:
+        """Return when a version is on disk; ServerError when it was rolled back."""
         try:
-            await self.storage.settled(version)
-        except NotStoredError as error:
+            await self.storage.wait_durable(version)
+        except NotDurableError as error:
             raise refusals.internal(f"the store could not be written: {error}") from error
 
     def ensure_namespaces(self, names: tuple[str, ...] = SYSTEM_NAMESPACES) -> None:
-        """Create the namespaces a cluster begins with, where they are missing."""
+        """Create the namespaces that a new cluster has, where they are missing."""
         kind = self.registry.stored(NAMESPACES)
         if kind is None:
             raise AssertionError("namespaces are a built-in kind")

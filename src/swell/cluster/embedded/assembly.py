@@ -1,7 +1,7 @@
-"""Puts an embedded cluster together: the API server with all its kinds, and what it begins with.
+"""Builds the API server of an embedded cluster, with all its kinds and its initial objects.
 
-One place for the HTTPS server, the in-process cluster and the simulator, so that all three are the
-same server.
+The HTTPS server, the in-process cluster and the simulator are built here, so that all three are
+the same server.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from swell.runtime.manager import Manager
 ACTOR = "bootstrap"
 _CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 _PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+# Kubernetes' own classes and values.
 _SYSTEM_PRIORITIES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -31,7 +32,7 @@ _SYSTEM_PRIORITIES = {
 
 
 def new_api_server(storage: Storage, clock: Clock, rng: random.Random) -> ApiServer:
-    """An API server on a store, old or new, with the system's objects in it."""
+    """An API server on a new or an old store. Missing system objects are created."""
     api = ApiServer(
         storage,
         builtin_registry(),
@@ -54,7 +55,7 @@ def add_services(
     rng: random.Random,
     settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
 ) -> None:
-    """Have a manager run what an API server needs beside it, and the built-in controllers."""
+    """Let a manager run the background tasks of an API server and the built-in controllers."""
     for n, run in enumerate(api.background):
         manager.add(f"api-server-{n}", run)
     add_controllers(manager, api, rng, settings)

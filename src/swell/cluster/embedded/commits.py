@@ -1,6 +1,6 @@
-"""What the store holds and how it changes: one version of an object, and one step of the log.
+"""The values in the store: one version of an object, a change to be made, one commit of the log.
 
-Values: nothing here is changed once made, only decoded lazily.
+None of them changes once it is made; a `Stored` only remembers what was decoded from it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class Stored:
-    """One version of one object: its JSON, and what was decoded from it so far."""
+    """One version of one object: its JSON, and what has been decoded from it so far."""
 
     __slots__ = ("_body", "_texts", "_typed", "labels", "metadata", "raw", "uid", "version")
 
     def __init__(self, raw: bytes, version: int, metadata: Body) -> None:
         self.raw = raw
         self.version = version
-        self.metadata = metadata  # to be read only, as everything here
+        self.metadata = metadata  # read only, as everything here
         self.uid: str = metadata.get("uid", "")
         self.labels: dict[str, str] = metadata.get("labels") or {}
         self._body: Body | None = None
@@ -31,7 +31,7 @@ class Stored:
 
     @classmethod
     def of(cls, body: Body, version: int) -> Stored:
-        """Encode a body, which gets the version and belongs to the store from now on."""
+        """Encode a body under a version. The caller must not use the body afterwards."""
         metadata = body["metadata"]
         metadata["resourceVersion"] = str(version)
         return cls(encode(body), version, metadata)
@@ -42,17 +42,26 @@ class Stored:
 
     @property
     def body(self) -> Body:
-        """The object as JSON data. Kept once asked for: most objects are never looked into."""
+        """The object as JSON data, not to be changed.
+
+        It is decoded on first use, because most objects are only passed on as bytes.
+        """
         if self._body is None:
             self._body = decode(self.raw, dict)
         return self._body
 
     def copy(self) -> Body:
-        """The object as JSON data of one's own: decoding is the cheapest deep copy there is."""
+        """The object as JSON data that the caller may change.
+
+        Decoding the bytes again is the cheapest deep copy there is (ADR 7).
+        """
         return decode(self.raw, dict)
 
     def text_at(self, path: tuple[str, ...]) -> str | None:
-        """The value of a field as text, None when it is missing. Only the text is kept."""
+        """The value of a field as text, None when it is missing.
+
+        Only the texts are kept: a field selector must not keep every object decoded.
+        """
         if path[0] == "metadata":
             return text_at(self.metadata, path[1:])
         if path not in self._texts:
@@ -66,7 +75,7 @@ class Stored:
         return self._typed
 
     def at(self, version: int) -> Stored:
-        """The same content under another version: the last state of what was deleted."""
+        """The same content under another version: the last state of a deleted object."""
         return Stored.of(self.copy(), version)
 
 
@@ -84,7 +93,7 @@ def text_at(body: Body, path: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """What is to be committed: `body` None deletes, and `before` is the state it was decided on."""
+    """A change to commit. `before` is the state it was decided on; a `body` of None deletes."""
 
     collection: str
     key: Key
@@ -96,7 +105,7 @@ class StoredChange:
 
 @dataclass(slots=True)
 class Commit:
-    """One change of the store. `undone` marks the reversal of one that could not be kept."""
+    """One entry of the log. `undone` marks the reversal of a commit that the disk refused."""
 
     version: int
     time: float
@@ -111,7 +120,7 @@ class Commit:
 
     @property
     def last(self) -> Stored:
-        """What is shown to those for whom the object is gone: the old state, the new version."""
+        """The object of a DELETED event: the old state under the version of this commit."""
         if self._last is None:
             if self.before is None:
                 raise ValueError("nothing was there before this commit")

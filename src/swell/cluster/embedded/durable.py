@@ -1,12 +1,15 @@
-"""The store on disk: every acknowledged commit survives the process, and the machine.
+"""The store on disk: every acknowledged commit survives a crash of the process or the machine.
 
 SQLite in WAL mode with full synchronisation. Commits are applied in memory at once and written in
-groups, one transaction for all that gathered while the last was being flushed; what is not flushed
-is shown to nobody. A group is on disk whole or not at all, so a torn tail is never half applied.
-When the disk refuses (full, broken), the group and all after it are undone in memory: the store
-goes on from what the disk holds, and the writes fail.
+groups: one transaction has all commits that arrived while the last one was being flushed. Commits
+that are not flushed are not visible to clients. A group is on disk whole or not at all. When the
+disk refuses a group (full, broken), this group and everything after it is rolled back in memory:
+the store goes on from what the disk holds, and the writes fail.
 
-The past is not kept: after a start the log is empty, and watches from before it are refused.
+    append() --> pending --- one transaction a group --+--> flushed --> Storage.mark_durable
+                                                       +--> refused --> Storage.roll_back
+
+The log is not written: after a start it is empty, and watches from before the start are refused.
 """
 
 from __future__ import annotations
@@ -36,14 +39,14 @@ CREATE TABLE IF NOT EXISTS counter (
 );
 """
 _FORMAT = 1
-LOCK_WAIT_S = 0.5
+LOCK_WAIT_S = 0.5  # for a predecessor that is just closing the file
 _PUT = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)"
 _REMOVE = "DELETE FROM object WHERE collection = ? AND namespace = ? AND name = ?"
 _COUNT = "INSERT OR REPLACE INTO counter VALUES (0, ?)"
 
 
 class WrongFormatError(Exception):
-    """The file was written by a version of Swell this one does not understand."""
+    """The file has a format that this version of Swell does not understand."""
 
     def __init__(self, path: Path, found: int) -> None:
         super().__init__(f"{path}: format {found}, expected {_FORMAT}")
@@ -52,7 +55,7 @@ class WrongFormatError(Exception):
 
 
 class DurableStorage:
-    """A Storage and the task that writes its commits down. One process at a time has a file."""
+    """A Storage and the task that writes its commits. Only one process can have a file open."""
 
     def __init__(self, storage: Storage, database: Database) -> None:
         self.storage = storage
@@ -60,17 +63,17 @@ class DurableStorage:
         self._pending: list[Commit] = []
         self._wake = asyncio.Event()
         self._closing = False
-        # SQLite blocks; one thread of its own, so that the loop does not.
+        # SQLite blocks, so it runs in a thread of its own and the event loop does not.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self.writer: asyncio.Task[None] | None = None  # for the owner to watch: it must not end
+        self.writer: asyncio.Task[None] | None = None  # must not end before `close`
 
     @classmethod
     async def open(cls, path: Path, now: Callable[[], float]) -> DurableStorage:
-        """The store of a file, new or old, and its writer running; sqlite3.Error when unusable."""
+        """Open or create a file and start its writer; sqlite3.Error when it is unusable."""
         database = Database(path)
         storage = database.load(now)
         durable = cls(storage, database)
-        storage.keep_in(durable)
+        storage.attach_journal(durable)
         durable.writer = asyncio.create_task(durable._write_groups(), name="store-writer")
         return durable
 
@@ -79,7 +82,7 @@ class DurableStorage:
         self._wake.set()
 
     async def close(self) -> None:
-        """Write what is left, then let go of the file."""
+        """Write what is pending, then close the file."""
         self._closing = True
         self._wake.set()
         if self.writer is not None:
@@ -98,20 +101,21 @@ class DurableStorage:
             try:
                 await loop.run_in_executor(self._thread, self._database.write, group)
             except sqlite3.Error as error:
+                # Commits that arrived meanwhile build on the refused ones: they go as well.
                 self._pending = []
-                self.storage.undo_unsettled(error)
+                self.storage.roll_back(error)
             else:
-                self.storage.settle(group[-1].version)
+                self.storage.mark_durable(group[-1].version)
 
 
 class Database:
-    """The file. Everything here blocks."""
+    """The SQLite file. Every method blocks."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(
             path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
         )
-        # Nobody else may have the file: two servers on one store would both believe their memory.
+        # Two servers on one store would both trust their memory, so the lock is never given up.
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
@@ -135,7 +139,10 @@ class Database:
         return storage
 
     def write(self, group: list[Commit]) -> None:
-        """One transaction; sqlite3.Error when it did not get to disk."""
+        """Write a group in one transaction; sqlite3.Error when it did not get to disk.
+
+        Of several commits of one object only the last state is written.
+        """
         latest = {(commit.collection, *commit.key): commit.after for commit in group}
         puts = [(*k, after.version, after.raw) for k, after in latest.items() if after is not None]
         removes = [k for k, after in latest.items() if after is None]
@@ -147,7 +154,7 @@ class Database:
             execute(_COUNT, (group[-1].version,))
             execute("COMMIT")
         except sqlite3.Error:
-            with contextlib.suppress(sqlite3.Error):  # it may have ended by itself
+            with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
                 execute("ROLLBACK")
             raise
 

@@ -1,9 +1,9 @@
-"""The served kinds, and the contract between the verbs and what is particular to a kind.
+"""The served kinds, and the contract between the verbs and the rules of a kind.
 
-A `Kind` is one version of one resource as clients see it. Several of them may show the same stored
-collection (a custom resource with two versions, events of two groups); then all but the one that
-is stored carry a conversion. This file knows no kind by name: the built-in ones are data, custom
-ones are registered when their definition is stored.
+A `ServedKind` is one version of one resource as clients see it. Several of them may share a stored
+collection (a custom resource with two versions, events of two groups); then all but the stored one
+have a conversion. This file knows no kind by name: the built-in ones are data, custom ones are
+registered when their definition is stored.
 """
 
 from __future__ import annotations
@@ -18,48 +18,49 @@ from swell.schema.field_errors import FieldError
 
 @dataclass(slots=True)
 class WriteContext:
-    """What rules may know about the request beside the object itself."""
+    """The request of a write, as far as the rules of a kind may know it."""
 
     verb: str  # create | update | patch | delete
     now: float
-    read: Callable[[str, Key], Body | None]  # another object, by collection; not to be changed
+    read: Callable[[str, Key], Body | None]  # another object, by collection; read only
     subresource: str = ""
     field_validation: str = ""  # Strict | Warn | Ignore; empty means Warn
     warnings: list[str] = field(default_factory=list)
     actor: str = ""
     dry_run: bool = False
-    # Parts of the object that are as they were stored: shaped already, and not looked at again
-    # by rules whose schema cannot have changed since.
+    # Top-level fields that are equal to the stored ones. They were checked when they were stored,
+    # so rules with a fixed schema skip them.
     unchanged: frozenset[str] = frozenset()
-    # Every object of a collection; for collections that are small.
+    # Iterates over a whole collection, so only for small ones.
     each: Callable[[str], Iterable[Body]] = lambda _collection: ()
 
 
 class KindRules(Protocol):
-    """What is particular to a kind. The new body is the rules' to change, the old one is not.
+    """The rules of one kind, called in this order on every write. They may change the new body.
 
-    The old one was read for this write alone: parts of it may be taken into the new one as is.
+    They must not change the old one, but may put parts of it into the new one without copying:
+    it was read for this write alone.
     """
 
     def shape(self, body: Body, context: WriteContext) -> Body:
-        """Check types and unknown fields, prune, fill defaults; ClusterError (400 or 422)."""
+        """Check types and unknown fields, prune, set defaults; ClusterError (400 or 422)."""
         ...
 
     def prepare(self, new: Body, old: Body | None, context: WriteContext) -> None:
-        """Compute what the server decides, and undo what this subresource may not touch."""
+        """Set the fields that the server decides; reset those this subresource may not write."""
         ...
 
     def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
-        """Everything wrong with the new object, given the old one."""
+        """All errors of the new object, given the old one."""
         ...
 
     def grows_generation(self, new: Body, old: Body) -> bool:
-        """Whether the difference is one of desired state. Asked only of kinds with generation."""
+        """Whether the desired state differs. Only called for kinds with a generation."""
         ...
 
 
 class Conversion(Protocol):
-    """Between a served version and the stored one. Neither changes what it is given."""
+    """A conversion between a served version and the stored one. It does not change its argument."""
 
     def to_stored(self, body: Body) -> Body: ...
 
@@ -68,7 +69,7 @@ class Conversion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column of the table `kubectl get` prints; priority above 0 shows only when wide."""
+    """One column of the table that `kubectl get` prints; priority above 0 only with `-o wide`."""
 
     name: str
     json_path: str
@@ -80,7 +81,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a kind keeps what its scale subresource shows; the selector may be missing."""
+    """The paths of the fields behind the scale subresource; a kind may have no selector."""
 
     spec_replicas: str
     status_replicas: str
@@ -88,7 +89,7 @@ class ScalePaths:
 
 
 class FieldPath(NamedTuple):
-    """Where a selectable field is in the object, and what it counts as when it is missing."""
+    """The path of a selectable field, and the value that a missing field counts as."""
 
     path: str
     absent: str = ""
@@ -103,7 +104,7 @@ METADATA_FIELDS: Mapping[str, FieldPath] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedKind:
-    """One served version of a resource."""
+    """One served version of a resource, with everything that the verbs treat by kind."""
 
     group: str
     version: str
@@ -122,7 +123,7 @@ class ServedKind:
 
     stored_as: str = ""  # collection, when it is not this resource's own
     conversion: Conversion | None = None  # None: this version is the stored one
-    merge_schema: object | None = None  # what strategic merge needs to know; None: unsupported
+    merge_schema: object | None = None  # a MergeSchema; None: strategic merge is unsupported
     scale: ScalePaths | None = None
 
     has_generation: bool = True
@@ -131,11 +132,11 @@ class ServedKind:
     create_on_update: bool = False  # PUT of a missing object creates it
     default_propagation: str = "Background"
     name_rule: str = "subdomain"  # or "label", "label1035", "segment": see `objectmeta`
-    qualified_finalizers: bool = False  # finalizers need a domain, but for the well-known ones
+    qualified_finalizers: bool = False  # finalizers need a domain, except well-known ones
     graceful: bool = False  # deletion waits for a grace period: pods
-    deletion_finalizer: str = ""  # added when deletion begins, for who cleans up after it
-    returns_deleted: bool = False  # a finished delete is answered with the object, not a Status
-    ttl_s: float = 0.0  # objects vanish this long after their last write; 0: never
+    deletion_finalizer: str = ""  # added when deletion begins; a controller cleans up
+    returns_deleted: bool = False  # a finished delete returns the object, not a Status
+    ttl_s: float = 0.0  # objects expire this long after their last write; 0: never
 
     @property
     def api_version(self) -> str:
@@ -153,36 +154,36 @@ class ServedKind:
 
 
 class Registry:
-    """The kinds served now, found by address, by collection or by what an owner reference names."""
+    """The kinds served now, by path, by collection, and by an object's apiVersion and kind."""
 
     def __init__(self) -> None:
-        self._by_address: dict[tuple[str, str, str], ServedKind] = {}
+        self._by_path: dict[tuple[str, str, str], ServedKind] = {}
         self._by_object: dict[tuple[str, str], ServedKind] = {}
         self._stored: dict[str, ServedKind] = {}
-        self.revision = 0  # grows with every change, for whoever caches what it computed
+        self.revision = 0  # grows with every change, so that derived documents can be cached
 
     def add(self, kind: ServedKind) -> None:
-        """Serve a kind, or replace what is served at its address."""
-        self._by_address[kind.group, kind.version, kind.plural] = kind
+        """Serve a kind, or replace the one served at its path."""
+        self._by_path[kind.group, kind.version, kind.plural] = kind
         self._by_object[kind.api_version, kind.kind] = kind
         if kind.conversion is None and not kind.stored_as:
             self._stored[kind.collection] = kind
         self.revision += 1
 
     def remove(self, group: str, plural: str) -> None:
-        """Serve no version of a resource any more."""
+        """Stop serving all versions of a resource."""
         gone = [kind for kind in self if kind.group == group and kind.plural == plural]
         for kind in gone:
-            del self._by_address[kind.group, kind.version, kind.plural]
+            del self._by_path[kind.group, kind.version, kind.plural]
             self._by_object.pop((kind.api_version, kind.kind), None)
             self._stored.pop(kind.collection, None)
         self.revision += 1
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
-        return self._by_address.get((group, version, plural))
+        return self._by_path.get((group, version, plural))
 
     def of_object(self, api_version: str, kind: str) -> ServedKind | None:
-        """The kind an object or an owner reference names."""
+        """The kind that an object or an owner reference names."""
         return self._by_object.get((api_version, kind))
 
     def stored(self, collection: str) -> ServedKind | None:
@@ -190,5 +191,5 @@ class Registry:
         return self._stored.get(collection)
 
     def __iter__(self) -> Iterator[ServedKind]:
-        """In the order of registration, so that discovery is stable."""
-        return iter(list(self._by_address.values()))
+        """Iterates in the order of registration, so that discovery is stable."""
+        return iter(list(self._by_path.values()))

@@ -1,11 +1,20 @@
 """The versioned map under the API server: collections of JSON objects, one counter, one log.
 
-It knows nothing about kinds, selectors or rules. Every change is a commit with the next version;
-the recent ones are kept, so that watchers read the log at their own pace and a list can be taken
-as of an older version. Nobody is ever waited for: who falls behind the kept log is told so.
+The store knows nothing about kinds, selectors or rules. Every change is a commit with the next
+version. Recent commits stay in the log, so that watchers read it at their own pace and a list can
+be taken as of an older version. The store never waits for a reader: one that falls behind the log
+gets a `CompactedError`, and its client lists again.
 
-What is stored is never changed: a new version is a new `Stored`. In memory a commit is visible
-at once. With a journal it becomes visible when it is on disk, and is undone when it cannot be.
+A stored value never changes: a new version is a new `Stored`. Without a journal a commit is durable
+at once. With one it is durable when it is on disk, and rolled back when the disk refuses it:
+
+    commit() --> in memory and in the log --- mark_durable() --> visible --- compact() --> forgotten
+                          |
+                          +--- roll_back() --> removed from memory and log; hooks see it reversed
+
+    versions:   ... compacted | kept in the log ... durable_version | not yet durable ... version
+
+Compaction never reaches beyond `durable_version`, because rolling back needs the log.
 """
 
 from __future__ import annotations
@@ -24,13 +33,15 @@ __all__ = [
     "CompactedError",
     "Cursor",
     "Journal",
-    "NotStoredError",
+    "NotDurableError",
     "Storage",
     "StoreSnapshot",
     "Stored",
     "StoredChange",
 ]
 
+# Bounds of the log. When one is passed, the older half of the log is forgotten. They decide for how
+# many changes a client may be disconnected and still resume its watch.
 KEPT_COMMITS_MAX = 10_000
 KEPT_BYTES_MAX = 64 << 20
 
@@ -44,25 +55,27 @@ class CompactedError(Exception):
         self.compacted = compacted
 
 
-class NotStoredError(Exception):
-    """The disk refused a write; memory is again what the disk holds."""
+class NotDurableError(Exception):
+    """The disk refused a write; memory has been rolled back to what the disk holds."""
 
 
 class StoreSnapshot(NamedTuple):
-    """A collection, or one namespace of it, at one version; in key order."""
+    """The objects of a collection, or of one namespace of it, at one version, in key order."""
 
     items: list[tuple[Key, Stored]]
     version: int
 
 
 class Journal(Protocol):
-    """Where commits are written down. `append` may be called again before the last one is kept."""
+    """A writer of commits to disk. `append` does not wait: many commits may be pending."""
 
     def append(self, commit: Commit) -> None: ...
 
 
 @dataclass(slots=True)
 class _Collection:
+    """One collection: its objects by address, their order, and its part of the log."""
+
     objects: dict[str, tuple[Key, Stored]] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
     log: list[Commit] = field(default_factory=list)
@@ -86,18 +99,19 @@ class _Collection:
 
 
 def _address(key: Key) -> str:
-    """Sorts as an API server lists. No name contains a slash."""
+    """A text that sorts objects as an API server lists them. No name contains a slash."""
     return f"{key[0]}/{key[1]}"
 
 
 def _span(order: list[str], namespace: str) -> list[str]:
     if not namespace:
         return order
+    # "0" is the character after "/": the end of everything that begins with `namespace/`.
     return order[bisect_left(order, f"{namespace}/") : bisect_left(order, f"{namespace}0")]
 
 
 class Storage:
-    """All collections, their common version, and the recent past."""
+    """All collections, their common version counter, and the log of recent commits."""
 
     def __init__(
         self,
@@ -114,9 +128,9 @@ class Storage:
         self._kept: list[tuple[int, int]] = []  # (version, bytes held by the log alone)
         self._kept_bytes = 0
         self._journal: Journal | None = None
-        self._settle_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.version = version  # of the newest commit
-        self.settled_version = version  # everything up to here may be shown
+        self.durable_version = version  # everything up to here may be shown to clients
         self.compacted = version  # the log holds every commit after this one
         self.on_commit: list[Callable[[Commit], None]] = []
 
@@ -130,7 +144,7 @@ class Storage:
         return len(self._collection(collection).objects)
 
     def collections(self) -> list[str]:
-        """Those that hold something now."""
+        """The names of the collections that are not empty."""
         return [name for name, held in self._collections.items() if held.objects]
 
     def list(self, collection: str, namespace: str = "") -> StoreSnapshot:
@@ -142,7 +156,11 @@ class Storage:
         return StoreSnapshot([objects[address] for address in span], self.version)
 
     def list_at(self, collection: str, namespace: str, version: int) -> StoreSnapshot:
-        """The collection as it was after the commit of that version."""
+        """The collection as it was right after the commit of that version.
+
+        It is the present with the log undone, newest commit first; CompactedError when the log
+        does not reach back so far.
+        """
         if version < self.compacted:
             raise CompactedError(version, self.compacted)
         held = self._collection(collection)
@@ -164,7 +182,7 @@ class Storage:
     # -- writing -----------------------------------------------------------------------------
 
     def commit(self, change: StoredChange) -> Commit:
-        """Apply a change. The caller has made sure it was decided on the current state."""
+        """Apply a change. The caller guarantees that `before` is the current state."""
         version = self.version + 1
         after = Stored.of(change.body, version) if change.body is not None else None
         commit = Commit(
@@ -185,21 +203,21 @@ class Storage:
         for hook in self.on_commit:
             hook(commit)
         if self._journal is None:
-            self.settled_version = version
+            self.durable_version = version
             held.wake()
         else:
             self._journal.append(commit)
         return commit
 
     def load(self, collection: str, items: Iterable[tuple[Key, Stored]]) -> None:
-        """Fill an empty collection from a journal, as if it had always been so."""
+        """Fill an empty collection from disk, without commits."""
         held = self._collection(collection)
         for key, stored in items:
             held.put(_address(key), key, stored)
 
     def compact(self, version: int) -> None:
-        """Forget the commits up to a version; watches from before it are refused."""
-        self.compacted = max(self.compacted, min(version, self.settled_version))
+        """Forget the commits up to a version; watches and lists from before it are refused."""
+        self.compacted = max(self.compacted, min(version, self.durable_version))
         for held in self._collections.values():
             n_old = bisect_right(held.log, self.compacted, key=lambda commit: commit.version)
             if n_old:
@@ -213,7 +231,7 @@ class Storage:
     # -- following ---------------------------------------------------------------------------
 
     def follow(self, collection: str, version: int) -> Cursor:
-        """Commits of a collection after a version, from the log."""
+        """A cursor on the commits after a version; CompactedError when the version is too old."""
         if version < self.compacted:
             raise CompactedError(version, self.compacted)
         held = self._collection(collection)
@@ -222,58 +240,58 @@ class Storage:
 
     # -- the journal -------------------------------------------------------------------------
 
-    def keep_in(self, journal: Journal) -> None:
-        """Write every commit from now on to a journal; nothing shows before it is settled."""
+    def attach_journal(self, journal: Journal) -> None:
+        """Write every commit from now on to a journal; it becomes visible when it is durable."""
         self._journal = journal
 
-    async def settled(self, version: int) -> None:
-        """Return when a version is on disk; NotStoredError when it could not be written."""
-        if version <= self.settled_version:
+    async def wait_durable(self, version: int) -> None:
+        """Return when a version is on disk; NotDurableError when it could not be written."""
+        if version <= self.durable_version:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._settle_waiters.append((version, waiter))
+        self._durable_waiters.append((version, waiter))
         await waiter
 
-    def settle(self, version: int) -> None:
-        """The journal's word: everything up to a version is on disk."""
-        before, self.settled_version = self.settled_version, version
-        waiting, self._settle_waiters = self._settle_waiters, []
+    def mark_durable(self, version: int) -> None:
+        """Called by the journal: everything up to a version is on disk."""
+        before, self.durable_version = self.durable_version, version
+        waiting, self._durable_waiters = self._durable_waiters, []
         for wanted, waiter in waiting:
             if wanted > version:
-                self._settle_waiters.append((wanted, waiter))
+                self._durable_waiters.append((wanted, waiter))
             elif not waiter.done():
                 waiter.set_result(None)
         for held in self._collections.values():
             if held.waiters and held.log and held.log[-1].version > before:
                 held.wake()
 
-    def undo_unsettled(self, cause: Exception) -> None:
-        """The journal's word: nothing after the settled version will ever be on disk.
+    def roll_back(self, cause: Exception) -> None:
+        """Called by the journal: nothing after the durable version will ever be on disk.
 
-        Nobody has been shown these commits, so taking them back is invisible, and their versions
-        are free again: those on disk stay without gaps that a restart would fill differently.
-        Hooks see each one again, reversed, so that what they derived stays true.
+        No client has seen these commits, so removing them is invisible, and their versions can be
+        used again: a restart would count on from the version on disk, too. Hooks get each commit
+        once more, reversed, so that state they derived from commits stays true.
         """
-        doomed = [
+        lost = [
             commit
             for held in self._collections.values()
             for commit in held.log
-            if commit.version > self.settled_version
+            if commit.version > self.durable_version
         ]
-        for commit in sorted(doomed, key=lambda commit: -commit.version):
+        for commit in sorted(lost, key=lambda commit: -commit.version):
             held = self._collection(commit.collection)
             held.put(_address(commit.key), commit.key, commit.before)
             held.log.pop()
             reverse = replace(commit, before=commit.after, after=commit.before, undone=True)
             for hook in self.on_commit:
                 hook(reverse)
-        self.version = self.settled_version
+        self.version = self.durable_version
         while self._kept and self._kept[-1][0] > self.version:
             self._kept_bytes -= self._kept.pop()[1]
-        waiting, self._settle_waiters = self._settle_waiters, []
+        waiting, self._durable_waiters = self._durable_waiters, []
         for _, waiter in waiting:
             if not waiter.done():
-                waiter.set_exception(NotStoredError(str(cause)))
+                waiter.set_exception(NotDurableError(str(cause)))
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -284,7 +302,10 @@ class Storage:
         return held
 
     def _keep(self, commit: Commit) -> None:
-        """Bound the log by number and by the memory that only it holds."""
+        """Bound the log by number and by the memory that only it holds.
+
+        That memory is the old states: the newest state of an object is in its collection, too.
+        """
         n_bytes = len(commit.before.raw) if commit.before else 0
         self._kept.append((commit.version, n_bytes))
         self._kept_bytes += n_bytes
@@ -293,7 +314,7 @@ class Storage:
 
 
 class Cursor:
-    """A reader of one collection's log, at its own pace; the log never waits for it."""
+    """A reader of one collection's log, at its own pace. The log never waits for it."""
 
     def __init__(self, storage: Storage, held: _Collection, position: int) -> None:
         self._storage = storage
@@ -301,25 +322,25 @@ class Cursor:
         self._position = position
 
     def take(self, n_max: int = 1_000) -> list[Commit]:
-        """The next settled commits, possibly none; CompactedError when some are lost."""
+        """The next durable commits, possibly none; CompactedError when some were forgotten."""
         held = self._held
         start = self._position - held.dropped
         if start < 0:
             raise CompactedError(0, self._storage.compacted)
         commits = held.log[start : start + n_max]
-        settled = self._storage.settled_version
-        while commits and commits[-1].version > settled:
+        durable = self._storage.durable_version
+        while commits and commits[-1].version > durable:
             commits.pop()
         self._position += len(commits)
         return commits
 
     @property
     def is_behind(self) -> bool:
-        """Whether commits wait to be taken, settled or not."""
+        """Whether commits wait to be taken, durable or not."""
         return self._position < self._held.dropped + len(self._held.log)
 
     async def wait(self) -> None:
-        """Return when there may be something to take; it may also be a false alarm."""
+        """Return when there may be something to take. It may also return without cause."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held.waiters.append(waiter)
         try:

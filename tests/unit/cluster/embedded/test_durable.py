@@ -105,15 +105,15 @@ def test_watch_from_before_the_start_is_gone(tmp_path: Path) -> None:
 
 
 def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
-    """Watchers see a commit only when it is settled, and answers wait for it."""
+    """Watchers see a commit only when it is durable, and answers wait for it."""
 
     async def act(opened: Opened) -> None:
-        await opened.world.api.settled(opened.storage.version)
+        await opened.world.api.wait_durable(opened.storage.version)
         watch = opened.world.watch("pods", WatchOptions())
         opened.world.pod("a")
 
         assert watch.poll() == []
-        await opened.world.api.settled(opened.storage.version)
+        await opened.world.api.wait_durable(opened.storage.version)
         assert told(watch.poll()) == [("ADDED", "a")]
 
     on_disk(tmp_path / "store.db", act)
@@ -227,7 +227,7 @@ def test_hooks_see_what_is_undone_reversed(tmp_path: Path, monkeypatch: pytest.M
     """Whoever derives something from commits can take it back."""
 
     async def act(opened: Opened) -> None:
-        await opened.world.api.settled(opened.storage.version)
+        await opened.world.api.wait_durable(opened.storage.version)
         seen: list[Commit] = []
         opened.storage.on_commit.append(seen.append)
         break_writes(monkeypatch)

@@ -103,7 +103,7 @@ async def listening(
     runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
     await web.SockSite(runner, listener, ssl_context=tls, backlog=1024).start()
-    await api.settled(api.storage.version)
+    await api.wait_durable(api.storage.version)
     credentials.write_kubeconfig(files, bound)
     try:
         yield Served(api, bound, files.kubeconfig, watches)

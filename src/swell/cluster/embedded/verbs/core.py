@@ -1,6 +1,7 @@
-"""What all verbs share: the store, the kinds, time and chance, and the way into the log.
+"""The parts that all verbs share: the store, the kinds, the clock, and every commit they make.
 
-Decides one thing only: how an object looks in the version it was asked for.
+Conversion between served and stored versions happens here, and so does the expiry of objects with a
+time to live.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ VALIDATION_LEVELS = ("", "Ignore", "Strict", "Warn")
 
 
 class _Expiry(NamedTuple):
+    """An object to be removed at a time, unless it has another version by then."""
+
     at: float
     collection: str
     key: Key
@@ -31,7 +34,7 @@ class _Expiry(NamedTuple):
 
 
 class ServerCore:
-    """The one place verbs read from and commit to."""
+    """Reads from and commits to the store on behalf of the verbs."""
 
     def __init__(
         self,
@@ -46,32 +49,33 @@ class ServerCore:
         self.clock = clock
         self.new_uid = new_uid
         self.rng = rng
-        # Oldest first: all kinds that expire do so after the same time.
+        # Oldest first. That holds because all kinds that expire have the same time to live.
         self._expiries: deque[_Expiry] = deque()
 
     def find(self, kind: ServedKind, key: Key) -> Stored | None:
-        """The object as stored."""
+        """The object in its stored version; None when there is none."""
         if kind.ttl_s:
             self.expire()
         return self.storage.get(kind.collection, key)
 
-    def need(self, kind: ServedKind, key: Key) -> Stored:
-        """The object as stored, or NotFoundError."""
+    def require(self, kind: ServedKind, key: Key) -> Stored:
+        """The object in its stored version, or NotFoundError."""
         stored = self.find(kind, key)
         if stored is None:
             raise refusals.not_found(kind.plural, kind.group, key.name)
         return stored
 
-    def view(self, kind: ServedKind, stored: Stored) -> Stored:
-        """The object in the version the kind serves."""
+    def as_served(self, kind: ServedKind, stored: Stored) -> Stored:
+        """The object in the version that the kind serves."""
         if kind.conversion is None:
             return stored
         body = kind.conversion.from_stored(stored.body)
         return Stored(encode(body), stored.version, body["metadata"])
 
-    def context(self, verb: str, call: RequestContext, subresource: str = "") -> WriteContext:
-        if call.field_validation not in VALIDATION_LEVELS:
-            error = not_supported("fieldValidation", call.field_validation, VALIDATION_LEVELS)
+    def context(self, verb: str, request: RequestContext, subresource: str = "") -> WriteContext:
+        """The context of a write; ClusterError when its field validation level is unknown."""
+        if request.field_validation not in VALIDATION_LEVELS:
+            error = not_supported("fieldValidation", request.field_validation, VALIDATION_LEVELS)
             options = f"{verb.capitalize()}Options"
             raise refusals.invalid(options, "meta.k8s.io", "", [error])
         return WriteContext(
@@ -79,21 +83,21 @@ class ServerCore:
             now=self.clock.now(),
             read=self._read,
             subresource=subresource,
-            field_validation=call.field_validation,
-            warnings=call.warnings,
-            actor=call.actor,
-            dry_run=call.dry_run,
+            field_validation=request.field_validation,
+            warnings=request.warnings,
+            actor=request.actor,
+            dry_run=request.dry_run,
             each=self._each,
         )
 
     def put(
         self, kind: ServedKind, key: Key, before: Stored | None, body: Body, context: WriteContext
     ) -> Stored:
-        """Commit a new version, given in the served form. The body must not be touched again."""
+        """Commit a new version, given in the served form. The caller must not reuse the body."""
         if kind.conversion is not None:
             body = kind.conversion.to_stored(body)
         if context.dry_run:
-            return self.view(kind, _unstored(body, before))
+            return self.as_served(kind, _unstored(body, before))
         change = StoredChange(kind.collection, key, before, body, context.actor, context.verb)
         commit = self.storage.commit(change)
         if commit.after is None:
@@ -101,27 +105,35 @@ class ServerCore:
         if kind.ttl_s:
             at = commit.time + kind.ttl_s
             self._expiries.append(_Expiry(at, kind.collection, key, commit.version))
-        return self.view(kind, commit.after)
+        return self.as_served(kind, commit.after)
 
     def remove(self, kind: ServedKind, key: Key, before: Stored, context: WriteContext) -> int:
-        """Commit the end of an object; the version of that commit."""
+        """Commit the removal of an object; returns the version of that commit."""
         if context.dry_run:
             return self.storage.version
         change = StoredChange(kind.collection, key, before, None, context.actor, "delete")
         return self.storage.commit(change).version
 
     def expire(self) -> None:
-        """Remove what outlived its time to live. Cheap when there is nothing to do."""
+        """Remove the objects whose time to live has passed.
+
+        Called before reads of such kinds instead of by a timer, so that a read never returns an
+        expired object. It costs little when nothing has expired.
+        """
         now = self.clock.now()
         while self._expiries and self._expiries[0].at <= now:
             due = self._expiries.popleft()
             stored = self.storage.get(due.collection, due.key)
+            # An object written since then has a later entry of its own.
             if stored is not None and stored.version == due.version:
                 change = StoredChange(due.collection, due.key, stored, None, EXPIRY_ACTOR, "delete")
                 self.storage.commit(change)
 
     def resume_expiry(self, kind: ServedKind) -> None:
-        """Let objects found in the store at start live once more for their whole time."""
+        """Schedule the expiry of objects found at start, a full time to live from now.
+
+        The store does not record when an object was last written.
+        """
         at = self.clock.now() + kind.ttl_s
         for key, stored in self.storage.list(kind.collection).items:
             self._expiries.append(_Expiry(at, kind.collection, key, stored.version))
@@ -140,7 +152,7 @@ def refuse_invalid(kind: ServedKind, name: str, errors: list[FieldError]) -> Non
 
 
 def _unstored(body: Body, before: Stored | None) -> Stored:
-    """What a dry run answers with: the old version, or none."""
+    """The result of a dry run: the new content under the old version, or under none."""
     if before is not None:
         return Stored.of(body, before.version)
     return Stored(encode(body), 0, body["metadata"])

@@ -1,7 +1,15 @@
-"""Delete and deletecollection: preconditions, grace, finalizers, and the finalizers we add.
+"""Delete and deletecollection: preconditions, grace periods, finalizers, propagation.
 
-`plan_deletion` is the rule, pure; `Deleting` carries it out. What becomes of dependents is the
-garbage collector's work: a delete only leaves it the finalizer that tells which way.
+`plan_deletion` is the pure rule; `DeleteVerbs` executes it. Dependents are handled by the garbage
+collector: a delete only adds the finalizer that names the propagation policy.
+
+    present --delete--> removed                       no finalizers, no grace period
+       |
+       +--delete--> marked (deletionTimestamp) --last finalizer removed--> removed
+       |                  |
+       |                  +--namespaces: emptied and finalized--> removed
+       |
+       +--delete--> in its grace period (pods) --delete with 0, by the node agent--> removed
 """
 
 from __future__ import annotations
@@ -29,75 +37,83 @@ from swell.cluster.embedded.verbs.writing import NAMESPACES
 from swell.runtime.errors import NotFoundError
 from swell.schema.field_errors import FieldError, invalid, not_supported
 
-GRACE_S_DEFAULT = 30
-IMMORTAL_NAMESPACES = ("default", "kube-system", "kube-public")
+GRACE_S_DEFAULT = 30  # Kubernetes' default of terminationGracePeriodSeconds
+# kube-apiserver's NamespaceLifecycle admission protects these.
+PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 _POLICIES = ("Foreground", "Background", "Orphan")
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionPlan:
-    """Write `marked` if there is one, then remove the object or leave it waiting."""
+    """First write `marked`, if there is one; then remove the object, or leave it waiting."""
 
     marked: Body | None
     remove: bool
 
 
 class DeleteVerbs:
-    def __init__(self, core: ServerCore, reading: ReadVerbs) -> None:
+    """The verbs delete and deletecollection."""
+
+    def __init__(self, core: ServerCore, reads: ReadVerbs) -> None:
         self._core = core
-        self._reading = reading
+        self._reads = reads
 
     def delete(
-        self, kind: ServedKind, key: Key, options: DeleteOptions, call: RequestContext
+        self, kind: ServedKind, key: Key, options: DeleteOptions, request: RequestContext
     ) -> Deleted:
-        context = self._core.context("delete", call)
-        stored = self._core.need(kind, key)
+        context = self._core.context("delete", request)
+        stored = self._core.require(kind, key)
         _check_options(options)
         _check_preconditions(kind, key, stored, options)
-        if kind.collection == NAMESPACES and key.name in IMMORTAL_NAMESPACES:
+        if kind.collection == NAMESPACES and key.name in PROTECTED_NAMESPACES:
             raise access_denied(kind.plural, "", key.name, "this namespace may not be deleted")
-        if kind.default_propagation == "Orphan" and not _says_propagation(options):
-            call.warnings.append(
+        if kind.default_propagation == "Orphan" and not _has_propagation(options):
+            request.warnings.append(
                 "dependents are left behind when no propagation policy is given; "
                 "set propagationPolicy=Background to delete them too"
             )
         plan = plan_deletion(kind, stored.copy(), options, context.now)
-        return self._carry_out(kind, key, stored, plan, context)
+        return self._execute(kind, key, stored, plan, context)
 
     def delete_collection(
-        self, kind: ServedKind, selection: ListOptions, options: DeleteOptions, call: RequestContext
+        self,
+        kind: ServedKind,
+        selection: ListOptions,
+        options: DeleteOptions,
+        request: RequestContext,
     ) -> Page:
-        """Delete what a list shows, one by one; what vanishes meanwhile is no error."""
+        """Delete the listed objects one by one; one that is gone already is no error."""
         _check_options(options)
-        page = self._reading.list(kind, selection)
+        page = self._reads.list(kind, selection)
         for stored in page.items:
             metadata = stored.metadata
             key = Key(metadata.get("namespace", ""), metadata["name"])
             with suppress(NotFoundError):
-                self.delete(kind, key, options, call)
+                self.delete(kind, key, options, request)
         return page
 
-    def _carry_out(
+    def _execute(
         self, kind: ServedKind, key: Key, stored: Stored, plan: DeletionPlan, context: WriteContext
     ) -> Deleted:
         storage_kind = self._core.registry.stored(kind.collection) or kind
+        # Marks are made in the stored form, whichever version the delete came through.
         left = stored
         if plan.marked is not None and plan.marked != stored.body:
             left = self._core.put(storage_kind, key, stored, plan.marked, context)
         if not plan.remove:
-            return Deleted(self._core.view(kind, left), False, left.version)
+            return Deleted(self._core.as_served(kind, left), False, left.version)
         version = self._core.remove(storage_kind, key, left, context)
-        return Deleted(self._core.view(kind, left), True, version)
+        return Deleted(self._core.as_served(kind, left), True, version)
 
 
 def plan_deletion(kind: ServedKind, body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
-    """How a delete changes an object. The body is ours to change."""
+    """Decide what a delete does to an object. The body may be changed."""
     metadata = body["metadata"]
-    if kind.collection == NAMESPACES and not _namespace_may_go(body):
-        return _end_namespace(body, options, now)
+    if kind.collection == NAMESPACES and not _is_namespace_finalized(body):
+        return _mark_namespace(body, options, now)
     grace_s = options.grace_s
     if grace_s is not None and grace_s < 0:
-        grace_s = 1
+        grace_s = 1  # as a real server reads a negative period
     graceful = False
     if kind.graceful:
         graced = _grace(body, grace_s, now)
@@ -121,7 +137,11 @@ def plan_deletion(kind: ServedKind, body: Body, options: DeleteOptions, now: flo
 
 
 def _grace(body: Body, grace_s: int | None, now: float) -> bool | None:
-    """Set or shorten the grace period: True when set, False when over, None when it goes on."""
+    """Set or shorten a pod's grace period.
+
+    True: it was set or shortened. False: it is 0 already, so the pod may go. None: a delete during
+    the period that does not shorten it changes nothing.
+    """
     metadata = body["metadata"]
     if not metadata.get("deletionTimestamp"):
         period_s = _first_grace_s(body, grace_s)
@@ -136,7 +156,7 @@ def _grace(body: Body, grace_s: int | None, now: float) -> bool | None:
         return None
     end = parse_time(metadata["deletionTimestamp"]) - period_s + grace_s
     if end < now:
-        # The shortened period is over already, yet only a delete with 0 is immediate.
+        # The shortened period has passed already, but only a delete with 0 removes at once.
         end, grace_s = now, min(grace_s, 1)
     metadata["deletionTimestamp"] = format_time(end)
     metadata["deletionGracePeriodSeconds"] = grace_s
@@ -144,7 +164,7 @@ def _grace(body: Body, grace_s: int | None, now: float) -> bool | None:
 
 
 def _first_grace_s(body: Body, grace_s: int | None) -> int:
-    """Nobody ends the processes of a pod that has none, so it is not waited for."""
+    """The period of a first delete: 0 for a pod without processes, which nothing would end."""
     spec, status = body.get("spec") or {}, body.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in {"Succeeded", "Failed"}:
         return 0
@@ -157,7 +177,7 @@ def _first_grace_s(body: Body, grace_s: int | None) -> int:
 
 
 def _mark(kind: ServedKind, metadata: Body, now: float) -> None:
-    if kind.deletion_finalizer:  # what cleans up looks at the timestamp alone
+    if kind.deletion_finalizer:  # as on a real server, without generation and grace period
         metadata.setdefault("deletionTimestamp", format_time(now))
         return
     if not metadata.get("deletionTimestamp"):
@@ -173,7 +193,11 @@ def _grow_generation(metadata: Body) -> None:
 
 
 def _finalizers(kind: ServedKind, finalizers: list[str], options: DeleteOptions) -> list[str]:
-    """The finalizers the object has to have, given how its dependents are to be treated."""
+    """The finalizers of the object after the delete, by the policy for its dependents.
+
+    `orphanDependents` is the deprecated form of the policy. Without either, the finalizer of an
+    earlier delete counts, then the default of the kind.
+    """
     if kind.default_propagation == "Unsupported":
         return [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
     own = [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
@@ -190,13 +214,13 @@ def _finalizers(kind: ServedKind, finalizers: list[str], options: DeleteOptions)
     return [*own, *{"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])]
 
 
-def _namespace_may_go(body: Body) -> bool:
-    """A namespace goes when it was emptied, which its own finalizer in `spec` waits for."""
+def _is_namespace_finalized(body: Body) -> bool:
+    """Whether a namespace has been emptied: then its controller removes the finalizer in `spec`."""
     deleting = body["metadata"].get("deletionTimestamp")
     return bool(deleting and not (body.get("spec") or {}).get("finalizers"))
 
 
-def _end_namespace(body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
+def _mark_namespace(body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
     metadata = body["metadata"]
     if metadata.get("deletionTimestamp"):
         return DeletionPlan(None, remove=False)
@@ -214,12 +238,12 @@ def _check_preconditions(
 ) -> None:
     refuse = refusals.conflict if kind.collection == NAMESPACES else refusals.delete_conflict
     if options.uid is not None and options.uid != stored.uid:
-        told = f"the UID in the precondition ({options.uid}) does not match the UID in record"
-        raise refuse(kind, key.name, f"{told} ({stored.uid})")
+        problem = f"the UID in the precondition ({options.uid}) does not match the UID in record"
+        raise refuse(kind, key.name, f"{problem} ({stored.uid})")
     wanted = options.resource_version
     if wanted is not None and wanted != str(stored.version):
-        told = f"the ResourceVersion in the precondition ({wanted}) does not match the record's"
-        raise refuse(kind, key.name, f"{told} ({stored.version})")
+        problem = f"the ResourceVersion in the precondition ({wanted}) does not match the record's"
+        raise refuse(kind, key.name, f"{problem} ({stored.version})")
 
 
 def _check_options(options: DeleteOptions) -> None:
@@ -228,13 +252,13 @@ def _check_options(options: DeleteOptions) -> None:
         return
     errors: list[FieldError] = []
     if options.orphan_dependents is not None:
-        told = "orphanDependents and deletionPropagation cannot be both set"
-        errors.append(invalid(field, policy, told))
+        problem = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid(field, policy, problem))
     if policy not in _POLICIES:
         errors.append(not_supported(field, policy, [*_POLICIES, "nil"]))
     if errors:
         raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", errors)
 
 
-def _says_propagation(options: DeleteOptions) -> bool:
+def _has_propagation(options: DeleteOptions) -> bool:
     return options.propagation is not None or options.orphan_dependents is not None

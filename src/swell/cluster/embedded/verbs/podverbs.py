@@ -1,4 +1,4 @@
-"""What can be done to a pod beside changing it: bind it to a node, evict it within its budget."""
+"""The verbs of pods alone: bind a pod to a node, evict it if its disruption budget allows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from swell.cluster.embedded.verbs.requests import (
 from swell.schema.field_errors import not_supported, required
 
 BUDGETS = "poddisruptionbudgets.policy"
-# How many evicted pods a budget remembers until its controller has seen them go.
+# As in Kubernetes: so many evicted pods a budget lists until its controller has seen them go.
 _DISRUPTED_PODS_MAX = 2_000
 
 
 class PodVerbs:
-    def __init__(self, core: ServerCore, deleting: DeleteVerbs) -> None:
-        self._core = core
-        self._deleting = deleting
+    """The verbs behind a pod's `binding` and `eviction` subresources."""
 
-    def bind(self, kind: ServedKind, key: Key, binding: Body, call: RequestContext) -> int:
-        """Give a pod its node, once; the version of the pod then."""
+    def __init__(self, core: ServerCore, deletes: DeleteVerbs) -> None:
+        self._core = core
+        self._deletes = deletes
+
+    def bind(self, kind: ServedKind, key: Key, binding: Body, request: RequestContext) -> int:
+        """Set a pod's node, once; returns the pod's new version."""
         read_shape(binding, BindingShape, "create")
         _check_name(binding, key)
         metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
@@ -44,8 +46,8 @@ class PodVerbs:
             errors.append(required("target.name"))
         if errors:
             raise refusals.invalid("Binding", "", key.name, errors)
-        context = self._core.context("update", call, "binding")
-        stored = self._core.need(kind, key)
+        context = self._core.context("update", request, "binding")
+        stored = self._core.require(kind, key)
         wanted_uid, wanted_version = metadata.get("uid"), metadata.get("resourceVersion")
         if wanted_uid and wanted_uid != stored.uid:
             raise refusals.conflict(kind, key.name, "the UID in the precondition does not match")
@@ -64,27 +66,30 @@ class PodVerbs:
         set_condition(pod, {"type": "PodScheduled", "status": "True"}, context.now)
         return self._core.put(kind, key, stored, pod, context).version
 
-    def evict(self, kind: ServedKind, key: Key, eviction: Body, call: RequestContext) -> Deleted:
+    def evict(self, kind: ServedKind, key: Key, eviction: Body, request: RequestContext) -> Deleted:
         """Delete a pod unless that would break a disruption budget."""
         read = read_shape(eviction, EvictionShape, "create")
         _check_name(eviction, key)
         given = read.delete_options or DeleteOptionsShape()
         options = given.options()
         if given.dry_run:
-            call.dry_run = True
-        stored = self._core.need(kind, key)
-        if _spares_budget(stored.body):
-            return self._condemn(kind, key, options, call)
+            request.dry_run = True
+        stored = self._core.require(kind, key)
+        if _is_unbudgeted(stored.body):
+            return self._mark_and_delete(kind, key, options, request)
         budget = self._budget_of(stored)
-        if budget is not None and not _is_spare(stored.body, budget.body):
-            self._charge(budget, key, call)
-        return self._condemn(kind, key, options, call)
+        if budget is not None and not _is_unhealthy_surplus(stored.body, budget.body):
+            self._charge(budget, key, request)
+        return self._mark_and_delete(kind, key, options, request)
 
-    def _condemn(
-        self, kind: ServedKind, key: Key, options: DeleteOptions, call: RequestContext
+    def _mark_and_delete(
+        self, kind: ServedKind, key: Key, options: DeleteOptions, request: RequestContext
     ) -> Deleted:
-        """Say on the pod why it goes, then delete it."""
-        stored = self._core.need(kind, key)
+        """Set the DisruptionTarget condition, then delete the pod.
+
+        The condition makes a new version, so a version precondition is moved on to it.
+        """
+        stored = self._core.require(kind, key)
         _check_eviction_preconditions(kind, key, stored, options)
         condition = {
             "type": "DisruptionTarget",
@@ -92,8 +97,8 @@ class PodVerbs:
             "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",
         }
-        context = self._core.context("update", call, "eviction")
-        if not call.dry_run:
+        context = self._core.context("update", request, "eviction")
+        if not request.dry_run:
             pod = stored.copy()
             set_condition(pod, condition, context.now)
             stored = self._core.put(kind, key, stored, pod, context)
@@ -104,10 +109,10 @@ class PodVerbs:
             propagation=options.propagation,
             orphan_dependents=options.orphan_dependents,
         )
-        return self._deleting.delete(kind, key, checked, call)
+        return self._deletes.delete(kind, key, checked, request)
 
     def _budget_of(self, pod: Stored) -> Stored | None:
-        """The budget that guards a pod; more than one is an error, as on a real server."""
+        """The budget that selects a pod; more than one is an error, as on a real server."""
         namespace = pod.metadata.get("namespace", "")
         found: list[Stored] = []
         for _, budget in self._core.storage.list(BUDGETS, namespace).items:
@@ -121,8 +126,12 @@ class PodVerbs:
             raise refusals.two_budgets()
         return found[0] if found else None
 
-    def _charge(self, budget: Stored, pod: Key, call: RequestContext) -> None:
-        """Take one disruption from a budget, or refuse."""
+    def _charge(self, budget: Stored, pod: Key, request: RequestContext) -> None:
+        """Use up one allowed disruption of a budget, or refuse the eviction.
+
+        The pod is listed in the budget's status until the budget's controller has seen it go, so
+        that two quick evictions cannot use the same disruption.
+        """
         body = budget.copy()
         name = body["metadata"]["name"]
         status = body.setdefault("status", {})
@@ -139,7 +148,7 @@ class PodVerbs:
                 f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy "
                 f"pods and has {status.get('currentHealthy', 0)} currently"
             )
-        context = self._core.context("update", call, "status")
+        context = self._core.context("update", request, "status")
         status["disruptionsAllowed"] = allowed - 1
         disrupted[pod.name] = format_time(context.now)
         kind = self._core.registry.stored(BUDGETS)
@@ -189,15 +198,18 @@ def _check_eviction_preconditions(
         raise refusals.delete_conflict(kind, key.name, "the ResourceVersion differs")
 
 
-def _spares_budget(pod: Body) -> bool:
-    """Pods that serve nobody: not running yet, finished, or on their way out."""
+def _is_unbudgeted(pod: Body) -> bool:
+    """Whether a pod counts in no budget: it is not running yet, finished, or being deleted."""
     phase = (pod.get("status") or {}).get("phase")
     deleting = pod["metadata"].get("deletionTimestamp")
     return phase in {"Pending", "Succeeded", "Failed"} or bool(deleting)
 
 
-def _is_spare(pod: Body, budget: Body) -> bool:
-    """An unready pod that its application does well without, or may go in any case."""
+def _is_unhealthy_surplus(pod: Body, budget: Body) -> bool:
+    """Whether an unready pod may go without using up a disruption.
+
+    It may when enough others are healthy, or when its budget always allows unhealthy pods to go.
+    """
     conditions = (pod.get("status") or {}).get("conditions") or ()
     if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
         return False

@@ -1,4 +1,8 @@
-"""Get, list and the beginning of a watch: versions, options, pages of one snapshot."""
+"""Get, list and the start of a watch: which version is read, and how a list is paged.
+
+A page after the first is read from the log as of the first page's version, so that all pages
+together are one snapshot. When the log no longer reaches back, the client gets 410 and starts over.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _EXPIRED = "The provided continue parameter is too old to display a consistent l
 
 
 class _Token(msgspec.Struct, frozen=True):
-    """Where a paged list goes on: in which snapshot, after which object."""
+    """The content of a continue token: the version of the snapshot, and the last object sent."""
 
     rv: int
     namespace: str
@@ -31,12 +35,14 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class ReadVerbs:
+    """The verbs get, list and watch."""
+
     def __init__(self, core: ServerCore) -> None:
         self._core = core
 
     def get(self, kind: ServedKind, key: Key, resource_version: str = "") -> Stored:
-        self._wanted_version(resource_version)
-        return self._core.view(kind, self._core.need(kind, key))
+        self._checked_version(resource_version)
+        return self._core.as_served(kind, self._core.require(kind, key))
 
     def list(self, kind: ServedKind, options: ListOptions) -> Page:
         if kind.ttl_s:
@@ -54,11 +60,15 @@ class ReadVerbs:
         else:
             snapshot = self._first_snapshot(kind, options, limit)
         if options.resource_version == "0":
-            limit = 0  # answered from a cache that knows no pages
+            limit = 0  # a real server answers version 0 from its cache, which has no pages
         return self._page(kind, chosen, snapshot, after, limit)
 
     def watch(self, kind: ServedKind, options: WatchOptions) -> Watch | FailedWatch:
-        """A version that is too old or too new is told by the watch, as a real server does."""
+        """Start a watch. Invalid options are refused here.
+
+        A version that is too old or too new gives a `FailedWatch`: a real server opens the watch
+        and sends the error as its first event.
+        """
         _refuse(_watch_option_errors(options))
         chosen = parse_filter(kind, options.namespace, options.labels, options.fields)
         version = _parse_version(options.resource_version)
@@ -72,7 +82,7 @@ class ReadVerbs:
     # -- lists -------------------------------------------------------------------------------
 
     def _first_snapshot(self, kind: ServedKind, options: ListOptions, limit: int) -> StoreSnapshot:
-        wanted = self._wanted_version(options.resource_version)
+        wanted = self._checked_version(options.resource_version)
         exact = options.resource_version_match == "Exact"
         # Without a match rule a version together with a limit means exactly that version.
         exact = exact or bool(wanted and limit and not options.resource_version_match)
@@ -86,7 +96,7 @@ class ReadVerbs:
         except CompactedError as error:
             raise refusals.expired(_EXPIRED) from error
 
-    def _wanted_version(self, text: str) -> int:
+    def _checked_version(self, text: str) -> int:
         version = _parse_version(text)
         if version > self._core.storage.version:
             raise refusals.version_too_large(version, self._core.storage.version)
@@ -100,22 +110,23 @@ class ReadVerbs:
         after: Key | None,
         limit: int,
     ) -> Page:
+        # Filtering comes after skipping, so that a page costs only what is left of the list.
         items = snapshot.items
         if after is not None:
             items = items[_index_after(items, after) :]
         if not chosen.selects_all:
             items = [item for item in items if chosen.matches(item[1])]
-        shown = items[:limit] if limit else items
+        page = items[:limit] if limit else items
         token, remaining = "", None
-        if len(shown) < len(items):
-            last = shown[-1][0]
+        if len(page) < len(items):
+            last = page[-1][0]
             token = _encode_token(_Token(snapshot.version, last.namespace, last.name))
-            remaining = len(items) - len(shown) if chosen.selects_all else None
-        view = self._core.view
-        if kind.conversion is None:
-            return Page(tuple([stored for _, stored in shown]), snapshot.version, token, remaining)
-        views = tuple([view(kind, stored) for _, stored in shown])
-        return Page(views, snapshot.version, token, remaining)
+            # With a selector a real server does not know how many objects are left.
+            remaining = len(items) - len(page) if chosen.selects_all else None
+        objects = [stored for _, stored in page]
+        if kind.conversion is not None:
+            objects = [self._core.as_served(kind, stored) for stored in objects]
+        return Page(tuple(objects), snapshot.version, token, remaining)
 
     # -- watches -----------------------------------------------------------------------------
 
@@ -127,7 +138,10 @@ class ReadVerbs:
         return Watch(self._core, kind, chosen, cursor, first=[], since=version)
 
     def _watch_all(self, kind: ServedKind, chosen: Filter, marked: bool) -> Watch:
-        """The objects there are, as if just added, then what happens to them."""
+        """A watch that begins with an ADDED event for every present object.
+
+        With `marked`, a bookmark follows the last of them.
+        """
         if kind.ttl_s:
             self._core.expire()
         snapshot = self._core.storage.list(kind.collection, chosen.namespace)

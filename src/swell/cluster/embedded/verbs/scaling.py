@@ -1,4 +1,4 @@
-"""The scale subresource: a number of replicas read from, and written to, the object itself."""
+"""The scale subresource: a Scale object computed from the fields of an object, and back."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ from swell.schema.field_errors import invalid
 
 
 class ScaleVerbs:
-    def __init__(self, core: ServerCore, writing: WriteVerbs) -> None:
+    """The verbs get, update and patch of the scale subresource."""
+
+    def __init__(self, core: ServerCore, writes: WriteVerbs) -> None:
         self._core = core
-        self._writing = writing
+        self._writes = writes
 
     def get(self, kind: ServedKind, key: Key) -> Stored:
-        return _scale_of(kind, self._core.view(kind, self._core.need(kind, key)))
+        return _scale_of(kind, self._core.as_served(kind, self._core.require(kind, key)))
 
-    def update(self, kind: ServedKind, key: Key, scale: Body, call: RequestContext) -> Stored:
-        stored = self._core.need(kind, key)
+    def update(self, kind: ServedKind, key: Key, scale: Body, request: RequestContext) -> Stored:
+        stored = self._core.require(kind, key)
         _check_scale(scale, key, "update")
         if _uid(scale) not in {"", stored.uid}:
             raise refusals.conflict(kind, key.name, "Precondition failed: UID in object meta")
-        return self._set(kind, key, scale, call)
+        return self._set(kind, key, scale, request)
 
-    def patch(self, kind: ServedKind, key: Key, patch: Patch, call: RequestContext) -> Stored:
+    def patch(self, kind: ServedKind, key: Key, patch: Patch, request: RequestContext) -> Stored:
         scale = apply_patch(kind, self.get(kind, key).copy(), patch)
         _check_scale(scale, key, "patch")
-        if _uid(scale) not in {"", self._core.need(kind, key).uid}:
+        if _uid(scale) not in {"", self._core.require(kind, key).uid}:
             raise refusals.subresource_conflict(kind, "scale", key.name, "the UID differs")
-        return self._set(kind, key, scale, call)
+        return self._set(kind, key, scale, request)
 
-    def _set(self, kind: ServedKind, key: Key, scale: Body, call: RequestContext) -> Stored:
+    def _set(self, kind: ServedKind, key: Key, scale: Body, request: RequestContext) -> Stored:
         replicas = _replicas(scale)
         if replicas < 0:
             error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
             raise refusals.invalid("Scale", "autoscaling", key.name, [error])
-        body = self._core.view(kind, self._core.need(kind, key)).copy()
+        body = self._core.as_served(kind, self._core.require(kind, key)).copy()
         version = (scale.get("metadata") or {}).get("resourceVersion")
         body["metadata"]["resourceVersion"] = version or body["metadata"]["resourceVersion"]
         _put(body, _paths(kind).spec_replicas, replicas)
-        return _scale_of(kind, self._writing.update(kind, key, body, call).stored)
+        return _scale_of(kind, self._writes.update(kind, key, body, request).stored)
 
 
 def _check_scale(scale: Body, key: Key, verb: str) -> None:

@@ -1,6 +1,11 @@
-"""Create, update and patch: the order of checks, and which metadata is the server's to write.
+"""Create, update and patch: the order of their checks, and the metadata that the server writes.
 
-What is particular to a kind is asked of its rules; deletion is in `deleting`.
+Rules of single kinds are behind `KindRules`; deletion is in `deleting`. Every write goes this way:
+
+    options -> types and defaults (`shape`) -> name -> version -> metadata of the server
+            -> `prepare` -> generation -> all field errors at once -> commit
+
+An update that removes the last finalizer of a deleted object removes the object instead.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import FieldError, invalid
 
 NAMESPACES = "namespaces"
+# Generated names as in Kubernetes: no vowels, so no words; at most 63 characters; eight tries.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _PREFIX_LENGTH_MAX = 63 - _SUFFIX_LENGTH
@@ -33,25 +39,29 @@ _STALE = (
 
 
 class _Current(NamedTuple):
-    """What is stored, and its body in the served form, read for this write alone."""
+    """The stored object, and its body in the served form, decoded for this write alone."""
 
     stored: Stored
     body: Body
 
 
 class WriteVerbs:
+    """The verbs create, update and patch."""
+
     def __init__(self, core: ServerCore) -> None:
         self._core = core
 
-    def create(self, kind: ServedKind, namespace: str, body: Body, call: RequestContext) -> Stored:
-        context = self._core.context("create", call)
+    def create(
+        self, kind: ServedKind, namespace: str, body: Body, request: RequestContext
+    ) -> Stored:
+        context = self._core.context("create", request)
         body = self._shaped(kind, body, context)
         return self._create(kind, namespace, body, context)
 
     def update(
-        self, kind: ServedKind, key: Key, body: Body, call: RequestContext, subresource: str = ""
+        self, kind: ServedKind, key: Key, body: Body, request: RequestContext, subresource: str = ""
     ) -> Written:
-        context = self._core.context("update", call, subresource)
+        context = self._core.context("update", request, subresource)
         new = self._shaped(kind, body, context)
         metadata = new["metadata"]
         _check_name(metadata, key)
@@ -64,17 +74,22 @@ class WriteVerbs:
             metadata.pop("resourceVersion", None)
             return Written(self._create(kind, key.namespace, new, context), created=True)
         if metadata.get("uid") not in {None, "", stored.uid}:
-            told = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
-            raise refusals.conflict(kind, key.name, f"Precondition failed: {told}")
+            uids = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
+            raise refusals.conflict(kind, key.name, f"Precondition failed: {uids}")
         return Written(self._replace(kind, key, self._current(kind, stored), new, context))
 
     def patch(
-        self, kind: ServedKind, key: Key, patch: Patch, call: RequestContext, subresource: str = ""
+        self,
+        kind: ServedKind,
+        key: Key,
+        patch: Patch,
+        request: RequestContext,
+        subresource: str = "",
     ) -> Stored:
-        context = self._core.context("patch", call, subresource)
-        stored = self._core.need(kind, key)
+        context = self._core.context("patch", request, subresource)
+        stored = self._core.require(kind, key)
         current = self._current(kind, stored)
-        patched = apply_patch(kind, self._core.view(kind, stored).copy(), patch)
+        patched = apply_patch(kind, self._core.as_served(kind, stored).copy(), patch)
         _check_still_named(kind, patched, patch)
         context.unchanged = _unchanged(patched, current.body)
         new = self._shaped(kind, patched, context)
@@ -84,17 +99,18 @@ class WriteVerbs:
     # -- steps -------------------------------------------------------------------------------
 
     def _shaped(self, kind: ServedKind, body: Body, context: WriteContext) -> Body:
-        """The body with its type checked, and with metadata that can be relied upon."""
+        """The body after `shape`: typed, defaulted, with a metadata object."""
         if not isinstance(body, dict):
             raise bad_request("the body is not a JSON object")
         for field, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
             given = body.get(field)
+            # Built-in kinds are decoded by their path, so a body need not name its type.
             if (given is None or given == "") and not kind.custom:
                 body[field] = wanted
             elif given != wanted:
                 read = field == "kind" or context.verb == "patch"
                 if kind.custom and read and given and isinstance(given, str):
-                    raise _misplaced(kind, body, invalid(field, given, f"must be {wanted}"))
+                    raise _wrong_type(kind, body, invalid(field, given, f"must be {wanted}"))
                 problem = f"{field} {given!r} in the body, expected {wanted!r}"
                 raise refusals.not_of_kind(context.verb, problem)
         body = kind.rules.shape(body, context)
@@ -107,7 +123,7 @@ class WriteVerbs:
         self, kind: ServedKind, namespace: str, body: Body, context: WriteContext
     ) -> Stored:
         metadata = body["metadata"]
-        _settle_namespace(kind, namespace, metadata)
+        _set_namespace(kind, namespace, metadata)
         version = metadata.get("resourceVersion") or "0"
         if version.isdigit() and int(version) > 0:
             raise bad_request("resourceVersion should not be set on objects to be created")
@@ -125,14 +141,14 @@ class WriteVerbs:
         return self._core.put(kind, key, None, body, context)
 
     def _current(self, kind: ServedKind, stored: Stored) -> _Current:
-        return _Current(stored, self._core.view(kind, stored).copy())
+        return _Current(stored, self._core.as_served(kind, stored).copy())
 
     def _replace(
         self, kind: ServedKind, key: Key, current: _Current, new: Body, context: WriteContext
     ) -> Stored:
         stored, old = current
         self._check_version(kind, key, stored, new["metadata"])
-        _settle_namespace(kind, key.namespace, new["metadata"])
+        _set_namespace(kind, key.namespace, new["metadata"])
         _keep_server_fields(new["metadata"], old["metadata"], context)
         new["metadata"]["resourceVersion"] = str(stored.version)
         kind.rules.prepare(new, old, context)
@@ -143,14 +159,14 @@ class WriteVerbs:
         refuse_invalid(kind, key.name, errors + kind.rules.validate(new, old, context))
         if ends_deletion(kind, new, old):
             return self._finish_deletion(kind, key, stored, new, context)
-        if new == old:
-            return self._core.view(kind, stored)
+        if new == old:  # an update without a change makes no new version
+            return self._core.as_served(kind, stored)
         return self._core.put(kind, key, stored, new, context)
 
     def _finish_deletion(
         self, kind: ServedKind, key: Key, stored: Stored, new: Body, context: WriteContext
     ) -> Stored:
-        """The last finalizer is gone, so the object is; the answer still shows the update."""
+        """Remove an object whose last finalizer is gone; the result is still the updated object."""
         version = self._core.remove(kind, key, stored, context)
         return Stored.of(new, version)
 
@@ -166,18 +182,18 @@ class WriteVerbs:
             raise refusals.conflict(kind, key.name, _STALE)
 
     def _check_namespace(self, kind: ServedKind, namespace: str, metadata: Body) -> None:
-        """Objects are created only in namespaces that exist and are not on their way out."""
+        """Refuse a new object in a namespace that is missing or being deleted."""
         if not kind.namespaced:
             return
-        holder = self._core.storage.get(NAMESPACES, Key("", namespace))
-        if holder is None:
+        found = self._core.storage.get(NAMESPACES, Key("", namespace))
+        if found is None:
             raise refusals.not_found(NAMESPACES, "", namespace)
-        if holder.metadata.get("deletionTimestamp"):
+        if found.metadata.get("deletionTimestamp"):
             name = metadata.get("name") or metadata.get("generateName") or ""
             raise refusals.namespace_terminating(kind, namespace, name)
 
     def _free_name(self, kind: ServedKind, namespace: str, prefix: str) -> str:
-        """A generated name; taken ones are rolled again, a few times, as a real server does."""
+        """A generated name. After a few tries a taken one is returned, and the create refused."""
         name = ""
         for _ in range(_GENERATE_TRIES_MAX):
             suffix = "".join(self._core.rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
@@ -187,8 +203,12 @@ class WriteVerbs:
         return name
 
 
-def _misplaced(kind: ServedKind, body: Body, error: FieldError) -> ClusterError:
-    """A custom resource of another kind is read, and then found to be in the wrong place."""
+def _wrong_type(kind: ServedKind, body: Body, error: FieldError) -> ClusterError:
+    """The refusal of a custom resource of another type.
+
+    A real server decodes any custom resource and then compares its type with the path, so that the
+    error is one of a field of the given kind.
+    """
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
     given = str(body.get("kind") or "")
@@ -196,7 +216,7 @@ def _misplaced(kind: ServedKind, body: Body, error: FieldError) -> ClusterError:
 
 
 def ends_deletion(kind: ServedKind, new: Body, old: Body) -> bool:
-    """Whether this update removed the last thing that kept a deleted object."""
+    """Whether this update removes the last finalizer of an object that is being deleted."""
     metadata = old["metadata"]
     if not metadata.get("deletionTimestamp") or new["metadata"].get("finalizers"):
         return False
@@ -206,13 +226,19 @@ def ends_deletion(kind: ServedKind, new: Body, old: Body) -> bool:
 
 
 def _unchanged(new: Body, old: Body) -> frozenset[str]:
-    """Fields that need no second look. By their JSON: to Python true is 1, and 1.0 is 1."""
+    """The top-level fields that a patch left as they were.
+
+    Their JSON is compared, too: in Python true equals 1, and 1.0 equals 1.
+    """
     same = (f for f in old if f != "metadata" and f in new and new[f] == old[f])
     return frozenset(f for f in same if encode(new[f]) == encode(old[f]))
 
 
 def _check_still_named(kind: ServedKind, patched: Body, patch: Patch) -> None:
-    """A patch of text takes the version away for good; a strategic one keeps to the type."""
+    """Refuse a patch that removes the apiVersion of a built-in object.
+
+    A strategic merge patch cannot: it works on the typed object, which keeps its type.
+    """
     typed = kind.custom or patch.kind is PatchKind.STRATEGIC
     if not typed and isinstance(patched, dict) and patched.get("apiVersion") in (None, ""):
         raise bad_request("the name of the object was undeterminable: it says no apiVersion")
@@ -223,17 +249,18 @@ def _check_name(metadata: Body, key: Key) -> None:
     if not name:
         raise bad_request("the name of the object is empty")
     if name != key.name:
-        told = f"({name}) does not match the name on the URL ({key.name})"
-        raise bad_request(f"the name of the object {told}")
+        names = f"({name}) does not match the name on the URL ({key.name})"
+        raise bad_request(f"the name of the object {names}")
 
 
-def _settle_namespace(kind: ServedKind, namespace: str, metadata: Body) -> None:
+def _set_namespace(kind: ServedKind, namespace: str, metadata: Body) -> None:
     if not kind.namespaced:
         metadata.pop("namespace", None)
         return
     if metadata.get("namespace") not in {None, "", namespace}:
-        told = "the namespace of the provided object does not match the namespace sent on the"
-        raise bad_request(f"{told} request")
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     metadata["namespace"] = namespace
 
 
@@ -249,7 +276,10 @@ def _fill_new(kind: ServedKind, metadata: Body, uid: str, now: float) -> None:
 
 
 def _keep_server_fields(metadata: Body, old: Body, context: WriteContext) -> None:
-    """What clients cannot change is taken from the old version; the rest of it is refused later."""
+    """Take from the old version the metadata that clients cannot change.
+
+    Changes of other fixed fields are refused by `metadata_errors`.
+    """
     _take(metadata, old, "creationTimestamp")
     _take(metadata, old, "generation")
     if "deletionTimestamp" in old:
