@@ -131,7 +131,7 @@ class History:
             self.cache.remove(key, version)
         else:
             self.cache.put(pod)
-        self.cache.reach(version)
+        self.cache.advance(version)
 
     def shown(self) -> dict[Key, int]:
         return {entry.key: entry.version for entry in self.cache}
@@ -167,5 +167,5 @@ def test_cache_never_shows_again_what_a_read_did_not_contain(
         history.tell()
 
     assert {entry.key: entry.object for entry in history.cache} == history.state
-    history.cache.reach(history.version)
-    assert len(history.cache._absences) == 0
+    history.cache.advance(history.version)
+    assert len(history.cache._tombstones) == 0

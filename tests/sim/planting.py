@@ -24,14 +24,14 @@ def believe_lists(*informers: Any) -> None:
         informer._cache = CredulousCache(informer._cache._indexes)
 
 
-def never_doubt(doubts: UncertainKeys) -> None:
+def trust_lost_answers(uncertain: UncertainKeys) -> None:
     """A write without an answer is taken for one that did not happen."""
-    note = doubts.note
+    record = uncertain.record
 
-    def note_others(owner: Key, failures: Iterable[Failure]) -> None:
-        note(owner, [f for f in failures if f.kind is not FailureKind.UNKNOWN])
+    def record_others(owner: Key, failures: Iterable[Failure]) -> None:
+        record(owner, [f for f in failures if f.kind is not FailureKind.UNKNOWN])
 
-    doubts.note = note_others  # type: ignore[method-assign]
+    uncertain.record = record_others  # type: ignore[method-assign]
 
 
 def act_then_record(plan: Plan) -> Plan:
@@ -61,10 +61,10 @@ class CredulousCache(ObjectCache[T]):
         keys = {item.metadata.key for item in found}
         changes = [self._swap(e.key, e, None) for e in list(self) if e.key not in keys]
         self.version = 0
-        self._absences = Tombstones()
-        self._gone.clear()
+        self._tombstones = Tombstones()
+        self._deleted.clear()
         for item in found:
             after = self._entry_of(identity_of(item), item)
             changes.append(self._swap(after.key, self._entries.get(after.key), after))
-        self.reach(version)
+        self.advance(version)
         return changes

@@ -1,11 +1,25 @@
-"""What every controller needs. In reading order:
+"""The parts every controller is built from. Nothing here knows a kind of object.
 
-- `cluster`, `errors`, `clock`: the ports a component is given, and what can go wrong with them;
-- `cache`, `following`, `informer`: what is known of one kind of object, and how it is kept current;
-- `queue`, `backoff`: which keys to look at, and when;
-- `plan`: what a decision returns; `executor`: how it is carried out; `doubt`: what must be read
-  first when that went wrong;
-- `controller`, `story`: the loop that joins them;
-- `leader`, `guard`: who may write; `events`: what people are told;
-- `manager`, `health`, `metrics`, `logs`: a program around it all.
+A change reaches a controller by the reflector and the informer, waits as a key in the work queue,
+is decided on from a snapshot, and becomes a plan that the executor writes. In that order:
+
+- `clock`: time as a dependency, real or simulated.
+- `cluster`: the port through which a component reads and writes a Kubernetes API.
+- `errors`: the failures of that port, as a tree of exceptions.
+- `reflector`: lists and watches one collection, and resumes a watch that broke or went stale.
+- `tombstones`: deletions that consistent reads have proved and the watch has not reported yet.
+- `cache`: the newest known state of each object of one kind, with indexes.
+- `informer`: a reflector feeding a cache, and handlers that receive the keys that changed.
+- `queue`: the work queue of keys, with delays and retries.
+- `plan`: the value a decision returns: actions in order, and when to look again.
+- `executor`: carries a plan out, and classifies the write that failed.
+- `uncertain`: keys whose objects must be read again before the next decision.
+- `controller`: the reconcile loop that joins the parts above.
+- `events`: records Kubernetes events at a bounded pace.
+- `guard`: fencing: refuses the writes of a process that may no longer lead.
+- `leader`: leader election by a Lease, and the work done while leading.
+- `manager`: starts and stops the services of a program, and contains unexpected exceptions.
+- `health`: the /livez, /readyz and /metrics endpoints.
+- `metrics`: the metrics that the runtime exports.
+- `logs`: structured logging.
 """

@@ -1,9 +1,14 @@
 """The newest known state of the objects of one kind, with indexes. It never goes back in time.
 
-Facts come from three sides: the watch, lists, and answers to our own reads and writes. They arrive
-in any order, so each is measured against what is held: per object by its resource version, per
-collection by the version the watch has reached, and for absent objects by what proved them absent.
-No I/O, no clock: `informer` feeds it.
+States arrive from three sides, in any order: the watch, lists, and the answers to our own reads
+and writes. So every one is compared with what the cache holds:
+
+- a state of an object with its resource version: the higher version wins;
+- a list with the version that the watch has reached: an older list is stale and refused;
+- an object that is not held with the tombstones: a deletion that is already known wins.
+
+That gives controllers read-your-writes without waiting for the watch (ADR 6). No I/O, no clock:
+`informer` feeds it.
 """
 
 from __future__ import annotations
@@ -25,20 +30,21 @@ from swell.runtime.tombstones import Tombstones
 T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", contravariant=True)
 
-# What an index makes of an object: it sees the metadata, and the rest unless that is malformed.
+# The values under which an index lists an object. It is given the metadata, and the whole object
+# unless that is malformed.
 Values = Callable[[ObjectMeta, T_contra | None], Iterable[Hashable]]
 
 
 @dataclass(frozen=True, slots=True)
 class CacheIndex(Generic[T_contra]):
-    """A way to find objects by something other than their key."""
+    """Finds objects by something other than their key."""
 
     name: str
     values: Values[T_contra]
 
 
 class StaleListError(Exception):
-    """A list is older than what is already known: a server that lags behind answered."""
+    """A list is older than what the cache holds: the server that answered lags behind."""
 
     def __init__(self, listed: int, known: int) -> None:
         super().__init__(f"list at version {listed} is older than {known}")
@@ -48,7 +54,7 @@ class StaleListError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry(Generic[T]):
-    """One object as it is held; `object` is None when it is malformed."""
+    """One object as the cache holds it; `object` is None when it is malformed."""
 
     key: Key
     uid: Uid
@@ -60,12 +66,14 @@ class CacheEntry(Generic[T]):
 
 
 class CacheChange(NamedTuple, Generic[T]):
+    """One entry that was replaced. `before` is None for an addition, `after` for a deletion."""
+
     before: CacheEntry[T] | None
     after: CacheEntry[T] | None
 
 
 class ObjectIdentity(NamedTuple):
-    """Which object, and which state of it."""
+    """Which object, and which version of it."""
 
     key: Key
     uid: Uid
@@ -73,15 +81,16 @@ class ObjectIdentity(NamedTuple):
 
 
 class ObjectCache(Generic[T]):
-    """See the module's docstring. Every mutator returns what it changed: None is "nothing new"."""
+    """The cache. Every mutator returns the change it made, or None if it changed nothing."""
 
     def __init__(self, indexes: Iterable[CacheIndex[T]] = ()) -> None:
         self._indexes = tuple(indexes)
         self._entries: dict[Key, CacheEntry[T]] = {}
         self._members: dict[tuple[str, Hashable], dict[Key, None]] = {}
-        # Absent at a version (by a read) or for ever (a UID whose deletion was answered).
-        self._absences = Tombstones()
-        self._gone: dict[Key, Uid] = {}
+        # Two kinds of tombstone: absent up to a version, as a read has shown; and absent for
+        # good, a UID whose deletion the server has confirmed without naming a version.
+        self._tombstones = Tombstones()
+        self._deleted: dict[Key, Uid] = {}
         self.version = 0
 
     def __len__(self) -> int:
@@ -94,39 +103,39 @@ class ObjectCache(Generic[T]):
         return self._entries.get(key)
 
     def select(self, index: str, value: Hashable) -> tuple[CacheEntry[T], ...]:
-        """What an index has under a value, ordered by key."""
+        """Returns the entries an index has under a value, ordered by key."""
         members = self._members.get((index, value), {})
         return tuple(self._entries[key] for key in sorted(members))
 
     def put(self, held: T | Malformed, as_of: int = 0) -> CacheChange[T] | None:
-        """Take a state of an object, unless it is older than what is known of it.
+        """Take a state of an object, unless it is older than the one held.
 
-        `as_of` is the version at which it was so, if that is not the object's own.
+        `as_of` is the version of the list it came in; without one it is the object's own.
         """
         return self._put(identity_of(held), held, as_of)
 
     def put_read(self, held: T | Malformed, as_of: int = 0) -> CacheChange[T] | None:
-        """Take what a consistent read or a write answered. It outweighs an earlier `put_gone`.
+        """Take the answer to a consistent read or a write. It overrides `mark_deleted`.
 
-        Once the watch has passed the answer's version, an object not held is one that was deleted
-        while the answer was on its way.
+        If the watch has passed the answer's version and the object is not held, it was deleted
+        while the answer was on its way, and stays deleted.
         """
-        who = identity_of(held)
-        if who.key not in self._entries and (as_of or who.version) <= self.version:
+        identity = identity_of(held)
+        if identity.key not in self._entries and (as_of or identity.version) <= self.version:
             return None
-        self._gone.pop(who.key, None)
-        return self._put(who, held, as_of)
+        self._deleted.pop(identity.key, None)
+        return self._put(identity, held, as_of)
 
     def mark_deleted(self, key: Key, uid: Uid) -> CacheChange[T] | None:
-        """The server said that this very object is gone, though not since which version."""
+        """Take the server's word that the object with this UID is gone, at an unknown version."""
         before = self._entries.get(key)
         if before is not None and before.uid != uid:
             return None
-        self._gone[key] = uid
+        self._deleted[key] = uid
         return self._swap(key, before, None) if before else None
 
     def mark_absent(self, key: Key, version: int) -> CacheChange[T] | None:
-        """A consistent read at `version` did not find the key."""
+        """Take a consistent read at `version` that did not find the key."""
         before = self._entries.get(key)
         if before is not None and before.version > version:
             return None
@@ -134,20 +143,20 @@ class ObjectCache(Generic[T]):
         return self._swap(key, before, None) if before else None
 
     def record_read(self, selection: Selection, version: int) -> None:
-        """A consistent read at `version` has been taken: what is not held by now was not in it."""
+        """Note a consistent read whose objects have been put: no other existed at `version`."""
         if version > self.version:
-            self._absences.note(selection, version)
+            self._tombstones.record(selection, version)
 
     def remove(self, key: Key, version: int) -> CacheChange[T] | None:
-        """The watch reports a deletion."""
+        """Take a deletion that the watch reports."""
         before = self._entries.get(key)
         if before is not None and before.version > version:
             return None
-        self._gone.pop(key, None)
+        self._deleted.pop(key, None)
         return self._swap(key, before, None) if before else None
 
     def replace(self, listed: Iterable[T | Malformed], version: int) -> list[CacheChange[T]]:
-        """Take a whole list: newer states in, what it does not contain out."""
+        """Take a list of the whole collection; what it lacks is removed. Raises StaleListError."""
         if version < self.version:
             raise StaleListError(version, self.version)
         changes: list[CacheChange[T] | None] = []
@@ -157,42 +166,45 @@ class ObjectCache(Generic[T]):
             changes.append(self.put(held, version))
         missing = [key for key in self._entries if key not in present]
         changes += [self.remove(key, version) for key in missing]
-        for key in [key for key in self._gone if key not in present]:
-            del self._gone[key]
-        self.reach(version)
+        for key in [key for key in self._deleted if key not in present]:
+            del self._deleted[key]
+        self.advance(version)
         return [change for change in changes if change is not None]
 
-    def reach(self, version: int) -> None:
-        """The watch has passed this version: everything up to it has been told."""
+    def advance(self, version: int) -> None:
+        """Note that the watch has reported everything up to this version."""
         self.version = max(self.version, version)
-        self._absences.reach(self.version)
+        self._tombstones.advance(self.version)
 
-    def _put(self, who: ObjectIdentity, held: T | Malformed, as_of: int) -> CacheChange[T] | None:
-        key, uid, version = who
+    def _put(
+        self, identity: ObjectIdentity, held: T | Malformed, as_of: int
+    ) -> CacheChange[T] | None:
+        key, uid, version = identity
         before = self._entries.get(key)
         if before is not None and before.version >= version:
             return None
-        if uid and self._gone.get(key) == uid:
+        # A late event of the object that was deleted. Another UID is a new object of that name.
+        if uid and self._deleted.get(key) == uid:
             return None
-        after = self._entry_of(who, held)
-        if before is None and self._absences.cover(after.metadata, max(as_of, version)):
+        after = self._entry_of(identity, held)
+        if before is None and self._tombstones.covers(after.metadata, max(as_of, version)):
             return None
-        self._gone.pop(key, None)
+        self._deleted.pop(key, None)
         return self._swap(key, before, after)
 
-    def _entry_of(self, who: ObjectIdentity, held: T | Malformed) -> CacheEntry[T]:
-        """Works out everything that may fail before anything is changed."""
+    def _entry_of(self, identity: ObjectIdentity, held: T | Malformed) -> CacheEntry[T]:
+        """Compute everything that may fail before the cache is changed."""
         if isinstance(held, Malformed):
             metadata, whole, malformed = _metadata_of(held), None, held
         else:
             metadata, whole, malformed = held.metadata, held, None
         indexed = contain_call(lambda: self._places(metadata, whole))
         if isinstance(indexed, Bug):
-            # An object that an index stumbles over must not hide the others.
+            # An object that breaks an index must not hide the others: it counts as malformed.
             whole = None
             malformed = malformed or _unindexable(metadata, indexed)
             indexed = ()
-        return CacheEntry(*who, metadata, whole, malformed, indexed)
+        return CacheEntry(*identity, metadata, whole, malformed, indexed)
 
     def _places(self, metadata: ObjectMeta, whole: T | None) -> tuple[tuple[str, Hashable], ...]:
         return tuple(
@@ -224,7 +236,7 @@ class ObjectCache(Generic[T]):
 
 
 def parse_version(text: str) -> int:
-    """A resource version as the number it is; ServerError if it is none."""
+    """Returns a resource version as a number; raises ServerError if it is none."""
     try:
         return int(text)
     except ValueError:
@@ -246,7 +258,7 @@ def _unindexable(metadata: ObjectMeta, bug: Bug) -> Malformed:
 
 
 def _metadata_of(malformed: Malformed) -> ObjectMeta:
-    """As much of the metadata as can be read; who it is and which version is always known."""
+    """Returns as much of the metadata as can be read; the identity is always known."""
     try:
         read = convert(malformed.body.get("metadata"), ObjectMeta)
     except msgspec.ValidationError:

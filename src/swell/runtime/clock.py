@@ -1,8 +1,4 @@
-"""Time as a dependency. Components are given a Clock; only this file and `sim` know where it ticks.
-
-Wall time is for timestamps people read and may jump; the monotonic time, for measuring and
-waiting, never goes back.
-"""
+"""Time as a dependency. Only this module and the simulator know where it comes from."""
 
 from __future__ import annotations
 
@@ -12,11 +8,15 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """Tells the time and waits. Every component that needs either is given one."""
+
     def now(self) -> float:
-        """Wall time in seconds since the epoch."""
+        """Returns wall time in seconds since the epoch. It may jump; use it for timestamps only."""
         ...
 
-    def monotonic(self) -> float: ...
+    def monotonic(self) -> float:
+        """Returns seconds from an arbitrary start. It never goes back; use it to measure."""
+        ...
 
     async def sleep(self, delay_s: float) -> None: ...
 

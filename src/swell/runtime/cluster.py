@@ -1,8 +1,9 @@
-"""The cluster port: the only way a component reads or changes the world.
+"""The cluster port: the only way a component reads or changes a cluster.
 
-Implemented by the Kubernetes client, by the in-process store and by the fault injector in front
-of it. Reads decode into the resource's struct; writes take JSON bodies. An object that cannot be
-decoded never hides the others: it is handed over as `Malformed`.
+It is implemented by the Kubernetes client, by the embedded API server in the same process, and by
+the simulator's fault injector. Reads decode into the resource's struct; writes take JSON bodies
+(ADR 3). An object that cannot be decoded does not hide the others of its list: it is returned as
+`Malformed`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """An object whose shape we do not understand, with what is needed to say so on it."""
+    """An object that could not be decoded, with what is needed to report that on it."""
 
     key: Key
     uid: Uid
@@ -32,7 +33,7 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind: one namespace or all, label and field selectors as text."""
+    """Selects objects of a kind: one namespace or all, and label and field selectors as text."""
 
     namespace: str = ""
     labels: str = ""
@@ -44,7 +45,7 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True, slots=True)
 class ObjectList(Generic[T]):
-    """One consistent view of a collection, or one page of it."""
+    """A collection, or one page of it, as of one version."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -54,6 +55,8 @@ class ObjectList(Generic[T]):
 
 
 class EventType(Enum):
+    """The type of a watch event, as the API writes it."""
+
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
@@ -62,7 +65,7 @@ class EventType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One change. A bookmark has no object, and what is known already need not have one."""
+    """One event of a watch. A bookmark has no object; a state that is known already may lack it."""
 
     type: EventType
     object: T | Malformed | None
@@ -70,6 +73,8 @@ class WatchEvent(Generic[T]):
 
 
 class PatchKind(Enum):
+    """The kind of a patch, as its content type."""
+
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -77,18 +82,20 @@ class PatchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
+    """A patch of one of the kinds that the API takes."""
+
     kind: PatchKind
     body: object
 
 
 def merge_patch(body: Body) -> Patch:
-    """A JSON merge patch. Put `metadata.resourceVersion` in it to make it conditional."""
+    """Returns a JSON merge patch. With `metadata.resourceVersion` in it, it is conditional."""
     return Patch(PatchKind.MERGE, body)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """How to delete: preconditions, grace and what happens to owned objects."""
+    """Preconditions of a delete, its grace period, and what happens to owned objects."""
 
     uid: Uid | None = None
     resource_version: str | None = None
@@ -99,6 +106,8 @@ class DeleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
+    """Options of a create, an update or a patch."""
+
     dry_run: bool = False
     field_validation: str | None = None
 
@@ -107,7 +116,7 @@ PLAIN = WriteOptions()
 PLAIN_DELETION = DeleteRequest()
 
 
-# Whether this version of an object, or a later one, is held already.
+# Whether the caller holds this version of an object already, or a later one.
 IsKnown = Callable[[Key, str], bool]
 
 
@@ -115,7 +124,7 @@ class Cluster(Protocol):
     """A Kubernetes API, real or embedded. Every call may raise what `runtime.errors` lists."""
 
     async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
-        """One object. Without a version the read is consistent: it sees every finished write."""
+        """Returns one object. Without a version the read is consistent: it sees finished writes."""
         ...
 
     async def list(
@@ -127,7 +136,7 @@ class Cluster(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList[T]:
-        """A collection at one version. `resource_version="0"` allows a stale answer."""
+        """Returns a collection at one version. `resource_version="0"` allows a stale read."""
         ...
 
     def watch(
@@ -139,16 +148,16 @@ class Cluster(Protocol):
         timeout_s: float | None = None,
         is_known: IsKnown | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
-        """Changes after a version, with bookmarks, until the server or the caller ends it.
+        """Yields the changes after a version, with bookmarks, until either side ends the watch.
 
-        States of objects that `is_known` may come as their version alone: most of what a writer
-        is told are echoes of its own writes, and to decode them is the dearest part.
+        An object for which `is_known` holds may be left undecoded: most events that a writer gets
+        repeat its own writes, and decoding is the most expensive part of them.
         Raises GoneError, on entering or while iterating, when the version is compacted.
         """
         ...
 
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
-        """Create; for a subresource (binding, eviction) the body's metadata names the parent."""
+        """Create an object. For a binding or an eviction the body's metadata names the pod."""
         ...
 
     async def update(
@@ -162,7 +171,7 @@ class Cluster(Protocol):
     async def delete(
         self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
     ) -> T | None:
-        """Delete; the object when it lives on (grace period, finalizers), None when it is gone."""
+        """Delete an object. Returns it if it still exists (grace period, finalizers), else None."""
         ...
 
     async def delete_collection(
@@ -171,5 +180,5 @@ class Cluster(Protocol):
         selection: Selection = EVERYTHING,
         deletion: DeleteRequest = PLAIN_DELETION,
     ) -> None:
-        """Delete what is selected. For people: controllers never use it, it knows no UIDs."""
+        """Delete all that is selected. Controllers do not use it: it has no preconditions."""
         ...

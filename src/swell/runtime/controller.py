@@ -1,9 +1,16 @@
-"""The loop of every controller: a key changes, a snapshot is taken, a pure function decides, the
-plan is carried out, and the key comes again when the plan or a failure says so.
+"""The reconcile loop of every controller.
 
-Failures are of three families. *Retry*: the key comes back later. *Reject*: what a user or the
-server does not allow is kept as a refusal for the next decision to report. *Bug*: an exception
-nobody foresaw is logged with the key's story and the key backs off; the others go on.
+For one key at a time a worker
+
+1. reads consistently what an earlier failure left uncertain,
+2. takes a snapshot of the caches,
+3. has a pure function decide on a plan,
+4. has the executor carry the plan out, and
+5. requeues the key when the plan or a failure asks for it.
+
+Failures are of three families. *Retry*: the key is requeued with a back-off. *Reject*: a write that
+the server does not allow is kept for the next decision to report. *Bug*: an unexpected exception is
+logged with the recent history of the key, which backs off; the other keys go on.
 """
 
 from __future__ import annotations
@@ -30,17 +37,18 @@ from swell.runtime.uncertain import AnyInformer, Children, UncertainKeys
 S = TypeVar("S")
 log = get_logger(__name__)
 
-# Wall time may be set while we wait for it, so no wake-up is waited for longer than this.
+# A plan asks for a wake-up in wall time, which may be set while we wait. So no wait is longer than
+# this, and the time is compared anew.
 WAKE_S_MAX = 600.0
-# A time of day is a coarser number than a delay: what is due in less than it can tell would be
-# due again at once, for ever.
+# Wall time is a coarser number than a delay: a wake-up due in less than its resolution would be
+# due again at once, in a hot loop.
 WAKE_S_MIN = 0.001
-# What the server does not want now, a quota for example, it may want some minutes later.
+# A write that the server refuses now, by a quota for example, may succeed minutes later.
 REFUSED = Backoff(base_s=1.0, cap_s=300.0)
 
 
 class ControllerMeter(Protocol):
-    """What measures passes."""
+    """Measures reconciles: how they ended, how long they took, and how many keys wait."""
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None: ...
 
@@ -49,9 +57,10 @@ class ControllerMeter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RejectedWrite:
-    """A write the server did not want, for the next decisions to take into account.
+    """A write that the server refused, for the next decisions to take into account.
 
-    Trying again before `retry_at` (wall time) is of no use; the loop comes back then.
+    `count` is how often in a row. Trying again before `retry_at` (wall time) is of no use; the
+    loop requeues the key for then.
     """
 
     action: Write
@@ -61,16 +70,16 @@ class RejectedWrite:
     retry_at: float
 
     def is_about(self, action: Action) -> bool:
-        """Whether an action writes what was refused."""
+        """Whether an action writes the same object."""
         return (action.resource, action.key) == (self.action.resource, self.action.key)
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciler(Generic[S]):
-    """What a controller is about.
+    """The part of a controller that knows its kind.
 
-    `snapshot` reads caches and awaits nothing; None means that there is nothing to decide any
-    more. `decide` is pure. `malformed` decides for an owner that could not be understood.
+    `snapshot` reads the caches and awaits nothing; it returns None when the key is gone. `decide`
+    is pure. `malformed` decides for an owner that could not be decoded.
     """
 
     snapshot: Callable[[Key], S | None]
@@ -79,16 +88,16 @@ class Reconciler(Generic[S]):
 
 
 class Controller(Generic[S]):
-    """Runs one `Work`. The informers are run by others; nothing is decided before they are synced.
+    """Runs one reconciler. The caller runs the informers; no key is decided before all are synced.
 
-    Owners' changes wake their keys, children's changes those of their owners. For `others` add a
-    handler that calls `wake`.
+    A change of an owner wakes its key, one of a child the key of its owner. For `others` the
+    caller adds a handler that calls `wake`.
     """
 
     def __init__(
         self,
         name: str,
-        work: Reconciler[S],
+        reconciler: Reconciler[S],
         *,
         owners: AnyInformer | None,
         children: Sequence[Children] = (),
@@ -100,16 +109,16 @@ class Controller(Generic[S]):
         meter: ControllerMeter | None = None,
     ) -> None:
         self.name = name
-        self._work = work
+        self._reconciler = reconciler
         self._owners = owners
         self._executor = executor
         self._queue = queue
         self._clock = clock
         self._n_workers = workers
         self._meter = meter
-        self._doubts = UncertainKeys(owners, children, others)
-        self._refusals: dict[Key, RejectedWrite] = {}
-        self._stories = KeyHistory()
+        self._uncertain = UncertainKeys(owners, children, others)
+        self._rejected: dict[Key, RejectedWrite] = {}
+        self._history = KeyHistory()
         self._informers = [
             *([owners] if owners is not None else []),
             *(c.informer for c in children),
@@ -121,7 +130,7 @@ class Controller(Generic[S]):
             child.informer.add_handler(self._waker(child.settle_s), child.index)
 
     def wake(self, key: Key) -> None:
-        """Have a key looked at."""
+        """Have a key reconciled as soon as possible."""
         self._queue.add(key)
 
     def _waker(self, settle_s: float) -> Callable[[Key], None]:
@@ -131,16 +140,16 @@ class Controller(Generic[S]):
         return wake
 
     def rejected_write(self, key: Key) -> RejectedWrite | None:
-        """The latest write refused for a key, until such a write succeeds."""
-        return self._refusals.get(key)
+        """Returns the latest write refused for a key, until a write of that object succeeds."""
+        return self._rejected.get(key)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no key waits or is worked on."""
+        """Whether no key is ready or worked on."""
         return self._queue.is_idle
 
     async def run(self) -> None:
-        """Work until `stop`; keys that are ready by then are still worked on."""
+        """Reconcile until `stop`; keys that are ready by then are still reconciled."""
         for informer in self._informers:
             await informer.wait_synced()
         workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
@@ -161,7 +170,7 @@ class Controller(Generic[S]):
             except QueueClosedError:
                 return
             started = self._clock.monotonic()
-            result = await contain(self._pass(key))
+            result = await contain(self._reconcile(key))
             if isinstance(result, Bug):
                 self._on_bug(key, result)
                 result = "bug"
@@ -170,8 +179,8 @@ class Controller(Generic[S]):
                 self._meter.reconciled(self.name, result, self._clock.monotonic() - started)
                 self._meter.queued(self.name, len(self._queue))
 
-    async def _pass(self, key: Key) -> str:
-        """One look at one key; says how it went, for the metrics."""
+    async def _reconcile(self, key: Key) -> str:
+        """Reconcile one key. Returns how it ended, as the metrics name it."""
         try:
             plan = await self._planned(key)
         except ClusterError as error:
@@ -182,45 +191,45 @@ class Controller(Generic[S]):
             self._forget(key)
             return "gone"
         outcome = await self._executor.execute(plan)
-        self._tell(key, plan, outcome)
-        self._doubts.note(key, outcome.failures)
+        self._remember(key, plan, outcome)
+        self._uncertain.record(key, outcome.failures)
         failure = outcome.worst
         if failure is None:
             return self._settle(key, plan)
         if failure.kind is FailureKind.REFUSED:
-            return self._refuse(key, failure)
+            return self._keep_rejected(key, failure)
         return self._retry(key, failure.kind.value, failure.message, failure.retry_after_s)
 
     async def _planned(self, key: Key) -> Plan | None:
-        """A plan of one moment: nothing is awaited while it is made.
+        """Returns a plan of one moment: nothing is awaited while it is made.
 
-        What has come a cache may not have been told yet. So a plan that rests on something not
-        being there is made a second time, after a consistent read.
+        A cache may lack an object that exists. So a plan that is right only if something does not
+        exist is made a second time, after a consistent read.
         """
-        await self._doubts.resolve(key)
+        await self._uncertain.resolve(key)
         plan = self._decide(key)
         if plan is None or not plan.needs_consistent_read:
             return plan
-        self._doubts.suspect(key)
-        await self._doubts.resolve(key)
+        self._uncertain.mark(key)
+        await self._uncertain.resolve(key)
         return self._decide(key)
 
     def _decide(self, key: Key) -> Plan | None:
         now = self._clock.now()
         malformed = self._owners.malformed(key) if self._owners is not None else None
         if malformed is not None:
-            if self._work.malformed:
-                return self._work.malformed(malformed, now)
+            if self._reconciler.malformed:
+                return self._reconciler.malformed(malformed, now)
             log.warning("malformed object", controller=self.name, key=str(key), why=malformed.error)
             return NOTHING
-        snapshot = self._work.snapshot(key)
-        return None if snapshot is None else self._work.decide(snapshot, now)
+        snapshot = self._reconciler.snapshot(key)
+        return None if snapshot is None else self._reconciler.decide(snapshot, now)
 
     def _settle(self, key: Key, plan: Plan) -> str:
         self._queue.forget(key)
-        refusal = self._refusals.get(key)
-        if refusal and any(refusal.is_about(action) for action in plan.each_action()):
-            del self._refusals[key]
+        rejected = self._rejected.get(key)
+        if rejected and any(rejected.is_about(action) for action in plan.each_action()):
+            del self._rejected[key]
         if plan.wake_at is not None:
             delay_s = max(WAKE_S_MIN, plan.wake_at - self._clock.now())
             self._queue.add_after(key, min(WAKE_S_MAX, delay_s))
@@ -234,15 +243,16 @@ class Controller(Generic[S]):
         )  # fmt: skip
         return result
 
-    def _refuse(self, key: Key, failure: Failure) -> str:
-        """Keep the refusal, and look again at once if it is the first: the decision may report it.
+    def _keep_rejected(self, key: Key, failure: Failure) -> str:
+        """Keep the refused write, and requeue the key at once if it is the first.
 
-        Any other has to wait: two writes refused in turn would be news to each other for ever.
+        The decision may want to report it. Later ones wait: two writes refused in turn would
+        otherwise wake each other in a hot loop.
         """
-        former = self._refusals.get(key)
+        former = self._rejected.get(key)
         count = former.count + 1 if former else 1
         delay_s = self._queue.retry(key, max(failure.retry_after_s, REFUSED.full_s(count)))
-        self._refusals[key] = RejectedWrite(
+        self._rejected[key] = RejectedWrite(
             failure.action, failure.reason, failure.message, count, self._clock.now() + delay_s
         )
         if former is None:
@@ -258,10 +268,10 @@ class Controller(Generic[S]):
         delay_s = self._queue.retry(key)
         log.error(
             "bug", controller=self.name, key=str(key), trace=bug.trace,
-            story=self._stories.tell(key), delay_s=round(delay_s, 3),
+            story=self._history.lines(key), delay_s=round(delay_s, 3),
         )  # fmt: skip
 
-    def _tell(self, key: Key, plan: Plan, outcome: Outcome) -> None:
+    def _remember(self, key: Key, plan: Plan, outcome: Outcome) -> None:
         if not plan.actions:
             return
         actions = tuple(plan.each_action())
@@ -271,15 +281,15 @@ class Controller(Generic[S]):
         failure = outcome.worst
         end = f"{failure.kind.value}: {failure.message}" if failure else "done"
         reasons = f" because {', '.join(plan.reasons)}" if plan.reasons else ""
-        self._stories.add(key, f"{self._clock.now():.3f} {shown}{reasons}: {end}")
+        self._history.add(key, f"{self._clock.now():.3f} {shown}{reasons}: {end}")
 
     def _forget(self, key: Key) -> None:
         self._queue.forget(key)
-        self._refusals.pop(key, None)
+        self._rejected.pop(key, None)
 
 
 class KeyHistory:
-    """The last few lines about each of the last few keys."""
+    """The last few lines about each of the last few keys, logged with a bug."""
 
     def __init__(self, *, keys_max: int = 1000, lines_max: int = 20) -> None:
         self._keys_max = keys_max
@@ -293,5 +303,5 @@ class KeyHistory:
         if len(self._lines) > self._keys_max:
             self._lines.popitem(last=False)
 
-    def tell(self, key: Key) -> list[str]:
+    def lines(self, key: Key) -> list[str]:
         return list(self._lines.get(key, ()))

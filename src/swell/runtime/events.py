@@ -1,8 +1,8 @@
-"""Tells people what happened to an object, as Kubernetes events, without getting in the way.
+"""Records what happened to objects as Kubernetes events, without delaying the work.
 
-`record` only takes note: it never waits and never fails. What happens again to the same object for
-the same reason is one event whose count grows, written at a bounded pace. Under pressure events
-are dropped and counted; nothing depends on them.
+`record` never waits and never fails. The same reason for the same object is one event whose count
+grows, written at a bounded pace. Under pressure events are dropped and counted: no decision depends
+on them.
 """
 
 from __future__ import annotations
@@ -33,27 +33,29 @@ from swell.runtime.queue import WorkQueue
 log = get_logger(__name__)
 
 _FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError)
-# Limits of the API for an event's fields.
+# The API server's limits for these fields.
 _MESSAGE_MAX = 1024
 _NAME_MAX = 253
-# Where events about objects without a namespace live.
+# Kubernetes keeps the events of objects without a namespace here.
 _CLUSTER_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class EventOptions:
-    # One series is written at once when it begins and then at most this often.
+    """Bounds on how many events are written and remembered."""
+
+    # A series is written at once when it begins, and then at most this often.
     series_s: float = 10.0
-    # All series together.
+    # For all series together.
     writes_per_s: float = 10.0
-    # Series remembered; when there are more, what was quiet longest goes first.
+    # Series remembered; beyond that the one that was quiet longest is dropped.
     series_max: int = 4096
     write_s: float = 10.0
     retries_max: int = 3
 
 
 class _Subject(NamedTuple):
-    """What makes two happenings the same one."""
+    """The fields by which two events belong to one series."""
 
     resource: str
     key: Key
@@ -67,14 +69,14 @@ class _Series:
     latest: EmitEvent
     first_at: float
     last_at: float
-    # Counted but not yet written; `n_written` is what the server has, None before we know.
+    # Counted and not written yet. `n_written` is the server's count, None before it is known.
     n_new: int = 0
     n_written: int | None = None
     not_before: float = 0.0
 
 
 class EventRecorder:
-    """See the module's docstring. `run` does the writing, as a task of its own."""
+    """Collects events; `run`, a task of its own, writes them."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class EventRecorder:
         self.n_dropped = 0
 
     def record(self, event: EmitEvent) -> None:
-        """Take note of something that happened."""
+        """Count an event, to be written later."""
         now = self._clock.now()
         subject = _Subject(
             str(event.resource), event.key, event.uid, event.severity.value, event.reason
@@ -120,7 +122,7 @@ class EventRecorder:
             await self._clock.sleep(1 / self._options.writes_per_s)
 
     async def flush(self, within_s: float) -> None:
-        """Write everything now, as far as the time allows: for an orderly shutdown."""
+        """Write everything now, as far as the time allows. Called at an orderly shutdown."""
         try:
             async with asyncio.timeout(within_s):
                 for subject in list(self._series):
@@ -129,7 +131,7 @@ class EventRecorder:
             log.info("events left behind", component=self._component)
 
     async def _write_out(self, subject: _Subject) -> None:
-        """Write what is new of a series. A few failures are forgiven, then it is dropped."""
+        """Write the new count of a series. After a few failures it is dropped."""
         series = self._series.get(subject)
         if series is None or not series.n_new:
             return
@@ -150,13 +152,13 @@ class EventRecorder:
         self._queue.forget(subject)
 
     async def _write(self, series: _Series, n_new: int) -> int:
-        """Create the event, or let the one that exists count on. Returns the count written."""
+        """Create the event, or raise the count of the one that exists. Returns the count."""
         name = event_name(self._component, series.latest)
         if series.n_written is None:
             try:
                 await self._cluster.create(EVENTS.untyped(), self._body(name, series, n_new))
             except AlreadyExistsError:
-                # From our life before this one: its count goes on.
+                # An earlier run of this process wrote it: its count goes on.
                 found = await self._cluster.get(EVENTS, name)
                 series.n_written = found.count
             else:
@@ -170,7 +172,7 @@ class EventRecorder:
         try:
             await self._cluster.patch(EVENTS.untyped(), name, merge_patch(change))
         except NotFoundError:
-            # Events expire: begin again.
+            # The server lets events expire: begin the series anew.
             series.first_at = series.last_at
             await self._cluster.create(EVENTS.untyped(), self._body(name, series, n_new))
             return n_new
@@ -200,7 +202,7 @@ class EventRecorder:
         }
 
     def _make_room(self) -> bool:
-        """Forget the series that has been quiet longest, unless it is not written yet."""
+        """Drop the series that has been quiet longest. Returns False if that is not written yet."""
         subject, series = next(iter(self._series.items()))
         if series.n_new:
             return False
@@ -209,7 +211,7 @@ class EventRecorder:
 
 
 def event_name(component: str, event: EmitEvent) -> Key:
-    """The same happening has the same name, in this life and the next."""
+    """Returns the name of an event: the same series has the same name after a restart."""
     parts = (component, event.uid, str(event.resource), event.severity.value, event.reason)
     digest = blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
     stem = event.key.name[: _NAME_MAX - len(digest) - 1].rstrip(".-")

@@ -1,7 +1,7 @@
-"""Carries out plans, and says how far it came. The one place where decisions become writes.
+"""Carries out plans. The one place where decisions become writes.
 
-Stops at the first failure and classifies it; never decides what to do instead. Everything an
-answer teaches goes to the informers before the next action, so no later decision sees less.
+It stops at the first failure and classifies it, and never decides what to do instead. Every answer
+goes to the informers before the next action, so that later decisions read these writes.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from swell.runtime.plan import (
     Write,
 )
 
-# What a name that belongs to somebody else is reported as.
+# The reason reported when the name of an object to create is taken by another owner's.
 NAME_TAKEN = "NameTaken"
 
 
 class Observer(Protocol):
-    """What is told of answers: an informer."""
+    """Receives the answers to writes of one resource: an informer."""
 
     @property
     def resource(self) -> Resource[object]: ...
@@ -55,25 +55,25 @@ class Observer(Protocol):
 
 
 class EventSink(Protocol):
-    """Where events go: a recorder."""
+    """Takes events to be written later: a recorder."""
 
     def record(self, event: EmitEvent) -> None: ...
 
 
 class WriteMeter(Protocol):
-    """What counts writes."""
+    """Counts writes by resource, verb and result."""
 
     def wrote(self, resource: str, verb: str, result: str) -> None: ...
 
 
 class FailureKind(Enum):
-    """What a failed write means for the next decision, the gravest first."""
+    """The meaning of a failed write for the next decision, the worst first."""
 
     # It may have happened: read consistently before deciding anything.
     UNKNOWN = "unknown"
-    # The world is not what the decision was made from: decide again.
+    # The object is not in the state that the decision was made from: decide again.
     STALE = "stale"
-    # The server does not want this write, and will not want it unchanged.
+    # The server does not allow this write, and will not allow it unchanged.
     REFUSED = "refused"
     # Nothing happened and nothing is wrong with the write: try later.
     RETRY = "retry"
@@ -81,6 +81,8 @@ class FailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """A write that failed, and how."""
+
     action: Write
     kind: FailureKind
     reason: str
@@ -90,20 +92,20 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How far a plan came. Actions that run together may fail together."""
+    """How many actions of a plan were done. Actions that run together may fail together."""
 
     n_done: int
     failures: tuple[Failure, ...] = ()
 
     @property
     def worst(self) -> Failure | None:
-        """The failure that says what to do next; the first issued among equals."""
+        """The failure that decides what to do next; the first issued among equals."""
         order = list(FailureKind)
         return min(self.failures, key=lambda failure: order.index(failure.kind), default=None)
 
 
 class Executor:
-    """Carries out plans against a cluster; see the module's docstring."""
+    """Carries out plans against a cluster, and shows the answers to informers."""
 
     def __init__(
         self,
@@ -116,16 +118,16 @@ class Executor:
         write_s: float = 60.0,
     ) -> None:
         self._cluster = cluster
-        self._following: dict[str, list[Observer]] = {}
+        self._informers: dict[str, list[Observer]] = {}
         for informer in informers:
-            self._following.setdefault(str(informer.resource), []).append(informer)
+            self._informers.setdefault(str(informer.resource), []).append(informer)
         self._events = events
         self._meter = meter
         self._concurrency = concurrency
         self._write_s = write_s
 
     async def execute(self, plan: Plan) -> Outcome:
-        """Do a plan's steps in order, up to the first that fails."""
+        """Do the steps of a plan in order, up to the first that fails."""
         n_done = 0
         for step in plan.actions:
             actions = step.actions if isinstance(step, Together) else (step,)
@@ -136,10 +138,10 @@ class Executor:
         return Outcome(n_done)
 
     async def _together(self, actions: Sequence[Action]) -> list[Failure]:
-        """Do independent actions, some at a time, begun in order; failures in that order too.
+        """Do independent actions, some at a time, begun in order. Returns failures in that order.
 
-        After a failure no more are begun; those under way are awaited, never cancelled, because
-        a cancelled write is one whose outcome nobody knows.
+        After a failure no more are begun. Those under way are awaited and not cancelled, because
+        the outcome of a cancelled write is unknown.
         """
         if len(actions) == 1:
             failure = await self._do(actions[0])
@@ -177,7 +179,7 @@ class Executor:
         except UnreachableError as error:
             failure = _failure(action, FailureKind.RETRY, error)
         except (OutcomeUnknownError, TimeoutError, MalformedError) as error:
-            # The last one: it was done, and the answer is no object we understand.
+            # A malformed answer means that the write was done, and what is stored is not known.
             failure = _failure(action, FailureKind.UNKNOWN, error)
         if self._meter:
             result = failure.kind.value if failure else "done"
@@ -202,7 +204,7 @@ class Executor:
         body: Body = {"metadata": {"resourceVersion": action.version}, "status": action.status}
         if not action.is_first:
             return await self._cluster.patch(resource.status, key, merge_patch(body))
-        # Of what is put to a status nothing else is taken: the rest need not be sent.
+        # A put to the status takes nothing else from the body, so the rest need not be sent.
         body["metadata"] |= {"name": key.name, "namespace": key.namespace}
         body |= {"apiVersion": resource.api_version, "kind": resource.kind}
         return await self._cluster.update(resource.status, body)
@@ -222,7 +224,7 @@ class Executor:
     async def _settle_existing(
         self, action: CreateObject, error: AlreadyExistsError
     ) -> Failure | None:
-        """The name is in use. By the same owner: made by us before, as was wanted."""
+        """Decide a create whose name is in use. If the owner is the same, we made it before."""
         try:
             found = await self._cluster.get(action.resource.untyped(), action.key)
         except NotFoundError:
@@ -246,7 +248,8 @@ class Executor:
         except NotFoundError:
             left = None
         except ConflictError as error:
-            # Mostly another object of this name; but a server may also mean a race of its own.
+            # Mostly another object has the name by now. But a server may also answer so when it
+            # lost a race with itself, and the object is still there.
             return await self._settle_undeleted(action, error)
         if left is None:
             self._observe_deleted(action)
@@ -267,18 +270,18 @@ class Executor:
         return None
 
     def _observe(self, resource: Resource[object], answer: object) -> None:
-        # A binding or an eviction is answered with something else than the object.
+        # The answer to a binding or an eviction is not the object.
         if resource.subresource in {"", "status"}:
-            for informer in self._following.get(str(resource), ()):
+            for informer in self._informers.get(str(resource), ()):
                 informer.observe_answer(answer)
 
     def _observe_deleted(self, action: DeleteObject) -> None:
-        for informer in self._following.get(str(action.resource), ()):
+        for informer in self._informers.get(str(action.resource), ()):
             informer.observe_deleted(action.key, action.uid)
 
 
 def _verb(action: Write) -> str:
-    """What a write is counted as."""
+    """Returns the name a write is counted under."""
     if isinstance(action, CreateObject) and action.dry_run:
         return "DryRun"
     return type(action).__name__
@@ -286,7 +289,7 @@ def _verb(action: Write) -> str:
 
 def _kind_of(error: ClusterError) -> FailureKind:
     if isinstance(error, ServerError):
-        # A server that fails after storing answers the same as one that fails before.
+        # A server that fails after it stored the object answers like one that failed before.
         return FailureKind.UNKNOWN
     if isinstance(error, ConflictError | NotFoundError) or _is_uid_mismatch(error):
         return FailureKind.STALE
@@ -296,7 +299,7 @@ def _kind_of(error: ClusterError) -> FailureKind:
 
 
 def _is_uid_mismatch(error: ClusterError) -> bool:
-    """A patch that names another UID is answered as an attempt to change it."""
+    """Whether a patch met an object with another UID: that counts as an attempt to change it."""
     causes = error.status.details.causes if error.status.details else ()
     return isinstance(error, InvalidError) and any(c.field == "metadata.uid" for c in causes)
 

@@ -1,7 +1,7 @@
-"""Keeps writes from being issued by a process that may no longer lead.
+"""Fencing: keeps a process that may no longer lead from writing.
 
-A cluster behind a guard reads as ever; a write is refused once the guard has closed, and one that
-is still waiting when it closes is given up, its outcome unknown.
+A guarded cluster reads as usual. A write is refused once the guard has closed; one that is still
+waiting when it closes is abandoned, and its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ T = TypeVar("T")
 
 
 class NotLeaderError(UnreachableError):
-    """A write was not sent, because this process is not surely the leader."""
+    """A write was not sent, because this process may not be the leader any more."""
 
 
 class Guard(Protocol):
-    """Whom a write is shown before it is sent."""
+    """Decides whether a write may be sent, and sends it."""
 
     async def admit(self, write: Callable[[], Awaitable[T]]) -> T: ...
 
 
 class LeaderGuard:
-    """Open until a moment of the monotonic clock; closed to begin with."""
+    """A guard that is open until a moment of the monotonic clock, and closed at first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -60,7 +60,10 @@ class LeaderGuard:
         self._deadline = float("-inf")
 
     async def admit(self, write: Callable[[], Awaitable[T]]) -> T:
-        """Begin a write only while the guard is open, and wait for it no longer than that."""
+        """Send a write while the guard is open, and wait for it no longer than it stays open.
+
+        Raises NotLeaderError if it is closed, OutcomeUnknownError if it closes meanwhile.
+        """
         left_s = self._deadline - self._clock.monotonic()
         if left_s <= 0:
             raise NotLeaderError("not the leader")
@@ -74,7 +77,7 @@ class LeaderGuard:
 
 
 class GuardedCluster:
-    """A cluster whose writes pass a guard."""
+    """A cluster whose writes a guard has to admit."""
 
     def __init__(self, cluster: Cluster, guard: Guard) -> None:
         self._cluster = cluster

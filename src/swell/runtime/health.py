@@ -1,7 +1,7 @@
-"""Whether this process lives and is ready, as named checks; and the HTTP endpoints that say so.
+"""Named checks of whether this process is alive and ready, and the HTTP endpoints that serve them.
 
-/livez fails when only a restart can help, /readyz when nothing should be expected of the process
-now; /healthz is the older name of /livez. /metrics is for Prometheus. Read-only, plain text.
+/livez fails when only a restart can help, /readyz when the process cannot do its work now. /healthz
+is the older name of /livez, /metrics is for Prometheus. All are read-only and plain text.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from swell.runtime.metrics import CONTENT_TYPE, Metrics
 if TYPE_CHECKING:
     from aiohttp import web
 
-# A check says what is wrong; the empty text means nothing is.
+# A check returns what is wrong, or the empty text.
 Check = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
 class HealthAnswer:
+    """The HTTP status and body that an endpoint answers with."""
+
     status: int
     text: str
 
 
 @dataclass(slots=True)
 class HealthChecks:
-    """Checks by name, asked in the order they were added."""
+    """Checks by name, run in the order in which they were added."""
 
     live: dict[str, Check] = field(default_factory=dict)
     ready: dict[str, Check] = field(default_factory=dict)
@@ -38,7 +40,7 @@ class HealthChecks:
         return _answer("livez", self.live, verbose)
 
     def readyz(self, *, verbose: bool = False) -> HealthAnswer:
-        """A process that does not live is not ready either."""
+        """Run all checks: a process that is not alive is not ready either."""
         return _answer("readyz", {**self.live, **self.ready}, verbose)
 
 
@@ -58,7 +60,10 @@ def _answer(name: str, checks: Mapping[str, Check], verbose: bool) -> HealthAnsw
 
 
 class Endpoints:
-    """Serves health and metrics over HTTP until cancelled. aiohttp is imported when it runs."""
+    """Serves health and metrics over HTTP until cancelled.
+
+    aiohttp is imported only when this runs, because importing it is slow (ADR 14).
+    """
 
     def __init__(
         self,
@@ -72,7 +77,7 @@ class Endpoints:
         self._metrics = metrics
         self._host = host
         self._port = port
-        # The port served: the one given, or a free one if that was 0; known once serving.
+        # The port given, or a free one if that was 0. It is known once `serving` is set.
         self.port = 0
         self.serving = asyncio.Event()
 

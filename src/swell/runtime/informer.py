@@ -1,8 +1,8 @@
-"""Keeps a cache of one kind of object current, and tells handlers which keys changed.
+"""Keeps a cache of one kind of object current, and calls handlers with the keys that changed.
 
-Handlers are given keys and nothing else: what happened is to be read from the cache, so that nobody
-depends on seeing every change. How lists and watches are kept going is in `following`, what is
-believed of them in `cache`. Decides nothing; writes nothing.
+Handlers receive keys and no events: the state is to be read from the cache, so that no handler
+depends on seeing every change. `reflector` keeps the list and the watch going, `cache` decides
+which of two states is newer. An informer decides nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from swell.runtime.reflector import InformerOptions, Reflector, ReflectorSink
 T = TypeVar("T", bound=ApiObject)
 Handler = Callable[[Key], None]
 
-OWNER = "owner"
+OWNER = "owner"  # the name of the index that every informer has
 
 
 def by_label(label: str) -> CacheIndex[object]:
-    """Finds objects by a label's value."""
+    """Returns an index of objects by the value of a label."""
     return CacheIndex(f"label {label}", lambda metadata, _: _label_values(metadata, label))
 
 
 def by_controller_key(kind: str) -> CacheIndex[object]:
-    """Finds objects by the key of the controller that owns them, whatever its UID."""
+    """Returns an index of objects by the key of their controller, whatever its UID."""
 
     def values(metadata: ObjectMeta, _: object) -> Iterable[Key]:
         owner = metadata.controller
@@ -57,10 +57,19 @@ def by_controller_key(kind: str) -> CacheIndex[object]:
 
 
 class Informer(Generic[T]):
-    """See the module's docstring. `run` it as a task of its own; the rest may be called any time.
+    """A cache of one kind. `run` is a task of its own; the rest may be called at any time.
 
-    Writers tell it what was answered (`observe`, `observe_gone`), so that a decision never sees
-    less than its own writes: what is held of an object is the floor below which nothing counts.
+        created --- run ---> listing --- the first list is in ---> synced
+                                |                                   |  ^
+                                |                      watch broken |  | resumed or listed anew
+                                |                                   v  |
+                                |                           stale, still readable
+                                |
+                                +--- the kind is optional and not served ---> synced and empty
+
+    It never leaves `synced`: when the watch breaks the cache stays readable, and `problem` says
+    for how long nothing was heard. Writers pass on the answers to their writes (`observe`,
+    `observe_deleted`), so that a decision reads its own writes before the watch repeats them.
     """
 
     def __init__(
@@ -79,7 +88,7 @@ class Informer(Generic[T]):
         self._single_reads_max = options.single_reads_max
         self._cache = ObjectCache[T]([CacheIndex(OWNER, _owner_uids), *indexes])
         self._handlers: list[tuple[str, Handler]] = []
-        self._follower = Reflector(
+        self._reflector = Reflector(
             cluster,
             resource,
             ReflectorSink(
@@ -92,25 +101,25 @@ class Informer(Generic[T]):
         )
 
     async def run(self) -> None:
-        """Follow the collection until cancelled."""
-        await self._follower.run()
+        """List and watch the collection until cancelled."""
+        await self._reflector.run()
 
     # -- reading -----------------------------------------------------------------------------
 
     @property
     def synced(self) -> bool:
         """Whether the first list is in, or the kind is optional and not served."""
-        return self._follower.synced.is_set()
+        return self._reflector.synced.is_set()
 
     @property
     def is_served(self) -> bool:
         """Whether the cluster has the kind, as far as is known."""
-        return self._follower.is_served
+        return self._reflector.is_served
 
     @property
     def last_error(self) -> str:
-        """What last interrupted the watch."""
-        return self._follower.last_error
+        """The error that last interrupted the watch."""
+        return self._reflector.last_error
 
     @property
     def version(self) -> int:
@@ -125,7 +134,7 @@ class Informer(Generic[T]):
         return entry.object if entry else None
 
     def malformed(self, key: Key) -> Malformed | None:
-        """The object under a key, if it is one that could not be understood."""
+        """Returns the object under a key if it could not be decoded."""
         entry = self._cache.entry(key)
         return entry.malformed if entry else None
 
@@ -133,31 +142,32 @@ class Informer(Generic[T]):
         return tuple(sorted(entry.key for entry in self._cache))
 
     def all(self) -> tuple[T, ...]:
-        """Every well-formed object, by key."""
+        """Returns every well-formed object, ordered by key."""
         return _objects(self._sorted())
 
     def by_owner(self, uid: Uid) -> tuple[T, ...]:
-        """Objects whose controller has this UID, by key."""
+        """Returns the objects whose controller has this UID, ordered by key."""
         return self.by_index(OWNER, uid)
 
     def by_label(self, label: str, value: str) -> tuple[T, ...]:
-        """Objects with a label; the informer must have been given `by_label(label)`."""
+        """Returns the objects with a label. The informer must have the index `by_label(label)`."""
         return self.by_index(f"label {label}", value)
 
     def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
         return _objects(self._cache.select(index, value))
 
     def keys_by_index(self, index: str, value: Hashable) -> tuple[Key, ...]:
-        """As `by_index`, malformed objects included."""
+        """Returns the keys that `by_index` has, those of malformed objects included."""
         return tuple(entry.key for entry in self._cache.select(index, value))
 
-    # -- being told --------------------------------------------------------------------------
+    # -- handlers and health -----------------------------------------------------------------
 
     def add_handler(self, handler: Handler, index: str = "") -> None:
-        """Call with the key of every object that changes or goes.
+        """Have a handler called with the key of every object that changes or is deleted.
 
-        With an index, one whose values are keys, call with what the object had and has in it
-        instead: so a pod's change wakes the key of its owner. What is held is told at once.
+        With an index whose values are keys, it is called with the values that the object had and
+        has there instead: so the change of a pod wakes its owner. What the cache holds by now is
+        handed to the handler before this returns.
         """
         self._handlers.append((index, handler))
         for entry in self._sorted():
@@ -165,36 +175,39 @@ class Informer(Generic[T]):
                 handler(key)
 
     def problem(self, patience_s: float = 180.0) -> str:
-        """What keeps this informer from knowing the present; empty when nothing does."""
-        return self._follower.problem(patience_s)
+        """Returns why the cache may be out of date, or the empty text if it is current."""
+        return self._reflector.problem(patience_s)
 
     async def wait_synced(self) -> None:
-        await self._follower.synced.wait()
+        await self._reflector.synced.wait()
 
-    # -- what others learned -----------------------------------------------------------------
+    # -- answers to reads and writes ---------------------------------------------------------
 
     def observe(self, held: T | Malformed) -> None:
-        """Take what a write or a consistent read answered, ahead of the watch.
+        """Take the answer to a write or a consistent read, ahead of the watch.
 
-        For objects within this informer's selection only: of others no watch would ever tell
-        that they have gone.
+        Only for objects within this informer's selection: the watch would never report the
+        deletion of any other.
         """
         self._notify(self._cache.put_read(held))
 
     def observe_answer(self, answer: object) -> None:
-        """As `observe`, for the answer to a write of this kind in whatever form it came."""
+        """Take the answer to a write of this kind, whether it is a struct or plain JSON."""
         if isinstance(answer, dict):
             self.observe(_converted(answer, self.resource))
         elif isinstance(answer, self.resource.struct):
             self.observe(answer)
 
     def observe_deleted(self, key: Key, uid: Uid) -> None:
-        """Take the answer to a delete: this very object does not exist any more."""
+        """Take the answer to a delete: the object with this UID does not exist any more."""
         self._notify(self._cache.mark_deleted(key, uid))
 
     async def refresh(self, key: Key) -> None:
-        """Read one object consistently. A list of one: unlike a get it tells as of which version
-        an object is absent, and hands over a malformed one."""
+        """Read one object consistently.
+
+        It is read as a list of one. Unlike a get, a list has a version as of which the object is
+        absent, and hands a malformed object over.
+        """
         selection = Selection(key.namespace, fields=f"metadata.name={key.name}")
         listed, version = await self._read(selection)
         for held in listed:
@@ -203,10 +216,10 @@ class Informer(Generic[T]):
             self._notify(self._cache.mark_absent(key, version))
 
     async def refresh_selected(self, selection: Selection, index: str, value: Hashable) -> None:
-        """Read a part of the collection consistently: that which an index has under a value.
+        """Read the part of the collection consistently that an index has under a value.
 
-        What is held there and not listed is read by its key: it may have left the selection
-        without being gone.
+        An object that the index has there and the list lacks is read by its key: it may have left
+        the selection without being deleted.
         """
         listed, version = await self._read(selection)
         for item in listed:
@@ -223,18 +236,18 @@ class Informer(Generic[T]):
 
     async def _refresh_all(self) -> None:
         listed, version = await self._read(self.selection)
-        if version > self._cache.version:  # otherwise the watch has told all of it meanwhile
+        if version > self._cache.version:  # otherwise the watch has reported all of it meanwhile
             self._replace(listed, version)
 
     async def _read(self, selection: Selection) -> tuple[list[T | Malformed], int]:
-        """A list that is not older than what was known when it was asked for."""
+        """Returns a list that is not older than the cache was when it was asked for."""
         known = self._cache.version
-        listed, version = await self._follower.list_all(selection)
+        listed, version = await self._reflector.list_all(selection)
         if version < known:
             raise StaleListError(version, known)
         return listed, version
 
-    # -- what the follower brings ------------------------------------------------------------
+    # -- the reflector's sink ----------------------------------------------------------------
 
     def _replace(self, listed: Sequence[T | Malformed], version: int) -> None:
         for change in self._cache.replace(listed, version):
@@ -245,7 +258,7 @@ class Informer(Generic[T]):
             self._notify(CacheChange(entry, entry))
 
     def _take(self, event: WatchEvent[T]) -> None:
-        """Take one event. What is not newer than the watch itself is a duplicate or time travel."""
+        """Take one event, unless it is a duplicate or older than the watch itself."""
         version = parse_version(event.resource_version)
         if version <= self._cache.version:
             return
@@ -254,7 +267,7 @@ class Informer(Generic[T]):
             self._notify(self._cache.remove(_key_of(held), version))
         elif held is not None and event.type is not EventType.BOOKMARK:
             self._notify(self._cache.put(held))
-        self._cache.reach(version)
+        self._cache.advance(version)
 
     def _is_known(self, key: Key, version: str) -> bool:
         entry = self._cache.entry(key)
@@ -299,7 +312,7 @@ def _key_of(held: ApiObject | Malformed) -> Key:
 
 
 def _routed(index: str, change: CacheChange[T]) -> Iterable[Key]:
-    """The keys a handler is called with: those of the object before and after, each once."""
+    """Returns the keys a handler is called with, of the object before and after, each once."""
     keys: dict[Key, None] = {}
     for entry in change:
         if entry is None:

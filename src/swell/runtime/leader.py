@@ -1,8 +1,13 @@
-"""Leader election by a Lease, and the guard that keeps a former leader from writing.
+"""Leader election by a Lease, with fencing of a former leader's writes.
 
-Nobody's clock is compared with anybody else's: a lease has expired when *this* process has seen no
-change of it for its whole duration, by its own monotonic clock. And a leader counts its time from
-the moment it sent the renewal that succeeded, so it falls silent before anyone else may start.
+The clocks of two machines are never compared. A candidate takes a lease for expired when it has
+seen no change of it for its whole duration, by its own monotonic clock. A leader counts its time
+from the moment at which it sent the renewal that succeeded. So it stops writing before a candidate
+may start.
+
+    candidate -- lease free, or unchanged for `duration_s` --> leader --+-- renewed --> leader
+        ^                                                       |
+        +-- process restarts -- LeadershipLostError <-- no renewal for `renew_deadline_s`
 """
 
 from __future__ import annotations
@@ -36,13 +41,16 @@ _FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError)
 
 
 class LeadershipLostError(Exception):
-    """The lease could not be renewed in time: this process has to start afresh."""
+    """The lease could not be renewed in time: this process has to start again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """A leader writes no longer than `renew_deadline_s` after its last renewal; others take over
-    after `duration_s` without one. The difference is what makes the hand-over safe."""
+    """A leader stops writing `renew_deadline_s` after its last renewal, and others take over after
+    `duration_s` without one. The difference makes the hand-over safe.
+
+    The values are those of client-go's leader election in Kubernetes' own components.
+    """
 
     duration_s: float = 15.0
     renew_deadline_s: float = 10.0
@@ -54,7 +62,7 @@ class LeaseTimes:
 
 
 class LeaderElector:
-    """Leads when it can. `guard` is closed whenever this process is not surely the leader."""
+    """Takes and renews the lease. `guard` is open only while this process surely leads."""
 
     def __init__(
         self,
@@ -66,7 +74,7 @@ class LeaderElector:
         random: Random,
         times: LeaseTimes = LeaseTimes(),  # noqa: B008
     ) -> None:
-        """`identity` must be unique to this life of this process: a successor is another."""
+        """`identity` must be unique to this run of this process: a restarted one is another."""
         self.guard = LeaderGuard(clock)
         self._cluster = cluster
         self._key = key
@@ -88,7 +96,8 @@ class LeaderElector:
         log.info("leading", lease=str(self._key), identity=self._identity)
         leading = asyncio.ensure_future(lead())
         renewing = asyncio.ensure_future(self._renew_until_lost())
-        # Whichever ends first wakes us; nobody iterates over a set of tasks.
+        # An event and not asyncio.wait: its sets of tasks have no order, so that a simulation
+        # could not be repeated.
         ended = asyncio.Event()
         leading.add_done_callback(lambda _: ended.set())
         renewing.add_done_callback(lambda _: ended.set())
@@ -109,7 +118,7 @@ class LeaderElector:
 
     async def _acquire(self) -> None:
         while not await self._try_once():
-            # Jittered, so that candidates do not knock in step.
+            # Jittered, so that candidates do not ask in step.
             await self._clock.sleep(self._times.retry_s * (1 + self._random.random()))
 
     async def _renew_until_lost(self) -> None:
@@ -120,7 +129,7 @@ class LeaderElector:
                 return
 
     async def _try_once(self) -> bool:
-        """Take or renew the lease if it is free or ours; whether that surely succeeded."""
+        """Take or renew the lease if it is free or ours. Returns whether that surely succeeded."""
         sent_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._times.renew_deadline_s / 3):
@@ -185,7 +194,7 @@ class LeaderElector:
         }
 
     async def _release(self) -> None:
-        """Let the next leader start at once. Nothing depends on it: leases expire."""
+        """Let the next leader start at once. It may fail: leases also expire by themselves."""
         if self._held is None:
             return
         body = self._body(self._held)
@@ -199,14 +208,14 @@ class LeaderElector:
 
 
 async def _ended(task: asyncio.Future[None]) -> None:
-    """Cancel a task of ours, if it is not over, and wait until it is."""
+    """Cancel a task of ours, if it has not ended, and wait until it has."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """How replicas agree on who works. The identity is one of this life of this process."""
+    """The lease by which replicas agree on a leader, and the identity of this run of one."""
 
     lease: Key
     identity: str
@@ -222,7 +231,10 @@ async def run_if_elected(
     random: Random,
     metrics: Metrics | None = None,
 ) -> None:
-    """Work at once, or with an election only while leading. Raises LeadershipLostError."""
+    """Work at once or, with an election, only while leading. Raises LeadershipLostError.
+
+    While leading, `work` is given a cluster that refuses writes once the lease is lost.
+    """
     if election is None:
         await work(cluster)
         return

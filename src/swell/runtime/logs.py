@@ -1,7 +1,7 @@
-"""Structured logs: one event name per fact, fields beside it, nothing secret.
+"""Structured logs: one event name per fact, with fields, and nothing secret.
 
-Loggers stand on the standard library's, so a program that configures nothing sees warnings on
-stderr and no more.
+The loggers use the standard library's, so a program that configures nothing sees warnings on
+stderr only.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from swell.api.times import format_micro_time
 from swell.runtime.clock import Clock
 
 Logger = structlog.stdlib.BoundLogger
-Event = MutableMapping[str, object]
+LogEvent = MutableMapping[str, object]
 
-# Parts of field names whose values never reach a log.
+# A field whose name contains one of these never shows its value.
 SECRET_PARTS = (
     "token",
     "password",
@@ -41,7 +41,7 @@ def get_logger(name: str) -> Logger:
 def configure(
     *, level: str = "info", json: bool = False, clock: Clock, stream: TextIO | None = None
 ) -> None:
-    """Set up logging for the whole program; calling again replaces the former set-up."""
+    """Set up logging for the whole program. Calling it again replaces the former set-up."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -85,18 +85,18 @@ def configure(
 
 
 class _Timestamp:
-    """Stamps with the injected clock, so that simulated programs log simulated time."""
+    """Adds the time of the injected clock, so that simulated programs log simulated time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def __call__(self, _logger: object, _method: str, event: Event) -> Event:
+    def __call__(self, _logger: object, _method: str, event: LogEvent) -> LogEvent:
         event["time"] = format_micro_time(self._clock.now())
         return event
 
 
-def hide_secrets(_logger: object, _method: str, event: Event) -> Event:
-    """Replace values whose name says that they are secret, at any depth."""
+def hide_secrets(_logger: object, _method: str, event: LogEvent) -> LogEvent:
+    """Replace the values of fields with a secret name, at any depth."""
     return {name: _hidden(name, value) for name, value in event.items()}
 
 

@@ -1,7 +1,7 @@
 """Owns a program's tasks: starts them, ends the program when one fails, and stops them in order.
 
-The only place that catches any exception: a service's unforeseen failure ends the program, and
-`contain` and `contain_call` turn one into a `Bug` value for those who must go on with other work.
+It is the only module that catches any exception. One that a service does not handle ends the
+program; `contain` and `contain_call` turn one into a `Bug` for callers that have other work.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from swell.runtime.logs import get_logger
 R = TypeVar("R")
 log = get_logger(__name__)
 
-# A task that goes on this long after being cancelled is left to the end of the process.
+# A task that goes on this long after it was cancelled is abandoned; it ends with the process.
 _CANCEL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """An exception that no code foresaw: an invariant of ours is broken."""
+    """An exception that no code handles: one of our invariants is broken."""
 
     error: Exception
 
@@ -35,7 +35,7 @@ class Bug:
 
 
 async def contain(work: Awaitable[R]) -> R | Bug:
-    """The work's result, or the bug that kept it from having one."""
+    """Returns the result of the work, or the exception it raised as a bug."""
     try:
         return await work
     except Exception as error:
@@ -43,7 +43,7 @@ async def contain(work: Awaitable[R]) -> R | Bug:
 
 
 def contain_call(call: Callable[[], R]) -> R | Bug:
-    """The same for a plain call."""
+    """Returns the result of a plain call, or the exception it raised as a bug."""
     try:
         return call()
     except Exception as error:
@@ -52,9 +52,9 @@ def contain_call(call: Callable[[], R]) -> R | Bug:
 
 @dataclass(frozen=True, slots=True)
 class ManagedService:
-    """Something that runs as long as the program does.
+    """A task that runs as long as the program does.
 
-    `stop` asks it to finish what it has begun and return; without one it is cancelled.
+    `stop` asks it to finish the work it has begun and to return; without one it is cancelled.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Manager:
         self._services.append(ManagedService(name, run, stop))
 
     def stop(self) -> None:
-        """Begin an orderly shutdown. Safe to call from a signal handler, and more than once."""
+        """Begin an orderly shutdown. It may be called from a signal handler, and more than once."""
         self._stopping.set()
 
     async def run(self, *, handle_signals: bool = False) -> None:
@@ -116,7 +116,7 @@ class Manager:
             raise ServiceFailedError(self._failed)
 
     def _on_end(self, task: asyncio.Task[Bug | None]) -> None:
-        """A service is over. Unless that was asked for, so is the program."""
+        """Note that a service has ended. Unless it was asked to, the program ends too."""
         if not task.cancelled():
             result = task.result()
             if isinstance(result, Bug):
@@ -126,7 +126,10 @@ class Manager:
             self._stopping.set()
 
     async def _shut_down(self) -> None:
-        """Stop services one by one, the last started first, all within the drain time."""
+        """Stop services one by one within the drain time, the last started first.
+
+        A later service uses earlier ones: a controller needs its informers until it has finished.
+        """
         self._stopping.set()
         deadline = self._clock.monotonic() + self._drain_s
         for service, task in reversed(list(zip(self._services, self._tasks, strict=False))):
@@ -143,7 +146,7 @@ class Manager:
 
 
 async def run_services(services: Iterable[ManagedService], clock: Clock) -> None:
-    """Run services by themselves until cancelled, as a part of a larger program."""
+    """Run services until cancelled, as a part of a larger program."""
     manager = Manager(clock=clock)
     for service in services:
         manager.add(service.name, service.run, service.stop)
@@ -151,7 +154,7 @@ async def run_services(services: Iterable[ManagedService], clock: Clock) -> None
 
 
 async def _ends_within(task: asyncio.Task[Bug | None], limit_s: float) -> bool:
-    """Whether a task ends in time. It is not cancelled if it does not."""
+    """Wait for a task without cancelling it. Returns whether it ended in time."""
     try:
         async with asyncio.timeout(limit_s):
             await asyncio.shield(asyncio.gather(task, return_exceptions=True))

@@ -1,6 +1,6 @@
-"""Every metric the runtime exports, in one place, on a registry of its own.
+"""Every metric that the runtime exports, on a registry of its own.
 
-prometheus-client is imported when metrics are made: programs that export none do not pay for it.
+prometheus-client is imported only when metrics are made, so that other programs start faster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
-    """Counts passes and writes; satisfies the meters of controller and executor."""
+    """Counts reconciles and writes; it is the meter of controller and executor."""
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -62,7 +62,7 @@ class Metrics:
         self._leading.set(is_leader)
 
     def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """Returns all metrics in Prometheus' text format."""
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry)

@@ -1,7 +1,7 @@
-"""What a decision returns: actions in order, when to look again, and why. Values only.
+"""The value a decision returns: actions in order, when to look again, and why.
 
-Order is the author's: record intent, act, confirm. Actions run one after the other and stop at the
-first failure; those in a `Together` do not depend on one another and may run at once.
+The author of a decision orders the actions: record the intent, act, confirm. They run one after
+the other up to the first failure; those in a `Together` are independent and may run at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CreateObject:
-    """Create under a deterministic name. For a binding or eviction, the parent's name."""
+    """Create an object under a deterministic name. A binding or eviction has its pod's name."""
 
     resource: Resource[object]
     body: Body
@@ -39,10 +39,10 @@ class CreateObject:
 
 @dataclass(frozen=True, slots=True)
 class PatchStatus:
-    """Merge into the status, provided that the object is still what the decision was made from.
+    """Merge into the status, if the object still has the version the decision was made from.
 
-    `version` is the resource version the new status was computed from. The first one an object
-    gets has nothing to be merged with: it is put as it is, which costs an API server less.
+    The first status an object gets has nothing to be merged with. It is put as a whole, which
+    costs an API server less.
     """
 
     resource: Resource[object]
@@ -58,10 +58,10 @@ class PatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class PatchObject:
-    """Patch an object, provided that it is still the one with this UID.
+    """Patch an object, if it is still the one with the UID that the patch names.
 
-    The patch itself says so: put `metadata.uid` in it, and `metadata.resourceVersion` where the
-    new content depends on the old. `patch_object` does it for merge patches.
+    The patch holds the precondition: `metadata.uid`, and `metadata.resourceVersion` where the new
+    content depends on the old. `patch_object` makes such merge patches.
     """
 
     resource: Resource[object]
@@ -73,7 +73,7 @@ class PatchObject:
 class DeleteObject:
     """Delete the object with this UID, never another one of the same name.
 
-    With a `version`, only in the state the decision was made from.
+    With a `version` it is deleted only in the state that the decision was made from.
     """
 
     resource: Resource[object]
@@ -90,7 +90,7 @@ class DeleteObject:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """Tell people about something; never fails, is never waited for."""
+    """Record a Kubernetes event. It never fails and is never waited for."""
 
     resource: Resource[object]
     key: Key
@@ -106,7 +106,7 @@ Action = Write | EmitEvent
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Actions on different objects, in any order and at once; begun in the order given."""
+    """Actions on different objects that may run at once; they begin in the order given."""
 
     actions: tuple[Action, ...]
 
@@ -125,10 +125,10 @@ Step = Action | Together
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order; `wake_at`, in wall time, asks for another look even if nothing happens.
+    """Steps in order. At `wake_at`, in wall time, the key is reconciled even if nothing changes.
 
-    A plan that `rests_on_absence` is right only if something is certainly not there: before it is
-    carried out it is made again, from a consistent read.
+    A plan that `needs_consistent_read` is right only if some object does not exist. It is made
+    again from a consistent read before it is carried out.
     """
 
     actions: tuple[Step, ...] = ()
@@ -137,7 +137,7 @@ class Plan:
     needs_consistent_read: bool = False
 
     def each_action(self) -> Iterator[Action]:
-        """Every single action, in the order of issue."""
+        """Yields every single action, in the order in which they begin."""
         for step in self.actions:
             yield from step.actions if isinstance(step, Together) else (step,)
 
@@ -148,7 +148,7 @@ NOTHING = Plan()
 def patch_object(
     resource: Resource[object], key: Key, uid: Uid, body: Body, *, version: str = ""
 ) -> PatchObject:
-    """A merge patch that only the object with this UID (and version, if given) accepts."""
+    """Returns a merge patch that only the object with this UID (and version) accepts."""
     if not uid:
         raise PlanError(f"patch of {resource} {key} without a UID")
     metadata = {**body.get("metadata", {}), "uid": uid}

@@ -1,8 +1,8 @@
-"""A queue of keys to look at: each at most once in it, each with one worker at a time.
+"""The work queue of keys to reconcile: each key is in it once, and has one worker at a time.
 
-A key added while it is being worked on comes again afterwards. Failing keys come back later and
-later; a key that succeeds is forgotten, so memory follows the work at hand and not its history.
-Holds no payload and decides nothing: what to do for a key is read from the world.
+A key added while a worker has it is handed out again afterwards. A failing key comes back after a
+growing delay; one that succeeds is forgotten, so memory follows the work at hand and not its
+history. A key carries no payload: its worker reads the present state.
 """
 
 from __future__ import annotations
@@ -20,28 +20,40 @@ from swell.runtime.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
 
+# The cap bounds how long a key still waits after the cause of its failures is gone.
 RETRY = Backoff(base_s=0.05, cap_s=60.0)
 # Timers may fire early by a rounding error; waiting less than this is not waiting.
 _TICK_S = 0.001
 
 
 class QueueClosedError(Exception):
-    """The queue was closed and is empty: its worker may go home."""
+    """The queue was closed and is empty: its workers end."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """Retries of one key follow `backoff`; those of all keys together the bucket."""
+    """Retries of one key follow `backoff`, those of all keys together a token bucket."""
 
     backoff: Backoff = RETRY
+    # The bucket: so many retries at once, and so many a second after that.
     retries_per_s: float = 50.0
     retry_burst: int = 500
-    # Far beyond any cluster: a bound on memory. A refused key comes back with the next resync.
+    # A bound on memory, far beyond any cluster. A key refused for it returns with the next resync.
     keys_max: int = 1_000_000
 
 
 class WorkQueue(Generic[K]):
-    """See the module's docstring. `get` a key, work, `retry` or `forget` it, then `done`."""
+    """The queue. A worker calls `get`, works, calls `retry` or `forget`, and then `done`.
+
+              add_after, retry
+    absent --------------------> delayed
+      |                             | due
+      | add                         v
+      +--------------------------> ready --- get ---> working --- done ---> absent
+                                    ^                    | add
+                                    |                    v
+                                    +------ done ------ dirty (working and added again)
+    """
 
     def __init__(
         self,
@@ -54,10 +66,10 @@ class WorkQueue(Generic[K]):
         self._random = random
         self._options = options
         self._ready: deque[K] = deque()
-        # Keys in `_ready`, and keys that must come again when their worker is done.
+        # Keys in `_ready`, and keys that were added again while a worker has them.
         self._dirty: dict[K, None] = {}
         self._working: dict[K, None] = {}
-        # When delayed keys are due. An entry of the timeline counts while it is its key's latest.
+        # When delayed keys are due. An entry of the heap is void unless it is its key's latest.
         self._due: dict[K, tuple[float, int]] = {}
         self._timeline: list[tuple[float, int, K]] = []
         self._n_scheduled = 0
@@ -70,20 +82,20 @@ class WorkQueue(Generic[K]):
         self.n_refused = 0
 
     def __len__(self) -> int:
-        """Keys that wait for a worker now."""
+        """The number of keys that wait for a worker now."""
         return len(self._dirty)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no key waits or is worked on; delayed ones do not count."""
+        """Whether no key is ready or worked on; delayed ones do not count."""
         return not self._dirty and not self._working
 
     def failures(self, key: K) -> int:
-        """How often a key was retried since it last succeeded."""
+        """Returns how often a key was retried since it last succeeded."""
         return self._failures.get(key, 0)
 
     def add(self, key: K) -> bool:
-        """Have a key worked on as soon as possible; False when refused (closed or full)."""
+        """Hand a key out as soon as possible. Returns False if the queue is closed or full."""
         if key in self._dirty:
             return True
         if self._is_refused():
@@ -95,7 +107,7 @@ class WorkQueue(Generic[K]):
         return True
 
     def add_after(self, key: K, delay_s: float) -> bool:
-        """Have a key worked on later. Of several delays the shortest counts."""
+        """Hand a key out after a delay. Of several delays the shortest counts."""
         if delay_s <= 0:
             return self.add(key)
         due = self._clock.monotonic() + delay_s
@@ -111,7 +123,7 @@ class WorkQueue(Generic[K]):
         return True
 
     def retry(self, key: K, at_least_s: float = 0.0) -> float:
-        """Have a key that failed worked on later, the later the more often; returns the delay."""
+        """Hand a key that failed out again after its back-off. Returns the delay."""
         self._failures[key] = self._failures.get(key, 0) + 1
         own_s = self._options.backoff.jittered_s(self._failures[key], self._random.random())
         delay_s = max(own_s, at_least_s, self._bucket_delay_s())
@@ -119,13 +131,14 @@ class WorkQueue(Generic[K]):
         return delay_s
 
     def forget(self, key: K) -> None:
-        """A key has succeeded: its failures count no longer."""
+        """Reset the failures of a key that has succeeded."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; no other worker gets it until `done`. QueueClosedError at the end.
+        """Wait for the next key. No other worker gets it until `done`.
 
-        A delayed addition of the key is void now: whoever works on it will say when to come back.
+        A delayed addition of the same key is dropped: its worker will decide anew when to look
+        again. Raises QueueClosedError once the queue is closed and empty.
         """
         while not self._ready:
             if self._closed:
@@ -144,14 +157,14 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """A worker has finished with a key, whatever came of it."""
+        """Give a key back, whether the work on it succeeded or not."""
         del self._working[key]
         if key in self._dirty:
             self._ready.append(key)
             self._wake_one()
 
     async def serve(self, handle: Callable[[K], Awaitable[None]]) -> None:
-        """Work as one of perhaps several: key after key, until the queue is closed."""
+        """Be one worker: handle key after key until the queue is closed."""
         while True:
             try:
                 key = await self.get()
@@ -163,7 +176,7 @@ class WorkQueue(Generic[K]):
                 self.done(key)
 
     def close(self) -> None:
-        """Take no more keys, drop the delayed ones, and let workers finish what is ready."""
+        """Take no more keys, drop the delayed ones, and let workers finish the ready ones."""
         self._closed = True
         self._due.clear()
         self._timeline.clear()
@@ -179,10 +192,10 @@ class WorkQueue(Generic[K]):
         return refused
 
     def _bucket_delay_s(self) -> float:
-        """Take a token from the bucket all keys share, and say in how long it will be there."""
+        """Take a token from the bucket all keys share. Returns how long until it is there."""
         now = self._clock.monotonic()
         per_token_s = 1 / self._options.retries_per_s
-        # The bucket as one number: when it would be full again if nobody took from it.
+        # The bucket as one number: the time at which it would be full if no more were taken.
         self._full_at = max(self._full_at, now) + per_token_s
         return max(0.0, self._full_at - now - self._options.retry_burst * per_token_s)
 
@@ -194,12 +207,12 @@ class WorkQueue(Generic[K]):
                 return
 
     def _hand_over(self, waiter: asyncio.Future[None]) -> None:
-        """A cancelled worker passes on a wake-up it will not use."""
+        """Pass on the wake-up of a cancelled worker, or a ready key would wait for the next one."""
         if waiter.done() and not waiter.cancelled():
             self._wake_one()
 
     def _set_timer(self) -> None:
-        """Have one timer, for the earliest of what is due."""
+        """Keep one timer, for the earliest key that is due."""
         if not self._timeline:
             return
         due = self._timeline[0][0]
@@ -222,7 +235,9 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     def _drop_superseded(self) -> None:
-        """Keep the timeline from growing with delays that were shortened or voided."""
+        """Keep the heap from growing with entries that are void."""
+        # Rebuilding at twice the live entries only makes the cost constant per addition. The 64
+        # keeps small queues from rebuilding all the time.
         if len(self._timeline) > 2 * len(self._due) + 64:
             self._timeline = [
                 (due, number, key)

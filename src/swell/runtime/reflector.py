@@ -1,8 +1,17 @@
-"""Follows one collection on a server: lists it, watches from there, and never gives up.
+"""Lists one collection, watches it from there, and resumes the watch whenever it ends.
 
-A broken watch is taken up again where it ended, a compacted one is followed by a new list; failures
-are paced by back-off and by what the server asks for. Holds no objects: whoever receives what is
-listed and watched decides what of it is news.
+A watch that ended or broke is resumed at the version it had reached, so no change is lost. A stale
+watch, one whose version the server has compacted, is answered with 410 Gone: the collection is
+listed anew and watched from the list's version. Failures are followed by a back-off, or by the
+longer delay that the server asks for.
+
+    LIST --- at version v ---> WATCH from v --- ends or breaks ---> back-off
+     ^                          ^   |  ^                              |   |
+     |                          |   +--+ event: v = its version       |   |
+     |                          +------------- resume at v -----------+   |
+     +----------- v is compacted (410 Gone), or a resync is due ----------+
+
+It holds no objects: the sink that receives lists and events decides which of them are new.
 """
 
 from __future__ import annotations
@@ -31,37 +40,42 @@ from swell.runtime.manager import Bug, contain
 T = TypeVar("T")
 log = get_logger(__name__)
 
+# The cap is that of client-go's reflectors.
 RECONNECT = Backoff(base_s=0.2, cap_s=30.0)
-# A kind that is not there yet is waited for more eagerly than a server that has trouble.
+# A kind that is not installed yet is asked for more often than a server that has trouble.
 UNSERVED_S_MAX = 5.0
 NOT_SERVED = "the cluster does not have this kind; waiting until its definition is installed"
 
 
 @dataclass(frozen=True, slots=True)
 class InformerOptions:
-    """Times and sizes. A watch is renewed between one and two `watch_s`."""
+    """Times and sizes of an informer. A watch lasts between one and two `watch_s`."""
 
+    # A watch that hangs looks like a quiet one, so each is ended after five to ten minutes, as
+    # client-go does.
     watch_s: float = 300.0
-    # A server that never ends the watch it was asked to end is taken for dead.
+    # A server that has not ended the watch this long after it was asked to is taken for dead.
     watch_grace_s: float = 15.0
     call_s: float = 60.0
-    # From time to time everything is listed anew and every key handed out, in case one got lost.
+    # Everything is listed anew and every key handed out again, in case a change got lost.
     resync_s: float = 1800.0
     page_size: int = 1000
-    # When more objects than this are to be read one by one, one list of all is cheaper.
+    # Above this number of objects one list of all is cheaper than reading one by one.
     single_reads_max: int = 32
     backoff: Backoff = RECONNECT
-    # Whether what is watched is mostly what this process itself has written.
+    # Set when most watched changes are this process's own writes: their events need no decoding.
     sees_own_writes: bool = False
-    # A kind the cluster may not serve: then there are no objects, and it is asked for now and then.
+    # The cluster may not serve the kind. Then there are no objects, and the informer is synced.
     is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectorSink(Generic[T]):
-    """Who is told: the version it has reached, and where lists, events and resyncs go.
+    """Receives what a reflector lists and watches.
 
-    `replace` raises StaleListError for a list it has no use for.
+    `version` is the version reached so far, from which a watch is resumed. `replace` takes a list
+    and raises StaleListError if the list is older than that. `take` takes one event. `resync` is
+    called after a list that was due to the resync period.
     """
 
     version: Callable[[], int]
@@ -72,13 +86,13 @@ class ReflectorSink(Generic[T]):
 
 
 class Reflector(Generic[T]):
-    """See the module's docstring."""
+    """Keeps a sink current with one collection; see the module's docstring."""
 
     def __init__(
         self,
         cluster: Cluster,
         resource: Resource[T],
-        receiver: ReflectorSink[T],
+        sink: ReflectorSink[T],
         *,
         selection: Selection,
         clock: Clock,
@@ -90,7 +104,7 @@ class Reflector(Generic[T]):
         self.last_error = ""
         self._cluster = cluster
         self._resource = resource
-        self._receiver = receiver
+        self._sink = sink
         self._selection = selection
         self._clock = clock
         self._random = random
@@ -101,7 +115,7 @@ class Reflector(Generic[T]):
         self._heard_at = 0.0
 
     def problem(self, patience_s: float) -> str:
-        """What keeps us from knowing the present; empty when nothing does."""
+        """Returns why the sink may be out of date, or the empty text if it is current."""
         if not self.synced.is_set():
             return f"not listed yet: {self.last_error}" if self.last_error else "not listed yet"
         silent_s = self._clock.monotonic() - self._heard_at
@@ -110,17 +124,19 @@ class Reflector(Generic[T]):
         return ""
 
     async def run(self) -> None:
-        """Follow the collection until cancelled."""
+        """List and watch the collection until cancelled."""
         backoff = self._options.backoff
         while True:
             started = self._clock.monotonic()
-            asked_s = await contain(self._follow())
+            asked_s = await contain(self._list_and_watch())
             if isinstance(asked_s, Bug):
                 log.error("informer failed", resource=str(self._resource), trace=asked_s.trace)
                 asked_s = 0.0
+            # A watch that lasted this long worked, also if no event came.
             if self._clock.monotonic() - started >= backoff.cap_s:
                 self._failures = 0
-            # A watch that ends at once, however politely, must not be renewed in a hot loop.
+            # The first resumption is immediate: most watches end because their time is up. But a
+            # server that ends every watch at once must not be asked in a hot loop.
             if self._failures:
                 wait_s = backoff.jittered_s(self._failures, self._random.random())
                 asked_s = max(asked_s, wait_s if self.is_served else min(wait_s, UNSERVED_S_MAX))
@@ -128,7 +144,7 @@ class Reflector(Generic[T]):
             self._failures += 1
 
     async def list_all(self, selection: Selection) -> tuple[list[T | Malformed], int]:
-        """Every page of a consistent list, and the version they are of."""
+        """Returns every page of a consistent list, and the version they are of."""
         listed: list[T | Malformed] = []
         token = ""
         async with asyncio.timeout(self._options.call_s):
@@ -145,16 +161,17 @@ class Reflector(Generic[T]):
                 if not token:
                     return listed, parse_version(page.resource_version)
 
-    async def _follow(self) -> float:
-        """List if need be and watch once. Returns how long the server asks us to stay away."""
+    async def _list_and_watch(self) -> float:
+        """List if need be and watch once. Returns the delay that the server asks for."""
         try:
             if self._must_list:
                 await self._list()
             elif self._clock.monotonic() >= self._resync_at:
                 await self._list()
-                self._receiver.resync()
+                self._sink.resync()
             await self._watch()
         except GoneError as error:
+            # The server has compacted the version: what happened since can only be listed.
             self._must_list = True
             self._note(error)
         except ClusterError as error:
@@ -168,12 +185,12 @@ class Reflector(Generic[T]):
         try:
             listed, version = await self.list_all(self._selection)
         except NotFoundError:
-            # Collections are never absent, only kinds are.
+            # An empty collection is listed as empty. Not found means that the kind is not served.
             self.is_served = False
             if self._options.is_optional:
                 self.synced.set()
             raise
-        self._receiver.replace(listed, version)
+        self._sink.replace(listed, version)
         self.is_served = True
         self.last_error = ""
         self._must_list = False
@@ -183,29 +200,31 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> None:
         wanted_s = self._jittered(self._options.watch_s)
+        # The resync takes place between two watches, so the last watch before it is shorter.
         watch_s = max(1.0, min(wanted_s, self._resync_at - self._clock.monotonic()))
         async with (
             asyncio.timeout(watch_s + self._options.watch_grace_s),
             self._cluster.watch(
                 self._resource,
                 self._selection,
-                resource_version=str(self._receiver.version()),
+                resource_version=str(self._sink.version()),
                 timeout_s=watch_s,
-                is_known=self._receiver.is_known if self._options.sees_own_writes else None,
+                is_known=self._sink.is_known if self._options.sees_own_writes else None,
             ) as events,
         ):
             async for event in events:
-                self._receiver.take(event)
+                self._sink.take(event)
                 self._failures = 0
                 self._heard_at = self._clock.monotonic()
 
     def _note(self, error: Exception) -> None:
-        told = f"{type(error).__name__}: {error}" if self.is_served else NOT_SERVED
-        if told != self.last_error:  # what goes on is told once
+        text = f"{type(error).__name__}: {error}" if self.is_served else NOT_SERVED
+        if text != self.last_error:  # an error that lasts is logged once
             needs_help = not self.is_served or isinstance(error, ForbiddenError)
-            say = log.warning if needs_help and not self._options.is_optional else log.info
-            say("watch interrupted", resource=str(self._resource), error=told)
-        self.last_error = told
+            write = log.warning if needs_help and not self._options.is_optional else log.info
+            write("watch interrupted", resource=str(self._resource), error=text)
+        self.last_error = text
 
     def _jittered(self, span_s: float) -> float:
+        """One to two spans, so that the watches of many informers do not end together."""
         return span_s * (1 + self._random.random())

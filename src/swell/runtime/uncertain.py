@@ -1,8 +1,8 @@
-"""Remembers which keys must not be decided on before the world has been read consistently.
+"""Keys that must not be decided on before their objects have been read consistently.
 
 After a write whose outcome is unknown the cache may lack what that write did, and no version tells
-how long to wait for it: the owner and its children are read from the server itself. After a write
-that met another state than expected, only its target is.
+how long to wait for it: the owner and its children are read from the server. After a write that
+met another state than expected only its target is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from swell.runtime.executor import Failure, FailureKind
 
 
 class AnyInformer(Protocol):
-    """What a controller needs of an informer, whatever its type of object."""
+    """The part of an informer that a controller uses, whatever the type of its objects."""
 
     @property
     def resource(self) -> Resource[object]: ...
@@ -38,9 +38,9 @@ class AnyInformer(Protocol):
 class Children:
     """A kind whose objects belong to owners.
 
-    `index` names an index that gives owner keys; `selection` finds an owner's children on the
-    server, and may find more than those. Where children change in swarms, their owner is looked
-    at `settle_s` after the first change instead of once for each.
+    `index` names an index that gives owner keys. `selection` finds an owner's children on the
+    server, and may find more than those. Where children change in great numbers, their owner is
+    looked at `settle_s` after the first change instead of once for each.
     """
 
     informer: AnyInformer
@@ -56,7 +56,7 @@ class _Uncertainty:
 
 
 class UncertainKeys:
-    """See the module's docstring."""
+    """The owners that are uncertain, and what has to be read for each of them."""
 
     def __init__(
         self,
@@ -70,38 +70,40 @@ class UncertainKeys:
             ([owners] if owners is not None else []) + [c.informer for c in children] + [*others]
         )
         self._informers = {str(informer.resource): informer for informer in known}
-        self._doubts: dict[Key, _Uncertainty] = {}
+        self._uncertain: dict[Key, _Uncertainty] = {}
 
     def __contains__(self, owner: Key) -> bool:
-        return owner in self._doubts
+        return owner in self._uncertain
 
-    def note(self, owner: Key, failures: Iterable[Failure]) -> None:
+    def record(self, owner: Key, failures: Iterable[Failure]) -> None:
         """Take from a plan's failures what has to be read before the owner's next plan."""
         for failure in failures:
             if failure.kind in {FailureKind.UNKNOWN, FailureKind.STALE}:
-                doubt = self._doubts.setdefault(owner, _Uncertainty())
-                doubt.is_whole |= failure.kind is FailureKind.UNKNOWN
-                doubt.targets[str(failure.action.resource), failure.action.key] = None
+                uncertain = self._uncertain.setdefault(owner, _Uncertainty())
+                uncertain.is_whole |= failure.kind is FailureKind.UNKNOWN
+                uncertain.targets[str(failure.action.resource), failure.action.key] = None
 
-    def suspect(self, owner: Key) -> None:
+    def mark(self, owner: Key) -> None:
         """Have the owner and all its children read before its next plan."""
-        self._doubts.setdefault(owner, _Uncertainty()).is_whole = True
+        self._uncertain.setdefault(owner, _Uncertainty()).is_whole = True
 
     async def resolve(self, owner: Key) -> None:
-        """Read what is in doubt into the caches; raises, and stays in doubt, if that fails."""
-        doubt = self._doubts.get(owner)
-        if doubt is None:
+        """Read what is uncertain into the caches. If that raises, the owner stays uncertain."""
+        uncertain = self._uncertain.get(owner)
+        if uncertain is None:
             return
-        if doubt.is_whole:
+        if uncertain.is_whole:
             if self._owners is not None:
                 await self._owners.refresh(owner)
             for child in self._children:
                 selection = child.selection(owner)
                 await child.informer.refresh_selected(selection, child.index, owner)
-        for resource, key in doubt.targets:
+        # A target may be of a kind that no informer of this controller follows: then no cache of
+        # its decisions can be stale about it.
+        for resource, key in uncertain.targets:
             if resource in self._informers:
                 await self._informers[resource].refresh(key)
-        del self._doubts[owner]
+        del self._uncertain[owner]
 
     def forget(self, owner: Key) -> None:
-        self._doubts.pop(owner, None)
+        self._uncertain.pop(owner, None)

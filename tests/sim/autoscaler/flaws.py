@@ -60,7 +60,7 @@ def writes_on_any_version(autoscaler: Autoscaler) -> None:
                 SizeChange(change.job, replace(change.proposal, version=version)), now
             )
 
-        writer._work = Reconciler(take, decide)
+        writer._reconciler = Reconciler(take, decide)
 
 
 def hopes_in_vain(autoscaler: Autoscaler) -> None:

@@ -32,7 +32,7 @@ from swell.runtime.plan import (
     patch_object,
 )
 from tests.sim.operator.subject import Flaw
-from tests.sim.planting import act_then_record, believe_lists, blind_status, never_doubt
+from tests.sim.planting import act_then_record, believe_lists, blind_status, trust_lost_answers
 
 Decide = Callable[[World, float], Plan]
 
@@ -42,8 +42,8 @@ def _deciding(change: Callable[[Decide], Decide]) -> Flaw:
 
     def plant(operator: Operator) -> None:
         loop = operator.controller.loop
-        work = loop._work
-        loop._work = Reconciler(work.snapshot, change(work.decide), work.malformed)
+        work = loop._reconciler
+        loop._reconciler = Reconciler(work.snapshot, change(work.decide), work.malformed)
 
     return plant
 
@@ -114,17 +114,17 @@ def _names_for_uids(operator: Operator) -> None:
     pods.by_owner = by_name  # type: ignore[method-assign]
 
 
-def _never_doubt(operator: Operator) -> None:
+def _trust_lost_answers(operator: Operator) -> None:
     """A write without an answer is taken for one that did not happen, and caches for the truth."""
-    doubts = operator.controller.loop._doubts
-    never_doubt(doubts)
-    doubts.suspect = lambda owner: None  # type: ignore[method-assign]
+    uncertain = operator.controller.loop._uncertain
+    trust_lost_answers(uncertain)
+    uncertain.mark = lambda owner: None  # type: ignore[method-assign]
 
 
 def _deaf(operator: Operator) -> None:
     """Answers to writes do not reach the caches."""
     executor: Any = operator.controller.loop._executor
-    executor._following = {}
+    executor._informers = {}
 
 
 def _edge_cleanup(operator: Operator) -> None:
@@ -186,7 +186,7 @@ def _credulous_of_nodes(operator: Operator) -> None:
                 known[name] = NodeState(None)
         return known
 
-    snapshots: Any = operator.controller.loop._work.snapshot
+    snapshots: Any = operator.controller.loop._reconciler.snapshot
     snapshots.__self__._node_states = believe
 
 
@@ -248,7 +248,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
     "operator accepts stale lists": _all(_stale_lists, _planning(_blind_status)),
-    "operator takes unknown for failed": _all(_never_doubt, _deaf),
+    "operator takes unknown for failed": _all(_trust_lost_answers, _deaf),
     "operator cleans up on edges": _edge_cleanup,
     "operator revives finished jobs": _all(_deciding(_not_final), _planning(_blind_status)),
     "operator forgets restarts": _deciding(_forgetful),

@@ -15,7 +15,7 @@ from swell.runtime.queue import WorkQueue
 from swell.runtime.uncertain import Children
 from swell.sim.leadership import lead
 from swell.sim.process import BugMeter, Main, Ports
-from tests.sim.planting import believe_lists, never_doubt
+from tests.sim.planting import believe_lists, trust_lost_answers
 from tests.sim.toy.decisions import View, decide
 from tests.sim.toy.flaws import Flaw
 from tests.sim.toy.kind import JOB_LABEL, TOY_JOBS, ToyJob
@@ -63,7 +63,7 @@ async def _run(ports: Ports, flaws: Flaw) -> None:
         meter=BugMeter(),
     )
     if Flaw.UNKNOWN_AS_FAILURE in flaws:
-        never_doubt(controller._doubts)
+        trust_lost_answers(controller._uncertain)
     await asyncio.gather(jobs.run(), pods.run(), controller.run())
 
 

@@ -100,9 +100,9 @@ async def _run(ports: Ports, flaws: Flaw, settings: Settings) -> None:
 
 def _plant(controller: TrainingJobController, informers: Informers, flaws: Flaw) -> None:
     loop = controller.loop
-    mutants = Mutants(informers, flaws, loop._work)
+    mutants = Mutants(informers, flaws, loop._reconciler)
     if flaws:
-        loop._work = Reconciler(mutants.take, mutants.decide, loop._work.malformed)
+        loop._reconciler = Reconciler(mutants.take, mutants.decide, loop._reconciler.malformed)
 
 
 class Mutants:

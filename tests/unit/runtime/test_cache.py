@@ -106,7 +106,7 @@ def test_late_answer_does_not_bring_back_what_was_deleted_meanwhile() -> None:
     cache = ObjectCache[Pod]()
     cache.put(pod(9))
     cache.remove(A, 11)
-    cache.reach(11)
+    cache.advance(11)
 
     assert cache.put_read(pod(9)) is None
     assert cache.put_read(pod(9), as_of=10) is None
@@ -119,8 +119,8 @@ def test_absent_at_a_version_refuses_older_states_until_the_watch_is_past() -> N
     cache.mark_absent(A, 10)
 
     assert cache.put(pod(9)) is None
-    cache.reach(10)
-    assert len(cache._absences) == 0
+    cache.advance(10)
+    assert len(cache._tombstones) == 0
     assert cache.put(pod(11)) is not None
 
 
@@ -215,7 +215,7 @@ def test_held_versions_of_one_incarnation_only_grow(steps: list[tuple[str, str, 
             case "remove":
                 cache.remove(key, version)
             case _:
-                cache.reach(version)
+                cache.advance(version)
         after = held_version(cache, key)
 
         assert before is None or after is None or after >= before

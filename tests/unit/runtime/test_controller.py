@@ -218,7 +218,7 @@ def test_unknown_outcome_is_followed_by_consistent_reads() -> None:
     play(story)
 
 
-def test_absence_is_made_certain_before_it_counts() -> None:
+def test_missing_object_is_read_for_before_it_counts() -> None:
     """A plan that rests on something not being there is made again from a consistent read."""
 
     async def story(stage: Stage) -> None:
@@ -248,7 +248,7 @@ def test_absence_is_made_certain_before_it_counts() -> None:
     play(story)
 
 
-def test_doubt_stays_until_the_reads_succeed() -> None:
+def test_key_stays_uncertain_until_the_reads_succeed() -> None:
     """While the server cannot be read, the key waits and nothing is decided for it."""
 
     async def story(stage: Stage) -> None:
@@ -502,16 +502,16 @@ def test_loop_without_owners_serves_a_single_key() -> None:
     play(story)
 
 
-def test_stories_keep_the_last_lines_of_the_last_keys() -> None:
+def test_history_keeps_the_last_lines_of_the_last_keys() -> None:
     """Memory is bounded by keys and by lines; the oldest go first."""
-    stories = KeyHistory(keys_max=2, lines_max=3)
+    history = KeyHistory(keys_max=2, lines_max=3)
     a, b, c = (Key("ns", name) for name in "abc")
     for n in range(5):
-        stories.add(a, f"a{n}")
-    stories.add(b, "b")
-    stories.add(a, "a5")
-    stories.add(c, "c")
+        history.add(a, f"a{n}")
+    history.add(b, "b")
+    history.add(a, "a5")
+    history.add(c, "c")
 
-    assert stories.tell(a) == ["a3", "a4", "a5"]
-    assert stories.tell(b) == []
-    assert stories.tell(c) == ["c"]
+    assert history.lines(a) == ["a3", "a4", "a5"]
+    assert history.lines(b) == []
+    assert history.lines(c) == ["c"]

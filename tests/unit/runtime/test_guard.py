@@ -67,7 +67,7 @@ def test_guarded_cluster_reads_always_and_writes_while_open() -> None:
 
 
 def test_executor_takes_a_refused_write_for_one_to_retry() -> None:
-    """Nothing was sent, so nothing is in doubt."""
+    """Nothing was sent, so nothing is uncertain."""
 
     async def story(world: World) -> None:
         guarded = GuardedCluster(world.line(), LeaderGuard(world.clock))

@@ -445,7 +445,7 @@ def test_bug_in_the_client_does_not_end_the_informer() -> None:
 
 
 def test_refresh_refuses_a_read_older_than_the_watch() -> None:
-    """A read that is older than what is known settles no doubt."""
+    """A read that is older than what is known makes nothing certain."""
 
     async def story(world: World) -> None:
         line = world.line()

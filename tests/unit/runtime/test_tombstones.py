@@ -32,10 +32,10 @@ A = ObjectMeta(name="a", namespace="ns", labels={"job": "j", "role": "x", "empty
 )
 def test_read_covers_what_its_selection_selects(selection: Selection, expected: bool) -> None:
     """A read says of an object it did not contain that it is absent, if it would have shown it."""
-    absences = Tombstones()
-    absences.note(selection, 10)
+    tombstones = Tombstones()
+    tombstones.record(selection, 10)
 
-    assert absences.cover(A, 10) is expected
+    assert tombstones.covers(A, 10) is expected
 
 
 @pytest.mark.parametrize(
@@ -51,33 +51,33 @@ def test_read_covers_what_its_selection_selects(selection: Selection, expected: 
 )
 def test_read_that_is_not_understood_covers_nothing(selection: Selection) -> None:
     """Of what a selection does not surely contain nothing is concluded."""
-    absences = Tombstones()
-    absences.note(selection, 10)
+    tombstones = Tombstones()
+    tombstones.record(selection, 10)
 
-    assert not absences.cover(A, 5)
-    assert len(absences) == 0
+    assert not tombstones.covers(A, 5)
+    assert len(tombstones) == 0
 
 
 def test_read_covers_versions_up_to_its_own_only() -> None:
     """What is newer than a read may have come after it; the latest read of a part counts."""
-    absences = Tombstones()
-    absences.note(Selection("ns"), 10)
-    absences.note(Selection("ns"), 8)
+    tombstones = Tombstones()
+    tombstones.record(Selection("ns"), 10)
+    tombstones.record(Selection("ns"), 8)
 
-    assert absences.cover(A, 10)
-    assert not absences.cover(A, 11)
+    assert tombstones.covers(A, 10)
+    assert not tombstones.covers(A, 11)
 
 
 def test_reads_are_forgotten_once_the_watch_is_past() -> None:
     """Only reads ahead of the watch are kept, so that nothing piles up."""
-    absences = Tombstones()
+    tombstones = Tombstones()
     for version in (10, 12, 11):
-        absences.note(Selection("ns", labels=f"job={version}"), version)
-        absences.note(Selection("ns"), version)
-    absences.reach(10)
-    assert absences.cover(A, 10)
-    absences.reach(12)
+        tombstones.record(Selection("ns", labels=f"job={version}"), version)
+        tombstones.record(Selection("ns"), version)
+    tombstones.advance(10)
+    assert tombstones.covers(A, 10)
+    tombstones.advance(12)
 
-    assert not absences.cover(A, 10)
-    assert len(absences) == 0
-    assert absences._reads == {}
+    assert not tombstones.covers(A, 10)
+    assert len(tombstones) == 0
+    assert tombstones._reads == {}

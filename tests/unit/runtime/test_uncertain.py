@@ -37,14 +37,14 @@ def failed(kind: FailureKind, name: str = "p") -> Failure:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.RETRY, FailureKind.REFUSED])
-def test_failure_without_effect_leaves_no_doubt(kind: FailureKind) -> None:
+def test_failure_without_effect_leaves_nothing_uncertain(kind: FailureKind) -> None:
     """Where nothing happened there is nothing to read."""
 
-    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
-        doubts.note(OWNER, [failed(kind)])
-        await doubts.resolve(OWNER)
+    async def story(_: World, line: Line, uncertain: UncertainKeys) -> None:
+        uncertain.record(OWNER, [failed(kind)])
+        await uncertain.resolve(OWNER)
 
-        assert OWNER not in doubts
+        assert OWNER not in uncertain
         assert line.calls == []
 
     play(story)
@@ -53,9 +53,9 @@ def test_failure_without_effect_leaves_no_doubt(kind: FailureKind) -> None:
 def test_stale_view_has_its_targets_read() -> None:
     """Each object that was not as expected is read, and no other."""
 
-    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
-        doubts.note(OWNER, [failed(FailureKind.STALE), failed(FailureKind.STALE, "q")])
-        await doubts.resolve(OWNER)
+    async def story(_: World, line: Line, uncertain: UncertainKeys) -> None:
+        uncertain.record(OWNER, [failed(FailureKind.STALE), failed(FailureKind.STALE, "q")])
+        await uncertain.resolve(OWNER)
 
         assert line.calls == ["list pods metadata.name=p", "list pods metadata.name=q"]
 
@@ -63,43 +63,43 @@ def test_stale_view_has_its_targets_read() -> None:
 
 
 def test_unknown_outcome_has_the_family_read() -> None:
-    """The owner, all its children, and the target, in this order; then the doubt is over."""
+    """The owner, all its children, and the target, in this order; then the owner is certain."""
 
-    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
-        doubts.note(OWNER, [failed(FailureKind.UNKNOWN)])
-        assert OWNER in doubts
-        await doubts.resolve(OWNER)
+    async def story(_: World, line: Line, uncertain: UncertainKeys) -> None:
+        uncertain.record(OWNER, [failed(FailureKind.UNKNOWN)])
+        assert OWNER in uncertain
+        await uncertain.resolve(OWNER)
 
         assert line.calls == [
             "list toys.toys.dev metadata.name=t",
             "list pods toy=t",
             "list pods metadata.name=p",
         ]
-        assert OWNER not in doubts
+        assert OWNER not in uncertain
 
     play(story)
 
 
-def test_failed_read_keeps_the_doubt() -> None:
+def test_failed_read_keeps_the_key_uncertain() -> None:
     """Only reads that succeed settle anything."""
 
-    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
-        doubts.note(OWNER, [failed(FailureKind.UNKNOWN)])
+    async def story(_: World, line: Line, uncertain: UncertainKeys) -> None:
+        uncertain.record(OWNER, [failed(FailureKind.UNKNOWN)])
         line.fail_before["list"] = [failure(500)]
         with pytest.raises(ServerError):
-            await doubts.resolve(OWNER)
+            await uncertain.resolve(OWNER)
 
-        assert OWNER in doubts
+        assert OWNER in uncertain
 
     play(story)
 
 
-def test_doubt_is_the_owners_alone() -> None:
+def test_uncertainty_is_the_owners_alone() -> None:
     """What is unknown about one owner does not keep others waiting."""
 
-    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
-        doubts.note(OWNER, [failed(FailureKind.UNKNOWN)])
-        await doubts.resolve(key("other"))
+    async def story(_: World, line: Line, uncertain: UncertainKeys) -> None:
+        uncertain.record(OWNER, [failed(FailureKind.UNKNOWN)])
+        await uncertain.resolve(key("other"))
 
         assert line.calls == []
 
@@ -109,12 +109,12 @@ def test_doubt_is_the_owners_alone() -> None:
 def test_target_nobody_follows_is_not_read() -> None:
     """A kind without an informer is in no cache, so no decision can be misled by it."""
 
-    async def story(_: World, line: Line, doubts: UncertainKeys) -> None:
+    async def story(_: World, line: Line, uncertain: UncertainKeys) -> None:
         action = DeleteObject(NODES, Key("", "n"), Uid("u"))
-        doubts.note(OWNER, [Failure(action, FailureKind.STALE, "reason", "message")])
-        await doubts.resolve(OWNER)
+        uncertain.record(OWNER, [Failure(action, FailureKind.STALE, "reason", "message")])
+        await uncertain.resolve(OWNER)
 
-        assert OWNER not in doubts
+        assert OWNER not in uncertain
         assert line.calls == []
 
     play(story)
