@@ -1,7 +1,7 @@
-"""`make demo`: an elastic job's life on this machine, in well under a minute, asking nothing.
+"""`make demo`: the life of an elastic job on this machine, in well under a minute.
 
-Runs the same commands a user would type, on an embedded cluster in a folder of its own. The
-folder is kept, for its logs; no process is.
+It runs the commands that a user would type, on an embedded cluster in a folder of its own, and
+needs no input. The folder is kept for its logs; every process is ended.
 """
 
 from __future__ import annotations
@@ -40,47 +40,47 @@ POLL_S = 0.2
 
 
 def main() -> int:
-    """Tell the story; the first command that does not do as told ends it."""
+    """Run the demo; the first command that fails ends it."""
     started = time.monotonic()
     home = Path(tempfile.mkdtemp(prefix="swell-demo-"))
     os.environ["SWELL_HOME"] = str(home)
     os.environ.pop("KUBECONFIG", None)
     try:
-        status = _story()
+        status = _run_job()
     finally:
         _swell("down")
-    _say("What happened:")
+    _print("What happened:")
     sys.stdout.write(aligned(_table(status)) + "\n")
-    _say(f"Logs: {home / 'logs' / 'default' / JOB}")
-    _say(f"Done in {time.monotonic() - started:.1f} s. Nothing is left running.")
+    _print(f"Logs: {home / 'logs' / 'default' / JOB}")
+    _print(f"Done in {time.monotonic() - started:.1f} s. Nothing is left running.")
     return 0
 
 
-def _story() -> AITrainingJobStatus:
-    _say("A cluster on this machine: API server, operator, scheduler, autoscaler, node.")
+def _run_job() -> AITrainingJobStatus:
+    _print("A cluster on this machine: API server, operator, scheduler, autoscaler, node.")
     _swell("up", "--detach", "--cpu", "4", "--memory", "4Gi")
 
-    _say("An elastic job of two trainers.")
+    _print("An elastic job of two trainers.")
     _swell("run", "--detach", str(JOB_FILE))
-    _wait("2 trainers run", lambda seen: seen.has(2))
+    _wait("2 trainers run", lambda state: state.has(2))
     _swell("get")
 
-    _say("It grows.")
+    _print("It grows.")
     _swell("scale", JOB, f"{ROLE}=4")
-    _wait("4 trainers run", lambda seen: seen.has(4))
+    _wait("4 trainers run", lambda state: state.has(4))
 
-    _say("A pod is killed, and comes back.")
+    _print("A pod is killed, and comes back.")
     victim = f"{JOB}-{ROLE}-3"
     _swell("chaos", "kill-pod", victim)
-    _wait("it runs again", lambda seen: seen.has(4) and seen.pods.get(victim) == "1")
+    _wait("it runs again", lambda state: state.has(4) and state.pods.get(victim) == "1")
     _swell("get", "pods")
 
-    _say("It shrinks.")
+    _print("It shrinks.")
     _swell("scale", JOB, f"{ROLE}=1")
-    _wait("1 trainer is left", lambda seen: seen.has(1))
+    _wait("1 trainer is left", lambda state: state.has(1))
 
-    _say("It ends, and what it has printed is still there.")
-    ended = _wait("the job has ended", lambda seen: seen.has_ended)
+    _print("It ends, and what it has printed is still there.")
+    ended = _wait("the job has ended", lambda state: state.has_ended)
     _swell("logs", JOB, "--role", ROLE, "--index", "0")
     _swell("get")
     return ended.job.status
@@ -88,7 +88,7 @@ def _story() -> AITrainingJobStatus:
 
 @dataclass(frozen=True, slots=True)
 class DemoJobState:
-    """The job, and its pods that run with the number of their restart."""
+    """The job, and the restart count of each of its running pods."""
 
     job: AITrainingJob
     pods: dict[str, str]
@@ -101,7 +101,7 @@ class DemoJobState:
         return len(self.pods) == size and self.job.status.phase is AITrainingJobPhase.RUNNING
 
 
-def _look() -> DemoJobState:
+def _read_state() -> DemoJobState:
     with connected(ClusterOptions(embedded=True)) as connection:
         job = connection.client.send(calls.get(AI_TRAINING_JOBS, Key(NAMESPACE, JOB)))
         pods = connection.client.send(calls.list_page(PODS, Selection(NAMESPACE))).items
@@ -114,22 +114,22 @@ def _look() -> DemoJobState:
 
 
 def _wait(what: str, holds: Callable[[DemoJobState], bool]) -> DemoJobState:
-    """Look at the job until something holds."""
+    """Read the job again and again until something holds."""
     deadline = time.monotonic() + WAIT_S_MAX
     while True:
-        seen = _look()
-        if holds(seen):
-            _say(f"  ... {what}", gap="")
-            return seen
-        if seen.has_ended:
-            raise SystemExit(f"the job has ended before {what}: {seen.job.status.message}")
+        state = _read_state()
+        if holds(state):
+            _print(f"  ... {what}", gap="")
+            return state
+        if state.has_ended:
+            raise SystemExit(f"the job has ended before {what}: {state.job.status.message}")
         if time.monotonic() > deadline:
-            raise SystemExit(f"not within {WAIT_S_MAX:.0f} s: {what}; {seen}")
+            raise SystemExit(f"not within {WAIT_S_MAX:.0f} s: {what}; {state}")
         time.sleep(POLL_S)
 
 
 def _table(status: AITrainingJobStatus) -> list[list[str]]:
-    """Phases and resizes, in the order of time."""
+    """Return the phases and resizes of the job in the order of time."""
     phases = [[one.time, one.phase.value, one.message] for one in status.phase_history]
     resizes = [
         [one.time, "Resized", f"{one.role} from {one.from_} to {one.to}, by the {one.by.value}"]
@@ -138,20 +138,20 @@ def _table(status: AITrainingJobStatus) -> list[list[str]]:
     return [["TIME", "WHAT", "HOW"], *sorted(phases + resizes, key=lambda row: row[0])]
 
 
-def _swell(*words: str) -> None:
-    sys.stdout.write(f"\n$ swell {' '.join(_short(word) for word in words)}\n")
+def _swell(*arguments: str) -> None:
+    sys.stdout.write(f"\n$ swell {' '.join(_short(argument) for argument in arguments)}\n")
     sys.stdout.flush()
-    ended = subprocess.run([sys.executable, "-m", "swell.cli.main", *words], check=False)
+    ended = subprocess.run([sys.executable, "-m", "swell.cli.main", *arguments], check=False)
     if ended.returncode:
-        raise SystemExit(f"swell {words[0]} ended with {ended.returncode}")
+        raise SystemExit(f"swell {arguments[0]} ended with {ended.returncode}")
 
 
-def _short(word: str) -> str:
-    path = Path(word)
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else word
+def _short(argument: str) -> str:
+    path = Path(argument)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else argument
 
 
-def _say(text: str, gap: str = "\n") -> None:
+def _print(text: str, gap: str = "\n") -> None:
     sys.stdout.write(f"{gap}{text}\n")
     sys.stdout.flush()
 

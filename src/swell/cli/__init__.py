@@ -1,1 +1,24 @@
-"""The `swell` command, one file a command group."""
+"""The `swell` command.
+
+`main` finds the module of a command and imports nothing else: quick commands stay quick. A command
+parses its options, connects to the chosen cluster, does its work and prints. It ends with a
+`CommandError` when it cannot: one sentence, one hint, an exit code.
+
+- `main`: the entry; the table of commands, and how a command line ends.
+- `command_line`: the arguments as written, exit codes and `CommandError`.
+- `options`: options that commands share, and dataclasses of options as parameters.
+- `choice`: which cluster a command talks to.
+- `connection`: opens that cluster for a few calls.
+- `error_texts`: a sentence and a hint for every error of a cluster or of this machine.
+- `arguments`: the kind and the names in `[KIND] [NAME]...`.
+- `manifests`: reads manifests; `validate`, `render` and `crds`.
+- `output`: tables, JSON and YAML on stdout.
+- `about`: `version` and `completion`.
+- `objects`: `get`, `describe`, `delete`, `apply` and `top`, for objects of any kind.
+- `jobs`: `run`, `logs`, `fail`, `preempt` and `scale`.
+- `queue`: `queue` and its subcommands.
+- `explain`: `explain`, why a job waits.
+- `plan`: `plan`, decisions over objects in files.
+- `cluster`: `up`, `down`, `chaos` and `uninstall`.
+- `controllers`: `operator`, `scheduler`, `server` and `node`, the programs that stay.
+"""

@@ -1,7 +1,7 @@
-"""Turns the words of a command line into a kind and names.
+"""Parses `[KIND] [NAME]...` into a resource and names.
 
-The first word is a kind if it names one: singular, plural, short name or kind, with or without
-its group. Kinds we know are found without asking; for others the server's discovery is read.
+The first argument is a kind if it names one: by plural, short name or kind, with or without its
+group. Our own kinds are known without a request; for others the server's discovery is read.
 """
 
 from __future__ import annotations
@@ -17,33 +17,34 @@ from swell.cli.command_line import CommandError
 from swell.cluster.kube.calls import raw
 from swell.cluster.kube.oneshot import OneShot
 
+# Aggregated discovery: all groups in two requests instead of one for each.
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectArguments:
-    """What a command is about: a kind, and the names of its objects (none: all of them)."""
+    """The resource and the names of objects that a command is about; no names mean all."""
 
     resource: Resource[Body]
     names: tuple[str, ...]
 
 
-def parse_object_arguments(words: Sequence[str], client: OneShot) -> ObjectArguments:
-    """`pods`, `pods a b`, `pod/a`, or names alone, which are jobs'."""
-    if not words:
+def parse_object_arguments(arguments: Sequence[str], client: OneShot) -> ObjectArguments:
+    """Parse `pods`, `pods a b`, `pod/a`, or names alone, which are names of AITrainingJobs."""
+    if not arguments:
         return ObjectArguments(AI_TRAINING_JOBS.untyped(), ())
-    first, *rest = words
+    first, *rest = arguments
     if "/" in first:
-        return _slashed(words, client)
+        return _parse_slashed(arguments, client)
     found = find_kind(first, client)
     if found is None:
-        return ObjectArguments(AI_TRAINING_JOBS.untyped(), tuple(words))
+        return ObjectArguments(AI_TRAINING_JOBS.untyped(), tuple(arguments))
     return ObjectArguments(found, tuple(rest))
 
 
-def _slashed(words: Sequence[str], client: OneShot) -> ObjectArguments:
-    """`kind/name` for every word, all of the same kind."""
-    pairs = [word.partition("/") for word in words]
+def _parse_slashed(arguments: Sequence[str], client: OneShot) -> ObjectArguments:
+    """Parse arguments that are all `kind/name`, of one kind."""
+    pairs = [argument.partition("/") for argument in arguments]
     kinds = {kind for kind, _, _ in pairs}
     if len(kinds) > 1 or not all(name for _, _, name in pairs):
         raise CommandError("give kind/name words of one kind only", exit_code=2)
@@ -54,14 +55,14 @@ def _slashed(words: Sequence[str], client: OneShot) -> ObjectArguments:
     return ObjectArguments(found, tuple(name for _, _, name in pairs))
 
 
-def find_kind(word: str, client: OneShot) -> Resource[Body] | None:
-    """The kind a word names, by our own list first."""
-    known = _match(word, (resource.untyped() for resource in ALL))
-    return known or _match(word, _discovered(client))
+def find_kind(name: str, client: OneShot) -> Resource[Body] | None:
+    """Return the resource of a kind; our own list is looked through before discovery."""
+    known = _match(name, (resource.untyped() for resource in ALL))
+    return known or _match(name, _discovered(client))
 
 
 def resource_of(api_version: str, kind: str, client: OneShot) -> Resource[Body] | None:
-    """The resource that serves objects of this apiVersion and kind."""
+    """Return the resource that serves objects of this apiVersion and kind."""
 
     def serves(resource: Resource[Body]) -> bool:
         return resource.api_version == api_version and resource.kind == kind
@@ -72,8 +73,8 @@ def resource_of(api_version: str, kind: str, client: OneShot) -> Resource[Body] 
     return next((r for r in _discovered(client) if serves(r)), None)
 
 
-def _match(word: str, resources: Iterable[Resource[Body]]) -> Resource[Body] | None:
-    name, _, group = word.lower().partition(".")
+def _match(kind: str, resources: Iterable[Resource[Body]]) -> Resource[Body] | None:
+    name, _, group = kind.lower().partition(".")
     for resource in resources:
         names = {resource.plural, resource.kind.lower(), *resource.short_names}
         if name in names and (not group or group == resource.group):

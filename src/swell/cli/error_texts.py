@@ -1,4 +1,4 @@
-"""Says what went wrong in one sentence, and in a second one what to do about it. Pure."""
+"""Turns errors into a sentence for people and a hint what to do about it. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from swell.runtime.errors import (
 
 START_IT = "is it running? start it with: swell up"
 CHECK_KUBECONFIG = "check the kubeconfig and its context"
-# What an API server says of a path that it does not serve.
+# The body of an API server's answer for a path that it does not serve: plain text, no Status.
 NO_PATH = "404 page not found"
-# What an embedded cluster says of a write that its disk did not take.
+# The embedded server's message when its disk did not take a write.
 NOT_WRITTEN = "the store could not be written"
 
 ClusterFailure = ClusterError | UnreachableError | OutcomeUnknownError | MalformedError
@@ -31,15 +31,15 @@ CLUSTER_FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, Malform
 
 
 def from_cluster_failure(error: ClusterFailure, server: str, *, embedded: bool) -> CommandError:
-    """What a cluster refused, or why it could not be asked."""
+    """Return the error of a command whose cluster refused, or could not be reached."""
     usual = START_IT if embedded else CHECK_KUBECONFIG
     match error:
         case UnreachableError():
             return _unreachable(error, server, usual)
         case OutcomeUnknownError() if NOT_WRITTEN in str(error):
-            told = str(error).partition(NOT_WRITTEN)[2].strip(": ")
+            cause = str(error).partition(NOT_WRITTEN)[2].strip(": ")
             hint = "make room on its disk, then try again"
-            return CommandError(f"the cluster could not write it down: {told}", hint)
+            return CommandError(f"the cluster could not write it down: {cause}", hint)
         case OutcomeUnknownError():
             hint = "it may have been done; look with: swell get"
             return CommandError(f"the answer was lost: {error}", hint)
@@ -53,9 +53,12 @@ def from_cluster_failure(error: ClusterFailure, server: str, *, embedded: bool) 
 
 
 def from_os_error(error: OSError, state: Path) -> CommandError:
-    """What this machine refused. `state` is the folder that an embedded cluster would have."""
+    """Return the error of a command that the operating system refused something.
+
+    `state` is the folder of the embedded cluster: for files in it, SWELL_HOME is the remedy.
+    """
     name = str(error.filename or "")
-    told = error.strerror or str(error)
+    message = error.strerror or str(error)
     is_state = name.startswith(str(state))
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
@@ -68,49 +71,55 @@ def from_os_error(error: OSError, state: Path) -> CommandError:
             hint = "check whose it is, and what its mode allows"
         case _:
             hint = ""
-    return CommandError(f"{name}: {told}" if name else told, hint)
+    return CommandError(f"{name}: {message}" if name else message, hint)
 
 
 def from_store_error(path: Path, error: Exception) -> CommandError:
-    """Why a store cannot be used. Nothing in it is worth less because a disk is full."""
-    told = str(error).removeprefix(f"{path}: ")
-    if "full" in told or "disk I/O" in told:
+    """Return the error of a command that cannot use the store of the embedded cluster.
+
+    A full disk damages nothing in it, so the hint must not suggest to begin anew.
+    """
+    message = str(error).removeprefix(f"{path}: ")
+    # The words of SQLite's messages for a disk without room.
+    if "full" in message or "disk I/O" in message:
         hint = "make room on its disk, then start again: nothing acknowledged is lost"
     else:
         hint = "use the version of Swell that wrote it, or move it away to begin anew"
-    return CommandError(f"{path} cannot be used: {told}", hint)
+    return CommandError(f"{path} cannot be used: {message}", hint)
 
 
 def _unreachable(error: UnreachableError, server: str, usual: str) -> CommandError:
     cause = error.__cause__
     match cause:
         case ssl.SSLCertVerificationError():
-            told = f"the certificate of {server} is not trusted: {cause.verify_message}"
+            message = f"the certificate of {server} is not trusted: {cause.verify_message}"
             hint = "has the cluster been made anew? fetch its kubeconfig again"
         case ssl.SSLError():
-            told = f"{server} does not speak TLS ({cause.reason or cause})"
+            message = f"{server} does not speak TLS ({cause.reason or cause})"
             hint = "is the port right? a server without TLS is written http://"
+        # A TLS server answers plain HTTP with bytes that are none, or not at all.
         case http.client.HTTPException() | ConnectionResetError() if server.startswith("http:"):
-            told, hint = f"{server} does not speak plain HTTP", "write it as https://"
+            message, hint = f"{server} does not speak plain HTTP", "write it as https://"
         case ConnectionRefusedError():
-            told, hint = f"nothing answers at {server}", usual
+            message, hint = f"nothing answers at {server}", usual
         case socket.gaierror():
-            told, hint = f"{server}: there is no host of that name", usual
+            message, hint = f"{server}: there is no host of that name", usual
         case TimeoutError():
-            told, hint = f"{server} does not answer in time", usual
+            message, hint = f"{server} does not answer in time", usual
         case _:
-            told, hint = f"cannot reach {server}: {error}", usual
-    return CommandError(told, hint)
+            message, hint = f"cannot reach {server}: {error}", usual
+    return CommandError(message, hint)
 
 
 def _refused(error: ClusterError, server: str) -> CommandError:
     status = error.status
+    # A Kubernetes API server gives every refusal a reason, except for paths it does not serve.
     if not status.reason:
         if status.message == NO_PATH:
             hint = "install our kinds first: swell crds | kubectl apply -f -"
             return CommandError(f"{server} does not serve this kind of object", hint)
-        told = f"{server} does not answer as a Kubernetes API server does (HTTP {status.code})"
-        return CommandError(told, CHECK_KUBECONFIG)
+        message = f"{server} does not answer as a Kubernetes API server does (HTTP {status.code})"
+        return CommandError(message, CHECK_KUBECONFIG)
     kind = status.details.kind if status.details else ""
     if isinstance(error, NotFoundError) and kind:
         return CommandError(str(error), f"see: swell get {kind}")

@@ -18,7 +18,7 @@ from swell.cli.command_line import INTERRUPTED, USAGE, CommandError, Invocation,
 if TYPE_CHECKING:
     from typing import TextIO
 
-# Name, where it lives, and what the overview says of it. A typer.Typer is a group of commands.
+# Name, module and attribute, and the overview's text. A typer.Typer is a group of commands.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("up", "swell.cli.cluster.up:up", "Run a whole cluster on this machine."),
     ("down", "swell.cli.cluster.up:down", "Stop that cluster, and all it runs."),
@@ -51,14 +51,14 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("completion", "swell.cli.about:completion", "Print a script for your shell."),
     ("version", "swell.cli.about:version", "Print the versions of client and server."),
 )
-_PLACES = {name: place for name, place, _ in COMMANDS}
-# What follows `--` is a command of the user's, not ours to read.
+_MODULES = {name: module for name, module, _ in COMMANDS}
+# Commands that take a command of the user's after `--`, which must reach them unparsed.
 _TAKES_COMMAND = frozenset({"run"})
 _HELP = frozenset({"-h", "--help", "help"})
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and give its exit code."""
+    """Run one command line and return its exit code. Errors end in one sentence on stderr."""
     try:
         if not arguments or arguments[0] in _HELP:
             return _show_overview(sys.stdout if arguments else sys.stderr)
@@ -68,7 +68,8 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the answer has seen enough; nothing may be flushed there at exit, either.
+        # The reader of the pipe has closed it, as `head` does. Python flushes stdout at exit,
+        # which would fail again: point it at nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -89,15 +90,15 @@ def _refuse(error: CommandError) -> int:
 
 def _run_command(arguments: Sequence[str]) -> int:
     name = arguments[0]
-    if name not in _PLACES:
-        near = difflib.get_close_matches(name, _PLACES, 1)
+    if name not in _MODULES:
+        near = difflib.get_close_matches(name, _MODULES, 1)
         hint = f"did you mean: swell {near[0]}" if near else "see: swell --help"
         raise CommandError(f"there is no command {name!r}", hint, USAGE)
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback()(_several)
-    module, _, attribute = _PLACES[name].partition(":")
+    module, _, attribute = _MODULES[name].partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
@@ -112,11 +113,11 @@ def _run_command(arguments: Sequence[str]) -> int:
 
 
 def _several() -> None:
-    """Makes typer expect the command's name, though only one is loaded."""
+    """Do nothing. A callback makes typer expect the command's name, though only one is loaded."""
 
 
 def _show_overview(out: TextIO) -> int:
-    """Asked for, it is the answer; otherwise what was written was no command."""
+    """Print the overview. Asked for, it goes to stdout and is a success; otherwise it is usage."""
     out.write(_overview())
     out.flush()
     return 0 if out is sys.stdout else USAGE
@@ -141,16 +142,18 @@ def _overview() -> str:
 
 
 def main() -> None:
-    """The console entry."""
     _open_standard_streams()
     sys.exit(run(sys.argv[1:]))
 
 
 def _open_standard_streams() -> None:
-    """Whoever called may have closed one; nothing that is opened later may take its number."""
+    """Open standard streams that the caller has closed.
+
+    Otherwise the next file that is opened gets the number 0, 1 or 2, and output goes into it.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 

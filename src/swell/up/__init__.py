@@ -1,1 +1,6 @@
-"""All parts of Swell in one process on one machine, and what starts and stops that process."""
+"""The embedded cluster of `swell up`: all parts in one process.
+
+- `assembly`: puts the parts together, starts and stops them in order.
+- `background`: starts and stops that process from another one.
+- `processes`: finds and ends processes of containers that outlived it.
+"""

@@ -1,7 +1,7 @@
 """`swell up` as a program: an embedded cluster with all its parts, in one process.
 
-The parts meet only in API objects, here as on a cluster; that they share a process is known to
-nobody but this file. It decides in which order they start and stop.
+The parts communicate by API objects only, as they do on a cluster; only this file knows that they
+share a process. It decides in which order they start and stop.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from swell.scheduler.live.controller import Scheduler
 
 WHAT = "swell up"
 POLL_S = 0.02
-# Beyond what pods get to end in.
+# Pods have LEAVE_S to end; the parts that serve them get a little more.
 DRAIN_S = LEAVE_S + 10.0
 OK = 200
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What a user may choose."""
+    """The options of `swell up`: node agent, port and built-in controllers."""
 
     agent: AgentOptions
     port: int | None = None
@@ -72,7 +72,7 @@ class UpOptions:
 def run_up(machine: HostMachine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
     """Run everything until SIGTERM or SIGINT. `on_ready` is given the kubeconfig.
 
-    AlreadyRunningError when another process serves the folder or plays nodes for it.
+    AlreadyRunningError when another process serves the state folder or runs nodes for it.
     """
     home = options.agent.home
     with homes.hold_lock(home, what=WHAT), homes.hold_lock(home, homes.NODE_LOCK, WHAT):
@@ -104,8 +104,8 @@ async def _run(machine: HostMachine, options: UpOptions, on_ready: Callable[[Pat
 class _Parts:
     """The parts under one manager.
 
-    They stop in the reverse order: first those that would make pods anew, then the pods end, and
-    only then those that the pods need for it.
+    They stop in the reverse order of starting: first the controllers that would create pods
+    again, then the node agent with its pods, last the services that pods need to end.
     """
 
     def __init__(self, api: ApiServer, clock: Clock, rng: random.Random) -> None:
@@ -124,13 +124,13 @@ class _Parts:
         self._manager.add("TrainingJob operator", self._operate_training_jobs)
         self._manager.add("operator", self._operate_jobs)
 
-        async def say_when_ready() -> None:
+        async def announce_when_ready() -> None:
             while not (agent.is_ready and scheduler.is_synced and self._is_operating):
                 await self._clock.sleep(POLL_S)
             announce()
             await asyncio.get_running_loop().create_future()
 
-        self._manager.add("announcement", say_when_ready)
+        self._manager.add("announcement", announce_when_ready)
 
     async def run(self) -> None:
         try:
@@ -184,5 +184,5 @@ class _Parts:
 
     @property
     def _is_operating(self) -> bool:
-        """The operator adds its checks when it knows what the cluster serves."""
+        """Whether the operator works. It adds its checks once it knows what the cluster serves."""
         return bool(self._health.ready) and self._health.readyz().status == OK

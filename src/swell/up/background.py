@@ -1,7 +1,7 @@
 """Starts and stops an embedded cluster that runs in a process of its own.
 
-Knows the process by its locks in the state folder, and imports nothing of what runs in it: these
-are commands that people wait for.
+The process is known by its locks in the state folder. Nothing that runs in it is imported here:
+users wait for these commands.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, LockHolder, lock_holder
-from swell.up.processes import end_orphans
+from swell.up.processes import PAUSE_S, end_orphans, wait_until
 
 LOG = "up.log"
 READY_S = 60.0
-PAUSE_S = 0.02
-# Pods have 40 s to end, the parts ten more.
+# `assembly` gives pods 40 s to end and the parts ten more; then SIGKILL.
 STOP_S = 60.0
+# After SIGKILL, and for processes of containers that outlived the cluster.
 GRACE_S = 5.0
+# The end of the log that a failed start shows.
 TAIL_BYTES = 2000
 
 
 class NotReadyError(Exception):
-    """The cluster did not come up; `log` is where it says why, `tail` the end of that."""
+    """The cluster did not become ready; `log` is its log file, `tail` the end of it."""
 
     def __init__(self, reason: str, log: Path, tail: str) -> None:
         super().__init__(reason)
@@ -41,7 +42,7 @@ def is_ready(home: Path) -> bool:
 
 
 def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> None:
-    """Have a cluster run in the background, and wait until it is ready; NotReadyError."""
+    """Start a cluster in the background and wait until it is ready; NotReadyError if it fails."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = home / LOG
     began_at = log.stat().st_size if log.exists() else 0
@@ -56,6 +57,7 @@ def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> N
         )
     deadline = time.monotonic() + within_s
     while not is_ready(home):
+        # A child that ends because another start was faster is no failure: that one is waited for.
         code = child.poll()
         if code and lock_holder(home) is None:
             raise NotReadyError(f"it ended with {code}", log, _tail(log, began_at))
@@ -64,26 +66,26 @@ def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> N
         time.sleep(PAUSE_S)
     running = lock_holder(home)
     if running is not None and running.pid != child.pid:
-        # Another start was faster: ours finds that out, and goes.
-        _wait(lambda: child.poll() is not None, GRACE_S)
-    # It goes on without us, and is not waited for: that is no mistake to warn of.
+        # Another start was faster: our child finds the lock held and ends.
+        wait_until(lambda: child.poll() is not None, GRACE_S)
+    # The child outlives this process. Popen would warn that it was not waited for.
     child.returncode = 0
 
 
 def wait_ready(home: Path, within_s: float = READY_S) -> None:
-    """Wait for a cluster that somebody else has started; NotReadyError."""
-    if not _wait(lambda: is_ready(home), within_s):
+    """Wait until a cluster is ready that another process has started; NotReadyError."""
+    if not wait_until(lambda: is_ready(home), within_s):
         raise NotReadyError(f"not ready after {within_s:.0f} s", home / LOG, "")
 
 
 def stop(home: Path, on_wait: Callable[[LockHolder], None]) -> bool:
     """End every process of a state folder; False when there was none.
 
-    A node agent ends before the server that it reports to.
+    A node agent ends before the API server that it reports to.
     """
     found = False
     for name in (NODE_LOCK, LOCK):
-        running = _named(home, name)
+        running = _holder_with_pid(home, name)
         if running is None:
             continue
         found = True
@@ -92,8 +94,8 @@ def stop(home: Path, on_wait: Callable[[LockHolder], None]) -> bool:
     return end_orphans(home, GRACE_S) > 0 or found
 
 
-def _named(home: Path, name: str) -> LockHolder | None:
-    """Who holds a lock, once it has written its pid."""
+def _holder_with_pid(home: Path, name: str) -> LockHolder | None:
+    """Return the holder of a lock; wait until it has written its pid, which follows locking."""
     running = lock_holder(home, name)
     while running is not None and not running.pid:
         time.sleep(PAUSE_S)
@@ -107,25 +109,16 @@ def _end(home: Path, name: str, pid: int) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             return
-        if _wait(lambda: lock_holder(home, name) is None, within_s):
+        if wait_until(lambda: lock_holder(home, name) is None, within_s):
             break
-    _wait(lambda: not _exists(pid), GRACE_S)
+    wait_until(lambda: not _exists(pid), GRACE_S)
 
 
 def _exists(pid: int) -> bool:
-    """Whether a process still runs; one that only waits to be collected does not."""
+    """Whether a process still runs; a zombie does not."""
     from swell.node.supervisor import start_mark
 
     return bool(start_mark(pid))
-
-
-def _wait(holds: Callable[[], bool], within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(PAUSE_S)
-    return True
 
 
 def _tail(log: Path, began_at: int) -> str:

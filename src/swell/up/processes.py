@@ -16,7 +16,8 @@ from swell.api.meta import Uid
 from swell.node import supervisor
 from swell.node.process.folders import Folders
 
-PAUSE_S = 0.05
+# Between two looks at something that is waited for.
+PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,13 @@ def kill_pod(home: Path, uid: Uid) -> int:
     return n_killed
 
 
-def wait_until(holds: Callable[[], bool], within_s: float, pause_s: float = PAUSE_S) -> bool:
+def wait_until(holds: Callable[[], bool], within_s: float) -> bool:
     """Wait until something holds; False when it does not in time."""
     deadline = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > deadline:
             return False
-        time.sleep(pause_s)
+        time.sleep(PAUSE_S)
     return True
 
 

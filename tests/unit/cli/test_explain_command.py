@@ -149,11 +149,11 @@ def test_who_may_not_list_is_told_what_the_scheduler_wrote() -> None:
     """No session is run over half a cluster."""
     condition = {"type": "Unschedulable", "status": "True", "reason": "R", "message": "m"}
     group = convert({**GROUP, "status": {"conditions": [condition]}}, PodGroup)
-    scene = ExplainInput(
+    found = ExplainInput(
         SchedulerObjects(groups=[group]), ("you may not list nodes",), is_whole=False
     )
     said = render(
-        report_on(ExplainTarget("PodGroup", KEY, KEY, "Pending"), scene, DEFAULT, ()), NOW
+        report_on(ExplainTarget("PodGroup", KEY, KEY, "Pending"), found, DEFAULT, ()), NOW
     )
 
     assert said.startswith("ns/g is Pending\n")
@@ -173,8 +173,8 @@ def test_elastic_job_is_told_with_its_sizes() -> None:
     objects = SchedulerObjects(
         groups=[convert(GROUP, PodGroup)], training_jobs=[convert(body, AITrainingJob)]
     )
-    subject = target_in(TargetName("g"), "ns", objects)
-    said = report_on(subject, ExplainInput(objects), DEFAULT, ())
+    target = target_in(TargetName("g"), "ns", objects)
+    said = report_on(target, ExplainInput(objects), DEFAULT, ())
     line = "Size      t: 2 of 1 to 4, Auto; last resized from 4 to 2 by the scheduler for ns/urgent"
 
     assert line in render(said, NOW).splitlines()

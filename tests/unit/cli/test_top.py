@@ -56,7 +56,7 @@ class Stage:
         looks = count(1)
         self.slept: list[float] = []
         monkeypatch.setattr(command, "connected", self._connected)
-        monkeypatch.setattr(command, "_drawn", lambda _, scope: f"look {next(looks)} at {scope}\n")
+        monkeypatch.setattr(command, "_screen", lambda _, scope: f"look {next(looks)} at {scope}\n")
         monkeypatch.setattr("time.sleep", self._sleep)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
 
@@ -73,7 +73,7 @@ class Stage:
             raise KeyboardInterrupt
 
 
-def test_terminal_is_drawn_anew_until_it_is_enough(
+def test_terminal_is_screen_anew_until_it_is_enough(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every two seconds, over what was there before."""

@@ -1,1 +1,6 @@
-"""NEW PACKAGE: describe."""
+"""Commands for whole clusters.
+
+- `up`: `swell up` and `down`, the embedded cluster.
+- `chaos`: `swell chaos`, faults on purpose.
+- `uninstall`: `swell uninstall`, takes Swell out of a cluster.
+"""

@@ -1,4 +1,4 @@
-"""`swell chaos`: breaks things on purpose, to see the rules for faults at work."""
+"""`swell chaos`: causes faults on purpose, to see how jobs survive them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from swell.node.nodes import SIMULATE_LOSS
 from swell.runtime.cluster import DeleteRequest, merge_patch
 from swell.runtime.errors import NotFoundError
 
-OURS = "swell-"
+# Nodes of the node agent report kubelet versions that begin so.
+OUR_VERSIONS = "swell-"
 
 app = typer.Typer(
     name="chaos",
@@ -86,7 +87,7 @@ def stop_node(
 ) -> None:
     """Have a node fall silent, as when its network is cut; start-node brings it back."""
     with connected(cluster) as connection:
-        _silence(connection, node, "true")
+        _set_silent(connection, node, "true")
         sys.stdout.write(f"node/{node} stopped\n")
 
 
@@ -99,11 +100,11 @@ def start_node(
 ) -> None:
     """End the silence of a stopped node."""
     with connected(cluster) as connection:
-        _silence(connection, node, None)
+        _set_silent(connection, node, None)
         sys.stdout.write(f"node/{node} started\n")
 
 
-def _silence(connection: ClusterConnection, node: str, value: str | None) -> None:
+def _set_silent(connection: ClusterConnection, node: str, value: str | None) -> None:
     connection.announce_change()
     key, nodes = Key("", node), NODES.untyped()
     try:
@@ -111,7 +112,7 @@ def _silence(connection: ClusterConnection, node: str, value: str | None) -> Non
     except NotFoundError as error:
         raise _no_node(node) from error
     info = found.get("status", {}).get("nodeInfo") or {}
-    if not str(info.get("kubeletVersion", "")).startswith(OURS):
+    if not str(info.get("kubeletVersion", "")).startswith(OUR_VERSIONS):
         hint = "stop its kubelet instead"
         raise CommandError(f"{node} is no node of ours and would not listen", hint)
     change: Body = {"uid": found["metadata"]["uid"], "annotations": {SIMULATE_LOSS: value}}

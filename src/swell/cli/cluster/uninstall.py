@@ -1,7 +1,7 @@
 """`swell uninstall`: takes Swell out of a cluster, as `kubectl apply -k deploy/` put it in.
 
-Jobs are never lost by accident: the definitions go only when no job is left, or when whoever asks
-says that the jobs may go with them.
+No job is deleted by accident: the definitions, and with them all objects of their kinds, go only
+when no job is left or the user says `--jobs`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from swell.runtime.errors import ForbiddenError, NotFoundError
 
 _RBAC = "rbac.authorization.k8s.io"
 _NAMES = ("swell-operator", "swell-scheduler")
-# Programs first: what they need may go when they have gone.
+# In the order of deletion. Deployments first: the programs use the rest until they end.
 _IN_NAMESPACE: tuple[Resource[Body], ...] = (
     Resource("apps", "v1", "Deployment", "deployments", dict),
     POD_DISRUPTION_BUDGETS.untyped(),
@@ -54,10 +54,11 @@ _IN_CLUSTER: tuple[Resource[Body], ...] = (
     Resource(_RBAC, "v1", "ClusterRole", "clusterroles", dict, namespaced=False),
 )
 _LEASES = (*_NAMES, "swell-operator-trainingjob", "swell-operator-autoscaler")
-_KINDS_OF_JOBS = (AI_TRAINING_JOBS.untyped(), TRAINING_JOBS.untyped())
+_JOB_KINDS = (AI_TRAINING_JOBS.untyped(), TRAINING_JOBS.untyped())
+# Jobs that a message names; it counts the others.
 _SHOWN_MAX = 5
 
-Where = Annotated[
+InstalledIn = Annotated[
     str, typer.Option("-n", "--namespace", metavar="NAME", help="Where Swell was installed.")
 ]
 Crds = Annotated[bool, typer.Option("--crds", help="Our CustomResourceDefinitions, too.")]
@@ -71,7 +72,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 
 @dataclass(frozen=True, slots=True)
 class InstalledObject:
-    """An object that is there and is to go."""
+    """An object of the installation that exists."""
 
     resource: Resource[Body]
     body: Body
@@ -84,7 +85,7 @@ class InstalledObject:
 
 def uninstall(
     *,
-    namespace: Where = "swell-system",
+    namespace: InstalledIn = "swell-system",
     crds: Crds = False,
     jobs: Jobs = False,
     yes: Yes = False,
@@ -102,18 +103,18 @@ def uninstall(
                 f"{_some(left)} would be lost with the definitions",
                 "delete them first (swell delete), or say --jobs; without --crds they stay",
             )
-        doomed = [*_programs(connection, namespace)]
+        programs = list(_programs(connection, namespace))
         definitions = list(_definitions(connection)) if crds else []
-        gone = left if crds else []
-        if not doomed and not definitions:
+        jobs_to_delete = left if crds else []
+        if not programs and not definitions:
             sys.stdout.write(f"nothing of Swell is in namespace {namespace}\n")
             return
         connection.announce_change()
-        _tell([*doomed, *gone, *definitions])
+        _print_objects([*programs, *jobs_to_delete, *definitions])
         if dry_run:
             return
         _ask(yes=yes)
-        _remove(connection, doomed, gone, definitions)
+        _remove(connection, programs, jobs_to_delete, definitions)
         if left and not crds:
             sys.stdout.write(f"nobody looks after {_some(left)} any more\n")
 
@@ -124,13 +125,17 @@ def _remove(
     jobs: list[InstalledObject],
     definitions: list[InstalledObject],
 ) -> None:
-    """The operator goes before the jobs: it would put the finalizers back."""
+    """Delete everything, and wait for it.
+
+    The operator is gone before the jobs are touched: it would put their finalizers back.
+    """
     for one in programs:
         delete_one(one.resource, one.body, connection)
+    # The first is the operator's Deployment.
     for one in programs[:1]:
         wait_until_gone(one.resource, one.body, connection)
     for one in jobs:
-        _let_go(connection, one)
+        _remove_finalizers(connection, one)
         delete_one(one.resource, one.body, connection)
     for one in jobs:
         wait_until_gone(one.resource, one.body, connection)
@@ -141,8 +146,11 @@ def _remove(
     sys.stdout.write(f"{len(programs) + len(jobs) + len(definitions)} objects deleted\n")
 
 
-def _let_go(connection: ClusterConnection, job: InstalledObject) -> None:
-    """What the job owns goes with it by owner references; nobody is there to do it in order."""
+def _remove_finalizers(connection: ClusterConnection, job: InstalledObject) -> None:
+    """Remove a job's finalizers: the operator that would do so is gone.
+
+    The garbage collector deletes what the job owns.
+    """
     meta = job.body["metadata"]
     change = merge_patch({"metadata": {"uid": meta["uid"], "finalizers": None}})
     key = Key(meta["namespace"], meta["name"])
@@ -166,13 +174,13 @@ def _programs(connection: ClusterConnection, namespace: str) -> Iterator[Install
 
 
 def _serves(body: Body, namespace: str) -> bool:
-    """Whether a binding is for this installation; a role is for whichever there is."""
+    """Whether a binding is for this installation. A role has no subjects and always is."""
     subjects = body.get("subjects") or ()
     return not subjects or any(one.get("namespace") == namespace for one in subjects)
 
 
 def _jobs(connection: ClusterConnection) -> Iterator[InstalledObject]:
-    for resource in _KINDS_OF_JOBS:
+    for resource in _JOB_KINDS:
         try:
             listed = connection.client.send(calls.list_page(resource))
         except NotFoundError:
@@ -184,6 +192,7 @@ def _definitions(connection: ClusterConnection) -> Iterator[InstalledObject]:
     resource = CUSTOM_RESOURCE_DEFINITIONS
     listed = connection.client.send(calls.list_page(resource)).items
     groups = {body["spec"]["group"] for body in listed}
+    # Volcano defines more groups than the one we share with it.
     is_shared = any(group.endswith("volcano.sh") and group != SCHEDULING for group in groups)
     if is_shared or _has_groups(connection):
         sys.stderr.write("PodGroups and Queues are in use by others: their definitions stay\n")
@@ -217,8 +226,8 @@ def _named(
         yield InstalledObject(resource, body)
 
 
-def _tell(doomed: list[InstalledObject]) -> None:
-    for one in doomed:
+def _print_objects(objects: list[InstalledObject]) -> None:
+    for one in objects:
         sys.stdout.write(f"{one}\n")
     sys.stdout.flush()
 

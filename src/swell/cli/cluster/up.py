@@ -56,16 +56,16 @@ def down() -> None:
 
     home = state_folder(os.environ, Path.home())
 
-    def tell(running: LockHolder) -> None:
+    def report(running: LockHolder) -> None:
         sys.stderr.write(f"stopping {running.what} (pid {running.pid}) ...\n")
         sys.stderr.flush()
 
-    told = "stopped" if stop(home, tell) else "nothing was running"
-    sys.stderr.write(f"{told} in {home}\n")
+    outcome = "stopped" if stop(home, report) else "nothing was running"
+    sys.stderr.write(f"{outcome} in {home}\n")
 
 
 def start_in_background(home: Path, flags: list[str]) -> None:
-    """Start a cluster and wait until it is ready, or end the command with what is known."""
+    """Start a cluster and wait until it is ready; if it fails, show the end of its log."""
     from swell.up.background import NotReadyError, start
 
     sys.stderr.write(f"starting an embedded cluster in {home} ...\n")
@@ -79,7 +79,7 @@ def start_in_background(home: Path, flags: list[str]) -> None:
 
 
 def wait_for_parts(home: Path) -> None:
-    """Wait for a cluster that somebody has started, perhaps this moment."""
+    """Wait for a cluster that another process is starting, or has started."""
     from swell.up.background import NotReadyError, wait_ready
 
     try:
@@ -115,7 +115,7 @@ def _run(options: UpOptions) -> None:
     from swell.runtime.manager import ServiceFailedError
     from swell.up.assembly import run_up
 
-    # A terminal shows what needs attention; a log file tells more.
+    # On a terminal only warnings are shown; a log file holds more.
     logs.configure(level="warning" if sys.stderr.isatty() else "info", clock=SystemClock())
     try:
         run_up(this_machine(), options, _print_kubeconfig)

@@ -1,7 +1,7 @@
 """`swell explain`: why a job waits, in numbers, and what would let it start.
 
-Lists the objects and runs a scheduling session over them itself, so that it works on any cluster
-and for whoever may list; beside it stands what the scheduler has written down.
+It lists the objects and runs a scheduling session over them itself, so that it works on any cluster
+for every user who may list them. What the scheduler itself has reported is shown beside it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from swell.cli.command_line import CommandError
 from swell.cli.connection import connected
 from swell.cli.options import ClusterOptions, option_groups
 
-Words = Annotated[
+Arguments = Annotated[
     list[str],
     typer.Argument(metavar="[KIND] JOB", help="A job, PodGroup or pod: name, ns/name, kind/name."),
 ]
 
 
-class Format(StrEnum):
+class ExplainFormat(StrEnum):
+    """Formats of a report; without one it is text."""
+
     JSON = "json"
     YAML = "yaml"
 
 
 @option_groups
 def explain(
-    words: Words,
+    arguments: Arguments,
     *,
     files: Annotated[
         list[str] | None,
@@ -45,7 +47,7 @@ def explain(
         typer.Option("--scheduler-name", metavar="NAME", help="Other names it is known by."),
     ] = None,
     output: Annotated[
-        Format | None, typer.Option("-o", "--output", help="Format; text without it.")
+        ExplainFormat | None, typer.Option("-o", "--output", help="Format; text without it.")
     ] = None,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
@@ -57,21 +59,21 @@ def explain(
     from swell.cli.output import print_object
     from swell.cli.plan.input import read_config, read_objects
 
-    wanted = parse_target_name(words)
+    name = parse_target_name(arguments)
     settings = read_config(config)
-    if namespace and wanted.namespace and namespace != wanted.namespace:
+    if namespace and name.namespace and namespace != name.namespace:
         raise CommandError("two namespaces are given", "leave one of them out", 2)
     if files:
         objects = read_objects(files)
-        subject = target_in(wanted, namespace or wanted.namespace or "default", objects)
-        scene = ExplainInput(objects, is_live=False)
+        target = target_in(name, namespace or name.namespace or "default", objects)
+        found = ExplainInput(objects, is_live=False)
     else:
         with connected(cluster) as connection:
-            scope = connection.namespace(namespace, wanted.namespace)
-            subject = read_target(wanted, scope, connection.client)
-            scene = read_input(connection.client, subject)
-    report = report_on(subject, scene, settings, scheduler_name or ())
+            scope = connection.namespace(namespace, name.namespace)
+            target = read_target(name, scope, connection.client)
+            found = read_input(connection.client, target)
+    report = report_on(target, found, settings, scheduler_name or ())
     if output is None:
         sys.stdout.write(render(report, time.time()))
     else:
-        print_object(report.body(), as_yaml=output is Format.YAML)
+        print_object(report.body(), as_yaml=output is ExplainFormat.YAML)

@@ -1,4 +1,4 @@
-"""Everything `swell explain` knows about one job: gathered from the cluster, and put together."""
+"""The report of `swell explain`: reads a cluster and runs the scheduler's explanation over it."""
 
 from __future__ import annotations
 
@@ -39,36 +39,39 @@ from swell.scheduler.model.ungrouped import with_virtual_groups
 from swell.scheduler.plan import SchedulerObjects
 
 T = TypeVar("T")
-# Served by this scheduler when it is asked to.
+# Names that our scheduler also serves when it is told to; a pod that asks for one may be ours.
 _ALSO_SERVED = frozenset({"volcano"})
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainReport:
-    """`said` is what the scheduler last wrote on the group; `notes` what limits the answer."""
+    """The answer about one object.
 
-    subject: ExplainTarget
+    `said` is the condition that the scheduler last wrote; `notes` are limits of the answer.
+    """
+
+    target: ExplainTarget
     explanation: Explanation | None = None
     said: PodGroupCondition | None = None
     notes: tuple[str, ...] = ()
-    troubles: tuple[str, ...] = ()  # of pods that have a node and do not run
+    pod_problems: tuple[str, ...] = ()  # of pods that have a node and do not run
     is_live: bool = True
 
     @property
     def summary(self) -> str:
-        return f"{self.subject.key} {_verdict(self)}"
+        return f"{self.target.key} {_conclusion(self)}"
 
     def body(self) -> Body:
         facts = msgspec.to_builtins(self.explanation) if self.explanation is not None else {}
         said = msgspec.to_builtins(self.said) if self.said is not None else None
         return {
-            "job": str(self.subject.key),
-            "kind": self.subject.kind,
-            "phase": self.subject.phase,
+            "job": str(self.target.key),
+            "kind": self.target.kind,
+            "phase": self.target.phase,
             "summary": self.summary,
             **facts,
-            "sizes": msgspec.to_builtins(self.subject.sizes),
-            "podTroubles": list(self.troubles),
+            "sizes": msgspec.to_builtins(self.target.sizes),
+            "podTroubles": list(self.pod_problems),
             "schedulerSaid": said,
             "notes": list(self.notes),
         }
@@ -76,7 +79,10 @@ class ExplainReport:
 
 @dataclass(frozen=True, slots=True)
 class ExplainInput:
-    """What a report is made from; without `is_whole` no session can be run over it."""
+    """The objects a report is made from.
+
+    No session can be run over them unless `is_whole`: it would find room that is taken.
+    """
 
     objects: SchedulerObjects
     notes: tuple[str, ...] = ()
@@ -85,13 +91,14 @@ class ExplainInput:
 
 
 def report_on(
-    subject: ExplainTarget, scene: ExplainInput, config: Config, scheduler_names: Collection[str]
+    target: ExplainTarget, found: ExplainInput, config: Config, scheduler_names: Collection[str]
 ) -> ExplainReport:
-    if subject.is_final:
-        return ExplainReport(subject)
-    objects, notes = scene.objects, list(scene.notes)
-    group = next((g for g in objects.groups if g.metadata.key == subject.group), None)
-    pods = [pod for pod in objects.pods if _is_of(pod, subject)]
+    """Explain the target; of one that has ended only its end is reported."""
+    if target.is_final:
+        return ExplainReport(target)
+    objects, notes = found.objects, list(found.notes)
+    group = next((g for g in objects.groups if g.metadata.key == target.group), None)
+    pods = [pod for pod in objects.pods if _is_of(pod, target)]
     names = {*SCHEDULER_NAMES, *scheduler_names}
     asked = sorted({pod.spec.scheduler_name or "default-scheduler" for pod in pods})
     names.update(_ALSO_SERVED & set(asked))
@@ -100,23 +107,23 @@ def report_on(
         notes.append(f"its pods ask for scheduler {', '.join(foreign)}, which places them")
     objects.pods, alone = with_virtual_groups(objects.pods, names, DEFAULT)
     objects.groups += alone
-    explanation = explain(objects, str(subject.group), config, names) if scene.is_whole else None
-    if scene.is_whole and explanation is None:
-        notes.append(f"there is no PodGroup {subject.group}: has its controller seen the job?")
+    explanation = explain(objects, str(target.group), config, names) if found.is_whole else None
+    if found.is_whole and explanation is None:
+        notes.append(f"there is no PodGroup {target.group}: has its controller seen the job?")
     return ExplainReport(
-        subject,
+        target,
         explanation,
         _said_of_group(group) if group is not None else _said_of_pods(pods),
         tuple(notes),
-        tuple(filter(None, map(_trouble, pods))),
-        scene.is_live,
+        tuple(filter(None, map(_problem, pods))),
+        found.is_live,
     )
 
 
-def read_input(client: OneShot, subject: ExplainTarget) -> ExplainInput:
-    """All that a session goes by. What cannot be listed is left out, with a word about it."""
+def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
+    """List everything a session depends on. What cannot be listed is left out, with a note."""
     objects = SchedulerObjects()
-    if subject.is_final:
+    if target.is_final:
         return ExplainInput(objects)
     notes: list[str] = []
     hidden: list[str] = []
@@ -142,29 +149,29 @@ def read_input(client: OneShot, subject: ExplainTarget) -> ExplainInput:
     fill(objects.claims, PERSISTENT_VOLUME_CLAIMS)
     fill(objects.storage_classes, STORAGE_CLASSES)
     if hidden:
-        told = "only what the scheduler wrote is known"
-        notes.append(f"you may not list {', '.join(hidden)} of the whole cluster: {told}")
+        known = "only what the scheduler wrote is known"
+        notes.append(f"you may not list {', '.join(hidden)} of the whole cluster: {known}")
     if POD_GROUPS.plural in hidden:
         with suppress(NotFoundError, ForbiddenError):
-            objects.groups.append(client.send(calls.get(POD_GROUPS, subject.group)))
+            objects.groups.append(client.send(calls.get(POD_GROUPS, target.group)))
     return ExplainInput(objects, tuple(notes), is_whole=not hidden)
 
 
-def _is_of(pod: Pod, subject: ExplainTarget) -> bool:
+def _is_of(pod: Pod, target: ExplainTarget) -> bool:
     meta = pod.metadata
     group = meta.annotations.get(GROUP_ANNOTATION, "")
-    in_group = (meta.namespace, group) == subject.group
-    return in_group or (subject.kind == "Pod" and meta.key == subject.key)
+    in_group = (meta.namespace, group) == target.group
+    return in_group or (target.kind == "Pod" and meta.key == target.key)
 
 
 def _said_of_group(group: PodGroup) -> PodGroupCondition | None:
-    """The newest condition that holds."""
+    """Return the newest condition that holds."""
     held = [c for c in group.status.conditions if c.status == "True"]
     return max(held, key=lambda c: c.last_transition_time or "", default=None)
 
 
 def _said_of_pods(pods: Iterable[Pod]) -> PodGroupCondition | None:
-    """What stands on a pod that has no group: the reason is at the head of the message."""
+    """Return the condition of a pod without a PodGroup; its message begins with the reason."""
     for condition in (c for pod in pods for c in pod.status.conditions):
         if condition.type == "PodScheduled" and condition.status == "False":
             reason, _, message = condition.message.partition(": ")
@@ -178,27 +185,27 @@ def _said_of_pods(pods: Iterable[Pod]) -> PodGroupCondition | None:
     return None
 
 
-def _trouble(pod: Pod) -> str:
-    """What keeps a placed pod from running, in the words of its node."""
+def _problem(pod: Pod) -> str:
+    """Return why a placed pod does not run, as its node reports it; empty if it does."""
     status = pod.status
     if not pod.spec.node_name:
         return ""
     for container in (*status.init_container_statuses, *status.container_statuses):
         waiting = container.state.waiting
         if waiting is not None and waiting.reason:
-            told = f": {waiting.message}" if waiting.message else ""
-            return f"{pod.metadata.name} on {pod.spec.node_name}: {waiting.reason}{told}"
+            message = f": {waiting.message}" if waiting.message else ""
+            return f"{pod.metadata.name} on {pod.spec.node_name}: {waiting.reason}{message}"
     return ""
 
 
-def _verdict(report: ExplainReport) -> str:
-    subject, found = report.subject, report.explanation
-    if subject.is_final:
-        told = f": {subject.message}" if subject.message else ""
-        return f"has ended: {subject.phase}{told}"
+def _conclusion(report: ExplainReport) -> str:
+    target, found = report.target, report.explanation
+    if target.is_final:
+        message = f": {target.message}" if target.message else ""
+        return f"has ended: {target.phase}{message}"
     if found is None:
-        return f"is {subject.phase}" if subject.phase else "has not been looked at yet"
-    return _WORDS[found.standing](found)
+        return f"is {target.phase}" if target.phase else "has not been looked at yet"
+    return _CONCLUSIONS[found.standing](found)
 
 
 def _waits(found: Explanation) -> str:
@@ -223,7 +230,7 @@ def _runs(found: Explanation) -> str:
     return f"runs: {n_running} {'pod' if n_running == 1 else 'pods'}{more}"
 
 
-_WORDS: dict[GroupStanding, Callable[[Explanation], str]] = {
+_CONCLUSIONS: dict[GroupStanding, Callable[[Explanation], str]] = {
     GroupStanding.WAITING: _waits,
     GroupStanding.MAKING_ROOM: lambda _: "waits for others to leave: nodes are promised to it",
     GroupStanding.STARTING: _starts,

@@ -1,4 +1,4 @@
-"""What `swell explain` is about: the object a user names, and the group that stands for it."""
+"""Finds the object that `swell explain` is about, and the PodGroup it is scheduled by."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.scheduler.model.ungrouped import virtual_group_name
 from swell.scheduler.plan import SchedulerObjects
 
-# In this order names are looked for where no kind is given.
+# A name without a kind is looked for in these, in this order.
 _KINDS: tuple[Resource[Body], ...] = (
     AI_TRAINING_JOBS.untyped(),
     TRAINING_JOBS.untyped(),
     POD_GROUPS.untyped(),
     PODS.untyped(),
 )
-_WORDS = {
-    word: resource
+# Reversed, so that a name that several kinds share means the first of them.
+_KINDS_BY_NAME = {
+    name: resource
     for resource in reversed(_KINDS)
-    for word in (resource.plural, resource.kind.lower(), *resource.short_names)
+    for name in (resource.plural, resource.kind.lower(), *resource.short_names)
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TargetName:
-    """What the words say; without a kind, any that has a job of that name."""
+    """The name that the user gave; without a kind, every kind is tried."""
 
     name: str
     namespace: str = ""
@@ -47,7 +48,7 @@ class TargetName:
 
 
 class RoleSize(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How large an elastic role is meant to be, may be, and who saw to it last."""
+    """The target and the bounds of an elastic role, and its last resize."""
 
     role: str
     target: int
@@ -59,7 +60,7 @@ class RoleSize(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ExplainTarget:
-    """The object, as far as it matters, and the name of its group."""
+    """The object to explain, reduced to what the report shows, and the key of its PodGroup."""
 
     kind: str
     key: Key
@@ -67,21 +68,24 @@ class ExplainTarget:
     phase: str = ""
     message: str = ""
     is_final: bool = False
-    since: str | None = None  # when it was created; of what has ended, when it ended
+    since: str | None = None  # when it was created, or when it ended if it has
     sizes: tuple[RoleSize, ...] = ()
 
 
-def parse_target_name(words: Sequence[str]) -> TargetName:
-    """`fit`, `team/fit`, `pg/fit`, `pg team/fit` or `pg fit`."""
-    kind = _WORDS.get(words[0].lower()) if len(words) > 1 else None
-    if len(words) > 2 or (len(words) == 2 and kind is None):
+def parse_target_name(arguments: Sequence[str]) -> TargetName:
+    """Parse `fit`, `team/fit`, `pg/fit`, `pg team/fit` or `pg fit`.
+
+    What precedes a slash is a kind if it is known as one, and otherwise a namespace.
+    """
+    kind = _KINDS_BY_NAME.get(arguments[0].lower()) if len(arguments) > 1 else None
+    if len(arguments) > 2 or (len(arguments) == 2 and kind is None):
         raise CommandError("one job at a time", "write it as NAME, NS/NAME or KIND/NAME", 2)
-    first, slash, name = words[-1].partition("/")
+    first, slash, name = arguments[-1].partition("/")
     if not slash:
         return TargetName(first, kind=kind)
-    named = _WORDS.get(first.lower()) if kind is None else None
+    named = _KINDS_BY_NAME.get(first.lower()) if kind is None else None
     if not first or not name or "/" in name:
-        raise CommandError(f"not a name: {words[-1]!r}", "write it as NS/NAME or KIND/NAME", 2)
+        raise CommandError(f"not a name: {arguments[-1]!r}", "write it as NS/NAME or KIND/NAME", 2)
     return TargetName(name, "", named) if named else TargetName(name, first, kind)
 
 
@@ -104,7 +108,7 @@ def read_target(wanted: TargetName, namespace: str, client: OneShot) -> ExplainT
 
 
 def target_in(wanted: TargetName, namespace: str, objects: SchedulerObjects) -> ExplainTarget:
-    """The same among objects that were read from files."""
+    """Find the target among objects that were read from files; they hold no TrainingJobs."""
     key = Key(namespace, wanted.name)
     finders: tuple[tuple[Resource[object], Iterable[ExplainTarget]], ...] = (
         (AI_TRAINING_JOBS, (_of_job(j) for j in objects.training_jobs if j.metadata.key == key)),
@@ -113,8 +117,8 @@ def target_in(wanted: TargetName, namespace: str, objects: SchedulerObjects) -> 
     )
     for resource, found in finders:
         if wanted.kind is None or wanted.kind.plural == resource.plural:
-            for subject in found:
-                return subject
+            for target in found:
+                return target
     raise CommandError(f"no job, PodGroup or pod {key} in these files")
 
 

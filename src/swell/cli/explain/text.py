@@ -1,4 +1,4 @@
-"""A report about a job for people: the verdict first, then the numbers, then what to do."""
+"""Shows a report to people: the conclusion first, then the numbers, then what would help."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def render(report: ExplainReport, now: float) -> str:
     found = report.explanation
     parts = [report.summary]
     if found is not None:
-        parts.append("\n".join([*_facts(found), *map(_size, report.subject.sizes)]))
+        parts.append("\n".join([*_facts(found), *map(_size, report.target.sizes)]))
         parts += _sections(found)
-    if report.troubles:
-        parts.append("Pods that do not run\n" + "\n".join(f"  {t}" for t in report.troubles))
+    if report.pod_problems:
+        parts.append("Pods that do not run\n" + "\n".join(f"  {t}" for t in report.pod_problems))
     parts += [f"Note: {note}" for note in report.notes]
-    if not report.subject.is_final:
+    if not report.target.is_final:
         parts.append(_said(report, now))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -120,7 +120,7 @@ def _amounts(amounts: Mapping[str, str]) -> str:
 
 
 def _said(report: ExplainReport, now: float) -> str:
-    """Whether the scheduler has come to the same conclusion."""
+    """Return what the scheduler has reported, and whether it agrees with this explanation."""
     said, found = report.said, report.explanation
     if said is None:
         is_new = found is not None and found.standing is GroupStanding.WAITING and report.is_live
@@ -128,8 +128,8 @@ def _said(report: ExplainReport, now: float) -> str:
     when = _ago(said.last_transition_time, now)
     if found is not None and said.reason == found.reason:
         return f"The scheduler says the same, since {when}."
-    told = ": ".join(filter(None, (said.reason, said.message)))
-    return f"The scheduler said {when}: {said.type}{', ' + told if told else ''}"
+    reason = ": ".join(filter(None, (said.reason, said.message)))
+    return f"The scheduler said {when}: {said.type}{', ' + reason if reason else ''}"
 
 
 def _ago(written: str | None, now: float) -> str:

@@ -1,4 +1,4 @@
-"""`swell fail`, `preempt` and `scale`: what people do to a job that is under way."""
+"""`swell fail`, `preempt` and `scale`: changes of a job that is under way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from swell.runtime.errors import ConflictError, NotFoundError
 Name = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Becomes the job's message.")]
 Sizes = Annotated[list[str], typer.Argument(metavar="ROLE=N...", help="Roles and their sizes.")]
-_TRIES = 5
+# Writes that may conflict before the command gives up: the operator writes the status all along.
+_TRIES_MAX = 5
 
 
 @option_groups
@@ -59,37 +60,39 @@ def scale(
     cluster: ClusterOptions,
 ) -> None:
     """Set the size of roles whose edlPolicy is Manual."""
-    wanted = dict(_size(text) for text in sizes)
+    new_sizes = dict(_size(text) for text in sizes)
     with connected(cluster) as connection:
         connection.announce_change()
         key = Key(connection.namespace(namespace), job)
-        for _ in range(_TRIES):
+        for _ in range(_TRIES_MAX):
             found = _read(connection, key)
             specs: Body = {}
-            for role, size in wanted.items():
+            for role, size in new_sizes.items():
                 specs[_role_in(found, role)] = {"replicas": size}
                 _check_size(found.spec.replica_specs[_role_in(found, role)], role, size)
+            # The version makes the patch fail if the spec that was checked has changed since.
             version = {"resourceVersion": found.metadata.resource_version}
             body: Body = {"metadata": version, "spec": {"replicaSpecs": specs}}
             try:
                 connection.client.send(calls.patch(AI_TRAINING_JOBS, key, merge_patch(body)))
             except ConflictError:
-                continue  # somebody wrote meanwhile: look again
+                continue  # another write came between: check the new state
             sys.stdout.write(f"aitrainingjob/{job} scaled\n")
             return
     raise CommandError(f"{job} changes too fast", "try again")
 
 
-def _end(connection: ClusterConnection, namespace: str, job: str, word: str, reason: str) -> None:
+def _end(connection: ClusterConnection, namespace: str, job: str, ending: str, reason: str) -> None:
     connection.announce_change()
     key = Key(namespace, job)
     found = _read(connection, key)
     if found.status.phase in FINAL_PHASES:
         hint = f"see: swell describe {job}"
         raise CommandError(f"{job} has ended already: {found.status.phase.value}", hint)
-    body: Body = {"metadata": {"uid": found.metadata.uid, "annotations": {word: reason}}}
+    # The operator ends jobs that carry such an annotation.
+    body: Body = {"metadata": {"uid": found.metadata.uid, "annotations": {ending: reason}}}
     connection.client.send(calls.patch(AI_TRAINING_JOBS, key, merge_patch(body)))
-    sys.stdout.write(f"aitrainingjob/{job} {word.lower()}\n")
+    sys.stdout.write(f"aitrainingjob/{job} {ending.lower()}\n")
 
 
 def _read(connection: ClusterConnection, key: Key) -> AITrainingJob:
@@ -108,7 +111,7 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def _role_in(job: AITrainingJob, role: str) -> str:
-    """The role as the spec writes it; roles are the same in capitals."""
+    """Return the role as the spec writes it; case does not matter."""
     for name in job.spec.replica_specs:
         if name.lower() == role.lower():
             return name

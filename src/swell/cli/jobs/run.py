@@ -1,4 +1,4 @@
-"""`swell run` and `logs`: submit a job and stay with it; read what its containers have printed."""
+"""`swell run` and `logs`: submit a job and follow it; print the output of its containers."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from swell.runtime.errors import AlreadyExistsError, NotFoundError
 if TYPE_CHECKING:
     from swell.cli.command_line import Invocation
 
+# 124 is also what timeout(1) ends with; 75 is EX_TEMPFAIL of sysexits: try again later.
 EXIT_CODES = {
     AITrainingJobPhase.SUCCEED: 0,
     AITrainingJobPhase.FAILED: 1,
@@ -42,7 +43,9 @@ EXIT_CODES = {
     AITrainingJobPhase.PREEMPTED: 75,
 }
 ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
+# As long as the suffixes of generateName.
 SUFFIX_LENGTH = 5
+# Stands for the file's name in messages about a job made from flags.
 COMMAND_LINE = "command line"
 
 File = Annotated[str | None, typer.Argument(metavar="FILE | -- CMD...", help="Manifest, or -.")]
@@ -86,8 +89,9 @@ def run(
     else:
         bodies = [doc.body for reading in read_valid([file]) for doc in reading.documents]
     job, others = _split(bodies, name)
-    with connected(_with_cluster(cluster)) as connection:
+    with connected(_with_embedded_cluster(cluster)) as connection:
         if file is None and connection.embedded:
+            # The processes run on this machine, where relative paths of the command are meant.
             _container_of(job)["workingDir"] = str(Path.cwd())
         connection.announce_change()
         for other in others:
@@ -133,7 +137,7 @@ def logs(
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What flags say about the pods of a command."""
+    """The flags about the number and size of a command's pods."""
 
     least: int | None = None
     most: int | None = None
@@ -148,7 +152,7 @@ class _Size:
 
 
 def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Body:
-    """The job that a command is; whatever is wrong with it is told as with a manifest."""
+    """Return the job that runs a command. Its problems are shown as those of a manifest are."""
     if not command:
         hint = "for example: swell run -- python train.py"
         raise CommandError("there is no command after --", hint, USAGE)
@@ -174,7 +178,7 @@ def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Body:
         "metadata": {"name": name or f"run-{_suffix()}"},
         "spec": {"replicaSpecs": {ROLE: role}},
     }
-    _refuse_wrong([read(codec.encode(body), COMMAND_LINE)])
+    _refuse_invalid([read(codec.encode(body), COMMAND_LINE)])
     return body
 
 
@@ -183,7 +187,7 @@ def _suffix() -> str:
     return "".join(secrets.choice(letters) for _ in range(SUFFIX_LENGTH))
 
 
-def _refuse_wrong(readings: list[ManifestFile]) -> None:
+def _refuse_invalid(readings: list[ManifestFile]) -> None:
     findings = findings_of(readings)
     if findings:
         print_findings(findings)
@@ -196,7 +200,7 @@ def _container_of(job: Body) -> Body:
 
 
 def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
-    """The one job among some objects, and what it comes with."""
+    """Return the one job among some objects, renamed if a name is given, and the others."""
     jobs = [body for body in bodies if body["kind"] == AI_TRAINING_JOBS.kind]
     if len(jobs) != 1:
         hint = "swell apply takes any number of objects"
@@ -207,8 +211,8 @@ def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
     return {**jobs[0], "metadata": {**jobs[0]["metadata"], "name": name}}, others
 
 
-def _with_cluster(flags: ClusterOptions) -> ClusterOptions:
-    """Have an embedded cluster run if that is the one to use."""
+def _with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
+    """Start the embedded cluster if it is the one to use and does not run yet."""
     from swell.cli.cluster.up import start_in_background, wait_for_parts
 
     home = home_to_use(flags, current_environment())
@@ -223,23 +227,23 @@ def _with_cluster(flags: ClusterOptions) -> ClusterOptions:
 
 
 def _submit(body: Body, connection: ClusterConnection, namespace: str) -> AITrainingJob:
-    """Create the job, in the place of a finished one of its name."""
-    wanted = resolve(body, connection, namespace)
+    """Create the job, after deleting a finished one of its name."""
+    resolved = resolve(body, connection, namespace)
     try:
-        found = connection.client.send(calls.get(AI_TRAINING_JOBS, wanted.key))
+        found = connection.client.send(calls.get(AI_TRAINING_JOBS, resolved.key))
     except NotFoundError:
         found = None
     if found is not None:
-        _make_room(found, connection)
+        _delete_finished(found, connection)
     try:
         return connection.client.send(
-            calls.create(AI_TRAINING_JOBS, with_last_applied(wanted.body))
+            calls.create(AI_TRAINING_JOBS, with_last_applied(resolved.body))
         )
     except AlreadyExistsError as error:
-        raise CommandError(f"somebody else has just created {wanted.key.name}") from error
+        raise CommandError(f"somebody else has just created {resolved.key.name}") from error
 
 
-def _make_room(found: AITrainingJob, connection: ClusterConnection) -> None:
+def _delete_finished(found: AITrainingJob, connection: ClusterConnection) -> None:
     name, phase = found.metadata.name, found.status.phase
     if phase not in FINAL_PHASES and found.metadata.deletion_timestamp is None:
         hint = f"wait for it: swell logs -f {name}; end it: swell delete {name}; or give --name"

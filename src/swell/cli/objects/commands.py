@@ -27,21 +27,23 @@ from swell.runtime.cluster import DeleteRequest, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
 from swell.scheduler.model.queues import BUILT_IN
 
+# Asks for a Table as kubectl does; a server that makes none sends the objects.
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 POLL = Backoff(base_s=0.05, cap_s=1.0)
-SAY_AFTER_S = 1.0
+# Most objects are gone before this; a longer wait is explained on stderr.
+REPORT_AFTER_S = 1.0
 
-Words = Annotated[
+OptionalArguments = Annotated[
     list[str] | None, typer.Argument(metavar="[KIND] [NAME]...", help="Kind; then names.")
 ]
-SomeWords = Annotated[
+Arguments = Annotated[
     list[str], typer.Argument(metavar="[KIND] NAME...", help="Kind (jobs without it); names.")
 ]
 
 
 @option_groups
 def get(
-    words: Words = None,
+    arguments: OptionalArguments = None,
     *,
     output: options.OutputOption = None,
     namespace: options.Namespace = "",
@@ -51,7 +53,7 @@ def get(
 ) -> None:
     """Show objects: jobs, or those of KIND."""
     with connected(cluster) as connection:
-        target = parse_object_arguments(words or [], connection.client)
+        target = parse_object_arguments(arguments or [], connection.client)
         scope = _scope(target, connection, namespace, everywhere)
         if target.names and labels:
             raise CommandError("names and a selector cannot be given together", exit_code=2)
@@ -66,29 +68,29 @@ def get(
 
 @option_groups
 def describe(
-    words: SomeWords,
+    arguments: Arguments,
     *,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
     """Tell all about objects, with their events."""
     with connected(cluster) as connection:
-        target = parse_object_arguments(words, connection.client)
+        target = parse_object_arguments(arguments, connection.client)
         scope = _scope(target, connection, namespace, everywhere=False)
         names = target.names or _names(target.resource, scope, connection)
-        told = [
+        texts = [
             describe_object(_read(target.resource, scope, name, connection), connection.client)
             for name in names
         ]
-        if told:
-            sys.stdout.write("\n\n".join(told) + "\n")
+        if texts:
+            sys.stdout.write("\n\n".join(texts) + "\n")
         else:
-            _say_nothing_found(scope, connection)
+            _report_nothing_found(scope, connection)
 
 
 @option_groups
 def delete(
-    words: SomeWords,
+    arguments: Arguments,
     *,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it is gone.")] = True,
     namespace: options.Namespace = "",
@@ -96,13 +98,14 @@ def delete(
 ) -> None:
     """Delete objects and wait until they are gone."""
     with connected(cluster) as connection:
-        target = parse_object_arguments(words, connection.client)
+        target = parse_object_arguments(arguments, connection.client)
         if not target.names:
             raise CommandError(f"which {target.resource.plural}? give their names", exit_code=2)
-        _spare_built_in(target)
+        _refuse_built_in(target)
         connection.announce_change()
         scope = _scope(target, connection, namespace, everywhere=False)
         bodies = [_read(target.resource, scope, name, connection) for name in target.names]
+        # All are deleted before the first is waited for: they end side by side.
         for body in bodies:
             delete_one(target.resource, body, connection)
         for body in bodies:
@@ -111,8 +114,8 @@ def delete(
             print_names([body], suffix=" deleted")
 
 
-def _spare_built_in(target: ObjectArguments) -> None:
-    """Queues that the scheduler would only create again."""
+def _refuse_built_in(target: ObjectArguments) -> None:
+    """Refuse to delete queues that the scheduler would only create again."""
     for name in target.names if str(target.resource) == str(QUEUES) else ():
         if name in BUILT_IN:
             raise CommandError(f"queue {name} is always there", "it would come again at once")
@@ -121,7 +124,7 @@ def _spare_built_in(target: ObjectArguments) -> None:
 def _scope(
     target: ObjectArguments, connection: ClusterConnection, asked: str, everywhere: bool
 ) -> str:
-    """The namespace to look in; empty for all, and for kinds that have none."""
+    """Return the namespace to look in; empty for all, and for kinds that have none."""
     if not target.resource.namespaced or (everywhere and not target.names):
         return ""
     if everywhere:
@@ -169,7 +172,7 @@ def _show_table(
     wide: bool,
     everywhere: bool,
 ) -> None:
-    """The server's own table, so that columns are what the kind's author chose."""
+    """Print the server's own table: its columns are those that the kind's author chose."""
     tables = [
         codec.decode(connection.client.send(call), dict) for call in _table_calls(target, selection)
     ]
@@ -177,7 +180,7 @@ def _show_table(
     pages = [table_rows(table, wide=wide, with_namespace=with_namespace) for table in tables]
     rows = [*pages[0], *(row for page in pages[1:] for row in page[1:])]
     if len(rows) == 1:
-        _say_nothing_found(selection.namespace, connection)
+        _report_nothing_found(selection.namespace, connection)
         return
     sys.stdout.write(aligned(rows) + "\n")
 
@@ -190,7 +193,7 @@ def _table_calls(target: ObjectArguments, selection: Selection) -> list[calls.Ku
     return [calls.raw(calls.get(target.resource, key).path, accept=TABLE) for key in keys]
 
 
-def _say_nothing_found(scope: str, connection: ClusterConnection) -> None:
+def _report_nothing_found(scope: str, connection: ClusterConnection) -> None:
     where = f"in namespace {scope}" if scope else "in the cluster"
     sys.stderr.write(f"nothing found {where}\n")
     if scope and not _has_namespace(scope, connection):
@@ -198,7 +201,7 @@ def _say_nothing_found(scope: str, connection: ClusterConnection) -> None:
 
 
 def _has_namespace(name: str, connection: ClusterConnection) -> bool:
-    """Whether it is there, as far as we may know."""
+    """Whether a namespace exists. Without the right to look, it is taken to."""
     try:
         connection.client.send(calls.get(NAMESPACES, Key("", name)))
     except NotFoundError:
@@ -209,7 +212,10 @@ def _has_namespace(name: str, connection: ClusterConnection) -> bool:
 
 
 def delete_one(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
-    """Delete exactly what was read, not a namesake that came since; gone already is fine."""
+    """Delete the object that was read. A later one of its name stays, and so does a missing one.
+
+    The uid is a precondition of the request.
+    """
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
     deletion = DeleteRequest(uid=Uid(meta["uid"]), propagation="Background")
@@ -220,8 +226,9 @@ def delete_one(resource: Resource[Body], body: Body, connection: ClusterConnecti
 
 
 def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
+    """Wait until the object that was read is gone; another one of its name counts as gone."""
     meta = body["metadata"]
-    started, said = time.monotonic(), False
+    started, is_reported = time.monotonic(), False
     for n_reads in itertools.count(1):
         try:
             now = _read(resource, meta.get("namespace", ""), meta["name"], connection)
@@ -229,8 +236,8 @@ def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterCon
             return
         if now["metadata"]["uid"] != meta["uid"]:
             return
-        if not said and time.monotonic() - started > SAY_AFTER_S:
+        if not is_reported and time.monotonic() - started > REPORT_AFTER_S:
             holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
             sys.stderr.write(f"waiting for {meta['name']} to go (held by {holders}) ...\n")
-            said = True
+            is_reported = True
         time.sleep(POLL.full_s(n_reads))

@@ -1,4 +1,4 @@
-"""The long form of an object for people: what it is, what it says of itself, what happened."""
+"""The long form of an object for people: its metadata, its fields, and its events."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
 from swell.runtime.cluster import Selection
 
+# Not shown: it repeats the object.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _HEADING_WIDTH = 14
 
 
 def describe_object(body: Body, client: OneShot) -> str:
-    """Several paragraphs about an object and its events."""
     parts = [_head(body)]
     parts += [
         f"{name.capitalize()}:\n{_indented(to_yaml(value))}"
@@ -29,8 +29,9 @@ def describe_object(body: Body, client: OneShot) -> str:
 
 
 def events_text(body: Body, client: OneShot) -> str:
-    """What happened to an object."""
+    """Return a table of the events about an object, the oldest first."""
     meta = body["metadata"]
+    # By uid as well: a former object of this name had events of its own.
     where = f"involvedObject.name={meta['name']},involvedObject.uid={meta['uid']}"
     events = client.send(
         calls.list_page(EVENTS.untyped(), Selection(meta.get("namespace", ""), fields=where))
@@ -77,18 +78,21 @@ def _events(events: list[Body], now: float) -> str:
     if not events:
         return "Events:       none"
     rows = [["AGE", "TYPE", "REASON", "FROM", "MESSAGE"]]
-    for event in sorted(events, key=_seen):
+    for event in sorted(events, key=_last_seen):
         source = event.get("source", {}).get("component") or event.get("reportingComponent", "")
         times = event.get("count") or 1
-        age = _age(now - parse_time(_seen(event))) + (f" (x{times})" if times > 1 else "")
+        age = _age(now - parse_time(_last_seen(event))) + (f" (x{times})" if times > 1 else "")
         rows.append(
             [age, event.get("type", ""), event.get("reason", ""), source, event.get("message", "")]
         )
     return f"Events:\n{_indented(aligned(rows))}"
 
 
-def _seen(event: Body) -> str:
-    """When an event was last seen; which field says so depends on who wrote it."""
+def _last_seen(event: Body) -> str:
+    """Return when an event was last seen.
+
+    Writers of the older Event API set `lastTimestamp`, those of the newer `eventTime`.
+    """
     for name in ("lastTimestamp", "eventTime"):
         if event.get(name):
             return str(event[name])
@@ -98,6 +102,7 @@ def _seen(event: Body) -> str:
 def _age(seconds: float) -> str:
     whole = max(int(seconds), 0)
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        # From two of a unit on: 90s says more than 1m.
         if whole >= 2 * size:
             return f"{whole // size}{unit}"
     return f"{whole}s"

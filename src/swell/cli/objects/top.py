@@ -1,4 +1,4 @@
-"""`swell top`: how large jobs are and may be, and how full the cluster is.
+"""`swell top`: the sizes of jobs with their bounds, and the load of the cluster.
 
 On a terminal it is drawn anew every few seconds; a pipe gets it once.
 """
@@ -33,8 +33,10 @@ from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 
 PERIOD_S = 2.0
+# Terminal control: cursor to the upper left corner, then erase the screen.
 CLEAR = "\x1b[H\x1b[2J"
-OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+# Pods in these phases hold no resources any more.
+ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 ROLE_LABEL = "TrainingJobReplicaName"
 TRAINER_LABELS = ("paddle-job", "paddle-job-uid")
 Row = list[str]
@@ -51,13 +53,13 @@ def top(
     with connected(cluster) as connection:
         scope = "" if everywhere else connection.namespace(namespace)
         while sys.stdout.isatty():
-            sys.stdout.write(CLEAR + _drawn(connection, scope))
+            sys.stdout.write(CLEAR + _screen(connection, scope))
             sys.stdout.flush()
             time.sleep(PERIOD_S)
-        sys.stdout.write(_drawn(connection, scope))
+        sys.stdout.write(_screen(connection, scope))
 
 
-def _drawn(connection: ClusterConnection, scope: str) -> str:
+def _screen(connection: ClusterConnection, scope: str) -> str:
     client = connection.client
     jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
     older = client.send(calls.list_page(TRAINING_JOBS, Selection(scope))).items
@@ -68,7 +70,7 @@ def _drawn(connection: ClusterConnection, scope: str) -> str:
 
 
 def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
-    """Every role of every job: how many pods it has, is to have, and may have."""
+    """Return a row for each role of each AITrainingJob: its pods, its target and its bounds."""
     running = Counter(
         (owner.uid, pod.metadata.labels.get(ROLE_LABEL, "").lower())
         for pod in pods
@@ -86,7 +88,7 @@ def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
 
 
 def trainer_rows(jobs: Iterable[TrainingJob], pods: Iterable[Pod]) -> list[Row]:
-    """The same of the trainers of TrainingJobs, the one role of theirs that is resized."""
+    """Return such a row for each TrainingJob, whose trainers are the one role that is resized."""
     running = Counter(
         pod.metadata.labels.get(TRAINER_LABELS[1], "")
         for pod in pods
@@ -103,7 +105,7 @@ def trainer_rows(jobs: Iterable[TrainingJob], pods: Iterable[Pod]) -> list[Row]:
 
 
 def load_rows(nodes: Sequence[Node], pods: Iterable[Pod]) -> list[Row]:
-    """What nodes have to give, and how much of it live pods on them have asked for."""
+    """Return a row for each resource: what nodes offer, and what pods on them request."""
     names = {node.metadata.name for node in nodes}
     total: Counter[str] = Counter()
     for node in nodes:
@@ -111,7 +113,7 @@ def load_rows(nodes: Sequence[Node], pods: Iterable[Pod]) -> list[Row]:
             total[name] += scheduling_amount(name, parse(amount))
     taken: Counter[str] = Counter()
     for pod in pods:
-        if pod.spec.node_name in names and pod.status.phase not in OVER:
+        if pod.spec.node_name in names and pod.status.phase not in ENDED:
             taken.update({POD_SLOTS: 1, **scheduling_amounts(pod_requests(pod.spec))})
     rows = [["RESOURCE", "REQUESTED", "TOTAL", "LOAD"]]
     for name in sorted(total):
@@ -121,7 +123,7 @@ def load_rows(nodes: Sequence[Node], pods: Iterable[Pod]) -> list[Row]:
 
 
 def _amount(name: str, amount: int) -> str:
-    """For people: bytes in gibibytes, and what is counted in thousandths in whole things."""
+    """Return bytes in gibibytes, pods as they are, and milli-units in units."""
     if name == POD_SLOTS:
         return str(amount)
     if name in {MEMORY, EPHEMERAL_STORAGE} or name.startswith(HUGE_PAGES_PREFIX):

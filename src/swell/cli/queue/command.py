@@ -42,6 +42,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of qu
 Amounts = Annotated[
     list[str] | None, typer.Option(metavar="RESOURCE=AMOUNT,...", help="Such as cpu=4,memory=8Gi.")
 ]
+# Between two looks at a queue that is waited for.
 PAUSE_S = 0.2
 
 
@@ -85,8 +86,10 @@ def create(
     }
     problems = validate(body)
     with connected(cluster) as connection:
-        seen = _QueueSnapshot(connection)
-        problems += placing_problems(_sound(body, problems), seen.queues, seen.n_groups)
+        snapshot = _QueueSnapshot(connection)
+        problems += placing_problems(
+            _without_wrong_amounts(body, problems), snapshot.queues, snapshot.n_groups
+        )
         _refuse([(_flag(problem), problem.message, problem.hint) for problem in problems])
         connection.announce_change()
         made = connection.client.send(calls.create(QUEUES.untyped(), body))
@@ -132,9 +135,9 @@ def describe(
         elif output is OutputFormat.NAME:
             print_names([body])
         else:
-            seen = _QueueSnapshot(connection)
-            groups = [group for group in seen.groups if _queue_of(group) == name]
-            sys.stdout.write(described(body, seen.queues, groups, connection.client))
+            snapshot = _QueueSnapshot(connection)
+            groups = [group for group in snapshot.groups if _queue_of(group) == name]
+            sys.stdout.write(described(body, snapshot.queues, groups, connection.client))
 
 
 @app.command()
@@ -149,21 +152,21 @@ def close(
 ) -> None:
     """Let queues take no new groups; those below them close, too. What runs stays."""
     with connected(cluster) as connection:
-        seen = _QueueSnapshot(connection)
-        _refuse(_unknown(names, seen))
+        snapshot = _QueueSnapshot(connection)
+        _refuse(_unknown(names, snapshot))
         connection.announce_change()
         for name in names:
-            if is_closed_by_parent(seen.queues[name]):
-                # Asked for by itself: it no longer opens with its parent.
+            if is_closed_by_parent(snapshot.queues[name]):
+                # Closed by name from now on: it must not open again with its parent.
                 change = merge_patch({"metadata": {"annotations": {CLOSED_BY_PARENT: None}}})
                 connection.client.send(calls.patch(QUEUES, Key("", name), change))
-            state = QueueState.CLOSING if seen.n_groups(name) else QueueState.CLOSED
+            state = QueueState.CLOSING if snapshot.n_groups(name) else QueueState.CLOSED
             if wait and state is QueueState.CLOSING:
-                _say(connection, seen, name, state)
+                _write_state(connection, snapshot, name, state)
                 _wait_until_empty(connection, name)
                 state = QueueState.CLOSED
             else:
-                _say(connection, seen, name, state)
+                _write_state(connection, snapshot, name, state)
             sys.stdout.write(f"queue/{name} {state.value.lower()}\n")
 
 
@@ -176,10 +179,14 @@ def open_(
 ) -> None:
     """Let queues take groups again, and those below that were closed with them."""
     with connected(cluster) as connection:
-        seen = _QueueSnapshot(connection)
-        problems = _unknown(names, seen)
+        snapshot = _QueueSnapshot(connection)
+        problems = _unknown(names, snapshot)
         for name in names:
-            above = parent_of(seen.queues[name], seen.queues.get) if name in seen.queues else None
+            above = (
+                parent_of(snapshot.queues[name], snapshot.queues.get)
+                if name in snapshot.queues
+                else None
+            )
             if (
                 above is not None
                 and above.status.state in SHUT
@@ -191,7 +198,7 @@ def open_(
         _refuse(problems)
         connection.announce_change()
         for name in names:
-            _say(connection, seen, name, QueueState.OPEN)
+            _write_state(connection, snapshot, name, QueueState.OPEN)
             sys.stdout.write(f"queue/{name} open\n")
 
 
@@ -206,13 +213,13 @@ def delete(
 ) -> None:
     """Delete queues that nobody uses."""
     with connected(cluster) as connection:
-        seen = _QueueSnapshot(connection)
-        problems = _unknown(names, seen)
-        others = {name: queue for name, queue in seen.queues.items() if name not in names}
+        snapshot = _QueueSnapshot(connection)
+        problems = _unknown(names, snapshot)
+        others = {name: queue for name, queue in snapshot.queues.items() if name not in names}
         for name in names:
-            if name in seen.queues:
-                n_groups = (lambda _: 0) if force else seen.n_groups
-                problem = deletion_problem(name, {**others, name: seen.queues[name]}, n_groups)
+            if name in snapshot.queues:
+                n_groups = (lambda _: 0) if force else snapshot.n_groups
+                problem = deletion_problem(name, {**others, name: snapshot.queues[name]}, n_groups)
                 problems += [("", *problem)] if problem else []
         _refuse(problems)
         connection.announce_change()
@@ -225,8 +232,11 @@ def delete(
             print_names([body], suffix=" deleted")
 
 
-def _sound(body: Body, problems: Iterable[FieldProblem]) -> Queue:
-    """The queue without the amounts that are complained of already."""
+def _without_wrong_amounts(body: Body, problems: Iterable[FieldProblem]) -> Queue:
+    """Return the queue without the amounts that are already reported as wrong.
+
+    The rules about amounts of parent and children could not parse them.
+    """
     wrong = {problem.steps[-1] for problem in problems if len(problem.steps) > 1}
     spec = dict(body["spec"])
     for field in ("capability", "deserved"):
@@ -237,7 +247,7 @@ def _sound(body: Body, problems: Iterable[FieldProblem]) -> Queue:
 
 
 class _QueueSnapshot:
-    """The queues and groups of a cluster, as they were when the command began."""
+    """The queues and PodGroups of a cluster, as they were when the command began."""
 
     def __init__(self, connection: ClusterConnection) -> None:
         client = connection.client
@@ -261,35 +271,41 @@ def _read(connection: ClusterConnection, name: str) -> Body:
         raise CommandError(f"no queue {name}", "see: swell queue list") from error
 
 
-def _say(connection: ClusterConnection, seen: _QueueSnapshot, name: str, state: QueueState) -> None:
-    """Write the state, unless it is that already and nobody else is about to change it."""
-    queue = seen.queues[name]
+def _write_state(
+    connection: ClusterConnection, snapshot: _QueueSnapshot, name: str, state: QueueState
+) -> None:
+    """Write the state of a queue, unless it has it already.
+
+    A queue that was closed with its parent is written all the same: the scheduler is about to
+    open it with the parent.
+    """
+    queue = snapshot.queues[name]
     if queue.status.state is not state or is_closed_by_parent(queue):
         change = merge_patch({"status": {"state": state.value}})
         connection.client.send(calls.patch(QUEUES.status, Key("", name), change))
 
 
 def _wait_until_empty(connection: ClusterConnection, name: str) -> None:
-    left = -1
+    n_before = -1
     while True:
         found = connection.client.send(calls.list_page(POD_GROUPS)).items
         n = sum(_queue_of(group) == name for group in found)
         if not n:
             return
-        if n != left:
+        if n != n_before:
             groups = "1 group" if n == 1 else f"{n} groups"
             sys.stderr.write(f"waiting for {groups} to leave queue {name} ...\n")
-        left = n
+        n_before = n
         time.sleep(PAUSE_S)
 
 
-def _unknown(names: Iterable[str], seen: _QueueSnapshot) -> list[tuple[str, str, str]]:
+def _unknown(names: Iterable[str], snapshot: _QueueSnapshot) -> list[tuple[str, str, str]]:
     hint = "see: swell queue list"
-    return [("", f"no queue {name}", hint) for name in names if name not in seen.queues]
+    return [("", f"no queue {name}", hint) for name in names if name not in snapshot.queues]
 
 
 def _refuse(problems: Sequence[tuple[str, str, str]]) -> None:
-    """End the command if anything is wrong: all of it at once."""
+    """End the command if there are problems; all of them are printed."""
     if not problems:
         return
     *others, last = [(f"{flag}: {text}" if flag else text, hint) for flag, text, hint in problems]
@@ -298,9 +314,9 @@ def _refuse(problems: Sequence[tuple[str, str, str]]) -> None:
     raise CommandError(*last)
 
 
-def _amounts(flag: str, words: Iterable[str]) -> dict[str, str]:
+def _amounts(flag: str, texts: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for part in (part for word in words for part in word.split(",") if part):
+    for part in (part for text in texts for part in text.split(",") if part):
         resource, equals, amount = part.partition("=")
         if not resource or not equals or not amount:
             hint = "write it like cpu=4,memory=8Gi,nvidia.com/gpu=2"
@@ -310,7 +326,7 @@ def _amounts(flag: str, words: Iterable[str]) -> dict[str, str]:
 
 
 def _flag(problem: FieldProblem) -> str:
-    """The flag that a field was written with."""
+    """Return the flag that sets a field, for messages about it."""
     match problem.steps:
         case ("spec", field, *rest):
             resource = [str(step) for step in rest if step != "resource"]

@@ -1,4 +1,4 @@
-"""Queues for people: a table of all in the order of their tree, and one with everything in it."""
+"""Shows queues to people: all of them as a tree, or one of them with its limits and groups."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from swell.cluster.kube.oneshot import OneShot
 from swell.scheduler.model.queues import is_closed_by_parent, parent_name
 
 _UNLIMITED = "-"
+# Groups that `describe` lists; a queue may hold thousands.
 _ROWS_MAX = 20
 
 
 def listed(queues: Sequence[Queue], *, wide: bool) -> str:
+    """Return a table of queues, each indented below its parent."""
     head = ["NAME", "STATE", "WEIGHT", "RUNNING", "WAITING", "ALLOCATED", "CAPABILITY"]
     head += ["DESERVED", "GUARANTEE", "PRIORITY", "RECLAIMABLE"] if wide else []
     rows = [head]
@@ -39,20 +41,23 @@ def listed(queues: Sequence[Queue], *, wide: bool) -> str:
 
 
 def in_tree_order(queues: Sequence[Queue]) -> Iterator[tuple[Queue, int]]:
-    """Every queue after the one above it, with its depth; queues of a circle come last."""
+    """Return every queue after its parent, with its depth.
+
+    Queues that are their own ancestors hang below no root and come last.
+    """
     by_name = {queue.metadata.name: queue for queue in queues}
     below: dict[str, list[str]] = {}
     for name, queue in sorted(by_name.items()):
         above = parent_name(queue)
         below.setdefault(above if above in by_name else "", []).append(name)
-    told: set[str] = set()
+    visited: set[str] = set()
     waiting = [(name, 0) for name in reversed(below.get("", []))]
     while waiting:
         name, depth = waiting.pop()
-        told.add(name)
+        visited.add(name)
         yield by_name[name], depth
         waiting += [(child, depth + 1) for child in reversed(below.get(name, []))]
-    yield from ((queue, 0) for name, queue in sorted(by_name.items()) if name not in told)
+    yield from ((queue, 0) for name, queue in sorted(by_name.items()) if name not in visited)
 
 
 def described(
@@ -103,8 +108,8 @@ def _groups(groups: Sequence[PodGroup]) -> str:
             None,
         )
         phase = group.status.phase.value or "Pending"
-        told = f"{why.reason}: {why.message}" if why else ""
-        rows.append([str(group.metadata.key), phase, str(group.spec.min_member), told])
+        reason = f"{why.reason}: {why.message}" if why else ""
+        rows.append([str(group.metadata.key), phase, str(group.spec.min_member), reason])
     more = f"\nand {len(groups) - _ROWS_MAX} more" if len(groups) > _ROWS_MAX else ""
     return aligned(rows) + more
 
