@@ -110,7 +110,7 @@ class Tasks:
             GuardedCluster(self._connect(name), line),
             clock=self._clock,
             random=Random(number),
-            options=self._options,
+            settings=self._options,
             election=Election(LEASE, name, TIMES),
         )
         self._tasks[name] = asyncio.create_task(work)

@@ -30,7 +30,7 @@ from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
-from swell.scheduler.live.settings import LOOK_S
+from swell.scheduler.live.settings import RELOAD_S
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.scheduler.objects import NAMESPACE, PRIORITIES, priority_class
 from tests.e2e.scheduler.plays import CAPACITY, UPSETTING, USUAL
@@ -46,7 +46,7 @@ OPERATOR = Settings(
 N_NODES_EMBEDDED = 50
 N_NODES_REAL = 1000
 READY_S_MAX = 60.0
-RELOAD_S = LOOK_S + 1.0  # until a changed configuration counts
+RELOADED_S = RELOAD_S + 1.0  # until a changed configuration counts
 CLOSE_S = 0.25  # for connections cut off in the middle
 # As it is shipped; and with queues in a tree.
 PROPORTION = (Path(__file__).parents[3] / "deploy/scheduler/scheduler.conf").read_text()
@@ -138,7 +138,7 @@ async def _play(ground: Ground, chosen: Sequence[Story]) -> Outcome:
             await perform([story] if story in chosen else [])
         if any(story in chosen for story in CAPACITY):
             ground.config.write_text(WITH_HIERARCHY)
-            await asyncio.sleep(RELOAD_S)
+            await asyncio.sleep(RELOADED_S)
             await perform([story for story in CAPACITY if story in chosen])
         recorder.close()
     return Outcome(failed, recorder.faults, recorder.n_binds)

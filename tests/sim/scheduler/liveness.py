@@ -158,9 +158,9 @@ class NothingAssumed:
                 for status in _ASSUMED:
                     if job.counts[status]:
                         yield f"{job.key} has {job.counts[status]} {status.name}"
-            if binder.n_waiting or binder._sent or binder._unclear or binder._resting:
+            if binder.n_waiting or binder._sent or binder._uncertain or binder._backing_off:
                 yield "bindings are under way"
-            if scheduler.evictor._parties:
+            if scheduler.evictor._batches:
                 yield "evictions are under way"
             if scheduler.windows._open:
                 yield f"windows are open: {', '.join(scheduler.windows._open)}"

@@ -97,7 +97,7 @@ def _run(process: ControllerProcess, settings: SchedulerSettings) -> None:
             dependencies.cluster,
             clock=dependencies.clock,
             random=dependencies.random,
-            options=settings,
+            settings=settings,
             election=candidacy(process.lease, dependencies.access),
             metrics=dependencies.metrics,
             health=dependencies.health,

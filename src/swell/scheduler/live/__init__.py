@@ -1,1 +1,20 @@
-"""The acting half of the scheduler: follows a cluster, has decisions made, and carries them out."""
+"""The running scheduler: follows a cluster, runs scheduling cycles, and carries out their plans.
+
+In reading order, which is the way the data takes:
+
+- `settings`: how the scheduler runs, and the configuration file that is read when it changes.
+- `informers`: the kinds that it watches.
+- `cache`: the snapshot, fed by the informers and by what was assumed before the server confirms it.
+- `dirty`: the marks that make the next cycle start.
+- `loop`: when a cycle runs, and to which part each decision of its plan goes.
+- `bind_windows`: gangs that are being bound, and the time they have to become complete.
+- `nominations`: how long nominated room is kept, and how long a group may stay admitted.
+- `binder`: binds pods to nodes.
+- `evictor`: marks pods as disrupted, then deletes them.
+- `shrinker`: lowers the targets of elastic roles, so that other groups get room.
+- `status_updater`: writes the status of groups.
+- `pod_conditions`: writes why a pod waits, and its nominated node.
+- `queue_controller`: keeps the status of queues up to date.
+- `controller`: the assembly of all parts, with leader election.
+- `metrics`: the metrics of the scheduler.
+"""

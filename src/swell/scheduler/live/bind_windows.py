@@ -1,7 +1,18 @@
-"""Gangs that are being bound: each has a window of time in which to become complete.
+"""Bind windows: the time in which a gang that is being bound must become complete.
 
-A gang that was complete once has no window: what is left of it is never given up. Keeps times and
-names only; whoever asks `overdue` gives the gangs up, by deleting what was bound.
+The states of one gang:
+
+                 begin                    all bound in time
+    no window ----------> open ----------------------------------> complete
+        ^                  |                                           |
+        |                  | deadline passed                           | no pod left
+        |                  v                                           v
+        |               overdue                                      empty
+        |                  | its bound pods are deleted                | begin
+        +------------------+ (close)                                   +-------> open
+
+A complete gang needs no window: if it loses pods, the others are kept. Times and names are kept
+here and nothing else; the loop deletes the pods of gangs that are overdue.
 """
 
 from __future__ import annotations
@@ -14,38 +25,39 @@ from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Task, TaskStatus
 
-# Unknown says nothing: one pod that runs without the others makes a group so.
+# Phases of groups that were complete. Not Unknown: a single running pod makes a group Unknown.
 _STARTED = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 
 
 @dataclass(slots=True)
 class BindWindow:
-    """One attempt to start a gang: until when, and with which pods."""
+    """One attempt to bind a gang: the deadline, and the pods that are being bound."""
 
     group: Uid
     deadline: float
     pods: dict[Uid, Key]
-    is_over: bool = False
+    is_over: bool = False  # the deadline has passed: becoming complete no longer helps
 
 
 class BindWindows:
-    """See the module's docstring. Times are of the monotonic clock."""
+    """The windows of all gangs, by job. Times are of the monotonic clock."""
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
-        # Where no plugin keeps gangs together, a part of one is nothing to be ashamed of.
-        self.are_kept = True
+        # Off where the configuration does not keep gangs together: parts of gangs are legal then.
+        self.is_enabled = True
         self._open: dict[str, BindWindow] = {}
         self._complete: dict[str, Uid] = {}
-        # Gangs of which nothing was left: whatever they were before, they begin anew.
+        # Gangs of which no pod was left. Their status may still say that they were complete, so
+        # this has to be remembered.
         self._empty: dict[str, Uid] = {}
 
     def __contains__(self, job: str) -> bool:
         return job in self._open
 
     def begin(self, job: JobInfo, tasks: Iterable[Task], now: float) -> None:
-        """Binding these tasks begins; or they are found bound, and their gang is not complete."""
-        if not self.are_kept or job.min_member <= 1 or self.was_complete(job):
+        """Open a window for a gang, or add tasks to it, unless the gang was complete before."""
+        if not self.is_enabled or job.min_member <= 1 or self.was_complete(job):
             return
         uid = job.group.metadata.uid
         window = self._open.get(job.key)
@@ -53,8 +65,8 @@ class BindWindows:
             window = self._open[job.key] = BindWindow(uid, now + self._length_s, {})
         window.pods.update((t.pod.metadata.uid, t.pod.metadata.key) for t in tasks)
 
-    def look_at(self, job: JobInfo, now: float) -> None:
-        """Sees whether a gang has become complete, or is found to be bound in part."""
+    def observe(self, job: JobInfo, now: float) -> None:
+        """Update the state of a gang. One found bound in part, after a restart, gets a window."""
         if job.min_member <= 1:
             return
         n_scheduled = n_placed(job)
@@ -71,7 +83,7 @@ class BindWindows:
             self.begin(job, job.evictable(), now)
 
     def was_complete(self, job: JobInfo) -> bool:
-        """Whether all of the minimum was there at one time, and something ever since."""
+        """Whether the gang once had its minimum, and has not lost all of its pods since."""
         uid, status = job.group.metadata.uid, job.group.status
         if self._complete.get(job.key) == uid:
             return True
@@ -84,7 +96,7 @@ class BindWindows:
         )
 
     def forget_missing(self, jobs: dict[str, JobInfo]) -> None:
-        """Drops what concerns groups that are gone, or replaced by others of their name."""
+        """Drop the states of groups that are gone, or were replaced by others of the same name."""
         for known in (self._open, self._complete, self._empty):
             for key in [key for key in known if key not in jobs]:
                 del known[key]
@@ -93,7 +105,10 @@ class BindWindows:
                 del self._open[key]
 
     def overdue(self, now: float) -> dict[str, BindWindow]:
-        """Windows that have closed on incomplete gangs; `close` those that are dealt with."""
+        """Returns the windows whose deadline has passed.
+
+        The caller closes each when it is released.
+        """
         due = {key: window for key, window in self._open.items() if window.deadline <= now}
         for window in due.values():
             window.is_over = True
@@ -107,7 +122,7 @@ class BindWindows:
 
 
 def is_whole(job: JobInfo) -> bool:
-    """Whether every role has its minimum, bindings under way not counted."""
+    """Whether every role has its minimum. Bindings that are not confirmed do not count."""
     return all(
         job.role(role).of(SCHEDULED) + job.role(role)[TaskStatus.RELEASING] >= minimum
         for role, minimum in job.role_minimums.items()
@@ -115,7 +130,7 @@ def is_whole(job: JobInfo) -> bool:
 
 
 def n_placed(job: JobInfo) -> int:
-    """How many pods have a node, those that have ended or are about to included."""
+    """Returns how many pods have a node, including those that have ended or are leaving."""
     counts = job.counts
     leaving = counts[TaskStatus.RELEASING] and sum(
         task.node != NOWHERE for task in job.in_status(TaskStatus.RELEASING)

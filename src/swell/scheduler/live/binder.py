@@ -1,8 +1,15 @@
-"""Binds pods to the nodes they were given: many at once, gang by gang, each by its UID.
+"""Binds pods to the nodes that a cycle chose: concurrently, gang by gang, each by its UID.
 
-The room is taken from the moment of the decision. A gang's first binding is sent only if all of it
-still stands; a binding that failed, or of which nobody knows, leaves its pod alone until the pod
-has been read from the server. Decides nothing about who goes where.
+The snapshot counts the room as taken from the decision on. The first binding of a gang is sent only
+if the whole gang can still be bound. After a failed binding, or one without an answer, nothing
+happens to the pod until it has been read from the server. The states of one binding:
+
+    waiting --------> sent --------> bound
+       |                |  failed or unknown
+       | the pod or     v
+       | node changed  uncertain ----------> bound     (the pod was read and has its node)
+       v                |  the pod was read and has no node
+    forgotten <------- backing off                     (it keeps its room meanwhile)
 """
 
 from __future__ import annotations
@@ -38,16 +45,19 @@ log = get_logger(__name__)
 BINDINGS = PODS.sub("binding", dict)
 _FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError)
 _READ_FAILURES = (*_FAILURES, StaleListError)
+# Longer than one attempt of the client; then the result counts as unknown.
 _WRITE_S = 15.0
+# Workers that read pods after failures: few, so that a failing server is not also flooded.
 _READERS = 4
-# How long a pod that could not be bound keeps its room before it is decided on anew.
-_AGAIN = Backoff(base_s=0.2, cap_s=10.0)
+# How long a pod that could not be bound keeps its room before the next cycle may place it again.
+_RETRY_BACKOFF = Backoff(base_s=0.2, cap_s=10.0)
+# Failure counts that are remembered; it only bounds memory.
 _FAILURES_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bind:
-    """One binding to be sent; a second one of the same pod is another."""
+    """One binding to send. Compared by identity: a later binding of the same pod is another one."""
 
     key: Key
     uid: Uid
@@ -55,23 +65,23 @@ class Bind:
 
 
 class BindMeter(Protocol):
-    """What counts bindings."""
+    """Measures bindings."""
 
     def bound(self, result: str, seconds: float) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
-class _Batch:
-    """Bindings of one gang, in order; none has been sent before `is_begun`."""
+class _BindBatch:
+    """The bindings of one gang that are not sent yet. None is sent before `is_begun`."""
 
     job: str
     binds: deque[Bind]
-    is_whole: bool  # the gang had its minimum, counting these
+    is_whole: bool  # with these the gang had its minimum when it was decided
     is_begun: bool = False
 
 
 class Binder:
-    """See the module's docstring. `run` does the work; `bind` only takes note."""
+    """Sends bindings with a bounded number of workers. `bind` only queues them."""
 
     def __init__(
         self,
@@ -91,36 +101,36 @@ class Binder:
         self._clock = clock
         self._random = random
         self._meter = meter
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[_BindBatch] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._sent: dict[Uid, None] = {}
-        # Bindings that failed: those of which it is not known what became, and those known not to
-        # have happened, whose pods rest for a while.
-        self._unclear: dict[Uid, Bind] = {}
-        self._resting: dict[Uid, Bind] = {}
+        # Failed bindings: those whose result is unknown, and those known not to have happened,
+        # whose pods back off.
+        self._uncertain: dict[Uid, Bind] = {}
+        self._backing_off: dict[Uid, Bind] = {}
         self._lookups = WorkQueue[Bind](clock=clock, random=random)
         self._failures: OrderedDict[Uid, int] = OrderedDict()
         self._stopping = False
 
-    # --- taking note
+    # --- queueing
 
     def bind(self, placed: Mapping[Task, str]) -> None:
-        """Have tasks bound that the snapshot has as being bound already."""
+        """Queue the bindings of tasks that are Binding in the snapshot already."""
         for key, tasks in groupby(placed, key=lambda task: task.job.key if task.job else ""):
             binds = deque(Bind(t.pod.metadata.key, t.pod.metadata.uid, placed[t]) for t in tasks)
             job = self._cache.snapshot.jobs[key]
-            self._batches.append(_Batch(key, binds, job.counts.ready >= job.min_member))
+            self._batches.append(_BindBatch(key, binds, job.counts.ready >= job.min_member))
         for _ in range(min(len(placed), len(self._idle))):
             self._wake_one()
 
     def cancel(self, job: str) -> None:
-        """Send no more bindings of a gang; those not sent are forgotten."""
+        """Send no more bindings of a gang, and forget those that are not sent yet."""
         for batch in [batch for batch in self._batches if batch.job == job]:
             self._drop(batch)
 
-    def is_open(self, uid: Uid) -> bool:
-        """Whether a binding was sent and it is not known what became of it."""
-        return uid in self._sent or uid in self._unclear
+    def is_outstanding(self, uid: Uid) -> bool:
+        """Whether a binding was sent and its result is not known yet."""
+        return uid in self._sent or uid in self._uncertain
 
     @property
     def is_busy(self) -> bool:
@@ -134,7 +144,7 @@ class Binder:
     # --- working
 
     async def run(self) -> None:
-        """Bind until stopped; what has been sent is waited for."""
+        """Bind until stopped. Bindings that were sent are awaited."""
         workers = (self._work() for _ in range(self._n_workers))
         readers = (self._lookups.serve(self._look_up) for _ in range(_READERS))
         await asyncio.gather(*workers, *readers)
@@ -161,7 +171,7 @@ class Binder:
             waiter.set_result(None)
 
     def _next(self) -> Bind | None:
-        """The next binding that still stands."""
+        """Returns the next binding that can still be sent, and forgets those that cannot."""
         while self._batches:
             batch = self._batches[0]
             if not batch.is_begun and not self._begin(batch):
@@ -170,7 +180,7 @@ class Binder:
             bind = batch.binds.popleft()
             if not batch.binds:
                 self._batches.popleft()
-            task = self._standing(bind)
+            task = self._assumed_task(bind)
             if task is None:
                 continue
             if still_takes(self._cache.snapshot, task):
@@ -178,11 +188,11 @@ class Binder:
             self._cache.forget(task)
         return None
 
-    def _begin(self, batch: _Batch) -> bool:
-        """Whether all of a gang can still be bound as decided; its window is open from now on."""
+    def _begin(self, batch: _BindBatch) -> bool:
+        """Whether the whole gang can still be bound as decided. If so, its bind window opens."""
         snapshot = self._cache.snapshot
         job = snapshot.jobs.get(batch.job)
-        tasks = [task for bind in batch.binds if (task := self._standing(bind)) is not None]
+        tasks = [task for bind in batch.binds if (task := self._assumed_task(bind)) is not None]
         if job is None or len(tasks) < len(batch.binds):
             return False
         if batch.is_whole and job.counts.ready < job.min_member:
@@ -193,22 +203,22 @@ class Binder:
         self._windows.begin(job, tasks, self._clock.monotonic())
         return True
 
-    def _standing(self, bind: Bind) -> Task | None:
-        """The pod to be bound, if nothing has happened to it since."""
+    def _assumed_task(self, bind: Bind) -> Task | None:
+        """Returns the task of a binding, if it is still assumed to be bound by it."""
         task = self._cache.task_of(bind.key, bind.uid)
         return task if task is not None and task.status is TaskStatus.BINDING else None
 
-    def _drop(self, batch: _Batch) -> None:
+    def _drop(self, batch: _BindBatch) -> None:
         self._batches.remove(batch)
         for bind in batch.binds:
-            task = self._standing(bind)
+            task = self._assumed_task(bind)
             if task is not None:
                 self._cache.forget(task)
 
     async def _send(self, bind: Bind) -> None:
         uid = bind.uid
         self._sent[uid] = None
-        self._resting.pop(uid, None)
+        self._backing_off.pop(uid, None)
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(_WRITE_S):
@@ -226,33 +236,33 @@ class Binder:
             self._meter.bound(result, self._clock.monotonic() - started)
 
     def _settle(self, bind: Bind) -> None:
-        """The pod is bound."""
+        """Record that a pod is bound."""
         self._failures.pop(bind.uid, None)
         task = self._cache.task_of(bind.key, bind.uid)
         if task is None:
             return
         self._cache.bound(task)
         if task.job is not None and task.job.key in self._windows:
-            self._windows.look_at(task.job, self._clock.monotonic())
+            self._windows.observe(task.job, self._clock.monotonic())
 
     # --- after a failure
 
     def _note_failure(self, bind: Bind) -> None:
-        self._unclear[bind.uid] = bind
+        self._uncertain[bind.uid] = bind
         self._failures[bind.uid] = self._failures.pop(bind.uid, 0) + 1
         if len(self._failures) > _FAILURES_KEPT:
             self._failures.popitem(last=False)
         self._lookups.add(bind)
 
     async def _look_up(self, bind: Bind) -> None:
-        """Read what became of a binding; and when that is known, let the pod be decided anew."""
-        if self._resting.get(bind.uid) is bind:
-            del self._resting[bind.uid]
-            task = self._standing(bind)
+        """Read the pod of an uncertain binding, or forget a binding that has backed off."""
+        if self._backing_off.get(bind.uid) is bind:
+            del self._backing_off[bind.uid]
+            task = self._assumed_task(bind)
             if task is not None:
                 self._cache.forget(task)
             return
-        if self._unclear.get(bind.uid) is not bind:
+        if self._uncertain.get(bind.uid) is not bind:
             return
         try:
             await self._cache.informers.pods.refresh(bind.key)
@@ -261,15 +271,16 @@ class Binder:
             self._lookups.retry(bind)
             return
         self._lookups.forget(bind)
-        del self._unclear[bind.uid]
+        del self._uncertain[bind.uid]
         task = self._cache.task_of(bind.key, bind.uid)
         if task is not None and task.pod.spec.node_name:
             self._settle(bind)
         elif task is not None:
-            # It keeps its room meanwhile, so that nothing is tried in a hot loop.
-            self._resting[bind.uid] = bind
+            # The pod keeps its room while it backs off: otherwise the next cycle would choose
+            # the same node at once, in a hot loop.
+            self._backing_off[bind.uid] = bind
             n_failures = self._failures.get(bind.uid, 1)
-            delay_s = _AGAIN.jittered_s(n_failures, self._random.random())
+            delay_s = _RETRY_BACKOFF.jittered_s(n_failures, self._random.random())
             self._lookups.add_after(bind, delay_s)
 
 
@@ -284,7 +295,10 @@ def _body(bind: Bind) -> Body:
 
 
 def still_takes(snapshot: SchedulerSnapshot, task: Task) -> bool:
-    """The node is there, ready and willing, and not over-full with the task counted in."""
+    """Whether the node of a task is ready, accepts the pod, and has room with the task counted.
+
+    Only what may have changed since the cycle is checked again; room is not searched for.
+    """
     nodes, place = snapshot.nodes, task.node
     if place == NOWHERE or not nodes.ready[place] or nodes.cordoned[place]:
         return False

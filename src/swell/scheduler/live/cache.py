@@ -1,8 +1,8 @@
-"""Keeps the snapshot in step with the cluster, and with what was decided but is not seen yet.
+"""Keeps the snapshot up to date with the informers and with assumed writes not confirmed yet.
 
-Every change costs what changed. What the server says of a pod is believed, with three exceptions,
-all about the very same pod (by UID): it never loses a node again, a place promised to it stays, and
-one whose eviction is decided counts as leaving. Decides nothing; writes nothing.
+A change costs as much as it changes. A pod is what the API server reports, with three exceptions,
+all for the same pod by UID: it never loses a node again, it keeps a node nominated for it, and once
+its eviction is decided it counts as leaving. Nothing is decided or written here.
 """
 
 from __future__ import annotations
@@ -40,29 +40,36 @@ _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
 class SchedulerCache:
-    """The snapshot, fed by informers; news tell when something is to be looked at."""
+    """The snapshot of the scheduler. Every change that may need a decision sets a dirty mark.
+
+    `assume` is done by the cycle itself, which moves tasks in the snapshot; `forget` undoes it.
+    """
 
     def __init__(
-        self, informers: SchedulerInformers, options: SchedulerSettings, news: DirtyMarks
+        self, informers: SchedulerInformers, settings: SchedulerSettings, dirty: DirtyMarks
     ) -> None:
         self.informers = informers
-        self.snapshot = SchedulerSnapshot(options.scheduler_names)
-        # Jobs of which something may have changed since they were last taken.
-        self._touched: dict[str, None] = {}
-        # Targets of training jobs that are being lowered, with the UID of the job.
+        self.snapshot = SchedulerSnapshot(settings.scheduler_names)
+        # Jobs that may have changed since `take_dirty_jobs`, in the order of their changes.
+        self._dirty_jobs: dict[str, None] = {}
+        # Targets that are being lowered and are not confirmed yet, with the UID of the job.
         self._lowered: dict[str, tuple[Uid, dict[str, int]]] = {}
         self._job_facts: dict[str, tuple[object, ...]] = {}
-        self._default_queue = options.default_queue
-        self._news = news
-        self._changed = news.at_once
+        self._default_queue = settings.default_queue
+        self._dirty = dirty
+        self._wake = dirty.mark
         self.is_filled = False
-        # How many pods and groups have come so far, to be placed.
-        self.n_come = 0
-        # How many groups have gone so far: whoever keeps notes on groups can tell when to tidy up.
+        # How many pods and groups have arrived so far; the loop detects floods by it.
+        self.n_arrived = 0
+        # How many groups have gone so far: when it changes, records about groups are cleaned up.
         self.n_groups_gone = 0
 
     async def fill(self) -> None:
-        """Wait until everything is listed, then take it in: nodes and groups before pods."""
+        """Wait until all required informers are synced, then build the snapshot from them.
+
+        Handlers are called for all known objects when they are added: nodes and groups come first,
+        because pods refer to them.
+        """
         for informer in self.informers.required:
             await informer.wait_synced()
         seen, snapshot = self.informers, self.snapshot
@@ -81,50 +88,50 @@ class SchedulerCache:
         seen.pods.add_handler(self._take_pod)
         self.is_filled = True
 
-    def take_touched(self) -> list[JobInfo]:
-        """Jobs that may have changed since the last call."""
+    def take_dirty_jobs(self) -> list[JobInfo]:
+        """Returns the jobs that may have changed since the last call."""
         jobs = self.snapshot.jobs
-        touched = [jobs[key] for key in self._touched if key in jobs]
-        self._touched.clear()
-        return touched
+        dirty_jobs = [jobs[key] for key in self._dirty_jobs if key in jobs]
+        self._dirty_jobs.clear()
+        return dirty_jobs
 
     def task_of(self, key: Key, uid: Uid) -> Task | None:
-        """The task of this very pod; None when it is gone, or another has its name."""
+        """Returns the task of this pod, or None if it is gone or another pod has its name."""
         task = self.snapshot.task(str(key))
         return task if task is not None and task.pod.metadata.uid == uid else None
 
-    def touch(self, job: JobInfo | None) -> None:
+    def mark_dirty(self, job: JobInfo | None) -> None:
         if job is not None:
-            self._touched[job.key] = None
-            self._changed()
+            self._dirty_jobs[job.key] = None
+            self._wake()
 
-    def _came(self, job: JobInfo) -> None:
-        """Something new of a job: a reason to decide once its gang is there."""
-        self.n_come += 1
+    def _note_arrival(self, job: JobInfo) -> None:
+        """Record a new pod or group: a cycle is due once the gang has its minimum of pods."""
+        self.n_arrived += 1
         if len(job.tasks) >= job.min_member:
-            self.touch(job)
+            self.mark_dirty(job)
         else:
-            self._touched[job.key] = None
-            self._news.soon(GATHERING_S)
+            self._dirty_jobs[job.key] = None
+            self._dirty.mark_soon(GATHERING_S)
 
-    def _arrived(self, task: Task, status: TaskStatus) -> None:
-        """A task has come further on the way it was sent: nothing has to be decided for that."""
+    def _advance(self, task: Task, status: TaskStatus) -> None:
+        """Move a task that went as planned. Only statuses change, so the mark is set for later."""
         self.snapshot.move(task, status, task.node)
         if task.job is not None:
-            self._touched[task.job.key] = None
-            self._news.soon()
+            self._dirty_jobs[task.job.key] = None
+            self._dirty.mark_soon()
 
-    # --- what was decided
+    # --- assumed results of our own writes
 
     def bound(self, task: Task) -> None:
-        """The server took the binding."""
+        """Record that the server has accepted a binding."""
         if task.status is TaskStatus.BINDING:
-            self._arrived(task, TaskStatus.BOUND)
-        elif task.status not in _ARRIVED:  # else the watch was faster
-            self.touch(task.job)
+            self._advance(task, TaskStatus.BOUND)
+        elif task.status not in _ARRIVED:  # otherwise the watch was faster
+            self.mark_dirty(task.job)
 
     def forget(self, task: Task) -> None:
-        """Nothing that was assumed of a task came true: it is what the server says of it."""
+        """Undo everything assumed about a task: it is again what the API server reports."""
         task.marked_for_deletion = False
         pod = task.pod
         node = self.snapshot.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
@@ -133,28 +140,29 @@ class SchedulerCache:
             status = TaskStatus.RELEASING
         if (task.status, task.node) != (status, node):
             self.snapshot.move(task, status, node)
-        self.touch(task.job)
+        self.mark_dirty(task.job)
 
-    def promise(self, task: Task, node: str) -> None:
-        """Keeps room for a pending task on a node that an earlier life of ours has named."""
+    def nominate(self, task: Task, node: str) -> None:
+        """Keep room for a pending task on the node that an earlier process has nominated."""
         self.snapshot.move(task, TaskStatus.PIPELINED, self.snapshot.nodes.place(node))
 
-    def doom(self, task: Task) -> None:
+    def mark_for_deletion(self, task: Task) -> None:
+        """Count a task as leaving, before its eviction is written."""
         task.marked_for_deletion = True
         self.snapshot.move(task, TaskStatus.RELEASING, task.node)
-        self.touch(task.job)
+        self.mark_dirty(task.job)
 
-    def lower(self, job: AITrainingJob, targets: dict[str, int]) -> None:
-        """Counts on roles being shrunk that are so in the snapshot already, until `restore`."""
+    def assume_shrunk(self, job: AITrainingJob, targets: dict[str, int]) -> None:
+        """Keep the lower targets of a job, whatever the informer says, until `forget_shrunk`."""
         self._lowered[str(job.metadata.key)] = (job.metadata.uid, targets)
 
-    def restore(self, key: Key) -> None:
-        """The targets of a training job are what the job says."""
+    def forget_shrunk(self, key: Key) -> None:
+        """Go back to the targets in the status of a job: they are written, or will not be."""
         if self._lowered.pop(str(key), None) is not None:
             self._job_facts.pop(str(key), None)
             self._take_training_job(key)
 
-    # --- what the informers bring
+    # --- handlers of the informers
 
     def _mirror(
         self, informer: Informer[T], put: Callable[[T], None], remove: Callable[[str], None]
@@ -165,7 +173,7 @@ class SchedulerCache:
                 remove(str(key))
             else:
                 put(found)
-            self._changed()
+            self._wake()
 
         informer.add_handler(take)
 
@@ -183,46 +191,46 @@ class SchedulerCache:
             self.snapshot.remove_node(key.name)
         else:
             self.snapshot.put_node(found)
-        if nodes.version != version:  # more than a heartbeat
-            self._changed()
+        if nodes.version != version:  # not only a heartbeat
+            self._wake()
 
     def _take_queue(self, key: Key) -> None:
         found = self.informers.queues.get(key)
         entry = self.snapshot.queues.get(key.name)
         if found is None:
             for job in entry.jobs.values() if entry else ():
-                self._touched[job.key] = None
+                self._dirty_jobs[job.key] = None
             self.snapshot.remove_queue(key.name)
         elif entry is not None and _queue_facts(entry.object) == _queue_facts(found):
-            entry.object = found  # only what it counts has changed
+            entry.object = found  # only the counts in its status have changed
             return
         else:
             self.snapshot.put_queue(found)
             for job in self.snapshot.queues[key.name].jobs.values():
-                self._touched[job.key] = None
-        self._changed()
+                self._dirty_jobs[job.key] = None
+        self._wake()
 
     def _take_group(self, key: Key) -> None:
         found, known = self.informers.groups.get(key), self.snapshot.jobs.get(str(key))
         if found is None:
             self.snapshot.remove_group(str(key))
             self.n_groups_gone += 1
-            self._changed()
+            self._wake()
             return
         found = self._with_queue(found)
         same = known if known and known.group.metadata.uid == found.metadata.uid else None
         if same is not None and _group_facts(same.group) == _group_facts(found):
             same.group = found
             if found.status.phase is not same.phase:
-                self.touch(same)  # somebody else wrote it, or what we wrote is under way
+                self.mark_dirty(same)  # written by someone else, or older than our own write
             return
         self.n_groups_gone += known is not None and same is None
         self.snapshot.put_group(found)
         job = self.snapshot.jobs[str(key)]
         if same is not None and same.phase is not PodGroupPhase.EMPTY:
-            # The phase is ours to say, and what we say may not have arrived yet.
+            # The scheduler owns the phase, and our last write may not have come back yet.
             self.snapshot.set_phase(job, same.phase)
-        self._came(job)
+        self._note_arrival(job)
 
     def _take_training_job(self, key: Key) -> None:
         found, text = self.informers.jobs.get(key), str(key)
@@ -252,11 +260,11 @@ class SchedulerCache:
         self._targets_changed(text)
 
     def _targets_changed(self, training_job: str) -> None:
-        if any(self.snapshot.members(training_job)):  # else there is nobody to be placed or to go
-            self._changed()
+        if any(self.snapshot.members(training_job)):  # a job without pods needs no decision
+            self._wake()
 
     def _with_targets(self, job: AITrainingJob) -> AITrainingJob:
-        """A role that is being shrunk has the smaller of its targets."""
+        """Returns the job with the smaller of both targets for each role that is being shrunk."""
         uid, lowered = self._lowered.get(str(job.metadata.key), ("", {}))
         if uid != job.metadata.uid or not lowered:
             return job
@@ -279,22 +287,25 @@ class SchedulerCache:
             return
         if old is not None and self._goes_as_decided(old, pod):
             old.pod = pod
-            self._arrived(old, status_of(pod))
+            self._advance(old, status_of(pod))
             return
-        solo = self._solo_group(pod)
-        if old is not None and _is_solo(old.job) and not solo:
+        group_name = self._virtual_group(pod)
+        if old is not None and _is_virtual(old.job) and not group_name:
             self._remove_pod(old)
-        task = self.snapshot.put_pod(pod, solo)
+        task = self.snapshot.put_pod(pod, group_name)
         if old is not None:
             self._keep(old, task)
         if old is None and task.job is not None and task.status is TaskStatus.PENDING:
-            self._came(task.job)
+            self._note_arrival(task.job)
             return
-        self.touch(task.job)
-        self._changed()
+        self.mark_dirty(task.job)
+        self._wake()
 
     def _goes_as_decided(self, old: Task, pod: Pod) -> bool:
-        """Whether a pod has its node, or runs there, and is otherwise what it was: most news is."""
+        """Whether a pod was bound or started as planned and did not change otherwise.
+
+        Most updates of pods are of this kind, and they need no new decision.
+        """
         node, before = pod.spec.node_name, old.pod
         return (
             old.status in _ARRIVING
@@ -309,15 +320,15 @@ class SchedulerCache:
     def _remove_pod(self, task: Task) -> None:
         job = task.job
         self.snapshot.remove_pod(task.key)
-        if job is not None and _is_solo(job):
+        if job is not None and _is_virtual(job):
             self.snapshot.remove_group(job.key)
             self.n_groups_gone += 1
         else:
-            self.touch(job)
-        self._changed()
+            self.mark_dirty(job)
+        self._wake()
 
     def _keep(self, old: Task, task: Task) -> None:
-        """Carries over what was decided about this very pod; see the module's docstring."""
+        """Carry over what was assumed about this pod: see the module's docstring."""
         task.marked_for_deletion = old.marked_for_deletion
         status, node = task.status, task.node
         if status in _FINISHED:
@@ -333,8 +344,8 @@ class SchedulerCache:
         if (status, node) != (task.status, task.node):
             self.snapshot.move(task, status, node)
 
-    def _solo_group(self, pod: Pod) -> str:
-        """A pod of ours without a group is a gang of one; the name of its group, or nothing."""
+    def _virtual_group(self, pod: Pod) -> str:
+        """Returns the name of the virtual group of a pod without a group, or an empty name."""
         if not is_ungrouped(pod, self.snapshot.scheduler_names):
             return ""
         meta, name = pod.metadata, virtual_group_name(pod)
@@ -350,17 +361,17 @@ class SchedulerCache:
         return msgspec.structs.replace(group, spec=spec)
 
 
-def is_solo(job: JobInfo) -> bool:
-    """Whether the job is a pod without a group: nothing is written about it but the pod."""
+def is_virtual(job: JobInfo) -> bool:
+    """Whether the job is one pod without a group: there is no group to write a status to."""
     return job.group.metadata.name.startswith(VIRTUAL_PREFIX)
 
 
-def _is_solo(job: JobInfo | None) -> bool:
-    return job is not None and is_solo(job)
+def _is_virtual(job: JobInfo | None) -> bool:
+    return job is not None and is_virtual(job)
 
 
 def _pod_facts(pod: Pod) -> tuple[object, ...]:
-    """All of a pod that decides anything; the rest changes often."""
+    """Returns the parts of a pod that decisions depend on. The other parts change often."""
     meta, status = pod.metadata, pod.status
     return (
         status.phase,

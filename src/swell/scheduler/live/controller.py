@@ -1,8 +1,8 @@
-"""The scheduler as a whole: what it follows, decides and carries out, as services to run.
+"""The scheduler as a whole: informers, cycles and actuators, as services to run.
 
-`Scheduler` is the one assembly for `swell scheduler`, `swell up`, simulations and benches.
-One process may run it beside others (`run` as a task), or as one of several replicas of which a
-lease lets one work (`schedule`).
+`Scheduler` is the one assembly for `swell scheduler`, `swell up`, simulations and benches. It runs
+as a task beside others (`Scheduler.run`), or as one of several replicas of which only the leader
+works (`schedule`).
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ ACTOR = "swell-scheduler"
 
 
 class Scheduler:
-    """The parts, put together for one cluster; give it one behind a leader's guard where several
-    run. `services` are in the order they are to be started; `run` runs them all.
+    """All parts of the scheduler, assembled for one cluster. `services` are in starting order.
 
-    Nothing is decided before everything that is followed has been listed.
+    Nothing is decided before all required informers are synced. Where several replicas run, the
+    cluster must be one that is guarded by the leader's lease.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        options: SchedulerSettings = SchedulerSettings(),  # noqa: B008
+        settings: SchedulerSettings = SchedulerSettings(),  # noqa: B008
         *,
         clock: Clock,
         random: Random,
         metrics: Metrics | None = None,
     ) -> None:
-        self.options = options
+        self.settings = settings
         self._clock = clock
         meter = SchedulerMetrics(metrics.registry) if metrics is not None else None
-        self.configuration = ConfigurationFile(options.config_path, options.config, clock, meter)
-        news = DirtyMarks()
+        self.configuration = ConfigurationFile(settings.config_path, settings.config, clock, meter)
+        dirty = DirtyMarks()
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
         self.informers = SchedulerInformers.over(cluster, clock, random)
-        self.cache = SchedulerCache(self.informers, options, news)
-        self.windows = BindWindows(options.bind_window_s)
+        self.cache = SchedulerCache(self.informers, settings, dirty)
+        self.windows = BindWindows(settings.bind_window_s)
         self.binder = Binder(
             cluster,
             self.cache,
             self.windows,
-            workers=options.bind_workers,
+            workers=settings.bind_workers,
             clock=clock,
             random=random,
             meter=meter,
@@ -95,12 +95,12 @@ class Scheduler:
             self.cache,
             self.windows,
             Actuators(self.binder, self.evictor, self.shrinker, self.updater, self.pods),
-            options=options,
+            settings=settings,
             config=lambda: self.configuration.current,
-            news=news,
+            dirty=dirty,
             clock=clock,
             random=random,
-            touch_queue=self.queues.touch,
+            mark_queue_dirty=self.queues.mark_dirty,
             meter=meter,
         )
         if meter is not None:
@@ -109,11 +109,11 @@ class Scheduler:
 
     @property
     def is_synced(self) -> bool:
-        """Whether decisions are being made: all caches are filled."""
+        """Whether all caches are filled, so that cycles run."""
         return self.cache.is_filled
 
     def problem(self) -> str:
-        """What keeps it from knowing the cluster; empty when nothing does."""
+        """Returns why some cache is not up to date; empty when all are."""
         problems = ((one.resource, one.problem()) for one in self.informers.required)
         return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
 
@@ -132,14 +132,14 @@ class Scheduler:
         )
 
     def _allocated(self, queue: str) -> dict[str, str] | None:
-        """What the jobs of a queue and of those below it hold, once that is known."""
+        """Returns the amounts held in a queue and below it, once the cache is filled."""
         entry = self.cache.snapshot.queues.get(queue) if self.cache.is_filled else None
         return (
             None if entry is None else amount_texts(self.cache.snapshot.dimensions, entry.subtree)
         )
 
     async def run(self) -> None:
-        """Run everything until cancelled; raises ServiceFailedError when a part ends."""
+        """Run all services until cancelled. Raises ServiceFailedError when one of them ends."""
         await run_services(self.services, self._clock)
 
 
@@ -148,15 +148,18 @@ async def schedule(
     *,
     clock: Clock,
     random: Random,
-    options: SchedulerSettings = SchedulerSettings(),  # noqa: B008
+    settings: SchedulerSettings = SchedulerSettings(),  # noqa: B008
     election: Election | None = None,
     metrics: Metrics | None = None,
     health: HealthChecks | None = None,
 ) -> None:
-    """Run until cancelled; with an election only while leading. Raises LeadershipLostError."""
+    """Run a scheduler until cancelled, with an election only while it leads.
+
+    Raises LeadershipLostError when it loses the lease.
+    """
 
     async def work(cluster: Cluster) -> None:
-        scheduler = Scheduler(cluster, options, clock=clock, random=random, metrics=metrics)
+        scheduler = Scheduler(cluster, settings, clock=clock, random=random, metrics=metrics)
         if health is not None:
             health.ready["scheduler caches"] = scheduler.problem
         await scheduler.run()

@@ -1,7 +1,8 @@
-"""Makes pods leave: says why on the pod first, then deletes it, and goes on until it is gone.
+"""Evicts pods: writes the reason on the pod first, then deletes it, until it is gone.
 
-Pods that leave for one reason leave together: all of them are marked before the first is deleted,
-so that whoever comes after a crash finds what was intended. Always by UID. Decides nothing.
+Pods that are evicted for one cause form a batch. All of them are marked before the first is
+deleted, so that after a crash the next process finds the whole intent on the pods. Every write is
+by UID.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ _FAILURES = (
     TimeoutError,
 )
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
+# Longer than one attempt of the client; then the result counts as unknown.
 _WRITE_S = 15.0
 _WORKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionCause:
-    """Why pods leave: a word of the API, and a sentence."""
+    """Why pods are evicted: the reason of the condition, and its message."""
 
     reason: str
     message: str
@@ -63,7 +65,7 @@ class EvictionCause:
 
 @dataclass(eq=False, slots=True)
 class _EvictionBatch:
-    """Pods that leave together; those not marked yet hold up the deletion of the others."""
+    """Pods that are evicted together. None is deleted before all are marked."""
 
     why: EvictionCause
     pods: dict[Uid, Key]
@@ -71,7 +73,7 @@ class _EvictionBatch:
 
 
 class Evictor:
-    """See the module's docstring. `run` does the work; `evict` only takes note."""
+    """Marks and deletes pods. `evict` only queues them."""
 
     def __init__(
         self,
@@ -87,22 +89,22 @@ class Evictor:
         self._events = events
         self._clock = clock
         self._queue = WorkQueue[Uid](clock=clock, random=random)
-        self._parties: dict[Uid, _EvictionBatch] = {}
+        self._batches: dict[Uid, _EvictionBatch] = {}
 
     def evict(self, tasks: Iterable[Task], why: EvictionCause) -> None:
-        """Have pods deleted that the snapshot has as leaving already."""
+        """Queue pods that are leaving in the snapshot already."""
         pods = {
             task.pod.metadata.uid: task.pod.metadata.key
             for task in tasks
-            if task.pod.metadata.uid not in self._parties
+            if task.pod.metadata.uid not in self._batches
         }
-        party = _EvictionBatch(why, pods, dict(pods))
+        batch = _EvictionBatch(why, pods, dict(pods))
         for uid in pods:
-            self._parties[uid] = party
+            self._batches[uid] = batch
             self._queue.add(uid)
 
     def __contains__(self, uid: Uid) -> bool:
-        return uid in self._parties
+        return uid in self._batches
 
     async def run(self) -> None:
         await asyncio.gather(*(self._queue.serve(self._advance) for _ in range(_WORKERS)))
@@ -111,16 +113,16 @@ class Evictor:
         self._queue.close()
 
     async def _advance(self, uid: Uid) -> None:
-        """One step for one pod: mark it, or delete it."""
-        party = self._parties[uid]
-        key = party.pods[uid]
+        """Take one step for one pod: mark it, or delete it once its batch is marked."""
+        batch = self._batches[uid]
+        key = batch.pods[uid]
         try:
             async with asyncio.timeout(_WRITE_S):
                 pod = self._present(uid, key)
-                if pod is not None and uid in party.unmarked:
-                    pod = await self._mark(pod, party.why)
-                self._note_marked(party, uid)
-                if pod is not None and not party.unmarked:
+                if pod is not None and uid in batch.unmarked:
+                    pod = await self._mark(pod, batch.why)
+                self._note_marked(batch, uid)
+                if pod is not None and not batch.unmarked:
                     await self._delete(pod)
                     pod = None
         except _FAILURES as error:
@@ -130,21 +132,21 @@ class Evictor:
             return
         self._queue.forget(uid)
         if pod is None:
-            del self._parties[uid]
+            del self._batches[uid]
 
     def _present(self, uid: Uid, key: Key) -> Pod | None:
-        """The pod, unless nothing is left to do about it."""
+        """Returns the pod, or None if it is gone, is being deleted, or has finished."""
         task = self._cache.task_of(key, uid)
         if task is None or task.pod.metadata.deletion_timestamp is not None:
             return None
-        # What it held is free by now, and how it ended is its job's to know.
+        # A finished pod holds no room, and deleting it would hide from its job how it ended.
         return None if task.status in _FINISHED else task.pod
 
-    def _note_marked(self, party: _EvictionBatch, uid: Uid) -> None:
-        """When the last one is marked, all of them are deleted."""
-        if party.unmarked.pop(uid, None) is not None and not party.unmarked:
-            for other in party.pods:
-                if other in self._parties and other != uid:
+    def _note_marked(self, batch: _EvictionBatch, uid: Uid) -> None:
+        """Queue the whole batch for deletion when its last pod is marked."""
+        if batch.unmarked.pop(uid, None) is not None and not batch.unmarked:
+            for other in batch.pods:
+                if other in self._batches and other != uid:
                     self._queue.add(other)
 
     async def _mark(self, pod: Pod, why: EvictionCause) -> Pod | None:
@@ -183,7 +185,7 @@ class Evictor:
             pods.observe(left)
 
     async def _read(self, uid: Uid, key: Key) -> None:
-        """Learn what became of the pod; if that fails, the next attempt finds out."""
+        """Read the pod after a failure. If that fails too, the next attempt reads it again."""
         try:
             await self._cache.informers.pods.refresh(key)
         except _FAILURES as error:
@@ -191,7 +193,7 @@ class Evictor:
 
 
 def is_marked(pod: Pod) -> bool:
-    """Whether one of us decided that the pod has to leave."""
+    """Whether a scheduler of ours has marked the pod for eviction."""
     return any(
         c.type == DISRUPTED and c.status == "True" and c.reason in OUR_REASONS
         for c in pod.status.conditions

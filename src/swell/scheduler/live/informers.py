@@ -1,6 +1,6 @@
-"""What the scheduler follows on the cluster, and what has to be known before it decides.
+"""The informers of the scheduler, and those that must be synced before it decides.
 
-Kinds that a cluster may not have count as empty there.
+A kind that the cluster does not serve counts as empty.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OPTIONAL = InformerOptions(is_optional=True)
 
 
 class RunnableInformer(Protocol):
-    """What is needed of an informer to run it and to ask how it is."""
+    """The part of an informer that running it and asking for its health needs."""
 
     @property
     def resource(self) -> Resource[object]: ...
@@ -64,6 +64,8 @@ class RunnableInformer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerInformers:
+    """One informer for each kind that scheduling depends on."""
+
     pods: Informer[Pod]
     nodes: Informer[Node]
     groups: Informer[PodGroup]
@@ -75,7 +77,8 @@ class SchedulerInformers:
     trainer_jobs: Informer[TrainingJob]
     claims: Informer[PersistentVolumeClaim]
     storage_classes: Informer[StorageClass]
-    # Told to people, never decided by: whoever enforces them does it without us.
+    # These are only explained to users and decide nothing: volume binding and quotas are enforced
+    # by other components.
     volumes: Informer[PersistentVolume]
     csi_nodes: Informer[CSINode]
     quotas: Informer[ResourceQuota]
@@ -110,7 +113,10 @@ class SchedulerInformers:
 
     @property
     def required(self) -> tuple[RunnableInformer, ...]:
-        """Without these nothing is decided. Nodes and groups come before the pods they hold."""
+        """Returns the informers that must be synced before the first cycle.
+
+        Nodes and groups come before the pods that refer to them.
+        """
         return (
             self.namespaces,
             self.priorities,

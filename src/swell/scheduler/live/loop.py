@@ -1,8 +1,9 @@
-"""The heart of the live scheduler: when something has changed, decides once, and hands out work.
+"""The loop of the scheduler: it runs a cycle when something has changed, and hands out the plan.
 
-Cycles begin with news or when a time is up, no more often than the period, and never without
-either. A cycle looks, decides and hands over without waiting for anything; what it handed over is
-done by others at their own pace. What was decided is in the snapshot from that moment on.
+A cycle starts when a dirty mark is set or a deadline has passed, at most once in a period, and
+never without a reason. It reads the snapshot, decides and hands over the plan without awaiting
+anything. The actuators carry the plan out at their own pace; the snapshot assumes its result at
+once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from swell.scheduler.config import Config
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
-from swell.scheduler.live.cache import SchedulerCache, is_solo
+from swell.scheduler.live.cache import SchedulerCache, is_virtual
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import PREEMPTED, RELEASED, EvictionCause, Evictor, is_marked
 from swell.scheduler.live.nominations import Admissions, Nominations
@@ -32,19 +33,21 @@ from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from swell.scheduler.status import GroupStatus
 
-# While something waits it is looked at this often even if nothing happens: rules may know times.
-_LOOK_AGAIN_S = 10.0
-# So many pods in such a time are a flood; nobody waits longer than this for its end. A busy watch
-# rests for up to 30 ms: who looks sooner than that takes the rest for the end.
+# While some job waits, a cycle runs this often even if nothing changes: plugins such as sla have
+# rules about time.
+_RECHECK_S = 10.0
+# So many new pods since the last look are a flood. Its end is awaited, for 0.7 s at the most: one
+# cycle for all of it costs less than several for its parts (docs/scheduler-performance.md). A busy
+# watch pauses for up to 30 ms, so a shorter look would take a pause for the end.
 _FLOOD = 20
 _FLOOD_LOOK_S = 0.05
 _FLOOD_S_MAX = 0.7
-# How often pods of one group are told the same reason with newer numbers.
-_TELL_AGAIN_S = 30.0
+# How often the same reason is written on the pods of a group when only its numbers have changed.
+_REPORT_AGAIN_S = 30.0
 
 
 class CycleMeter(Protocol):
-    """What measures cycles."""
+    """Measures cycles and released gangs."""
 
     def cycled(self, plan: SchedulingPlan, seconds: float) -> None: ...
 
@@ -53,7 +56,7 @@ class CycleMeter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Actuators:
-    """Who carries out what is decided."""
+    """The parts that carry out a plan. Each has a queue and workers of its own."""
 
     binder: Binder
     evictor: Evictor
@@ -63,7 +66,7 @@ class Actuators:
 
 
 class SchedulerLoop:
-    """See the module's docstring."""
+    """Runs cycles over the snapshot of a cache."""
 
     def __init__(
         self,
@@ -71,99 +74,108 @@ class SchedulerLoop:
         windows: BindWindows,
         actuators: Actuators,
         *,
-        options: SchedulerSettings,
+        settings: SchedulerSettings,
         config: Callable[[], Config],
-        news: DirtyMarks,
+        dirty: DirtyMarks,
         clock: Clock,
         random: Random,
-        touch_queue: Callable[[str], None],
+        mark_queue_dirty: Callable[[str], None],
         meter: CycleMeter | None = None,
     ) -> None:
         self._cache = cache
         self._snapshot = cache.snapshot
         self._windows = windows
         self._actuators = actuators
-        self._options = options
+        self._settings = settings
         self._config = config
-        self._news = news
+        self._dirty = dirty
         self._clock = clock
         self._random = random
-        self._touch_queue = touch_queue
+        self._mark_queue_dirty = mark_queue_dirty
         self._meter = meter
-        self._promises = Nominations(self._snapshot, options.promise_slack_s)
-        self._admissions = Admissions(self._snapshot, options.inqueue_timeout_s)
-        self._told: dict[str, tuple[tuple[Uid, WaitReason], float]] = {}
+        self._nominations = Nominations(self._snapshot, settings.nomination_slack_s)
+        self._admissions = Admissions(self._snapshot, settings.inqueue_timeout_s)
+        # The reason last written on the pods of each job, and when.
+        self._reported: dict[str, tuple[tuple[Uid, WaitReason], float]] = {}
         self._has_work = False
         self._n_gone = 0
-        self._n_come = 0
+        self._n_arrived = 0
         self.n_cycles = 0
 
     async def run(self) -> None:
-        """Decide whenever there is reason to, until cancelled."""
+        """Run cycles until cancelled. The first one runs when the cache is filled."""
         await self._cache.fill()
         self._recover()
-        self._news.at_once()
+        self._dirty.mark()
         while True:
             await self._wait()
             await self._gather()
             self.cycle()
-            await self._clock.sleep(self._options.schedule_period_s)
+            await self._clock.sleep(self._settings.schedule_period_s)
 
     async def _wait(self) -> None:
-        """Until there is news, or a time is up."""
+        """Wait for a dirty mark or the next deadline."""
         until = self._next_deadline()
         if until is None:
-            await self._news.wait()
+            await self._dirty.wait()
             return
         try:
             async with asyncio.timeout(max(0.0, until - self._clock.monotonic())):
-                await self._news.wait()
+                await self._dirty.wait()
         except TimeoutError:
             return
 
     async def _gather(self) -> None:
-        """Let a flood come in: deciding on it once costs less than deciding on parts of it."""
-        latest, known = self._clock.monotonic() + _FLOOD_S_MAX, self._n_come
-        while self._cache.n_come - known >= _FLOOD and self._clock.monotonic() < latest:
-            known = self._cache.n_come
+        """Wait until a flood of new pods has come in."""
+        latest, known = self._clock.monotonic() + _FLOOD_S_MAX, self._n_arrived
+        while self._cache.n_arrived - known >= _FLOOD and self._clock.monotonic() < latest:
+            known = self._cache.n_arrived
             await self._clock.sleep(_FLOOD_LOOK_S)
-        self._n_come = self._cache.n_come
+        self._n_arrived = self._cache.n_arrived
 
     def _next_deadline(self) -> float | None:
         times = [
             self._windows.next_deadline(),
-            self._promises.next_deadline(),
+            self._nominations.next_deadline(),
             self._admissions.next_deadline(),
             self._actuators.shrinker.next_deadline(),
-            self._clock.monotonic() + _LOOK_AGAIN_S if self._has_work else None,
+            self._clock.monotonic() + _RECHECK_S if self._has_work else None,
         ]
         return min((time for time in times if time is not None), default=None)
 
     # --- one cycle
 
     def cycle(self) -> None:
-        """Look, decide, hand over."""
-        self._news.take()
+        """Run one cycle.
+
+        1. End what has run out of time: cooldowns, nominations, admissions, bind windows.
+        2. Decide over the whole snapshot, and report on dirty and active jobs.
+        3. Hand over statuses first, then bindings, evictions and shrinks.
+        """
+        self._dirty.clear()
         now = self._clock.monotonic()
         self._forget_missing()
-        self._keep_times(now)
+        self._end_expired(now)
         config = self._config()
-        self._windows.are_kept = keeps_gangs(config)
-        touched = self._cache.take_touched()
-        for job in touched:
-            self._windows.look_at(job, now)
+        self._windows.is_enabled = keeps_gangs(config)
+        dirty_jobs = self._cache.take_dirty_jobs()
+        for job in dirty_jobs:
+            self._windows.observe(job, now)
         self._release_overdue(now)
-        jobs = {job.key: job for job in (*touched, *self._snapshot.active_jobs())}
+        jobs = {job.key: job for job in (*dirty_jobs, *self._snapshot.active_jobs())}
         plan = run_cycle(self._snapshot, config, self._clock.now(), report_on=jobs.values())
         self.n_cycles += 1
-        self._tell(plan, touched, now)
+        self._report(plan, dirty_jobs, now)
         self._carry_out(plan, now)
         self._has_work = bool(self._snapshot.active_jobs())
         if self._meter is not None:
             self._meter.cycled(plan, self._clock.monotonic() - now)
 
     def _forget_missing(self) -> None:
-        """Drops notes on what is gone; costs what is noted, so only when something has gone."""
+        """Drop records about groups that are gone.
+
+        It walks over all records, so only when one went.
+        """
         self._actuators.pods.forget_missing()
         if self._n_gone == self._cache.n_groups_gone:
             return
@@ -171,67 +183,73 @@ class SchedulerLoop:
         jobs = self._snapshot.jobs
         self._windows.forget_missing(jobs)
         self._actuators.updater.forget_missing()
-        for key in [key for key in self._told if key not in jobs]:
-            del self._told[key]
+        for key in [key for key in self._reported if key not in jobs]:
+            del self._reported[key]
 
-    def _keep_times(self, now: float) -> None:
-        """Ends what has lasted long enough."""
+    def _end_expired(self, now: float) -> None:
+        """End cooldowns, nominations and admissions, and evict pods that did not leave in time."""
         cooldowns = self._snapshot.cooldowns
         for pair in [pair for pair, until in cooldowns.items() if until <= now]:
             del cooldowns[pair]
-        for job in self._promises.broken(now):
+        for job in self._nominations.expired(now):
             tasks = list(job.in_status(TaskStatus.PIPELINED))
             for task in tasks:
                 task.nominated = ""
                 self._cache.forget(task)
             self._actuators.pods.nominate(tasks)
         for job in self._admissions.expire(now):
-            self._cache.touch(job)
+            self._cache.mark_dirty(job)
+        # A preemptor counts on this room: a pod that ignores the lower target is deleted.
         for preemptor, tasks in self._actuators.shrinker.lingering(now).items():
             self._evict(tasks, EvictionCause(PREEMPTED, f"stayed when shrunk for {preemptor}"))
 
     def _release_overdue(self, now: float) -> None:
-        """Gives up gangs that could not be completed in time: what was bound has to go."""
+        """Release gangs that were not completely bound in time, by evicting the pods that were.
+
+        A bound pod cannot be unbound. Without this, two gangs that each got a part of the room
+        would wait for each other for ever.
+        """
         for key, window in self._windows.overdue(now).items():
             self._actuators.binder.cancel(key)
             bound: list[Task] = []
-            is_open = False
+            is_outstanding = False
             for uid, pod in window.pods.items():
                 task = self._cache.task_of(pod, uid)
                 if task is None or uid in self._actuators.evictor:
                     continue
                 if task.status in EVICTABLE:
                     bound.append(task)
-                elif self._actuators.binder.is_open(uid):
-                    is_open = True  # it may be bound: looked at again when that is known
+                elif self._actuators.binder.is_outstanding(uid):
+                    is_outstanding = True  # it may be bound: the window stays until that is known
                 elif task.status is TaskStatus.BINDING:
                     self._cache.forget(task)
             if bound and self._meter is not None:
                 self._meter.released()
-            text = f"gang {key} was not complete within {self._options.bind_window_s:.0f} s"
+            text = f"gang {key} was not complete within {self._settings.bind_window_s:.0f} s"
             self._evict(bound, EvictionCause(RELEASED, text))
-            if not is_open:
+            if not is_outstanding:
                 self._windows.close(key)
 
     def _evict(self, tasks: list[Task], why: EvictionCause) -> None:
         for task in tasks:
-            self._cache.doom(task)
+            self._cache.mark_for_deletion(task)
         self._actuators.evictor.evict(tasks, why)
 
     # --- handing over
 
     def _carry_out(self, plan: SchedulingPlan, now: float) -> None:
         self._actuators.binder.bind(plan.binds)
-        by_claim: dict[tuple[str, str], list[Task]] = {}
+        # Pods that leave for one preemptor are marked together: see `evictor`.
+        by_cause: dict[tuple[str, str], list[Task]] = {}
         for eviction in plan.evictions:
-            claim = (eviction.action, eviction.preemptor)
-            by_claim.setdefault(claim, []).append(eviction.task)
-            self._make_truce(eviction.task.job, eviction.preemptor, now)
-        for (action, preemptor), tasks in by_claim.items():
+            cause = (eviction.action, eviction.preemptor)
+            by_cause.setdefault(cause, []).append(eviction.task)
+            self._start_cooldown(eviction.task.job, eviction.preemptor, now)
+        for (action, preemptor), tasks in by_cause.items():
             text = f"{action} for {preemptor}" if preemptor else action
             self._actuators.evictor.evict(tasks, EvictionCause(PREEMPTED, text))
         self._shrink(plan, now)
-        self._promises.look_at(plan.pipelined, now)
+        self._nominations.observe(plan.pipelined, now)
         self._actuators.pods.nominate(
             [t for t, node in plan.pipelined.items() if t.pod.status.nominated_node_name != node]
         )
@@ -244,61 +262,61 @@ class SchedulerLoop:
             for task in self._snapshot.members(job):
                 role = task.elastic.role if task.elastic else ""
                 if role in shrinks and task.index >= shrinks[role].target:
-                    self._make_truce(task.job, shrinks[role].preemptor, now)
+                    self._start_cooldown(task.job, shrinks[role].preemptor, now)
                     self._actuators.shrinker.expect_to_leave([task], shrinks[role].preemptor)
             namespace, _, name = job.partition("/")
             self._actuators.shrinker.shrink(Key(namespace, name), shrinks)
 
-    def _make_truce(self, victim: JobInfo | None, preemptor: str, now: float) -> None:
+    def _start_cooldown(self, victim: JobInfo | None, preemptor: str, now: float) -> None:
         if victim is not None and preemptor and preemptor != victim.key:
-            self._snapshot.cooldowns[victim.key, preemptor] = now + self._options.cool_down_s
+            self._snapshot.cooldowns[victim.key, preemptor] = now + self._settings.cooldown_s
 
-    def _tell(self, plan: SchedulingPlan, touched: Iterable[JobInfo], now: float) -> None:
-        """Puts phases and reasons where people look for them."""
+    def _report(self, plan: SchedulingPlan, dirty_jobs: Iterable[JobInfo], now: float) -> None:
+        """Have the phases and reasons of groups written to groups, pods and queues."""
         session = f"{self._random.getrandbits(64):016x}"
-        fresh = {job.key for job in touched}
+        fresh = {job.key for job in dirty_jobs}
         for key, status in plan.groups.items():
             job = self._snapshot.jobs[key]
             if job.phase is not status.phase:
                 self._snapshot.set_phase(job, status.phase)
-            self._admissions.look_at(job, now)
+            self._admissions.observe(job, now)
             if key in fresh and job.queue is not None:
                 for queue in job.queue.lineage:
-                    self._touch_queue(queue.name)
-            if not is_solo(job):
+                    self._mark_queue_dirty(queue.name)
+            if not is_virtual(job):
                 self._actuators.updater.update_job_status(job, status, session)
-            if self._is_to_be_told(job, status, now, is_fresh=key in fresh):
+            if self._is_report_due(job, status, now, is_fresh=key in fresh):
                 self._actuators.pods.refuse(plan.pod_refusals(job))
 
-    def _is_to_be_told(
+    def _is_report_due(
         self, job: JobInfo, status: GroupStatus, now: float, *, is_fresh: bool
     ) -> bool:
-        """Whether the job's pods are to say why they wait: at news, and now and then."""
+        """Whether to write the reason on the job's pods: when it changes, and periodically."""
         refusal = status.refusal
         if refusal is None or not job.counts[TaskStatus.PENDING]:
-            self._told.pop(job.key, None)
+            self._reported.pop(job.key, None)
             return False
-        told = (job.group.metadata.uid, refusal.reason)
-        known, told_at = self._told.get(job.key, (None, 0.0))
-        if known == told and not is_fresh and now < told_at + _TELL_AGAIN_S:
+        report = (job.group.metadata.uid, refusal.reason)
+        known, reported_at = self._reported.get(job.key, (None, 0.0))
+        if known == report and not is_fresh and now < reported_at + _REPORT_AGAIN_S:
             return False
-        self._told[job.key] = (told, now)
+        self._reported[job.key] = (report, now)
         return True
 
     # --- beginning
 
     def _recover(self) -> None:
-        """Takes up what an earlier life of ours has left: promises, and evictions half done."""
+        """Resume the nominations and the marked evictions that an earlier process has left."""
         for key in sorted(self._snapshot.jobs):
             job = self._snapshot.jobs[key]
             for task in list(job.in_status(TaskStatus.PENDING)):
                 if task.nominated and self._snapshot.nodes.find(task.nominated) >= 0:
-                    self._cache.promise(task, task.nominated)
+                    self._cache.nominate(task, task.nominated)
             marked = [task for task in job.evictable() if is_marked(task.pod)]
             if not marked:
                 continue
             if job.counts.ready - len(marked) < job.min_member:
-                # All of it or none was decided on: not one pod less than that.
+                # The eviction was of the whole gang, and not all of its pods were marked.
                 marked = list(job.evictable())
             self._evict(
                 marked, EvictionCause(PREEMPTED, "its eviction was decided before a restart")
@@ -306,7 +324,7 @@ class SchedulerLoop:
 
 
 def keeps_gangs(config: Config) -> bool:
-    """Whether jobs start whole or not at all under a configuration."""
+    """Whether a configuration has jobs start completely or not at all."""
     return any(
         option.name == "gang" and option.is_on("enableJobReady")
         for tier in config.tiers

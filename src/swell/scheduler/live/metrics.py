@@ -1,6 +1,6 @@
-"""Every metric of the scheduler: by Volcano's names where it has one, with `swell_` where not.
+"""The metrics of the scheduler, by Volcano's names where Volcano has one, otherwise with `swell_`.
 
-What can be read off the snapshot is read when somebody asks; only what happens is counted.
+Gauges are computed from the snapshot when they are scraped; only events are counted as they happen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MS = 1000.0
 
 
 class SchedulerMetrics:
-    """Satisfies the meters of loop, binder and configuration."""
+    """Implements the meters of the loop, the binder and the configuration file."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Gauge, Histogram
@@ -62,7 +62,7 @@ class SchedulerMetrics:
         )
 
     def watch(self, snapshot: SchedulerSnapshot) -> None:
-        """Have queues and waiting jobs counted whenever somebody asks."""
+        """Compute the gauges of queues and waiting jobs from this snapshot at every scrape."""
         self._registry.register(_SnapshotCollector(snapshot))
 
     def cycled(self, plan: SchedulingPlan, seconds: float) -> None:
@@ -89,13 +89,13 @@ class SchedulerMetrics:
 
 
 class _SnapshotCollector:
-    """A collector of what the snapshot says at the moment."""
+    """Computes gauges from the snapshot when they are scraped."""
 
     def __init__(self, snapshot: SchedulerSnapshot) -> None:
         self._snapshot = snapshot
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing beforehand: names depend on nothing that could clash."""
+        """Returns nothing, which keeps Prometheus from collecting once at registration."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

@@ -1,7 +1,7 @@
-"""Writes on pods that wait: why they have no node, and which node they are promised.
+"""Writes to waiting pods why they have no node, and which node is nominated for them.
 
-A reason is written when it has lasted for a moment, so that pods placed at once cost nothing;
-while only numbers in it change, now and then. Decides nothing: reasons and nodes are given.
+A reason is written after it has lasted for a moment, so that pods that are placed at once cost no
+write. While only its numbers change, it is written periodically. The cycle gives reasons and nodes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 
+# A new reason is written after this time; the same reason with new numbers only this often.
 SETTLE_S: Final = 1.0
 NUMBERS_S: Final = 30.0
 MESSAGE_MAX: Final = 1024
@@ -39,14 +40,16 @@ _WAITING = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED})
 
 @dataclass(slots=True)
 class _PodReport:
+    """The reason to write on a pod, and the one last written."""
+
     key: Key
     refusal: Refusal | None = None
-    said: WaitReason | None = None
-    said_at: float = float("-inf")
+    reported_reason: WaitReason | None = None
+    reported_at: float = float("-inf")
 
 
 class PodConditions:
-    """See the module's docstring. `run` does the writing; the rest only takes note."""
+    """Writes the PodScheduled condition and the nominated node of waiting pods."""
 
     def __init__(
         self,
@@ -61,24 +64,24 @@ class PodConditions:
         self._clock = clock
         self._executor = Executor(cluster, informers=[cache.informers.pods], meter=meter)
         self._queue = WorkQueue[Uid](clock=clock, random=random)
-        self._notes: dict[Uid, _PodReport] = {}
+        self._reports: dict[Uid, _PodReport] = {}
 
     def refuse(self, refusals: Mapping[Task, Refusal]) -> None:
-        """Have pods say why they wait."""
+        """Queue the reasons why pods wait."""
         now = self._clock.monotonic()
         for task, refusal in refusals.items():
-            note = self._note(task)
-            note.refusal = refusal
+            report = self._report_of(task)
+            report.refusal = refusal
             delay_s = SETTLE_S
-            if note.said is refusal.reason:
-                delay_s = max(SETTLE_S, note.said_at + NUMBERS_S - now)
-            if not _says(task.pod, refusal):
+            if report.reported_reason is refusal.reason:
+                delay_s = max(SETTLE_S, report.reported_at + NUMBERS_S - now)
+            if not _has_reported(task.pod, refusal):
                 self._queue.add_after(task.pod.metadata.uid, delay_s)
 
     def nominate(self, tasks: list[Task]) -> None:
-        """Have pods name the node they are promised, or none any more."""
+        """Queue the nominated nodes of pods; a pod without one loses its nomination."""
         for task in tasks:
-            self._note(task)
+            self._report_of(task)
             self._queue.add(task.pod.metadata.uid)
 
     async def run(self) -> None:
@@ -88,46 +91,49 @@ class PodConditions:
         self._queue.close()
 
     def forget_missing(self) -> None:
-        """Drops what was noted of pods that wait no longer."""
-        for uid, note in list(self._notes.items()):
-            task = self._cache.task_of(note.key, uid)
+        """Drop the reports of pods that no longer wait."""
+        for uid, report in list(self._reports.items()):
+            task = self._cache.task_of(report.key, uid)
             if task is None or task.status not in _WAITING:
-                del self._notes[uid]
+                del self._reports[uid]
 
-    def _note(self, task: Task) -> _PodReport:
+    def _report_of(self, task: Task) -> _PodReport:
         uid = task.pod.metadata.uid
-        note = self._notes.get(uid)
-        if note is None:
-            note = self._notes[uid] = _PodReport(task.pod.metadata.key)
-        return note
+        report = self._reports.get(uid)
+        if report is None:
+            report = self._reports[uid] = _PodReport(task.pod.metadata.key)
+        return report
 
     async def _write(self, uid: Uid) -> None:
-        note = self._notes.get(uid)
-        task = self._cache.task_of(note.key, uid) if note is not None else None
-        if note is None or task is None or task.status not in _WAITING:
+        report = self._reports.get(uid)
+        task = self._cache.task_of(report.key, uid) if report is not None else None
+        if report is None or task is None or task.status not in _WAITING:
             return
-        change = self._change(task, note.refusal)
+        change = self._change(task, report.refusal)
         if not change:
             return
         body: Body = {"metadata": {"uid": uid}, "status": change}
-        write = PatchObject(PODS.status, note.key, Patch(PatchKind.STRATEGIC, body))
+        write = PatchObject(PODS.status, report.key, Patch(PatchKind.STRATEGIC, body))
         failure = (await self._executor.execute(Plan((write,)))).worst
         if failure is None:
             self._queue.forget(uid)
-            if note.refusal is not None:
-                note.said, note.said_at = note.refusal.reason, self._clock.monotonic()
+            if report.refusal is not None:
+                report.reported_reason, report.reported_at = (
+                    report.refusal.reason,
+                    self._clock.monotonic(),
+                )
         elif failure.kind is not FailureKind.REFUSED:
-            log.info("pod condition not written", pod=str(note.key), why=failure.message)
+            log.info("pod condition not written", pod=str(report.key), why=failure.message)
             self._queue.retry(uid, failure.retry_after_s)
 
     def _change(self, task: Task, refusal: Refusal | None) -> Body:
         change: Body = {}
-        promised = ""
+        nominated = ""
         if task.status is TaskStatus.PIPELINED:
-            promised = self._cache.snapshot.nodes.names[task.node]
-        if promised != task.pod.status.nominated_node_name:
-            change["nominatedNodeName"] = promised or None
-        if refusal is not None and not _says(task.pod, refusal):
+            nominated = self._cache.snapshot.nodes.names[task.node]
+        if nominated != task.pod.status.nominated_node_name:
+            change["nominatedNodeName"] = nominated or None
+        if refusal is not None and not _has_reported(task.pod, refusal):
             change["conditions"] = [
                 {
                     "type": _CONDITION,
@@ -140,9 +146,9 @@ class PodConditions:
         return change
 
 
-def _says(pod: Pod, refusal: Refusal) -> bool:
+def _has_reported(pod: Pod, refusal: Refusal) -> bool:
     if refusal.reason is WaitReason.GATED:
-        return True  # the API server says so by itself
+        return True  # the API server writes this condition itself
     return any(
         c.type == _CONDITION and c.status == "False" and c.message == _text(refusal)
         for c in pod.status.conditions

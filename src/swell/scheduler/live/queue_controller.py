@@ -1,7 +1,7 @@
-"""Keeps the status of queues true: state, counts of groups, what they hold; one writer for all.
+"""Keeps the status of queues up to date: state, counts of groups, allocated amounts.
 
-Follows queues and groups, is told by the scheduler what queues hold, and sees to it that `root`
-and `default` exist. Decides nothing itself: see `queuestate`.
+It is the only writer of these statuses. It also creates the queues `root` and `default`. The
+scheduler gives the allocated amounts; the rules of states are in `model.queues`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from swell.scheduler.model.queues import (
     status_change,
 )
 
-# Groups and what queues hold change in swarms: nobody needs to see every number.
+# Groups and amounts change in bursts: counts are written at most once in this time.
 SETTLE_S: Final = 1.0
 
 
@@ -59,24 +59,24 @@ def _parent_of(_: ObjectMeta, queue: Queue | None) -> tuple[Key, ...]:
 BY_QUEUE: Final[CacheIndex[PodGroup]] = CacheIndex("queue", _queue_of)
 BY_PARENT: Final[CacheIndex[Queue]] = CacheIndex("parent", _parent_of)
 
-# What a queue with all below it holds, as texts by resource; None while that is not known.
+# Returns the amounts of a queue and all below it, by resource; None while they are not known.
 Allocated = Callable[[str], Mapping[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """What is decided from; without a queue, one that should be there is not."""
+    """The input of one decision. `queue` is None if a built-in queue is missing."""
 
     name: str
     queue: Queue | None
     parent: Queue | None = None
     groups: tuple[PodGroup, ...] = ()
     allocated: Mapping[str, str] | None = None
-    calm_until: float = 0.0  # before this, numbers alone are not worth a write
+    quiet_until: float = 0.0  # before this, changed counts alone are not written
 
 
 class QueueController:
-    """The controller over informers that somebody else runs, with the indexes above."""
+    """Reconciles queues. The caller runs the informers, which need the indexes above."""
 
     def __init__(
         self,
@@ -108,20 +108,20 @@ class QueueController:
             workers=1,
             meter=meter,
         )
-        groups.add_handler(self._settle, BY_QUEUE.name)
+        groups.add_handler(self._mark_later, BY_QUEUE.name)
         queues.add_handler(self._wake_below)
         for name in BUILT_IN:
             self.loop.wake(Key("", name))
 
-    def touch(self, name: str) -> None:
-        """What a queue holds has changed: have it written, though not at once."""
-        self._settle(Key("", name))
+    def mark_dirty(self, name: str) -> None:
+        """Have a queue written soon, because its allocated amounts have changed."""
+        self._mark_later(Key("", name))
 
-    def _settle(self, key: Key) -> None:
+    def _mark_later(self, key: Key) -> None:
         self._keys.add_after(key, SETTLE_S)
 
     def _wake_below(self, key: Key) -> None:
-        """Those below a queue are looked at when it opens or closes, not at every number."""
+        """Reconcile the queues below one that opens or closes, not when its counts change."""
         queue = self._queues.get(key)
         is_shut = queue is not None and queue.status.state in SHUT
         if self._seen_shut.get(key, False) is not is_shut:
@@ -142,31 +142,31 @@ class QueueController:
             self._wrote_at.get(key.name, -SETTLE_S) + SETTLE_S,
         )
 
-    def _decide(self, world: QueueView, now: float) -> Plan:
-        """Remembers when a status was written: our own write wakes its queue again at once."""
-        plan = decide(world, now)
+    def _decide(self, view: QueueView, now: float) -> Plan:
+        """Decide, and remember the time of a write: the write itself wakes the queue again."""
+        plan = decide(view, now)
         if any(isinstance(action, PatchStatus) for action in plan.each_action()):
-            self._wrote_at[world.name] = now
+            self._wrote_at[view.name] = now
         return plan
 
 
-def decide(world: QueueView, now: float) -> Plan:
-    """One write at a time: each is made from the version the one before left behind."""
-    queue = world.queue
+def decide(view: QueueView, now: float) -> Plan:
+    """Returns the next write of a queue. Each needs the version that the one before has left."""
+    queue = view.queue
     if queue is None:
-        return Plan((_creation(world.name),), needs_consistent_read=True)
-    standing = desired_status_of(queue, world.parent, world.groups)
-    if standing.is_marked and not is_closed_by_parent(queue):
+        return Plan((_creation(view.name),), needs_consistent_read=True)
+    desired = desired_status_of(queue, view.parent, view.groups)
+    if desired.is_marked and not is_closed_by_parent(queue):
         return Plan((_mark(queue, "true"),))
-    change = status_change(queue.status, standing, world.allocated)
-    # A clock that was set back must not make it wait for the time to come again.
-    if change and "state" not in change and 0 < world.calm_until - now <= SETTLE_S:
-        return Plan(wake_at=world.calm_until)
+    change = status_change(queue.status, desired, view.allocated)
+    # Bounded above, because after the clock was set back `quiet_until` may lie far ahead.
+    if change and "state" not in change and 0 < view.quiet_until - now <= SETTLE_S:
+        return Plan(wake_at=view.quiet_until)
     if change:
         meta = queue.metadata
         write = PatchStatus(QUEUES, meta.key, meta.resource_version, change)
-        return Plan((write, *_told(queue, standing)))
-    if is_closed_by_parent(queue) and not standing.is_marked:
+        return Plan((write, *_state_events(queue, desired)))
+    if is_closed_by_parent(queue) and not desired.is_marked:
         return Plan((_mark(queue, None),))
     return NOTHING
 
@@ -187,17 +187,17 @@ def _mark(queue: Queue, value: str | None) -> Step:
     return patch_object(QUEUES, meta.key, meta.uid, body, version=meta.resource_version)
 
 
-def _told(queue: Queue, standing: DesiredQueueStatus) -> tuple[EmitEvent, ...]:
-    old, new = queue.status.state, standing.state
+def _state_events(queue: Queue, desired: DesiredQueueStatus) -> tuple[EmitEvent, ...]:
+    old, new = queue.status.state, desired.state
     if old is new or old is QueueState.EMPTY:
         return ()
-    n_groups = sum(standing.n_groups.values())
+    n_groups = sum(desired.n_groups.values())
     message = {
         QueueState.OPEN: "takes groups again",
         QueueState.CLOSING: f"takes no new groups; of those in it, {n_groups} left",
         QueueState.CLOSED: "takes no groups, and has none",
     }.get(new, "")
-    if new in SHUT and standing.is_marked:
+    if new in SHUT and desired.is_marked:
         message += "; closed with the queue above it"
     meta = queue.metadata
     normal = EventSeverity.NORMAL
@@ -205,10 +205,10 @@ def _told(queue: Queue, standing: DesiredQueueStatus) -> tuple[EmitEvent, ...]:
 
 
 def _decide_malformed(found: Malformed, now: float) -> Plan:
-    """A state nobody understands is Unknown: nothing is admitted until somebody says another."""
+    """Set an undefined state to Unknown, so that nothing is admitted until it is corrected."""
     del now
-    said = (found.body.get("status") or {}).get("state")
-    if not said or said in {state.value for state in QueueState}:
+    state = (found.body.get("status") or {}).get("state")
+    if not state or state in {known.value for known in QueueState}:
         return NOTHING
     change: Body = {"state": QueueState.UNKNOWN.value}
     return Plan((PatchStatus(QUEUES, found.key, found.resource_version, change),))

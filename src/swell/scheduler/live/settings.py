@@ -1,4 +1,8 @@
-"""What may be chosen about a running scheduler. Times that belong to promises and windows, too."""
+"""The settings of a running scheduler, and its configuration file.
+
+The file is read again whenever it changes; one that cannot be used changes nothing. It is polled,
+because Kubernetes replaces mounted files by swapping links, which file watches miss.
+"""
 
 from __future__ import annotations
 
@@ -6,49 +10,49 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-import yaml
-
 from swell.runtime.clock import Clock
 from swell.runtime.logs import get_logger
 from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError, parse
-from swell.scheduler.cycle import KNOWN
+
+log = get_logger(__name__)
+
+RELOAD_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """`config_path` names a file that is read at start and whenever it changes; where there is
-    none, `config` counts."""
+    """How the scheduler runs.
+
+    `config_path` names a file that is read at start and whenever it changes. Without one, `config`
+    counts.
+    """
 
     scheduler_names: tuple[str, ...] = ("swell",)
-    # Cycles begin at most this often; 0: as soon as the last one has ended.
+    # The least time between two cycles; 0 means that the next one may follow at once.
     schedule_period_s: float = 0.1
     bind_workers: int = 32
-    # How long a group may be admitted without being placed.
+    # How long a group may stay admitted without a place. Volcano keeps it admitted for ever, so
+    # that a group that cannot start holds quota for ever.
     inqueue_timeout_s: float = 600.0
     default_queue: str = "default"
     config_path: Path | None = None
     config: Config = field(default=DEFAULT)
-    # A gang whose bindings are not all done by then is released.
+    # A gang that is not completely bound within this time is released.
     bind_window_s: float = 30.0
-    # A promise outlasts the longest grace period of its victims by this.
-    promise_slack_s: float = 60.0
-    # A job that was evicted for another does not take the room back from it for so long.
-    cool_down_s: float = 300.0
-
-
-log = get_logger(__name__)
-
-LOOK_S: Final = 2.0
+    # A nomination lasts this much longer than the longest grace period of its victims.
+    nomination_slack_s: float = 60.0
+    # How long a victim may not take its room back from its preemptor.
+    cooldown_s: float = 300.0
 
 
 class ConfigMeter(Protocol):
-    """What counts readings of the file."""
+    """Counts how often the file was read."""
 
     def configured(self, *, is_valid: bool) -> None: ...
 
 
 class ConfigurationFile:
-    """The configuration in force; `run` keeps it up to date."""
+    """Holds the configuration in force as `current`; `run` keeps it up to date."""
 
     def __init__(
         self, path: Path | None, initial: Config, clock: Clock, meter: ConfigMeter | None = None
@@ -58,30 +62,34 @@ class ConfigurationFile:
         self._clock = clock
         self._meter = meter
         self._text: str | None = None
-        if path is not None:
-            self.look()
+        self.reload()
 
     async def run(self) -> None:
         while True:
-            await self._clock.sleep(LOOK_S)
-            if self._path is not None:
-                self.look()
+            await self._clock.sleep(RELOAD_S)
+            self.reload()
 
-    def look(self) -> None:
-        """Read the file, and take it if it is new and can be used."""
+    def reload(self) -> None:
+        """Read the file, and use its configuration if it is new and valid."""
         if self._path is None:
             return
+        # Imported here because the command line imports the defaults above: `--help` would load
+        # the whole scheduling cycle.
+        import yaml
+
+        from swell.scheduler.cycle import KNOWN
+
         try:
             text = self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            self._refuse(f"cannot be read: {error}", "")
+            self._reject(f"cannot be read: {error}", "")
             return
         if text == self._text:
             return
         try:
             parsed = parse(yaml.safe_load(text), KNOWN)
         except (SchedulerConfigError, yaml.YAMLError) as error:
-            self._refuse(str(error), text)
+            self._reject(str(error), text)
             return
         for warning in parsed.warnings:
             log.warning("configuration", file=str(self._path), warning=warning)
@@ -90,9 +98,9 @@ class ConfigurationFile:
         if self._meter is not None:
             self._meter.configured(is_valid=True)
 
-    def _refuse(self, why: str, text: str) -> None:
+    def _reject(self, why: str, text: str) -> None:
         if text == self._text:
-            return  # said already
+            return  # reported already
         log.error("configuration refused; the one before stays", file=str(self._path), why=why)
         self._text = text
         if self._meter is not None:

@@ -1,8 +1,8 @@
-"""Shrinks elastic training jobs for others: lowers a role's target in the status of its job.
+"""Shrinks elastic training jobs to make room: lowers a role's target in the status of its job.
 
-The operator then lets the pods with the highest indexes go; one that stays beyond its grace period
-is evicted. Written on the version of the job that is known, and read anew when that has changed.
-Decides nothing: which role goes down to what is given.
+The operator then deletes the pods with the highest indexes. One that has not begun to leave after
+its grace period is evicted. The patch is conditional on the cached version of the job, which is
+read again after a conflict. The plan of the cycle says which role shrinks to which target.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _READ_FAILURES = (
     StaleListError,
     TimeoutError,
 )
-# The operator needs a moment to see the new target.
+# Added to the grace period: the operator has to see the new target first.
 _MARGIN_S = 5.0
 
 
@@ -59,12 +59,14 @@ class Shrink:
 
 @dataclass(slots=True)
 class _PendingShrink:
+    """The shrinks of one job that are not written yet."""
+
     uid: Uid
     roles: dict[str, Shrink]
 
 
 class Shrinker:
-    """See the module's docstring. `run` does the writing; `shrink` only takes note."""
+    """Lowers targets of training jobs. `shrink` only queues the write."""
 
     def __init__(
         self,
@@ -80,35 +82,38 @@ class Shrinker:
         self._clock = clock
         self._executor = Executor(cluster, informers=[jobs], events=events)
         self._queue = WorkQueue[Key](clock=clock, random=random)
-        self._wanted: dict[Key, _PendingShrink] = {}
-        # Pods that should leave by themselves: until when, for whom.
+        self._pending: dict[Key, _PendingShrink] = {}
+        # Pods that the operator should delete: key, deadline and preemptor.
         self._leaving: dict[Uid, tuple[Key, float, str]] = {}
 
     def shrink(self, key: Key, roles: Mapping[str, Shrink]) -> None:
-        """Have a training job shrunk that the snapshot has as shrunk already."""
+        """Queue the shrink of a training job; the snapshot assumes it at once."""
         job = self._cache.informers.jobs.get(key)
         if job is None:
             return
-        wanted = self._wanted.get(key)
-        if wanted is None or wanted.uid != job.metadata.uid:
-            wanted = self._wanted[key] = _PendingShrink(job.metadata.uid, {})
-        wanted.roles.update(roles)
-        self._cache.lower(job, {role: shrink.target for role, shrink in wanted.roles.items()})
+        pending = self._pending.get(key)
+        if pending is None or pending.uid != job.metadata.uid:
+            pending = self._pending[key] = _PendingShrink(job.metadata.uid, {})
+        pending.roles.update(roles)
+        self._cache.assume_shrunk(
+            job, {role: shrink.target for role, shrink in pending.roles.items()}
+        )
         self._queue.add(key)
 
     def expect_to_leave(self, tasks: list[Task], preemptor: str) -> None:
+        """Expect the operator to delete these pods within their grace period."""
         now = self._clock.monotonic()
         for task in tasks:
             meta = task.pod.metadata
             self._leaving[meta.uid] = (meta.key, now + grace_s(task) + _MARGIN_S, preemptor)
 
     def lingering(self, now: float) -> dict[str, list[Task]]:
-        """Pods that should have left by now and have not even begun to, by whom they leave for."""
+        """Returns the pods, by preemptor, that should be leaving by now and are not."""
         found: dict[str, list[Task]] = {}
         for uid, (key, until, preemptor) in list(self._leaving.items()):
             task = self._cache.task_of(key, uid)
             if task is None or task.status is not TaskStatus.RELEASING:
-                del self._leaving[uid]  # gone, or no longer to go
+                del self._leaving[uid]  # gone, or it may stay after all
             elif until <= now:
                 del self._leaving[uid]
                 if task.pod.metadata.deletion_timestamp is None:
@@ -125,22 +130,22 @@ class Shrinker:
         self._queue.close()
 
     async def _write(self, key: Key) -> None:
-        wanted, job = self._wanted.get(key), self._cache.informers.jobs.get(key)
-        if wanted is None:
+        pending, job = self._pending.get(key), self._cache.informers.jobs.get(key)
+        if pending is None:
             return
-        if job is None or job.metadata.uid != wanted.uid or _has_ended(job):
-            self._give_up(key)
+        if job is None or job.metadata.uid != pending.uid or _has_ended(job):
+            self._drop(key)
             return
-        asked = dict(wanted.roles)
+        asked = dict(pending.roles)
         outcome = await self._executor.execute(plan_shrink(job, asked, self._clock.now()))
         failure = outcome.worst
         if failure is None or failure.kind is FailureKind.REFUSED:
             if failure is not None:
                 log.warning("not shrunk", job=str(key), why=failure.message)
             self._queue.forget(key)
-            if wanted.roles == asked:
-                self._give_up(key)
-            else:  # more was asked for meanwhile
+            if pending.roles == asked:
+                self._drop(key)
+            else:  # another cycle has lowered it further meanwhile
                 self._queue.add(key)
         else:
             await self._read(key)
@@ -152,14 +157,14 @@ class Shrinker:
         except _READ_FAILURES as error:
             log.info("not read", job=str(key), why=str(error))
 
-    def _give_up(self, key: Key) -> None:
-        """Done, or not to be done: either way the job says what its targets are."""
-        self._wanted.pop(key, None)
-        self._cache.restore(key)
+    def _drop(self, key: Key) -> None:
+        """Drop the pending shrink: it is written, or it cannot be. The job's own targets count."""
+        self._pending.pop(key, None)
+        self._cache.forget_shrunk(key)
 
 
 def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> Plan:
-    """The patch that lowers those targets that are not low enough yet, with a record of each."""
+    """Returns the patch that lowers the targets which are still higher, with a record of each."""
     meta, status = job.metadata, job.status
     specs = {name.lower(): spec for name, spec in job.spec.replica_specs.items()}
     targets: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""Writes what sessions found out about groups into their status, and tells people in events.
+"""Writes the result of each session to the status of groups, and emits events.
 
-What follows quickly on one another is written once, nothing is written that differs in times only,
-and nothing while bindings of the group are under way. One group that cannot be written holds up
-nobody else. Decides nothing: phase and reason are given.
+Changes that follow each other quickly are written once. A status that differs only in times is not
+written, and neither is one of a group whose pods are being bound. A group that cannot be written
+does not hold up the others. Phase and reason are given by the cycle.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULED: Final = "Scheduled"
 GONE_REASON: Final = "nothing of the gang is left"
 READY_REASON: Final = "tasks in gang are ready to be scheduled"
-# A change of phase or reason is written this soon, one of numbers only this often.
+# A change of phase or reason is written this soon; one of numbers only, this often.
 SETTLE_S: Final = 0.25
 NUMBERS_S: Final = 5.0
-# While pods wait to be bound, they come first; but nothing is put off for longer than this.
+# Bindings come first: while some wait, statuses are put off, but for no longer than `LATE_S_MAX`.
 BUSY_S: Final = 1.0
 LATE_S_MAX: Final = 6.0
 MESSAGE_MAX: Final = 1024
@@ -61,7 +61,7 @@ _READ_FAILURES = (
 
 @dataclass(slots=True)
 class _PendingStatus:
-    """What a group's status should say, and what was last said when."""
+    """The status that a group should have, and when it was last written."""
 
     uid: Uid
     status: GroupStatus
@@ -71,7 +71,7 @@ class _PendingStatus:
 
 
 class StatusUpdater:
-    """See the module's docstring. `run` does the writing; the rest only takes note."""
+    """Writes statuses of groups. `update_job_status` only queues the write."""
 
     def __init__(
         self,
@@ -90,16 +90,16 @@ class StatusUpdater:
         self._clock = clock
         self._executor = Executor(cluster, informers=[cache.informers.groups], meter=meter)
         self._queue = WorkQueue[Key](clock=clock, random=random)
-        self._wanted: dict[Key, _PendingStatus] = {}
+        self._pending: dict[Key, _PendingStatus] = {}
 
     def update_job_status(self, job: JobInfo, status: GroupStatus, session: str) -> None:
-        """Have a group's status say what a session found, unless it does already."""
+        """Queue the status of a group, unless it is written already."""
         meta = job.group.metadata
-        known = self._wanted.get(meta.key)
+        known = self._pending.get(meta.key)
         if known is not None and known.uid == meta.uid:
             known.status, known.session = status, session
         else:
-            known = self._wanted[meta.key] = _PendingStatus(meta.uid, status, session)
+            known = self._pending[meta.key] = _PendingStatus(meta.uid, status, session)
         wanted = next_status(job, status, session, "")
         if not _differs(job.group.status, wanted):
             known.due_since = None
@@ -112,17 +112,17 @@ class StatusUpdater:
             self._queue.add_after(meta.key, max(known.written_at + NUMBERS_S - now, SETTLE_S))
 
     def record_job_status_event(self, job: JobInfo, refusal: Refusal) -> None:
-        """Tell people why a group waits."""
+        """Emit an event with the reason why a group waits."""
         meta = job.group.metadata
         text = f"{refusal.reason.value}: {refusal.message}"
         warning = EventSeverity.WARNING
         self._events.record(EmitEvent(POD_GROUPS, meta.key, meta.uid, warning, UNSCHEDULABLE, text))
 
     def forget_missing(self) -> None:
-        """Drops what was known of groups that are gone."""
+        """Drop the statuses of groups that are gone."""
         jobs = self._cache.snapshot.jobs
-        for key in [key for key in self._wanted if str(key) not in jobs]:
-            del self._wanted[key]
+        for key in [key for key in self._pending if str(key) not in jobs]:
+            del self._pending[key]
 
     async def run(self) -> None:
         await asyncio.gather(*(self._queue.serve(self._write) for _ in range(_WORKERS)))
@@ -131,17 +131,17 @@ class StatusUpdater:
         self._queue.close()
 
     async def _write(self, key: Key) -> None:
-        job, wanted = self._cache.snapshot.jobs.get(str(key)), self._wanted.get(key)
-        if job is None or wanted is None or job.group.metadata.uid != wanted.uid:
+        job, pending = self._cache.snapshot.jobs.get(str(key)), self._pending.get(key)
+        if job is None or pending is None or job.group.metadata.uid != pending.uid:
             return
         if job.counts[TaskStatus.BINDING]:
-            return  # looked at again when that is over
-        late_s = self._clock.monotonic() - (wanted.due_since or 0.0)
+            return  # the next cycle after the bindings queues it again
+        late_s = self._clock.monotonic() - (pending.due_since or 0.0)
         if self._is_busy() and late_s < LATE_S_MAX:
             self._queue.add_after(key, BUSY_S)
             return
-        old, refusal = job.group.status, wanted.status.refusal
-        new = next_status(job, wanted.status, wanted.session, format_time(self._clock.now()))
+        old, refusal = job.group.status, pending.status.refusal
+        new = next_status(job, pending.status, pending.session, format_time(self._clock.now()))
         if not _differs(old, new):
             return
         meta = job.group.metadata
@@ -151,7 +151,7 @@ class StatusUpdater:
             await self._again(key, failure)
             return
         self._queue.forget(key)
-        wanted.written_at, wanted.due_since = self._clock.monotonic(), None
+        pending.written_at, pending.due_since = self._clock.monotonic(), None
         if refusal is not None:
             self.record_job_status_event(job, refusal)
 
@@ -166,28 +166,29 @@ class StatusUpdater:
 
 
 def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> PodGroupStatus:
-    """The status with what a session found; conditions of others are left as they are."""
+    """Returns the status after a session. Conditions of other writers are kept as they are."""
     counts, old = job.counts, job.group.status
     conditions = {condition.type: condition for condition in old.conditions}
     refusal = found.refusal
     if refusal is not None:
-        news = PodGroupCondition(
+        condition = PodGroupCondition(
             type=UNSCHEDULABLE,
             status="True",
             reason=refusal.reason.value,
             message=_bounded(refusal.message),
         )
-        conditions[UNSCHEDULABLE] = _dated(conditions.get(UNSCHEDULABLE), news, session, now)
+        conditions[UNSCHEDULABLE] = _dated(conditions.get(UNSCHEDULABLE), condition, session, now)
     elif UNSCHEDULABLE in conditions:
-        news = PodGroupCondition(type=UNSCHEDULABLE, status="False", reason=READY_REASON)
-        conditions[UNSCHEDULABLE] = _dated(conditions[UNSCHEDULABLE], news, session, now)
+        condition = PodGroupCondition(type=UNSCHEDULABLE, status="False", reason=READY_REASON)
+        conditions[UNSCHEDULABLE] = _dated(conditions[UNSCHEDULABLE], condition, session, now)
     if found.phase in {PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED}:
-        # Stays for as long as something of it is left: it says that the gang was complete.
-        news = PodGroupCondition(type=SCHEDULED, status="True", reason=READY_REASON)
-        conditions[SCHEDULED] = _dated(conditions.get(SCHEDULED), news, session, now)
+        # It stays while any pod is left: it records that the gang was complete once, which the
+        # bind windows of the next process need.
+        condition = PodGroupCondition(type=SCHEDULED, status="True", reason=READY_REASON)
+        conditions[SCHEDULED] = _dated(conditions.get(SCHEDULED), condition, session, now)
     elif SCHEDULED in conditions and not n_placed(job):
-        news = PodGroupCondition(type=SCHEDULED, status="False", reason=GONE_REASON)
-        conditions[SCHEDULED] = _dated(conditions[SCHEDULED], news, session, now)
+        condition = PodGroupCondition(type=SCHEDULED, status="False", reason=GONE_REASON)
+        conditions[SCHEDULED] = _dated(conditions[SCHEDULED], condition, session, now)
     return PodGroupStatus(
         phase=found.phase,
         conditions=tuple(conditions.values()),
@@ -198,12 +199,12 @@ def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> Pod
 
 
 def has_changed(old: PodGroupStatus, new: PodGroupStatus) -> bool:
-    """Whether more than numbers and words have changed."""
+    """Whether the phase or a reason has changed, and not only numbers and messages."""
     return old.phase is not new.phase or _reasons(old) != _reasons(new)
 
 
 def _body(status: PodGroupStatus) -> Body:
-    """Whole: what a merge patch leaves out stays as it was."""
+    """Returns the whole status, since a merge patch keeps what is left out."""
     return {
         "phase": status.phase.value,
         "conditions": [to_body(condition) for condition in status.conditions],
@@ -216,8 +217,8 @@ def _body(status: PodGroupStatus) -> Body:
 def _dated(
     old: PodGroupCondition | None, new: PodGroupCondition, session: str, now: str
 ) -> PodGroupCondition:
-    """A condition that says the same as before keeps its time and its session."""
-    if old is not None and _said(old) == _said(new):
+    """Returns the new condition with its time; an equal one keeps its old time and session."""
+    if old is not None and _content(old) == _content(new):
         return old
     changed = old is None or old.status != new.status
     time = now if changed or old is None else old.last_transition_time
@@ -229,11 +230,11 @@ def _differs(old: PodGroupStatus, new: PodGroupStatus) -> bool:
 
 
 def _facts(status: PodGroupStatus) -> tuple[object, ...]:
-    said = tuple(_said(condition) for condition in status.conditions)
-    return status.phase, said, status.running, status.succeeded, status.failed
+    contents = tuple(_content(condition) for condition in status.conditions)
+    return status.phase, contents, status.running, status.succeeded, status.failed
 
 
-def _said(condition: PodGroupCondition) -> tuple[str, ...]:
+def _content(condition: PodGroupCondition) -> tuple[str, ...]:
     return condition.type, condition.status, condition.reason, condition.message
 
 

@@ -29,9 +29,9 @@ DEFAULTS = SchedulerSettings()
 
 
 class Stage:
-    def __init__(self, options: SchedulerSettings = DEFAULTS) -> None:
+    def __init__(self, settings: SchedulerSettings = DEFAULTS) -> None:
         self.clock = VirtualClock()
-        self.options = options
+        self.settings = settings
         self.server = SimulatedServer(self.clock, Chance(1), ())
         self.user = self.server.connect("user")
         self._lives: list[asyncio.Task[None]] = []
@@ -43,7 +43,7 @@ class Stage:
         assert isinstance(cluster, InProcessCluster)
         line = Line(cluster)
         self.lines.append(line)
-        scheduler = Scheduler(line, self.options, clock=self.clock, random=Random(1))
+        scheduler = Scheduler(line, self.settings, clock=self.clock, random=Random(1))
         self.adopt(scheduler)
         return scheduler
 
@@ -150,12 +150,12 @@ class Stage:
 
 def on_stage(
     play: Callable[[Stage], Awaitable[None]],
-    options: SchedulerSettings = DEFAULTS,
+    settings: SchedulerSettings = DEFAULTS,
 ) -> None:
     """Have a play played, in virtual time."""
 
     async def main() -> None:
-        stage = Stage(options)
+        stage = Stage(settings)
         await stage.user.create(NAMESPACES.untyped(), _head("v1", "Namespace", NAMESPACE, ""))
         await play(stage)
 

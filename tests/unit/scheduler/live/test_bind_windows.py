@@ -34,7 +34,7 @@ def test_gang_found_bound_in_part_has_until_the_window_closes() -> None:
     """Whoever bound it, and whenever."""
     _, job = a_gang(n_bound=2)
     windows = BindWindows(30.0)
-    windows.look_at(job, now=100.0)
+    windows.observe(job, now=100.0)
 
     assert windows.next_deadline() == 130.0
     assert not windows.overdue(129.0)
@@ -50,10 +50,10 @@ def test_complete_gang_has_no_window_any_more() -> None:
     snapshot, job = a_gang(n_bound=3)
     windows = BindWindows(30.0)
     windows.begin(job, job.evictable(), now=0.0)
-    windows.look_at(job, now=1.0)
+    windows.observe(job, now=1.0)
     assert "ns/g" not in windows
     snapshot.remove_pod("ns/p0")
-    windows.look_at(job, now=2.0)
+    windows.observe(job, now=2.0)
 
     assert windows.was_complete(job)
     assert not windows.overdue(1000.0)
@@ -63,7 +63,7 @@ def test_gang_that_ran_before_is_known_by_its_phase() -> None:
     """A scheduler that has just begun takes the group's word."""
     _, job = a_gang(n_bound=1, phase="Running")
     windows = BindWindows(30.0)
-    windows.look_at(job, now=0.0)
+    windows.observe(job, now=0.0)
 
     assert not windows.overdue(1000.0)
 
@@ -72,7 +72,7 @@ def test_gang_of_which_one_pod_runs_was_not_complete_for_that() -> None:
     """Unknown is what a half bound gang is called, too: it is given up by whoever comes next."""
     _, job = a_gang(n_bound=1, phase="Unknown")
     windows = BindWindows(30.0)
-    windows.look_at(job, now=0.0)
+    windows.observe(job, now=0.0)
 
     assert list(windows.overdue(30.0)) == ["ns/g"]
 
@@ -84,7 +84,7 @@ def test_single_pods_and_jobs_that_are_gone_have_no_window() -> None:
     windows.begin(single, single.tasks.values(), now=0.0)
     assert windows.next_deadline() is None
     _, job = a_gang(n_bound=2)
-    windows.look_at(job, now=0.0)
+    windows.observe(job, now=0.0)
     windows.forget_missing({})
 
     assert windows.next_deadline() is None

@@ -20,7 +20,7 @@ def test_metrics_have_the_names_people_know() -> None:
         await stage.gang("b", 2, cpu="3")
         scheduler = Scheduler(
             stage.server.connect("scheduler"),
-            stage.options,
+            stage.settings,
             clock=stage.clock,
             random=Random(1),
             metrics=metrics,

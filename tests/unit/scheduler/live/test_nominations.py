@@ -12,7 +12,7 @@ def test_admission_that_is_of_no_use_ends_and_the_wait_grows() -> None:
     """30 s, then twice as long."""
     snapshot, job = a_gang(n_bound=0)
     admissions = Admissions(snapshot, timeout_s=600.0)
-    admissions.look_at(job, now=0.0)
+    admissions.observe(job, now=0.0)
     assert admissions.next_deadline() == 600.0
     assert not admissions.expire(599.0)
     assert admissions.expire(600.0) == [job]
@@ -23,7 +23,7 @@ def test_admission_that_is_of_no_use_ends_and_the_wait_grows() -> None:
     assert job.key not in snapshot.backed_off
 
     snapshot.set_phase(job, PodGroupPhase.INQUEUE)
-    admissions.look_at(job, now=631.0)
+    admissions.observe(job, now=631.0)
     admissions.expire(1231.0)
     assert admissions.next_deadline() == 1291.0
 
@@ -32,7 +32,7 @@ def test_gang_that_has_its_minimum_keeps_its_admission() -> None:
     """Its time stops."""
     snapshot, job = a_gang(n_bound=3)
     admissions = Admissions(snapshot, timeout_s=600.0)
-    admissions.look_at(job, now=0.0)
+    admissions.observe(job, now=0.0)
 
     assert not admissions.expire(10_000.0)
     assert admissions.next_deadline() is None
@@ -41,8 +41,8 @@ def test_gang_that_has_its_minimum_keeps_its_admission() -> None:
 def test_without_promises_nothing_breaks() -> None:
     """Those that are kept are forgotten."""
     snapshot, _ = a_gang(n_bound=0)
-    promises = Nominations(snapshot, slack_s=60.0)
-    promises.look_at((), now=0.0)
+    nominations = Nominations(snapshot, slack_s=60.0)
+    nominations.observe((), now=0.0)
 
-    assert promises.broken(1000.0) == []
-    assert promises.next_deadline() is None
+    assert nominations.expired(1000.0) == []
+    assert nominations.next_deadline() is None

@@ -207,7 +207,7 @@ def test_numbers_that_keep_changing_are_written_once_a_second() -> None:
         await stage.queue("q")
         await stage.settle()
         stage.restless = "q"
-        stage.controller.touch("q")
+        stage.controller.mark_dirty("q")
         before = stage.server.storage.version
         await stage.clock.sleep(10.5)
         n_writes = stage.server.storage.version - before
@@ -225,7 +225,7 @@ def test_clock_that_was_set_back_delays_no_numbers() -> None:
     """The last write is in the future then; it is not waited for."""
     metadata = ObjectMeta(name="q", resource_version="1")
     queue = Queue(metadata=metadata, status=QueueStatus(state=QueueState.OPEN))
-    world = QueueView("q", queue, allocated={"cpu": "1"}, calm_until=100.0)
+    world = QueueView("q", queue, allocated={"cpu": "1"}, quiet_until=100.0)
 
     assert decide(world, 99.5).wake_at == 100.0
     assert decide(world, 99.5).actions == ()
@@ -242,7 +242,7 @@ def test_swarm_of_changes_is_few_writes_and_quiet_is_none() -> None:
         for n in range(100):
             await stage.group(f"g{n}", "q", "Inqueue")
             stage.held["q"] = {"cpu": str(n)}
-            stage.controller.touch("q")
+            stage.controller.mark_dirty("q")
         await stage.settle()
         n_writes = stage.server.storage.version - before - 200
         after = stage.server.storage.version

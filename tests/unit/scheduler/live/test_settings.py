@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swell.scheduler.config import DEFAULT
-from swell.scheduler.live.settings import LOOK_S, ConfigurationFile
+from swell.scheduler.live.settings import RELOAD_S, ConfigurationFile
 from swell.sim.loop import VirtualClock, run
 
 VALID = "actions: enqueue, allocate\n"
@@ -28,8 +28,8 @@ def test_file_is_taken_at_the_start_and_whenever_it_changes(tmp_path: Path) -> N
         found = ConfigurationFile(path, DEFAULT, VirtualClock(), meter)
         assert list(found.current.actions) == ["enqueue", "allocate"]
         path.write_text("actions: allocate\n")
-        found.look()
-        found.look()
+        found.reload()
+        found.reload()
 
         assert list(found.current.actions) == ["allocate"]
         assert meter.readings == [True, True]
@@ -44,16 +44,16 @@ def test_file_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     found = ConfigurationFile(path, DEFAULT, VirtualClock(), meter)
     for broken in ("actions: [1", "actions: 3\n", "tiers: nonsense\n"):
         path.write_text(broken)
-        found.look()
-        found.look()
+        found.reload()
+        found.reload()
     path.unlink()
-    found.look()
-    found.look()
+    found.reload()
+    found.reload()
 
     assert list(found.current.actions) == ["enqueue", "allocate"]
     assert meter.readings == [True, False, False, False, False]
     path.write_text(VALID)
-    found.look()
+    found.reload()
     assert meter.readings[-1]
 
 
@@ -63,8 +63,8 @@ def test_without_a_file_the_given_configuration_counts() -> None:
     async def main() -> None:
         clock = VirtualClock()
         found = ConfigurationFile(None, DEFAULT, clock)
-        found.look()
-        await clock.sleep(LOOK_S)
+        found.reload()
+        await clock.sleep(RELOAD_S)
         assert found.current is DEFAULT
 
     run(main())
