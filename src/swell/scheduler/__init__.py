@@ -1,1 +1,20 @@
-"""The gang scheduler: snapshot, session, actions, plugins."""
+"""The gang scheduler: decides which pods go to which nodes, and which have to leave.
+
+Everything but `live` is synchronous and pure: objects in, plan out. In reading order:
+
+- `cycle`: one scheduling cycle in numbered steps; read it first.
+- `config`: the configuration: actions, and plugins in tiers.
+- `model`: the snapshot of the cluster that a cycle works on.
+- `session`: the state of a cycle, and the transactions that change it.
+- `hooks`: the functions that plugins may have, and how their answers combine.
+- `actions`: the steps of a session: enqueue, allocate, backfill, preempt, reclaim.
+- `job_order`: which queue is served next, and which of its jobs.
+- `gang_fit`: whether a gang fits.
+- `placement`: which node is best for a task.
+- `victims`: which pods are evicted to make room.
+- `plugins`: the rules: order, fair shares, quotas, predicates, scores.
+- `status`: the phase of each group, and why it waits.
+- `plan`: a cycle over objects from files, for `swell plan schedule`.
+- `explain`: why a group waits and what would help, for `swell explain`.
+- `live`: the running scheduler: keeps the snapshot up to date and carries out plans.
+"""

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
-from swell.scheduler.model.snapshot import DEFAULT_QUEUE
 from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Shape, Task, TaskStatus
 from swell.scheduler.session import Session
 
@@ -40,8 +39,7 @@ def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, G
     """Yields the status of every given job, once all actions of the session have run."""
     for job in jobs:
         if job.queue is None:
-            name = job.group.spec.queue or DEFAULT_QUEUE
-            refusal = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {name!r}")
+            refusal = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {job.queue_name!r}")
             yield job.key, GroupStatus(_named_phase(job.group.status.phase), refusal)
             continue
         unschedulable = session.votes.unschedulable(job)

@@ -32,7 +32,7 @@ from swell.runtime.errors import ForbiddenError, NotFoundError
 from swell.scheduler.config import Config
 from swell.scheduler.explain.explain import explain
 from swell.scheduler.explain.explanation import Explanation, GroupStanding
-from swell.scheduler.model.queues import DEFAULT
+from swell.scheduler.model.queues import DEFAULT_QUEUE
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.scheduler.model.ungrouped import with_virtual_groups
@@ -105,7 +105,7 @@ def report_on(
     foreign = [name for name in asked if name not in names]
     if foreign:
         notes.append(f"its pods ask for scheduler {', '.join(foreign)}, which places them")
-    objects.pods, alone = with_virtual_groups(objects.pods, names, DEFAULT)
+    objects.pods, alone = with_virtual_groups(objects.pods, names, DEFAULT_QUEUE)
     objects.groups += alone
     explanation = explain(objects, str(target.group), config, names) if found.is_whole else None
     if found.is_whole and explanation is None:

@@ -27,7 +27,7 @@ from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.scheduler.model.queues import (
     CLOSED_BY_PARENT,
-    DEFAULT,
+    DEFAULT_QUEUE,
     SHUT,
     deletion_problem,
     is_closed_by_parent,
@@ -261,7 +261,7 @@ class _QueueSnapshot:
 
 
 def _queue_of(group: PodGroup) -> str:
-    return group.spec.queue or DEFAULT
+    return group.spec.queue or DEFAULT_QUEUE
 
 
 def _read(connection: ClusterConnection, name: str) -> Body:

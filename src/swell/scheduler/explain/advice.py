@@ -1,7 +1,7 @@
-"""What would let a waiting group start. Each claim about the future is tried before it is made.
+"""Advice: what would let a waiting group start. Each statement is tried out before it is made.
 
 A trial is a session over the same objects with one thing changed: a job gone, nodes added, a
-higher priority. Few are made, for each costs as much as the session itself.
+higher priority. The number of trials is bounded, because each costs as much as the session itself.
 """
 
 from __future__ import annotations
@@ -18,32 +18,43 @@ from swell.api.core import Node
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
-from swell.api.quantity import parse
-from swell.api.requests import scheduling_amount
 from swell.scheduler.config import Config
 from swell.scheduler.cycle import run_session
 from swell.scheduler.explain.explanation import Advice, Remedy, ResourceHolder
+from swell.scheduler.explain.queue_limits import (
+    advise_higher_capability,
+    advise_higher_weight,
+    advise_opening,
+    amount,
+    missing_below_limits,
+)
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.queues import BUILT_IN, DEFAULT, SHUT, is_closed_by_parent
-from swell.scheduler.model.reasons import Limit, Refusal, WaitReason
+from swell.scheduler.model.nodes import slots
+from swell.scheduler.model.queues import BUILT_IN
+from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, TOLERANCE, Vector, amount_line, amount_text
 from swell.scheduler.model.tasks import GROUP_ANNOTATION, Task, TaskStatus
 from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.session import Session
 
-# So many pods are put into snapshots, though a few trials are always made, and never many.
+# The bound on the work: all trials together put at most _PODS_MAX pods into snapshots, but at least
+# _TRIALS_MIN and at most _TRIALS_MAX trials are made.
 _PODS_MAX = 60_000
 _TRIALS_MIN, _TRIALS_MAX = 4, 12
-_HEAVIER = (2, 8)
+# How many holders are considered, how many of them are tried one by one, and how many other waiting
+# groups are tried.
 _HOLDERS_MAX = 8
 _ALONE_MAX = 4
 _RIVALS_MAX = 2
-_CLAIMS = frozenset({"preempt", "reclaim", "shuffle"})
-_TRIED_CLASS = "what-if"
+_EVICTING_ACTIONS = frozenset({"preempt", "reclaim", "shuffle"})
+_TRIED_NAME = "what-if"
 
 
-class Trial:
-    """Sessions over the same objects with something changed."""
+class WhatIf:
+    """Runs sessions over the same objects with one thing changed, as many as are affordable.
+
+    Once the number of trials is used up, every answer is False.
+    """
 
     def __init__(
         self, objects: SchedulerObjects, group: str, config: Config, scheduler_names: Sequence[str]
@@ -56,24 +67,24 @@ class Trial:
         self._n_left = max(_TRIALS_MIN, min(_TRIALS_MAX, n_affordable))
 
     def starts_without(self, groups: Collection[str]) -> bool:
-        """If these groups had ended."""
+        """Whether the group starts if these groups have ended."""
         objects = self._objects
         pods = [pod for pod in objects.pods if _group_of(pod) not in groups]
         kept = [group for group in objects.groups if str(group.metadata.key) not in groups]
         return self._starts(replace(objects, pods=pods, groups=kept))
 
     def starts_with(self, node: Node, n: int) -> bool:
-        """If there were n more nodes like this one."""
+        """Whether the group starts with n more nodes like this one."""
         more = [
             msgspec.structs.replace(
-                node, metadata=msgspec.structs.replace(node.metadata, name=f"{_TRIED_CLASS}-{i}")
+                node, metadata=msgspec.structs.replace(node.metadata, name=f"{_TRIED_NAME}-{i}")
             )
             for i in range(n)
         ]
         return self._starts(replace(self._objects, nodes=[*self._objects.nodes, *more]))
 
     def starts_at_weight(self, queue: str, weight: int) -> bool:
-        """If a queue had another weight."""
+        """Whether the group starts if its queue has another weight."""
         queues = [
             msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, weight=weight))
             if one.metadata.name == queue
@@ -82,25 +93,26 @@ class Trial:
         ]
         return self._starts(replace(self._objects, queues=queues))
 
-    def claims_at(self, priority: int) -> bool:
-        """If the group had this priority: whether it would be given the room of others."""
+    def preempts_at(self, priority: int) -> bool:
+        """Whether the group, with this priority, gets nodes by evicting others."""
         groups = [
             msgspec.structs.replace(
                 group,
-                spec=msgspec.structs.replace(group.spec, priority_class_name=_TRIED_CLASS),
+                spec=msgspec.structs.replace(group.spec, priority_class_name=_TRIED_NAME),
             )
             if str(group.metadata.key) == self._group
             else group
             for group in self._objects.groups
         ]
-        tried = PriorityClass(metadata=ObjectMeta(name=_TRIED_CLASS), value=priority)
+        tried = PriorityClass(metadata=ObjectMeta(name=_TRIED_NAME), value=priority)
         classes = [*self._objects.priority_classes, tried]
         objects = replace(self._objects, groups=groups, priority_classes=classes)
         job = self._job_after(objects, self._config)
         return job is not None and job.counts.waiting > 0
 
     def _starts(self, objects: SchedulerObjects) -> bool:
-        actions = tuple(name for name in self._config.actions if name not in _CLAIMS)
+        # Without evictions: the advice is about what lets it start as things are.
+        actions = tuple(name for name in self._config.actions if name not in _EVICTING_ACTIONS)
         job = self._job_after(objects, replace(self._config, actions=actions))
         return job is not None and job.counts[TaskStatus.BINDING] > 0
 
@@ -120,36 +132,35 @@ def advice_for(
     *,
     refusal: Refusal | None,
     holders: Sequence[ResourceHolder],
-    trial: Trial,
+    what_if: WhatIf,
 ) -> tuple[Advice, ...]:
-    """The most direct first."""
+    """Returns the advice for a group that waits, the most direct first."""
     found = [] if refusal is None else list(_by_reason(session, job, refusal))
     classes = list({task.shape: task for task in left}.values())
     found += [advice for task in classes for advice in _never(session, task)]
     if not left or found:
-        # As long as this stands, nobody's leaving would help.
+        # These must change first: until then, it does not help that others leave.
         return tuple(found)
     if refusal is not None:
-        found += _raise_limit(session, refusal)
-        found += _if_heavier(session, refusal, trial)
+        found += advise_higher_capability(session, refusal)
+        found += advise_higher_weight(session, refusal, what_if)
     missing = _missing(session, job, left[0], refusal)
-    found += _if_others_left(session, job, holders, missing, trial)
-    found += _if_important(job, holders, trial)
+    found += _if_others_gone(session, job, holders, missing, what_if)
+    found += _if_more_important(job, holders, what_if)
     if len(classes) == 1:
         found += _if_smaller(session, job, classes[0])
-    found += _if_nodes_came(session, job, left, missing, trial)
+    found += _if_nodes_added(session, job, left, missing, what_if)
     return tuple(found)
 
 
 def _by_reason(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
     found = _BY_REASON.get(refusal.reason)
     if found is not None:
-        yield from found(session, job, refusal)
+        yield from found(session, job)
 
 
-def _create_queue(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
-    del refusal
-    name = job.group.spec.queue or DEFAULT
+def _create_queue(session: Session, job: JobInfo) -> Iterator[Advice]:
+    name = job.queue_name
     if name in BUILT_IN:
         yield Advice(text=f"the scheduler creates queue {name} when it starts: does one run?")
         return
@@ -159,68 +170,28 @@ def _create_queue(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[
     yield Advice(text=f"create queue {name}", command=f"swell queue create {name}")
 
 
-def _open_queue(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
-    del session, refusal
-    if job.queue is None:
-        return
-    # What was closed with the queue above opens with it.
-    shut = [queue for queue in job.queue.lineage if queue.object.status.state in SHUT]
-    name = next((q.name for q in shut if not is_closed_by_parent(q.object)), job.queue.name)
-    yield Advice(text=f"open queue {name}", command=f"swell queue open {name}")
-
-
-def _raise_limit(session: Session, refusal: Refusal) -> Iterator[Advice]:
-    for limit in refusal.limits:
-        queue = session.snapshot.queues.get(limit.queue)
-        if queue is None:
-            continue
-        needed, place = _needed(limit), session.snapshot.dimensions.place(limit.resource)
-        if queue.capability[place] < needed:
-            amount = amount_text(limit.resource, needed)
-            yield Advice(
-                text=f"raise the capability of queue {queue.name}: {limit.resource} {amount}"
-            )
-
-
-def _needed(limit: Limit) -> float:
-    return _units(limit.resource, limit.held) + _units(limit.resource, limit.asked)
-
-
-def _if_heavier(session: Session, refusal: Refusal, trial: Trial) -> Iterator[Advice]:
-    """Where only the share of a queue is in the way: the first of some weights that is enough."""
-    limits = [] if refusal.reason is WaitReason.NOT_ENOUGH_RESOURCES else refusal.limits
-    queue = session.snapshot.queues.get(limits[0].queue) if limits else None
-    if queue is None or any(limit.is_whole for limit in limits):
-        return
-    for factor in _HEAVIER:
-        if trial.starts_at_weight(queue.name, factor * queue.weight):
-            weight = factor * queue.weight
-            yield Advice(text=f"with a weight of {weight} queue {queue.name} would deserve enough")
-            return
-
-
-def _await_pods(session: Session, job: JobInfo, refusal: Refusal) -> Iterator[Advice]:
-    del session, refusal
+def _await_pods(session: Session, job: JobInfo) -> Iterator[Advice]:
+    del session
     n_missing = max(job.min_member - job.counts.live, 1)
     namespace, name = job.group.metadata.namespace, job.group.metadata.name
     owner = job.group.metadata.controller
-    who = f"{owner.kind.lower()}/{owner.name}" if owner else f"podgroup/{name}"
+    what = f"{owner.kind.lower()}/{owner.name}" if owner else f"podgroup/{name}"
     yield Advice(
         text=f"{n_missing} of its pods have not been created; what made the group says why",
-        command=f"swell describe {who} -n {namespace}",
+        command=f"swell describe {what} -n {namespace}",
     )
 
 
-_BY_REASON: dict[WaitReason, Callable[[Session, JobInfo, Refusal], Iterator[Advice]]] = {
+_BY_REASON: dict[WaitReason, Callable[[Session, JobInfo], Iterator[Advice]]] = {
     WaitReason.QUEUE_NOT_FOUND: _create_queue,
-    WaitReason.QUEUE_CLOSED: _open_queue,
+    WaitReason.QUEUE_CLOSED: lambda _, job: advise_opening(job),
     WaitReason.NOT_ENOUGH_TASKS: _await_pods,
     WaitReason.NOT_ENOUGH_PODS_OF_TASK: _await_pods,
 }
 
 
 def _never(session: Session, task: Task) -> Iterator[Advice]:
-    """What no job's end changes: no node suits the pod, or none is large enough."""
+    """Advises on what no job's end changes: no node suits the pod, or none is large enough."""
     if task.is_gated:
         gates = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
         yield Advice(text=f"the scheduling gates of its pods must be removed: {gates}")
@@ -228,8 +199,8 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
     allowed = session.placer.allowed(task.shape)
     if not allowed.any():
         _, n_nodes, counts = session.placer.refusals(task)
-        words = ", ".join(str(count) for count in counts if count.n_nodes) or "there are none"
-        yield Advice(text=f"none of {n_nodes} nodes may take its pods: {words}")
+        why = ", ".join(str(count) for count in counts if count.n_nodes) or "there are none"
+        yield Advice(text=f"none of {n_nodes} nodes may take its pods: {why}")
         return
     largest: Vector = session.snapshot.nodes.allocatable[:, allowed].max(axis=1)
     for place in task.shape.fit_places:
@@ -244,14 +215,14 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
             )
 
 
-def _if_others_left(
+def _if_others_gone(
     session: Session,
     job: JobInfo,
     holders: Sequence[ResourceHolder],
     missing: Mapping[str, float],
-    trial: Trial,
+    what_if: WhatIf,
 ) -> Iterator[Advice]:
-    """Those who hold the room, and those who wait for it and have a share in it."""
+    """Tries which holders, or groups that wait for the same room, would have to be gone."""
     movable = [h for h in holders if h.priority is not None and h.remedy is not Remedy.LEAVING]
     movable = movable[:_HOLDERS_MAX]
     held = {holder.name for holder in holders}
@@ -260,16 +231,16 @@ def _if_others_left(
         for other in session.jobs
         if other is not job and other.key not in held and other.counts[TaskStatus.PENDING]
     ][:_RIVALS_MAX]
-    # What cannot be enough is not tried.
+    # Each trial is dear: a holder of less than is missing is not tried alone.
     alone = [h.name for h in movable if _frees([h], missing)][:_ALONE_MAX]
-    alone = [name for name in (*alone, *rivals) if trial.starts_without({name})]
+    alone = [name for name in (*alone, *rivals) if what_if.starts_without({name})]
     if alone:
         any_of = "any one of these is gone" if len(alone) > 1 else "this is gone"
         yield Advice(text=f"it starts when {any_of}: {', '.join(alone)}")
         return
     names = [*(holder.name for holder in movable), *rivals]
     for n in range(2, len(names) + 1):
-        if _frees(movable[:n], missing) and trial.starts_without(set(names[:n])):
+        if _frees(movable[:n], missing) and what_if.starts_without(set(names[:n])):
             yield Advice(text=f"it starts when all of these are gone: {', '.join(names[:n])}")
             return
 
@@ -277,9 +248,10 @@ def _if_others_left(
 def _missing(
     session: Session, job: JobInfo, task: Task, refusal: Refusal | None
 ) -> dict[str, float]:
-    """How much more of which resource would have to be free, at the least.
+    """Returns how much more of each resource would have to be free, at the least.
 
-    What this session gave to others it might not give them, were somebody gone.
+    Resources that this session gave to other jobs count as free: with a job gone, it might give
+    them to this one.
     """
     dimensions = session.snapshot.dimensions
     if (
@@ -287,10 +259,7 @@ def _missing(
         and refusal.limits
         and refusal.reason is not WaitReason.NOT_ENOUGH_RESOURCES
     ):
-        short = {
-            limit.resource: _needed(limit) - _units(limit.resource, limit.allowed)
-            for limit in refusal.limits
-        }
+        short = missing_below_limits(refusal)
     else:
         n_missing = max(job.min_member - job.counts.ready, 1)
         n_short = max(n_missing - session.placer.n_slots(task.shape), 1)
@@ -301,20 +270,16 @@ def _missing(
 
 
 def _frees(holders: Sequence[ResourceHolder], missing: Mapping[str, float]) -> bool:
-    """Whether these hold as much as is missing of all that they hold any of."""
+    """Whether these hold as much as is missing, of each resource that they hold at all."""
     scarce = {name for holder in holders for name in holder.holds if name in missing}
     return all(
-        sum(_units(name, holder.holds.get(name, "0")) for holder in holders) >= missing[name]
+        sum(amount(name, holder.holds.get(name, "0")) for holder in holders) >= missing[name]
         for name in scarce
     )
 
 
-def _units(resource: str, amount: str) -> float:
-    return float(scheduling_amount(resource, parse(amount)))
-
-
-def _if_important(
-    job: JobInfo, holders: Sequence[ResourceHolder], trial: Trial
+def _if_more_important(
+    job: JobInfo, holders: Sequence[ResourceHolder], what_if: WhatIf
 ) -> Iterator[Advice]:
     own = job.queue.name if job.queue else ""
     above = [
@@ -322,7 +287,7 @@ def _if_important(
         for holder in holders
         if holder.priority is not None and holder.queue == own and holder.priority >= job.priority
     ]
-    if above and trial.claims_at(max(above) + 1):
+    if above and what_if.preempts_at(max(above) + 1):
         yield Advice(text=f"with a priority above {max(above)} it would be given their room")
 
 
@@ -336,15 +301,18 @@ def _if_smaller(session: Session, job: JobInfo, task: Task) -> Iterator[Advice]:
         yield Advice(text=f"with a minimum of {job.counts.ready + n} pods it could start now")
 
 
-def _if_nodes_came(
-    session: Session, job: JobInfo, left: Sequence[Task], missing: Mapping[str, float], trial: Trial
+def _if_nodes_added(
+    session: Session,
+    job: JobInfo,
+    left: Sequence[Task],
+    missing: Mapping[str, float],
+    what_if: WhatIf,
 ) -> Iterator[Advice]:
-    """The fewest more of the kind of node that takes most of the pods."""
+    """Tries the fewest more nodes, of the kind that takes the most of the pods."""
     nodes, first = session.snapshot.nodes, left[0]
     allowed = np.flatnonzero(session.placer.allowed(first.shape))
     asked = [place for place in first.shape.fit_places if first.request[place] > 0]
-    room = nodes.allocatable[asked][:, allowed] + TOLERANCE
-    per_node = np.floor((room / first.request[asked][:, None]).min(axis=0))
+    per_node = slots(first.shape, nodes.allocatable[:, allowed])
     best = int(per_node.argmax())
     node, n_slots = nodes.objects[int(allowed[best])], int(per_node[best])
     if node is None or not n_slots:
@@ -354,8 +322,9 @@ def _if_nodes_came(
     n_short = max(n_missing - session.placer.n_slots(first.shape), 1)
     names = {session.snapshot.dimensions.names[place]: place for place in asked}
     least = max((missing[n] / has[p] for n, p in names.items() if n in missing), default=1.0)
+    # Two candidates: enough for the missing amounts, and enough for the missing pods.
     for n_nodes in sorted({max(math.ceil(least), 1), math.ceil(n_short / n_slots)}):
-        if trial.starts_with(node, n_nodes):
+        if what_if.starts_with(node, n_nodes):
             has[PODS] = 0
             like = f"{node.metadata.name} ({amount_line(session.snapshot.dimensions, has)})"
             yield Advice(text=f"{n_nodes} more {'node' if n_nodes == 1 else 'nodes'} like {like}")

@@ -1,6 +1,6 @@
-"""Why a group waits, in numbers: what it asks, what nodes and queues say, who is in the way.
+"""Explains one group: what it asks for, why nodes and its queue refuse it, what would help.
 
-Runs a session over the objects at hand, as the scheduler would, and asks it. Nothing is written;
+Runs a session over the given objects, as the scheduler would, and asks it. Nothing is written;
 rules that depend on time are off.
 """
 
@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import run_session
-from swell.scheduler.explain.advice import Trial, advice_for
+from swell.scheduler.explain.advice import WhatIf, advice_for
 from swell.scheduler.explain.explanation import (
     Explanation,
     GroupStanding,
     NodeRefusal,
     PodClass,
-    QueueFacts,
-    QueueLimit,
     ResourceHolder,
 )
-from swell.scheduler.explain.holders import holders_of, in_queue, on_nodes, scarce_places
+from swell.scheduler.explain.holders import holders_of, on_nodes, scarce_places
+from swell.scheduler.explain.queue_limits import queue_facts, tasks_against_limit
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, amount_texts
@@ -32,7 +29,7 @@ from swell.scheduler.plan import SchedulerObjects
 from swell.scheduler.session import Session
 from swell.scheduler.status import phase_of, statuses
 
-HOLDERS_MAX = 10
+HOLDERS_MAX = 10  # more are only counted
 _FINISHED = {TaskStatus.SUCCEEDED, TaskStatus.FAILED}
 _QUOTA = frozenset({WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_OVERUSED, WaitReason.OVERCOMMIT})
 
@@ -43,11 +40,12 @@ def explain(
     config: Config = DEFAULT,
     scheduler_names: Iterable[str] = (),
 ) -> Explanation | None:
-    """About a group, by `namespace/name`; None when there is no such group."""
+    """Returns the explanation of a group, by `namespace/name`; None when there is no such group."""
     snapshot = objects.snapshot(scheduler_names)
     job = snapshot.jobs.get(group)
     if job is None:
         return None
+    # Taken before the session, which moves the tasks.
     pods = Counter(task.status for task in job.tasks.values())
     holds, asks = job.allocated.copy(), job.pending.copy()
     pending = _in_order(job)
@@ -60,9 +58,9 @@ def explain(
     if not is_stuck and standing is not GroupStanding.MAKING_ROOM:
         refusal = None
     elif refusal is None:
-        refusal = _unnamed(session, left)
+        refusal = _default_refusal(session, left)
     holders = _holders(session, job, left, refusal) if is_stuck else []
-    trial = Trial(objects, group, config, tuple(scheduler_names))
+    what_if = WhatIf(objects, group, config, tuple(scheduler_names))
     return Explanation(
         group=group,
         standing=standing,
@@ -74,19 +72,19 @@ def explain(
         asks=amount_texts(snapshot.dimensions, asks),
         reason=refusal.reason.value if refusal else "",
         message=refusal.message if refusal else "",
-        classes=tuple(_class(session, alike) for alike in _alike(left)) if is_stuck else (),
-        queue=_queue(session, job, refusal),
+        classes=tuple(_pod_class(session, alike) for alike in _alike(left)) if is_stuck else (),
+        queue=queue_facts(session, job, refusal),
         holders=tuple(holders[:HOLDERS_MAX]),
         n_holders_more=max(len(holders) - HOLDERS_MAX, 0),
         victims=_victims(session, group),
-        advice=advice_for(session, job, left, refusal=refusal, holders=holders, trial=trial)
+        advice=advice_for(session, job, left, refusal=refusal, holders=holders, what_if=what_if)
         if is_stuck
         else (),
     )
 
 
-def _unnamed(session: Session, left: Sequence[Task]) -> Refusal:
-    """Why pods wait of which nobody had to say it: surplus, or what no action looked at."""
+def _default_refusal(session: Session, left: Sequence[Task]) -> Refusal:
+    """Returns why pods wait for which no action recorded a refusal, such as surplus pods."""
     if not left:
         return Refusal(WaitReason.NOT_ENOUGH_TASKS, "has no pods to place")
     return Refusal(WaitReason.NOT_ENOUGH_RESOURCES, session.placer.why_not(left[0]))
@@ -99,7 +97,7 @@ def _in_order(job: JobInfo) -> list[Task]:
 def _standing(
     session: Session, job: JobInfo, pods: Counter[TaskStatus], pending: Sequence[Task]
 ) -> GroupStanding:
-    """From how its pods were before the session, and what became of them in it."""
+    """Decides by the status of the pods before the session, and what became of them in it."""
     n_finished = sum(pods[status] for status in _FINISHED)
     n_placed = pods[TaskStatus.RUNNING] + pods[TaskStatus.BOUND]
     if n_finished and n_finished == pods.total():
@@ -123,7 +121,7 @@ def _alike(tasks: Sequence[Task]) -> list[list[Task]]:
     return list(classes.values())
 
 
-def _class(session: Session, tasks: Sequence[Task]) -> PodClass:
+def _pod_class(session: Session, tasks: Sequence[Task]) -> PodClass:
     task = tasks[0]
     n_fit, n_nodes, counts = session.placer.refusals(task)
     each = task.request.copy()
@@ -140,7 +138,7 @@ def _class(session: Session, tasks: Sequence[Task]) -> PodClass:
                 reason=count.reason.value,
                 n_nodes=count.n_nodes,
                 resource=count.resource,
-                text=count.words,
+                text=count.text,
             )
             for count in sorted(counts, key=lambda c: (-c.n_nodes, str(c)))
             if count.n_nodes
@@ -148,53 +146,18 @@ def _class(session: Session, tasks: Sequence[Task]) -> PodClass:
     )
 
 
-def _queue(session: Session, job: JobInfo, refusal: Refusal | None) -> QueueFacts | None:
-    queue = job.queue
-    if queue is None:
-        return None
-    dimensions = session.snapshot.dimensions
-    key = session.votes.job_key(job)
-    ahead = sorted(
-        (session.votes.job_key(other), other.key)
-        for other in queue.jobs.values()
-        if refusal is not None and other is not job and other.counts[TaskStatus.PENDING]
-    )
-    limited = np.where(np.isinf(queue.capability), 0, queue.capability)
-    return QueueFacts(
-        name=queue.name,
-        state=queue.object.status.state.value or "Open",
-        allocated=amount_texts(dimensions, queue.subtree),
-        capability=amount_texts(dimensions, limited),
-        ahead=tuple(name for theirs, name in ahead if theirs < key),
-        limits=tuple(
-            QueueLimit(
-                queue=limit.queue,
-                resource=limit.resource,
-                held=limit.held,
-                asked=limit.asked,
-                allowed=limit.allowed,
-                is_whole=limit.is_whole,
-            )
-            for limit in (refusal.limits if refusal else ())
-        ),
-    )
-
-
 def _holders(
     session: Session, job: JobInfo, left: Sequence[Task], refusal: Refusal | None
 ) -> list[ResourceHolder]:
-    """Of a quota, those it is used up by; otherwise those on the nodes it could go to."""
+    """Returns the holders of the quota that refuses the job, else those on nodes it could use."""
     if not left:
         return []
     snapshot = session.snapshot
     firsts = [alike[0] for alike in _alike(left)]
     if refusal is not None and refusal.reason in _QUOTA and refusal.limits:
         places = sorted({snapshot.dimensions.place(limit.resource) for limit in refusal.limits})
-        queues = snapshot.queues.values()
-        limited = snapshot.queues.get(refusal.limits[0].queue)
-        bounds = queues if limited is None else [limited]
-        found = {t.key: t for queue in bounds for t in in_queue(queue, job, queues)}
-        tasks = [task for task in found.values() if (task.request[places] > 0).any()]
+        found = tasks_against_limit(session, job, refusal.limits[0])
+        tasks = [task for task in found if (task.request[places] > 0).any()]
     else:
         places = scarce_places(session, firsts)
         tasks = on_nodes(session, firsts, places) if places else []

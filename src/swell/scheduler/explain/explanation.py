@@ -1,4 +1,7 @@
-"""What is said about a job that waits, or does not: values with the numbers, ready for JSON."""
+"""The explanation of one group, as values ready for JSON.
+
+The field names and values are what `swell explain -o json` shows.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,21 @@ from enum import Enum
 
 import msgspec
 
+from swell.scheduler.model.reasons import QueueLimit
+
 
 class GroupStanding(Enum):
-    """How a group stands."""
+    """Whether a group waits, starts, runs or has ended, by the session that explains it."""
 
     WAITING = "Waiting"  # it cannot start now
-    MAKING_ROOM = "MakingRoom"  # nodes are promised; those who are there have to leave first
+    MAKING_ROOM = "MakingRoom"  # nodes are reserved; pods there have to leave first
     STARTING = "Starting"  # there is room, or its pods have nodes and do not all run yet
     RUNNING = "Running"
     COMPLETED = "Completed"
 
 
 class Remedy(Enum):
-    """How somebody who holds room can be made to give it."""
+    """How the resources that a group holds can be freed for another."""
 
     LEAVING = "leaving"
     SHRINK = "shrink"
@@ -27,7 +32,7 @@ class Remedy(Enum):
 
 
 class PodClass(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Equal pods of a role that have no node, and what nodes say to them."""
+    """Equal pods of a role that have no node, and why nodes refuse them."""
 
     role: str
     n_pods: int
@@ -39,7 +44,7 @@ class PodClass(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class NodeRefusal(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How many nodes refuse for one reason; some for several, if they are short of several."""
+    """How many nodes refuse for one reason. A node that lacks several resources counts for each."""
 
     reason: str
     n_nodes: int
@@ -47,28 +52,19 @@ class NodeRefusal(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     text: str = ""
 
 
-class QueueLimit(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A limit in the way; without a queue it is the cluster's."""
-
-    queue: str
-    resource: str
-    held: str
-    asked: str
-    allowed: str
-    is_whole: bool  # no more is in the whole cluster
-
-
 class QueueFacts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The group's queue: what it holds and may hold, and what keeps the group waiting there."""
+
     name: str
     state: str
     allocated: dict[str, str]
     capability: dict[str, str]
-    ahead: tuple[str, ...] = ()  # groups that wait too, and come first
+    ahead: tuple[str, ...] = ()  # groups that wait, too, and are served before
     limits: tuple[QueueLimit, ...] = ()
 
 
 class ResourceHolder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A group, or somebody else's pods, with what it holds of what is missing."""
+    """A group, or pods of another scheduler, with what it holds of the missing resources."""
 
     name: str
     queue: str
@@ -80,21 +76,21 @@ class ResourceHolder(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Advice(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Something that would let the group start; `command` does it, where one can."""
+    """A change that would let the group start; `command` makes it, where there is one."""
 
     text: str
     command: str = ""
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Everything about one group, as of one session over the objects at hand."""
+    """All that is known about one group, as of one session over the given objects."""
 
     group: str
     standing: GroupStanding
     group_phase: str
     priority: int
     min_member: int
-    pods: dict[str, int]  # status → how many
+    pods: dict[str, int]  # status -> how many
     holds: dict[str, str]
     asks: dict[str, str]  # all pods without a node together
     reason: str = ""
@@ -103,5 +99,5 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     queue: QueueFacts | None = None
     holders: tuple[ResourceHolder, ...] = ()
     n_holders_more: int = 0
-    victims: tuple[str, ...] = ()  # who has to leave for it, as decided now
+    victims: tuple[str, ...] = ()  # pods and shrinks that the session decided for it
     advice: tuple[Advice, ...] = ()

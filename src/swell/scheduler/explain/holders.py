@@ -1,6 +1,6 @@
-"""Who holds the room a job needs, and whether it can be made to give it.
+"""Which groups hold the resources that a job needs, and whether they can be made to give them up.
 
-Asks the rules of the session at hand: the same votes that preempt and reclaim go by.
+Asks the votes of the session, the same ones that preempt and reclaim use.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import PODS, Vector, amount_texts
-from swell.scheduler.model.tasks import EVICTABLE, HELD, Task, TaskStatus
+from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionCost, EvictionUnit, eviction_units
 
 
 def scarce_places(session: Session, tasks: Sequence[Task]) -> list[int]:
-    """The resources that nodes, which would take these tasks, are short of."""
+    """Returns the resources that nodes lack which would take these tasks otherwise."""
     dimensions = session.snapshot.dimensions
     places: set[int] = set()
     for task in tasks:
@@ -37,7 +37,7 @@ def scarce_places(session: Session, tasks: Sequence[Task]) -> list[int]:
 
 
 def on_nodes(session: Session, tasks: Sequence[Task], places: Sequence[int]) -> list[Task]:
-    """Tasks of others that take scarce resources on nodes these tasks may go to."""
+    """Returns other jobs' tasks that hold scarce resources on nodes these tasks may go to."""
     nodes = session.snapshot.nodes
     allowed = np.zeros(len(nodes), dtype=np.bool_)
     for task in tasks:
@@ -51,23 +51,10 @@ def on_nodes(session: Session, tasks: Sequence[Task], places: Sequence[int]) -> 
     ]
 
 
-def in_queue(queue: QueueInfo, own: JobInfo, queues: Iterable[QueueInfo]) -> list[Task]:
-    """Tasks of others that count against a queue: its own, and those of queues below it."""
-    return [
-        task
-        for other in queues
-        if queue in other.lineage
-        for job in other.jobs.values()
-        if job is not own
-        for task in job.tasks.values()
-        if HELD[task.status]
-    ]
-
-
 def holders_of(
     session: Session, preemptor: Task, tasks: Iterable[Task], places: Sequence[int]
 ) -> list[ResourceHolder]:
-    """Grouped by who they belong to; who holds most comes first."""
+    """Groups the tasks by job or owner; the one that holds most comes first."""
     by_owner: dict[tuple[str, bool], list[Task]] = {}
     for task in tasks:
         key = (_owner(task), True) if task.job is None else (task.job.key, False)
@@ -82,7 +69,7 @@ def _holder(
     job = tasks[0].job
     remedy, text = _remedy(session, preemptor, tasks)
     held = np.zeros_like(session.total)
-    held[list(places)] = sum(task.request for task in tasks)[list(places)]  # type: ignore[index]
+    held[list(places)] = _sum(tasks)[list(places)]
     return ResourceHolder(
         name=name,
         queue=job.queue.name if job is not None and job.queue is not None else "",
@@ -95,6 +82,7 @@ def _holder(
 
 
 def _remedy(session: Session, preemptor: Task, tasks: Sequence[Task]) -> tuple[Remedy, str]:
+    """Returns how these tasks of one job can be made to leave, with the reason if they cannot."""
     job = tasks[0].job
     if all(task.status is TaskStatus.RELEASING for task in tasks):
         return Remedy.LEAVING, "is leaving"
@@ -124,7 +112,7 @@ def _remedy(session: Session, preemptor: Task, tasks: Sequence[Task]) -> tuple[R
 def _refused(
     session: Session, preemptor: Task, own: JobInfo, job: JobInfo, queue: QueueInfo
 ) -> str:
-    """Why no pod of the job may be taken, where one rule says so for all."""
+    """Returns why no pod of the job may be evicted, where one rule decides it for all; else ""."""
     if own.queue is queue:
         if job.priority >= own.priority:
             return f"its priority {job.priority} is not below {own.priority}"
@@ -158,7 +146,12 @@ def _owner(task: Task) -> str:
     return f"{task.pod.metadata.namespace}/{owner.name if owner else task.pod.metadata.name}"
 
 
-def _negated(tasks: Sequence[Task], places: Sequence[int]) -> tuple[float, ...]:
+def _sum(tasks: Sequence[Task]) -> Vector:
     total: Vector = np.sum([task.request for task in tasks], axis=0)
-    # Devices are scarcer than processors, and stand behind them.
+    return total
+
+
+def _negated(tasks: Sequence[Task], places: Sequence[int]) -> tuple[float, ...]:
+    total = _sum(tasks)
+    # Devices are scarcer than cpu and memory and come after them in a vector: compare them first.
     return tuple(-float(total[place]) for place in reversed(places))

@@ -34,7 +34,7 @@ from swell.runtime.queue import WorkQueue
 from swell.scheduler.model.queues import (
     BUILT_IN,
     CLOSED_BY_PARENT,
-    DEFAULT,
+    DEFAULT_QUEUE,
     SHUT,
     DesiredQueueStatus,
     desired_status_of,
@@ -49,7 +49,7 @@ SETTLE_S: Final = 1.0
 
 
 def _queue_of(_: ObjectMeta, group: PodGroup | None) -> tuple[Key, ...]:
-    return () if group is None else (Key("", group.spec.queue or DEFAULT),)
+    return () if group is None else (Key("", group.spec.queue or DEFAULT_QUEUE),)
 
 
 def _parent_of(_: ObjectMeta, queue: Queue | None) -> tuple[Key, ...]:

@@ -1,1 +1,14 @@
-"""NEW PACKAGE: describe."""
+"""The cluster as decisions see it: tasks, jobs, nodes and queues, with every sum over them.
+
+- `resources`: amounts as vectors, and the comparisons of quotas and nodes.
+- `tasks`: pods, their statuses, and shapes (classes of equal pods).
+- `elastic`: roles of training jobs, which can be shrunk.
+- `jobs`: PodGroups with their tasks, and counts by status.
+- `ungrouped`: a virtual group for each pod that names none.
+- `queues`: queues with what their jobs hold, their state, and their tree.
+- `nodes`: all nodes as matrices, with what is idle now and later.
+- `affinity`: which pods are where by label, for pod affinity and topology spread.
+- `volumes`: whether the volume claims of a pod are bound.
+- `snapshot`: all of the above, kept in step by one function that moves tasks.
+- `reasons`: why a group or pod waits, as values.
+"""

@@ -1,7 +1,7 @@
-"""Which pods are where, by label: what pod affinity, anti-affinity and topology spread ask.
+"""Which pods are where, by label: the index behind pod affinity, anti-affinity and topology spread.
 
-A term's matches are counted per node the first time somebody asks, then kept in step with every
-move. Clusters without such terms pay nothing.
+The matches of a term are counted per node when they are first asked for, then kept in step with
+every move of a task. Clusters without such terms pay nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, Task, TaskStatus
 
 Counts = NDArray[np.float64]
-Namespaces = Mapping[str, Mapping[str, str]]  # name → labels
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Pods selected by label in some namespaces, grouped by a label of their nodes."""
+    """Selects pods by label in some namespaces, and groups them by a label of their nodes."""
 
     topology_key: str
     namespaces: tuple[str, ...] | None  # None: all
@@ -46,7 +45,7 @@ class Term:
 
 @dataclass(slots=True)
 class _PodCounts:
-    """Matching pods per node: there or promised, and those that will stay."""
+    """Matching pods per node: `now` those there or pipelined, `later` without those leaving."""
 
     now: Counts
     later: Counts
@@ -58,40 +57,41 @@ class _PodCounts:
 
 
 class AffinityIndex:
-    """Answers for the pods on the nodes of one table."""
+    """Counts pods per term and node, for the nodes of one table."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._version = -1
         self._matching: dict[Term, _PodCounts] = {}
-        self._refusing: dict[Term, _PodCounts] = {}  # by the pods that have such an anti-affinity
+        # By term: the placed pods that have it as required anti-affinity, and so refuse others.
+        self._refusing: dict[Term, _PodCounts] = {}
         self._n_refusers = 0
         self._domains: dict[str, NDArray[np.intp]] = {}
 
     def moved(self, task: Task, node: int, status: TaskStatus, n: int) -> None:
-        """A task came to (n = 1) or left (n = -1) a node in this status."""
+        """Records that a task came to (n = 1) or left (n = -1) a node in this status."""
         if not (self._matching or task.shape.depends_on_other_pods):
             return
         if task.shape.depends_on_other_pods:
             self._n_refusers += n
         if self._version != self._nodes.version:
-            return  # everything is counted anew when next asked
-        for term, tally in self._matching.items():
+            return  # all is counted anew when next asked
+        for term, counts in self._matching.items():
             if term.matches(task):
-                tally.add(node, status, n)
+                counts.add(node, status, n)
         if task.shape.depends_on_other_pods:
             for term in self.anti_terms(task):
-                self._tally(self._refusing, term).add(node, status, n)
+                self._counts_of(self._refusing, term).add(node, status, n)
 
     def concerns(self, task: Task) -> bool:
-        """Whether other pods' places matter for this task."""
+        """Whether it matters for this task where other pods are."""
         if task.shape.depends_on_other_pods:
             return True
         return self._n_refusers > 0 and any(term.matches(task) for term in self._refusers())
 
     def allows(self, task: Task, eligible: Mask, *, at_once: bool) -> Iterator[tuple[str, Mask]]:
-        """Each constraint that binds this task, by name, with the nodes that satisfy it."""
+        """Yields each constraint on this task by name, with the nodes that satisfy it."""
         for term in self._refusers():
             if term.matches(task):
                 refusing = self._side(self._refusing[term], at_once=at_once)
@@ -107,16 +107,18 @@ class AffinityIndex:
                 yield "spread", self._spread(task, constraint, eligible)
 
     def preference(self, task: Task) -> Counts | None:
-        """Sum of the weights of preferred terms each node satisfies; None when there are none."""
+        """Returns the weights of the preferred terms that each node satisfies; None without any."""
         affinity = task.shape.spec.affinity
         if affinity is None:
             return None
         score: Counts | None = None
         for sign, side in ((1, affinity.pod_affinity), (-1, affinity.pod_anti_affinity)):
-            for wish in side.preferred_during_scheduling_ignored_during_execution if side else ():
-                term = self._term(task, wish.pod_affinity_term)
+            for preferred in (
+                side.preferred_during_scheduling_ignored_during_execution if side else ()
+            ):
+                term = self._term(task, preferred.pod_affinity_term)
                 near = self._per_domain(term.topology_key, self._count(term).later)
-                score = (0.0 if score is None else score) + sign * wish.weight * near
+                score = (0.0 if score is None else score) + sign * preferred.weight * near
         return score
 
     def anti_terms(self, task: Task) -> list[Term]:
@@ -128,12 +130,12 @@ class AffinityIndex:
     def _affinity(self, task: Task) -> Iterator[tuple[str, Mask]]:
         affinity = task.shape.spec.affinity
         side = affinity.pod_affinity if affinity else None
-        for wanted in side.required_during_scheduling_ignored_during_execution if side else ():
-            term = self._term(task, wanted)
+        for required in side.required_during_scheduling_ignored_during_execution if side else ():
+            term = self._term(task, required)
             present = self._count(term).later
             has_key = self._codes(term.topology_key) >= 0
             if not present.any() and term.matches(task):
-                yield "affinity", has_key  # the first of a group that wants to be together
+                yield "affinity", has_key  # the first pod of a group that attracts itself
             else:
                 yield "affinity", has_key & (self._per_domain(term.topology_key, present) > 0)
 
@@ -149,7 +151,7 @@ class AffinityIndex:
         by_domain = np.bincount(codes[counted], present[counted], minlength=int(codes.max()) + 1)
         lowest = by_domain[domains].min()
         if constraint.min_domains is not None and len(domains) < constraint.min_domains:
-            lowest = 0
+            lowest = 0  # missing domains count as empty ones
         after = by_domain[np.maximum(codes, 0)] + term.matches(task)
         fits: Mask = counted & (after - lowest <= constraint.max_skew)
         return fits
@@ -177,14 +179,14 @@ class AffinityIndex:
     def _count(self, term: Term) -> _PodCounts:
         self._refresh()
         if term not in self._matching:
-            tally = self._tally(self._matching, term)
+            counts = self._counts_of(self._matching, term)
             for task in self._everywhere():
                 if term.matches(task):
-                    tally.add(task.node, task.status, 1)
+                    counts.add(task.node, task.status, 1)
         return self._matching[term]
 
     def _refresh(self) -> None:
-        """Nodes came or went: what was counted per node is void."""
+        """Discards all counts if nodes or their labels have changed."""
         if self._version == self._nodes.version:
             return
         self._version = self._nodes.version
@@ -194,21 +196,21 @@ class AffinityIndex:
         for task in self._everywhere():
             if task.shape.depends_on_other_pods:
                 for term in self.anti_terms(task):
-                    self._tally(self._refusing, term).add(task.node, task.status, 1)
+                    self._counts_of(self._refusing, term).add(task.node, task.status, 1)
 
     def _everywhere(self) -> Iterable[Task]:
         return (task for tasks in self._nodes.tasks for task in tasks.values())
 
-    def _tally(self, tallies: dict[Term, _PodCounts], term: Term) -> _PodCounts:
-        if term not in tallies:
-            tallies[term] = _PodCounts(np.zeros(len(self._nodes)), np.zeros(len(self._nodes)))
-        return tallies[term]
+    def _counts_of(self, known: dict[Term, _PodCounts], term: Term) -> _PodCounts:
+        if term not in known:
+            known[term] = _PodCounts(np.zeros(len(self._nodes)), np.zeros(len(self._nodes)))
+        return known[term]
 
-    def _side(self, tally: _PodCounts, *, at_once: bool) -> Counts:
-        return tally.now if at_once else tally.later
+    def _side(self, counts: _PodCounts, *, at_once: bool) -> Counts:
+        return counts.now if at_once else counts.later
 
     def _codes(self, key: str) -> NDArray[np.intp]:
-        """Each node's domain as a number, -1 where it has none."""
+        """Returns each node's topology domain as a number, -1 where it has none."""
         self._refresh()
         codes = self._domains.get(key)
         if codes is None:
@@ -223,7 +225,7 @@ class AffinityIndex:
         return codes
 
     def _per_domain(self, key: str, per_node: Counts) -> Counts:
-        """For each node, the count over its whole domain; 0 where it has none."""
+        """Returns for each node the count over its whole domain; 0 where it has none."""
         codes = self._codes(key)
         inside = codes >= 0
         if not inside.any():

@@ -1,8 +1,8 @@
-"""Roles whose pods leave by themselves when the job's target is lowered.
+"""Elastic roles: roles of training jobs whose operator deletes pods when their target is lowered.
 
-Holds what the job says about a role. Shrinking removes the highest indexes, so only a suffix of a
-role's indexes can leave, and never what is below its minimum. Roles of AITrainingJobs may be shrunk
-instead of having their pods evicted; of TrainingJobs' trainers only the target is known.
+A shrink removes the highest indexes, so only a suffix of a role's indexes can leave, and never an
+index below its minimum. Roles of AITrainingJobs may be shrunk instead of having their pods evicted;
+the trainers of a TrainingJob may not, but their target is known, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRAINER: Final = "trainer"
 
 @dataclass(eq=False, slots=True)
 class ElasticRole:
-    """One role: how many pods it should have, and how few it may have."""
+    """One role: how many pods it should have (`target`), and how few it may have (`minimum`)."""
 
     job: str  # namespace/name, for TrainingJobs after the kind
     role: str
@@ -35,18 +35,18 @@ class ElasticRole:
 
     @property
     def is_shrinkable(self) -> bool:
-        """A role with a pod that has succeeded is frozen."""
+        """Whether the role may shrink now. A role with a succeeded pod keeps its size."""
         return self.may_shrink and not any(
             task.status is TaskStatus.SUCCEEDED for task in self.tasks.values()
         )
 
     def from_index(self, index: int) -> Iterator[Task]:
-        """The pods a shrink to this size removes."""
+        """Returns the pods that a shrink to this size removes."""
         return (task for task in self.tasks.values() if index <= task.index < self.target)
 
 
 def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
-    """Every role with its target. Only elastic Auto roles of a job that goes on may shrink."""
+    """Returns every role of a job. Only elastic Auto roles of a job that goes on may shrink."""
     key = str(job.metadata.key)
     goes_on = job.status.ending is None and job.status.phase not in FINAL_PHASES
     return {
@@ -62,7 +62,7 @@ def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
 
 
 def trainers_of(job: TrainingJob) -> dict[str, ElasticRole]:
-    """The role of the trainers, which may be evicted but not shrunk."""
+    """Returns the role of a job's trainers, which may be evicted but not shrunk."""
     spec, asked = job.spec, job.status.trainer_target or 0
     target = min(max(asked, spec.trainer_minimum), spec.trainer_maximum)
     key = trainers_key(str(job.metadata.key))
@@ -70,12 +70,12 @@ def trainers_of(job: TrainingJob) -> dict[str, ElasticRole]:
 
 
 def trainers_key(job: str) -> str:
-    """A TrainingJob may have the name of an AITrainingJob."""
+    """Returns a key that differs from that of an AITrainingJob of the same name."""
     return f"TrainingJob/{job}"
 
 
 def place_in_job(task: Task) -> tuple[str, str, int] | None:
-    """Training job, role and index of a pod, as its labels have them."""
+    """Returns training job, role and index of a pod by its labels; None for other pods."""
     labels, namespace = task.pod.metadata.labels, task.pod.metadata.namespace
     trainers, index = labels.get(TRAINERS_LABEL), labels.get(COMPLETION_INDEX, "")
     if trainers and index.isdecimal():

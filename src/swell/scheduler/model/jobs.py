@@ -1,14 +1,14 @@
-"""Jobs (a PodGroup with its tasks) and queues, with the sums decisions are made of.
+"""Jobs: a PodGroup with its tasks, counted by status, and the amounts that it holds and asks for.
 
-Counts and amounts are kept in step by `Snapshot`; nothing here walks over all tasks to answer.
+`SchedulerSnapshot` keeps counts and amounts in step, so no question walks over all tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from swell.api.scheduling import PodGroup, PodGroupPhase
+from swell.scheduler.model.queues import DEFAULT_QUEUE, QueueInfo
 from swell.scheduler.model.resources import Dimensions, Vector, excess, widened
 from swell.scheduler.model.tasks import (
     ALLOCATED,
@@ -19,17 +19,14 @@ from swell.scheduler.model.tasks import (
     TaskStatus,
 )
 
-if TYPE_CHECKING:
-    from swell.scheduler.model.queues import QueueInfo
-
-# Counters are asked for all the time, and a plain number is found faster than an enumeration's.
+# Plain numbers: counters are read all the time, and indexing with an IntEnum member is slower.
 _ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = map(int, READY)
 _PENDING = int(TaskStatus.PENDING)
 _BEST_EFFORT_PENDING = N_STATUSES  # one more counter behind those of the statuses
 
 
 class TaskCounts:
-    """How many tasks are in which status."""
+    """How many tasks of a job, or of one of its roles, are in each status."""
 
     __slots__ = ("_counts",)
 
@@ -42,7 +39,7 @@ class TaskCounts:
             self._counts[_BEST_EFFORT_PENDING] += n
 
     def shift(self, old: TaskStatus, new: TaskStatus, n: int, *, best_effort: bool) -> None:
-        """n tasks went from one status to another."""
+        """Records that n tasks went from one status to another."""
         self.add(old, -n, best_effort=best_effort)
         self.add(new, n, best_effort=best_effort)
 
@@ -55,19 +52,19 @@ class TaskCounts:
 
     @property
     def ready(self) -> int:
-        """Allocated or done."""
+        """Tasks that are allocated, binding, bound, running or succeeded."""
         counts = self._counts
         held = counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING]
         return held + counts[_SUCCEEDED]
 
     @property
-    def ready_or_effortless(self) -> int:
-        """Ready, or pending without asking for anything: backfill finds those a place."""
+    def ready_or_best_effort(self) -> int:
+        """Ready tasks, and pending ones that ask for nothing: backfill finds those a node."""
         return self.ready + self._counts[_BEST_EFFORT_PENDING]
 
     @property
     def asking(self) -> int:
-        """Pending, and asking for something: the work of allocate."""
+        """Pending tasks that ask for resources: the work of allocate."""
         return self._counts[_PENDING] - self._counts[_BEST_EFFORT_PENDING]
 
     @property
@@ -80,7 +77,7 @@ class TaskCounts:
 
 
 class JobInfo:
-    """One PodGroup with its tasks."""
+    """One PodGroup with its tasks, and what they hold (`allocated`) and ask for (`pending`)."""
 
     __slots__ = (
         "_dimensions",
@@ -112,7 +109,7 @@ class JobInfo:
         self.queue: QueueInfo | None = None
         self.phase = group.status.phase
         self.min_member = spec.min_member
-        # A total below the sum of the roles' minimums means that the roles' do not count.
+        # As in Volcano: with a total below the sum of the roles' minimums only the total counts.
         sums_up = spec.min_member >= sum(spec.min_task_member.values())
         self.role_minimums = dict(spec.min_task_member) if sums_up else {}
         self.min_resources = (
@@ -123,15 +120,20 @@ class JobInfo:
         self._roles: dict[str, TaskCounts] = {}
         self.allocated = dimensions.zero()
         self.pending = dimensions.zero()
-        # What this job adds to its queue's sums for admission, as of its last settling.
+        # What this job adds to its queue's sums for admission, as of the last `settle`.
         self.reserved = dimensions.zero()
         self.elastic = dimensions.zero()
 
+    @property
+    def queue_name(self) -> str:
+        """The name of the queue that the group asks for, whether it exists or not."""
+        return self.group.spec.queue or DEFAULT_QUEUE
+
     def role(self, name: str) -> TaskCounts:
-        tally = self._roles.get(name)
-        if tally is None:
-            tally = self._roles[name] = TaskCounts()
-        return tally
+        counts = self._roles.get(name)
+        if counts is None:
+            counts = self._roles[name] = TaskCounts()
+        return counts
 
     def in_status(self, status: TaskStatus) -> Iterator[Task]:
         return (task for task in self.tasks.values() if task.status is status)
@@ -145,33 +147,36 @@ class JobInfo:
 
     @property
     def was_running(self) -> bool:
-        """Once complete, now below its minimum: a node or some pods were lost."""
+        """Whether the gang was complete before and is below its minimum now: it has lost pods."""
         if self.counts.ready >= self.min_member:
             return False
         if self.phase is PodGroupPhase.RUNNING or self.phase is PodGroupPhase.UNKNOWN:
             return True
         if self.counts[TaskStatus.BOUND] or self.counts[TaskStatus.RUNNING]:
             return True
-        # Whatever it says now, it is only said of a gang that was complete.
+        # A Scheduled condition, true or false, is only written for a gang that was complete.
         return any(c.type == "Scheduled" for c in self.group.status.conditions)
 
     def reservation(self) -> Vector:
-        """What admission holds back for the part of the minimum that is not there yet."""
-        counts = self.phase is PodGroupPhase.INQUEUE or (
+        """Returns what admission reserves for the part of the minimum that is not allocated yet."""
+        reserves = self.phase is PodGroupPhase.INQUEUE or (
             self.phase is PodGroupPhase.RUNNING and self.counts.of(ALLOCATED) >= self.min_member
         )
-        if self.min_resources is None or not counts:
+        if self.min_resources is None or not reserves:
             return self._dimensions.zero()
         return excess(self.min_resources, self.allocated)
 
     def lendable(self) -> Vector:
-        """What it holds beyond its minimum."""
+        """Returns what the job holds beyond its minimum."""
         if self.min_resources is None:
             return self.allocated.copy()
         return excess(self.allocated, self.min_resources)
 
     def asks_for_admission(self) -> Vector | None:
-        """The minimum less what it holds already; a gang must not wait for its own pods."""
+        """Returns the minimum without what the job holds already, or None without a minimum.
+
+        A gang that fell below its minimum would otherwise wait for its own pods.
+        """
         return None if self.min_resources is None else excess(self.min_resources, self.allocated)
 
     def widen(self, width: int) -> None:

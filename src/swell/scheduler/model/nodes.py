@@ -1,8 +1,8 @@
-"""The nodes as matrices: resources by nodes, so that a question to all nodes is one operation.
+"""The nodes as matrices, resources by nodes, so that a question to all nodes is one operation.
 
-`idle` is what is free now, `future` what will be free once everything leaving has left, less what
-is promised. A node keeps its place for as long as it is known; ties between nodes go to the lower
-place, which is the order of names for nodes that were known from the start.
+`idle` is what is free now. `future` is what will be free once all RELEASING tasks have left,
+without what PIPELINED tasks will take. A node keeps its place (column) while it is known. Ties
+between nodes are broken by the lower place: the order of names, for nodes known from the start.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from swell.scheduler.model.tasks import (
 
 Matrix = NDArray[np.float64]
 PRIVATE_PORTS: Final = "elasticdeeplearning.ai/private-ports"
-_ROOM_MIN = 64
+_COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
 
 
 class NodeTable:
-    """Every node, with what it has, what is free on it and which tasks are there."""
+    """Every node, with its allocatable, idle and future resources and its tasks."""
 
     def __init__(self, dimensions: Dimensions) -> None:
         self._dimensions = dimensions
         self.names: list[str] = []
-        self.objects: list[Node | None] = []  # None: known only because a pod names it
+        self.objects: list[Node | None] = []  # None: known only from a pod that names it
         self.tasks: list[dict[str, Task]] = []
         self._places: dict[str, int] = {}
-        self._allocatable = np.zeros((dimensions.width, _ROOM_MIN))
+        self._allocatable = np.zeros((dimensions.width, _COLUMNS_MIN))
         self._idle = self._allocatable.copy()
         self._future = self._allocatable.copy()
         self._divisor = np.full_like(self._allocatable, np.inf)
-        self._ready = np.zeros(_ROOM_MIN, dtype=np.bool_)
-        self._private_ports = np.zeros(_ROOM_MIN, dtype=np.bool_)
-        self._cordoned = np.zeros(_ROOM_MIN, dtype=np.bool_)
+        self._ready = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
+        self._private_ports = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
+        self._cordoned = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
-        # Which places changed, in order; whoever remembers a position knows what is new to him.
+        # A log of the places that changed, in order. A reader that remembers its length finds what
+        # has changed since.
         self.changes = array("q")
-        self.version = 0  # of what does not change with tasks: nodes, labels, taints
+        self.version = 0  # of all that does not change with tasks: nodes, labels, taints
 
     def __len__(self) -> int:
         return len(self.names)
@@ -61,7 +62,7 @@ class NodeTable:
 
     @property
     def divisor(self) -> Matrix:
-        """Allocatable to divide by: infinite where a node has none, so that its share is 0."""
+        """Allocatable as a divisor: infinite where a node has none, so that its share is 0."""
         return self._divisor[:, : len(self.names)]
 
     @property
@@ -81,7 +82,7 @@ class NodeTable:
         return self._cordoned[: len(self.names)]
 
     def place(self, name: str) -> int:
-        """Where a node stands; one that is only named so far is no place for pods."""
+        """Returns the place of a node. One that is only named so far is created as not ready."""
         place = self._places.get(name)
         if place is None:
             place = self._places[name] = len(self.names)
@@ -101,7 +102,7 @@ class NodeTable:
         old = self.objects[place]
         self.objects[place] = node
         if old is not None and _facts(old) == _facts(node):
-            return  # a heartbeat
+            return  # a heartbeat: versions and scores stay valid
         allocatable = self._dimensions.vector(node.status.allocatable)
         self._set_allocatable(place, allocatable)
         self._ready[place] = any(
@@ -112,7 +113,7 @@ class NodeTable:
         self.version += 1
 
     def remove(self, name: str) -> None:
-        """Forgets the object; its place stays for the tasks that still name it."""
+        """Removes the object; the place stays for the tasks that still name it."""
         place = self.find(name)
         if place == NOWHERE:
             return
@@ -122,15 +123,16 @@ class NodeTable:
         self.version += 1
 
     def add(self, task: Task, place: int, status: TaskStatus) -> None:
-        """Counts a task on a node, as its status asks."""
+        """Counts a task on a node, now and later as its status says."""
         self._shift(task, place, status, -1.0)
         self.tasks[place][task.key] = task
         self._take_ports(task, place)
 
     def add_alike(self, tasks: Sequence[Task], places: Sequence[int], status: TaskStatus) -> None:
-        """The same for tasks of one shape, in one go."""
+        """Does the same for tasks of one shape, in one operation."""
         request, rows = tasks[0].shape.request, np.array(places)
         if TAKES_NOW[status]:
+            # Not `-=`: a place that occurs several times must be charged each time.
             np.subtract.at(self._idle.T, rows, request)
         if TAKES_LATER[status]:
             np.subtract.at(self._future.T, rows, request)
@@ -146,7 +148,7 @@ class NodeTable:
             self._ports[port.protocol, port.port].remove((place, port.ip, task))
 
     def restate(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
-        """Same node, other status."""
+        """Changes the status of a task that stays on its node."""
         place = task.node
         later = TAKES_LATER[old] - TAKES_LATER[new]
         now = TAKES_NOW[old] - TAKES_NOW[new]
@@ -157,7 +159,10 @@ class NodeTable:
         self.changes.append(place)
 
     def port_is_free(self, port: HostPort, *, at_once: bool) -> Mask:
-        """Nodes where the port can be had: now, or once everything leaving has left."""
+        """Returns the nodes where the port is free: now, or once all that is leaving has left.
+
+        On nodes with private ports (a network per pod) it always is.
+        """
         free = np.ones(len(self), dtype=np.bool_)
         takes = TAKES_NOW if at_once else TAKES_LATER
         for place, ip, task in self._ports.get((port.protocol, port.port), ()):
@@ -166,13 +171,13 @@ class NodeTable:
         return free
 
     def where(self, holds: Callable[[Node], bool]) -> Mask:
-        """The nodes for which something holds. For facts that tasks do not change."""
+        """Returns the nodes for which a predicate holds that does not depend on tasks."""
         return np.fromiter(
             (node is not None and holds(node) for node in self.objects), np.bool_, len(self)
         )
 
     def total(self) -> Vector:
-        """Everything the ready nodes have."""
+        """Returns the sum of what the ready nodes have."""
         total: Vector = self.allocatable[:, self.ready].sum(axis=1)
         return total
 
@@ -182,11 +187,11 @@ class NodeTable:
         return used
 
     def forget_changes(self) -> None:
-        """Starts the log of changes anew, for readers that begin now."""
+        """Empties the log of changes. Positions that readers remember become invalid."""
         self.changes = array("q")
 
     def changed_since(self, position: int) -> Places:
-        """Places that changed; one that changed twice may be named twice."""
+        """Returns the places that changed; one that changed twice may occur twice."""
         return np.frombuffer(self.changes[position:], dtype=np.int64)
 
     def widen(self, width: int) -> None:
@@ -253,7 +258,7 @@ def slots(shape: Shape, room: Matrix) -> Vector:
 
 
 def _facts(node: Node) -> tuple[object, ...]:
-    """All that a node decides by."""
+    """Returns all of a node that decisions depend on."""
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     meta = node.metadata
     return (

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from swell.scheduler.model.jobs import JobInfo
 
 ROOT: Final = "root"
-DEFAULT: Final = "default"
+DEFAULT_QUEUE: Final = "default"
 # Queues that the scheduler creates when it starts, with their spec, as Volcano does.
 BUILT_IN: Final[Mapping[str, Body]] = {
     ROOT: {"weight": 1, "reclaimable": False},
-    DEFAULT: {"weight": 1, "parent": ROOT},
+    DEFAULT_QUEUE: {"weight": 1, "parent": ROOT},
 }
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 SHUT: Final = frozenset({QueueState.CLOSING, QueueState.CLOSED})
@@ -47,7 +47,7 @@ GroupCount = Callable[[str], int]
 
 
 class QueueInfo:
-    """One Queue with what its jobs hold. `subtree` counts its descendants' holdings as well."""
+    """One Queue with what its jobs hold. `subtree` also counts what its descendants hold."""
 
     __slots__ = (
         "allocated",
@@ -89,14 +89,14 @@ class QueueInfo:
         self.reserved = dimensions.zero()
         self.elastic = dimensions.zero()
         self.subtree = dimensions.zero()
-        self.lineage: tuple[QueueInfo, ...] = (self,)  # itself, its parent, ..., the root
+        self.lineage: tuple[QueueInfo, ...] = (self,)  # the queue, its parent, ..., the root
 
     @property
     def is_open(self) -> bool:
         return self.object.status.state in {QueueState.OPEN, QueueState.EMPTY}
 
     def charge(self, amount: Vector) -> None:
-        """Holds more, or less when negative."""
+        """Adds an amount to what the queue holds, and to the subtree of each ancestor."""
         self.allocated += amount
         for queue in self.lineage:
             queue.subtree += amount
@@ -120,7 +120,7 @@ class QueueInfo:
 
 
 def link_queues(queues: Iterable[QueueInfo]) -> None:
-    """Finds every queue's ancestors, and sums what the jobs below each of them hold."""
+    """Sets every queue's `lineage` and `subtree` anew."""
     by_name = {queue.name: queue for queue in queues}
     for queue in by_name.values():
         queue.lineage = _lineage(queue, by_name)
@@ -134,9 +134,8 @@ def _lineage(queue: QueueInfo, by_name: dict[str, QueueInfo]) -> tuple[QueueInfo
     line = [queue]
     while True:
         last = line[-1]
-        name = last.parent or ("root" if last.name != "root" else "")
-        parent = by_name.get(name)
-        if parent is None or parent in line:  # the top, or a circle someone made
+        parent = by_name.get(parent_name(last.object))
+        if parent is None or parent in line:  # the top, or a cycle in the specs
             return tuple(line)
         line.append(parent)
 
@@ -146,7 +145,7 @@ def _lineage(queue: QueueInfo, by_name: dict[str, QueueInfo]) -> tuple[QueueInfo
 
 @dataclass(frozen=True, slots=True)
 class DesiredQueueStatus:
-    """What a queue's status should say; `is_marked` when only its parent keeps it closed."""
+    """The status that a queue should have; `is_marked` if only its parent keeps it closed."""
 
     state: QueueState
     is_marked: bool
@@ -156,6 +155,7 @@ class DesiredQueueStatus:
 def desired_status_of(
     queue: Queue, parent: Queue | None, groups: Iterable[PodGroup]
 ) -> DesiredQueueStatus:
+    """Decides the state of a queue. A queue closed by its parent is marked with an annotation."""
     n_groups = Counter(group.status.phase for group in groups)
     n_groups[PodGroupPhase.PENDING] += n_groups.pop(PodGroupPhase.EMPTY, 0)
     is_marked, is_shut = is_closed_by_parent(queue), queue.status.state in SHUT
@@ -168,10 +168,10 @@ def desired_status_of(
     return DesiredQueueStatus(state, is_marked, n_groups)
 
 
-def _state(said: QueueState, *, is_shut: bool, is_empty: bool) -> QueueState:
+def _state(written: QueueState, *, is_shut: bool, is_empty: bool) -> QueueState:
     if is_shut:
         return QueueState.CLOSED if is_empty else QueueState.CLOSING
-    return said if said is QueueState.UNKNOWN else QueueState.OPEN
+    return written if written is QueueState.UNKNOWN else QueueState.OPEN
 
 
 def is_closed_by_parent(queue: Queue) -> bool:
@@ -179,12 +179,12 @@ def is_closed_by_parent(queue: Queue) -> bool:
 
 
 def parent_name(queue: Queue) -> str:
-    """The queue above; empty for the root."""
+    """Returns the name of the queue above; empty for the root."""
     return queue.spec.parent or (ROOT if queue.metadata.name != ROOT else "")
 
 
 def parent_of(queue: Queue, find: Callable[[str], Queue | None]) -> Queue | None:
-    """The queue above, unless that is below at the same time: a circle would never open again."""
+    """Returns the queue above, or None in a cycle: queues of a closed cycle would never open."""
     above = find(parent_name(queue))
     seen = {queue.metadata.name}
     at = above
@@ -199,20 +199,20 @@ def parent_of(queue: Queue, find: Callable[[str], Queue | None]) -> Queue | None
 def status_change(
     now: QueueStatus, standing: DesiredQueueStatus, allocated: Mapping[str, str] | None
 ) -> Body:
-    """What of the status is to be written; nothing when it says all this already."""
+    """Returns the merge patch of the status; empty when there is nothing to change."""
     count = standing.n_groups
-    wanted = {
+    counts = {
         "pending": (now.pending, count.get(PodGroupPhase.PENDING, 0)),
         "inqueue": (now.inqueue, count.get(PodGroupPhase.INQUEUE, 0)),
         "running": (now.running, count.get(PodGroupPhase.RUNNING, 0)),
         "completed": (now.completed, count.get(PodGroupPhase.COMPLETED, 0)),
         "unknown": (now.unknown, count.get(PodGroupPhase.UNKNOWN, 0)),
     }
-    change: Body = {name: new for name, (old, new) in wanted.items() if old != new}
+    change: Body = {name: new for name, (old, new) in counts.items() if old != new}
     if now.state is not standing.state:
         change["state"] = standing.state.value
     if allocated is not None and dict(now.allocated) != dict(allocated):
-        # A merge keeps what it is not told of.
+        # A merge patch keeps the keys that it does not name: those to remove are set to null.
         gone = {name: None for name in now.allocated if name not in allocated}
         change["allocated"] = {**allocated, **gone}
     return change
@@ -224,7 +224,7 @@ def status_change(
 def placing_problems(
     queue: Queue, queues: Mapping[str, Queue], n_groups: GroupCount
 ) -> Iterator[FieldProblem]:
-    """Why a queue cannot stand where it is meant to."""
+    """Yields why a queue cannot be placed below its parent."""
     name, where = parent_name(queue), ("spec", "parent")
     parent = queues.get(name)
     if parent is None:
@@ -262,7 +262,7 @@ def _limit_problems(queue: Queue, parent: Queue) -> Iterator[FieldProblem]:
 def _sum_problems(
     queue: Queue, parent: Queue, siblings: list[Queue], field: str
 ) -> Iterator[FieldProblem]:
-    """Queues below one cannot together be given more than it is, where that says anything."""
+    """Yields where the queues below a parent together exceed an amount that the parent names."""
     bounds = _amounts(parent, field)
     for resource, amount in _amounts(queue, field).items():
         if resource not in bounds:
@@ -279,7 +279,7 @@ def _sum_problems(
 def deletion_problem(
     name: str, queues: Mapping[str, Queue], n_groups: GroupCount
 ) -> tuple[str, str] | None:
-    """Why a queue should not be deleted, and what to do; None when nothing speaks against it."""
+    """Returns why a queue must not be deleted, and what to do; None when it may be."""
     if name in BUILT_IN:
         return f"queue {name} is always there", "it would come again at once"
     below = sorted(other for other, queue in queues.items() if parent_name(queue) == name)

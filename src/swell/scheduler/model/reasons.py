@@ -1,6 +1,7 @@
 """Why a group or a pod waits: one enumeration for conditions, events, logs and the command line.
 
-A refusal is a value: a reason and one sentence with the numbers. Never an exception.
+A refusal is a value, never an exception: a reason, and one sentence with the numbers. `WAITING` and
+`NODES` describe each reason for the reference page.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+import msgspec
+
 
 class WaitReason(Enum):
-    """Values are what the API shows."""
+    """The reasons. The values are part of the API: conditions and events show them."""
 
     # not admitted
     QUEUE_NOT_FOUND = "QueueNotFound"
@@ -46,7 +49,7 @@ class WaitReason(Enum):
     INSUFFICIENT = "InsufficientResource"
 
 
-_NODE_WORDS = {
+_NODE_TEXTS = {
     WaitReason.NODE_NOT_READY: "not ready",
     WaitReason.NODE_UNSCHEDULABLE: "cordoned",
     WaitReason.NODE_SELECTOR: "not matching the node selector",
@@ -62,16 +65,18 @@ _NODE_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """What keeps a queue, or the cluster when none is named, from getting more of a resource."""
+class QueueLimit(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A limit on one resource that is in the way, with the numbers as texts.
+
+    Without a queue it is the cluster's. `swell explain -o json` shows it as it is.
+    """
 
     queue: str
     resource: str
     held: str
     asked: str
     allowed: str
-    is_whole: bool = False  # there is no more in the whole cluster
+    is_whole: bool = False  # the limit is all that the cluster has
 
     def __str__(self) -> str:
         whole = " (all there is)" if self.is_whole else ""
@@ -80,40 +85,40 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, in one sentence; where a limit is in the way, which."""
+    """A reason with its sentence; and the limits, where limits are in the way."""
 
     reason: WaitReason
     message: str
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[QueueLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCount:
-    """How many nodes refuse for one reason; `resource` for those that lack one."""
+    """How many nodes refuse a pod for one reason; `resource` names what they lack."""
 
     reason: WaitReason
     n_nodes: int
     resource: str = ""
 
     @property
-    def words(self) -> str:
-        """What these nodes are: `short of cpu`, `cordoned`."""
-        words = _NODE_WORDS[self.reason]
-        return f"{words} {self.resource}" if self.resource else words
+    def text(self) -> str:
+        """The reason as an attribute of these nodes: `short of cpu`, `cordoned`."""
+        text = _NODE_TEXTS[self.reason]
+        return f"{text} {self.resource}" if self.resource else text
 
     def __str__(self) -> str:
-        return f"{self.n_nodes} {self.words}"
+        return f"{self.n_nodes} {self.text}"
 
 
 def histogram(n_fitting: int, n_nodes: int, counts: Iterable[NodeCount]) -> str:
-    """One line: of so many nodes so many fit, and what keeps the others out, most common first."""
+    """Returns one line: how many nodes fit, and why the others do not, the most common first."""
     ranked = sorted((c for c in counts if c.n_nodes), key=lambda c: (-c.n_nodes, str(c)))
     detail = ", ".join(map(str, ranked))
     head = f"{n_fitting}/{n_nodes} nodes fit"
     return f"{head}: {detail}" if detail else head
 
 
-# Of groups and pods that wait.
+# What the reasons of groups and pods mean, and what helps.
 WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
     WaitReason.QUEUE_NOT_FOUND: (
         "the group names a queue that does not exist",
@@ -160,7 +165,7 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
     WaitReason.WAITING_FOR_VICTIMS: ("nodes are promised; pods there are leaving", "nothing"),
     WaitReason.GATED: ("the pod has scheduling gates", "whoever set them removes them"),
 }
-# Of nodes that refuse a pod; in messages they stand with the number of nodes.
+# What the reasons of nodes mean. In messages they are shown with the number of nodes.
 NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.NODE_NOT_READY: "its Ready condition is not True",
     WaitReason.NODE_UNSCHEDULABLE: "it is cordoned",

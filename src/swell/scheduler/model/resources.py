@@ -1,9 +1,9 @@
-"""Amounts of resources as vectors, and the comparisons the whole scheduler is built on.
+"""Amounts of resources as vectors, and the comparisons that all decisions are built on.
 
-A vector has one place per resource name: cpu in milli, memory in bytes, pods in units, then scalars
-(extended resources in milli, byte-like ones in bytes). Every amount is a whole number far below
-2^53, so sums and differences are exact. The flavours of "less or equal" differ on purpose; which
-one is used where decides half of the behaviour.
+A vector has one place (index) per resource name: cpu in milli, memory in bytes, pods in units, then
+scalars (extended resources in milli, byte-like ones in bytes). Every amount is a whole number far
+below 2^53, so sums and differences of floats are exact. The kinds of "less or equal" differ on
+purpose, as they do in Volcano: nodes are compared with a tolerance, quotas exactly.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Places = NDArray[np.intp]  # indexes into a vector, or into the node table
 CPU: Final = 0
 MEMORY: Final = 1
 PODS: Final = 2
-TOLERANCE: Final = 0.1
+TOLERANCE: Final = 0.1  # Volcano's; below the smallest difference of two whole amounts
 _FIXED = ("cpu", "memory", "pods")
-_SPARE = 8
+_SPARE = 8  # vectors grow by this many places, so that a new name rarely widens all of them
 _NANO_OF_MILLI = NANO // 1000
 _COUNTED_IN_BYTES = frozenset({requests.MEMORY, requests.EPHEMERAL_STORAGE})
 
 
 class Dimensions:
-    """Which place of a vector belongs to which resource. Grows as new names are seen."""
+    """Assigns each resource its place in all vectors. Grows as new names are seen."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.names: list[str] = list(_FIXED)
@@ -44,7 +44,7 @@ class Dimensions:
             self.place(name)
 
     def place(self, name: str) -> int:
-        """The place of a resource; a new name takes the next one, and may widen every vector."""
+        """Returns the place of a resource. A new name gets the next, and may widen all vectors."""
         place = self._places.get(name)
         if place is None:
             place = self._places[name] = len(self.names)
@@ -60,7 +60,8 @@ class Dimensions:
         return np.zeros(self.width)
 
     def vector(self, amounts: Mapping[str, QuantityText]) -> Vector:
-        """Amounts as a manifest has them."""
+        """Returns the vector of amounts as a manifest has them."""
+        # All places first: a new name may widen the vector.
         places = [(self.place(name), amount_of(name, text)) for name, text in amounts.items()]
         vector = self.zero()
         for place, amount in places:
@@ -68,14 +69,14 @@ class Dimensions:
         return vector
 
     def given(self, amounts: Mapping[str, QuantityText]) -> Mask:
-        """Which resources a manifest names at all."""
+        """Returns which resources a manifest names at all."""
         places = [self.place(name) for name in amounts]
         mask = np.zeros(self.width, dtype=np.bool_)
         mask[places] = True
         return mask
 
     def ceiling(self, amounts: Mapping[str, QuantityText]) -> Vector:
-        """A limit: what it does not name is unlimited, and so are cpu and memory of zero."""
+        """Returns a limit: unlimited is what it does not name, and cpu or memory of 0."""
         vector = np.where(self.given(amounts), self.vector(amounts), np.inf)
         for place in (CPU, MEMORY):
             if vector[place] <= 0:
@@ -84,30 +85,33 @@ class Dimensions:
 
 
 def amount_of(name: str, text: QuantityText) -> int:
-    """A quantity in the unit its resource is counted in."""
+    """Returns a quantity in the unit that vectors use for its resource."""
     return requests.scheduling_amount(name, quantity.parse(text))
 
 
 def widened(vector: Vector, width: int) -> Vector:
-    """The same amounts in a longer vector."""
+    """Returns the same amounts in a longer vector."""
     return np.concatenate([vector, np.zeros(width - len(vector))])
 
 
 def fit_places(request: Vector) -> tuple[int, ...]:
-    """What a node is compared on: cpu and memory always, scalars when asked for."""
+    """Returns the places that a node is compared on: cpu, memory, and scalars asked for."""
     return (CPU, MEMORY, *(int(p) for p in np.flatnonzero(request) if p > MEMORY))
 
 
 def quota_places(request: Vector) -> Places:
-    """What a queue is compared on: resources asked for, but never the number of pods."""
+    """Returns the places that a quota is compared on: all that is asked for, except pods.
+
+    A job that asks only for cpu is thus not blocked by an exhausted quota of GPUs.
+    """
     asked = request > 0
     asked[PODS] = False
     return np.flatnonzero(asked)
 
 
 def less_equal(a: Vector, b: Vector) -> bool:
-    """Every dimension of a is below b, or within the tolerance; scalars a lacks are ignored."""
-    # Number by number: for a handful of them that takes a fifth of what array operations take.
+    """Whether every amount of a is below b or within the tolerance; scalars of 0 are ignored."""
+    # Number by number: for a handful of them this takes a fifth of the time of array operations.
     for place, (mine, theirs) in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
         if mine >= theirs + TOLERANCE and (place < PODS or mine > 0):
             return False
@@ -115,40 +119,42 @@ def less_equal(a: Vector, b: Vector) -> bool:
 
 
 def less_equal_on(a: Vector, b: Vector, places: Places) -> bool:
-    """Exact, on the requested dimensions only: the comparison of every quota."""
+    """Whether a is at most b on the given places, exactly: the comparison of every quota."""
     return not (a[places] > b[places]).any()
 
 
 def less_equal_on_some(a: Vector, b: Vector, places: Places) -> bool:
-    """At least one requested dimension fits; what is nothing on both sides does not count."""
+    """Whether a is at most b on some given place where at least one of them has anything."""
     mine, theirs = a[places], b[places]
     counts = (mine > TOLERANCE) | (theirs > TOLERANCE)
     return bool(((mine <= theirs) & counts).any())
 
 
 def exceeds_on_relevant(a: Vector, b: Vector, given: Mask, places: Places) -> bool:
-    """Some requested dimension exceeds b, of those b says anything about."""
-    said = given[places] & ((places > MEMORY) | (b[places] > 0))
-    return bool(((a[places] > b[places]) & said).any())
+    """Whether a exceeds b on some given place that b names; cpu or memory of 0 is unnamed."""
+    named = given[places] & ((places > MEMORY) | (b[places] > 0))
+    return bool(((a[places] > b[places]) & named).any())
 
 
 def excess(a: Vector, b: Vector) -> Vector:
-    """How far a exceeds b, dimension by dimension."""
+    """Returns how far a exceeds b, place by place; 0 where it does not."""
     return np.maximum(a - b, 0.0)
 
 
 class Shares:
-    """Shares of one whole, which is looked at only once."""
+    """Computes shares of one total, which is prepared once for many amounts."""
 
     def __init__(self, whole: Vector) -> None:
         self._is_nothing = whole == 0
         self._parts = np.where(self._is_nothing, 1.0, whole)
 
     def dominant(self, amount: Vector) -> float:
-        """The largest share over all dimensions; something of nothing is 1, nothing of it 0."""
+        """Returns the largest share of any resource; x/0 is 1 and 0/0 is 0, as in Volcano."""
         shares = amount / self._parts
         largest: float = max(shares.tolist())
-        if largest >= 1:  # amounts are whole: only now can there be something of nothing
+        # Where the total is 0 the divisor is 1 and amounts are whole, so only a share of at least 1
+        # can come from such a place.
+        if largest >= 1:
             largest = float(np.where(self._is_nothing, amount > 0, shares).max())
         return largest
 
@@ -159,7 +165,7 @@ def dominant_share(amount: Vector, whole: Vector) -> float:
 
 @lru_cache(maxsize=4096)
 def amount_text(name: str, amount: float) -> str:
-    """One amount in the unit its resource is counted in; an unlimited one has no number."""
+    """Returns an amount as people write it: `4` cpu, `8Gi`, `500m`, `unlimited`."""
     if np.isinf(amount):
         return "unlimited"
     whole = round(amount)
@@ -169,18 +175,12 @@ def amount_text(name: str, amount: float) -> str:
 
 
 def amount_texts(dimensions: Dimensions, vector: Vector) -> dict[str, str]:
-    """Everything in a vector that is not nothing, by name."""
-    return {
-        name: amount_text(name, float(vector[place]))
-        for name, place in sorted(_places(dimensions, np.flatnonzero(vector)))
-    }
+    """Returns all amounts of a vector that are not 0, by name."""
+    named = sorted((dimensions.names[place], int(place)) for place in np.flatnonzero(vector))
+    return {name: amount_text(name, float(vector[place])) for name, place in named}
 
 
 def amount_line(dimensions: Dimensions, vector: Vector) -> str:
-    """The same on one line, processors first: `cpu 4, memory 8Gi`."""
+    """Returns the same on one line: `cpu 4, memory 8Gi`."""
     shown = amount_texts(dimensions, vector)
     return ", ".join(f"{name} {amount}" for name, amount in shown.items()) or "nothing"
-
-
-def _places(dimensions: Dimensions, places: Iterable[int]) -> list[tuple[str, int]]:
-    return [(dimensions.names[place], int(place)) for place in places]

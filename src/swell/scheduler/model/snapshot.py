@@ -1,8 +1,12 @@
-"""The cluster as the scheduler sees it: nodes, jobs, queues, and every sum over them.
+"""The snapshot: the cluster as a cycle sees it, with every sum over nodes, jobs and queues.
 
-Objects are put in and taken out one by one, so a live cache keeps it up to date at the cost of what
-changed; a session then looks at pending work only. `move` is the one way a task changes place or
-status, and keeps nodes, jobs, queues and neighbours in step. Never reads a clock, never does I/O.
+It is one mutable object, not a copy per cycle (ADR 12). The live cache puts objects in and takes
+them out one by one, at the cost of what changed; a session moves tasks in it, with undo, and looks
+at pending work only. `move` and its kin are the only ways in which a task changes node or status,
+and they keep nodes, jobs, queues and the affinity index in step. No clock, no I/O.
+
+`put_*` and `remove_*` follow the objects of the API server. An object may come before another that
+it refers to: a pod before its group or node, a group before its queue.
 """
 
 from __future__ import annotations
@@ -45,33 +49,33 @@ from swell.scheduler.model.tasks import (
 from swell.scheduler.model.volumes import Volumes
 
 SCHEDULER_NAMES = frozenset({"swell"})
-DEFAULT_QUEUE = "default"
 _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
 class SchedulerSnapshot:
-    """Everything a cycle decides on. Give it nodes first where their order should be by name."""
+    """All that a cycle decides on. Nodes put in first, sorted, break ties by name."""
 
     def __init__(self, scheduler_names: Iterable[str] = SCHEDULER_NAMES) -> None:
         self.scheduler_names = frozenset(scheduler_names)
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
-        self.neighbours = AffinityIndex(self.nodes)
+        self.affinity_index = AffinityIndex(self.nodes)
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        # What only time can change, kept by whoever has a clock: groups that are not to be
-        # admitted for now, and pairs (claimer, victim) between which no room is claimed.
+        # Written by the live scheduler, which has a clock: groups that are not admitted for now,
+        # and pairs (preemptor, victim) that a cooldown forbids, with the time when it ends.
         self.backed_off: dict[str, Refusal] = {}
         self.cooldowns: dict[tuple[str, str], float] = {}
         self.volumes = Volumes()
         self._tasks: dict[str, Task] = {}
-        self._groupless: dict[str, dict[str, Task]] = {}  # by the group they wait for
+        self._groupless: dict[str, dict[str, Task]] = {}  # by the group that does not exist yet
         self._shapes = ShapeCache(self.dimensions)
         self._width = self.dimensions.width
         self._classes: dict[str, PriorityClass] = {}
         self._roles: dict[str, dict[str, ElasticRole]] = {}
-        self._members: dict[str, dict[str, Task]] = {}  # of training jobs
+        self._members: dict[str, dict[str, Task]] = {}  # tasks by training job
+        # Jobs that may have pending work, and jobs whose sums for admission are out of date.
         self._active: dict[str, JobInfo] = {}
         self._unsettled: dict[str, JobInfo] = {}
 
@@ -85,10 +89,10 @@ class SchedulerSnapshot:
         self.nodes.remove(name)
 
     def put_namespace(self, name: str, labels: dict[str, str]) -> None:
-        self.neighbours.namespaces[name] = labels
+        self.affinity_index.namespaces[name] = labels
 
     def remove_namespace(self, name: str) -> None:
-        self.neighbours.namespaces.pop(name, None)
+        self.affinity_index.namespaces.pop(name, None)
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
         self.volumes.claims[str(claim.metadata.key)] = claim
@@ -122,7 +126,9 @@ class SchedulerSnapshot:
         entry.widen(self._width)
         old = self.queues.get(entry.name)
         self.queues[entry.name] = entry
-        jobs = old.jobs if old else {k: j for k, j in self.jobs.items() if _queue(j) == entry.name}
+        jobs = (
+            old.jobs if old else {k: j for k, j in self.jobs.items() if j.queue_name == entry.name}
+        )
         for job in jobs.values():
             self._settle(job, leaving=True)
             job.queue = None
@@ -162,9 +168,9 @@ class SchedulerSnapshot:
             self._groupless.setdefault(key, {})[task.key] = task
 
     def put_pod(self, pod: Pod, group: str = "") -> Task:
-        """A pod of ours that names a group belongs to that job; any other only uses room.
+        """Adds or replaces a pod. One of ours that names a group belongs to that job.
 
-        `group` stands in for the annotation of a pod that has none.
+        Any other pod only takes room. `group` stands for the annotation of a pod that has none.
         """
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if key in self._tasks:
@@ -200,12 +206,12 @@ class SchedulerSnapshot:
         self._leave_role(task)
 
     def put_training_job(self, job: AITrainingJob) -> None:
-        """Learns the targets: a pod at or above its role's is leaving, whoever lowered it."""
+        """Sets the roles' targets. A pod at or above its role's target counts as RELEASING."""
         self._roles[str(job.metadata.key)] = roles_of(job)
         self._rejoin_roles(str(job.metadata.key))
 
     def put_trainers(self, job: TrainingJob) -> None:
-        """The same of a TrainingJob's trainers."""
+        """Does the same for the trainers of a TrainingJob."""
         key = trainers_key(str(job.metadata.key))
         self._roles[key] = trainers_of(job)
         self._rejoin_roles(key)
@@ -214,23 +220,24 @@ class SchedulerSnapshot:
         self._roles.pop(key, None)
         self._rejoin_roles(key)
 
-    # --- what sessions use
+    # --- used by sessions
 
     def task(self, key: str) -> Task | None:
         return self._tasks.get(key)
 
     def members(self, training_job: str) -> Iterable[Task]:
-        """Every pod of a training job."""
+        """Returns every task of a training job."""
         return self._members.get(training_job, {}).values()
 
     def move(self, task: Task, status: TaskStatus, node: int) -> None:
-        """Puts a task into a status, on a node or NOWHERE."""
+        """Gives a task a status, and a node or NOWHERE."""
         old = task.status
+        # On the same node only the sums of resources change, not its tasks and ports.
         if node == task.node and node != NOWHERE and TAKES_NOW[old] and TAKES_NOW[status]:
-            self.neighbours.moved(task, node, old, -1)
+            self.affinity_index.moved(task, node, old, -1)
             self.nodes.restate(task, old, status)
             task.status = status
-            self.neighbours.moved(task, node, status, 1)
+            self.affinity_index.moved(task, node, status, 1)
         else:
             self._count_on_node(task, -1)
             task.status, task.node = status, node
@@ -238,15 +245,15 @@ class SchedulerSnapshot:
         self._shift_in_job(task, old, status, 1)
 
     def move_alike(self, tasks: Sequence[Task], status: TaskStatus, nodes: Sequence[int]) -> None:
-        """The same for tasks of one shape, role and job that are all pending, in one go."""
+        """Does the same for pending tasks of one shape, role and job, in one operation."""
         for task, node in zip(tasks, nodes, strict=True):
             task.status, task.node = status, node
-            self.neighbours.moved(task, node, status, 1)
+            self.affinity_index.moved(task, node, status, 1)
         self.nodes.add_alike(tasks, nodes, status)
         self._shift_in_job(tasks[0], TaskStatus.PENDING, status, len(tasks))
 
     def confirm(self, tasks: Sequence[Task]) -> None:
-        """Allocated tasks of one job are being bound: the room is taken either way."""
+        """Makes allocated tasks of one job BINDING. The nodes count both statuses alike."""
         for _, alike in groupby(tasks, key=lambda task: (task.role, task.shape.serial)):
             run = list(alike)
             for task in run:
@@ -258,13 +265,13 @@ class SchedulerSnapshot:
         self._touch(job)
 
     def active_jobs(self) -> list[JobInfo]:
-        """Jobs of known queues with anything to do, in order of their names."""
+        """Returns the jobs of existing queues that have pending work, sorted by name."""
         for key in [key for key, job in self._active.items() if _is_idle(job)]:
             del self._active[key]
         return [self._active[key] for key in sorted(self._active) if self._active[key].queue]
 
     def settle(self) -> None:
-        """For the beginning of a session: brings the sums for admission up to date."""
+        """Brings the sums for admission up to date, at the beginning of a session."""
         self.nodes.forget_changes()
         for job in self._unsettled.values():
             self._settle(job)
@@ -280,7 +287,7 @@ class SchedulerSnapshot:
             self.nodes.add(task, node, status)
         else:
             self.nodes.take_off(task, node, status)
-        self.neighbours.moved(task, node, status, sign)
+        self.affinity_index.moved(task, node, status, sign)
 
     def _count_in_job(self, task: Task, job: JobInfo, sign: int) -> None:
         status, shape = task.status, task.shape
@@ -292,7 +299,7 @@ class SchedulerSnapshot:
             self._ask(job, sign * shape.request)
 
     def _shift_in_job(self, task: Task, old: TaskStatus, new: TaskStatus, n: int) -> None:
-        """n tasks like this one changed their status."""
+        """Counts a change of status of n tasks like this one."""
         job, shape = task.job, task.shape
         if job is None or old is new:
             return
@@ -327,7 +334,7 @@ class SchedulerSnapshot:
         self._active[job.key] = job
 
     def _join_queue(self, job: JobInfo) -> None:
-        queue = self.queues.get(_queue(job))
+        queue = self.queues.get(job.queue_name)
         if queue is None:
             return
         job.queue = queue
@@ -350,7 +357,8 @@ class SchedulerSnapshot:
     def _settle(self, job: JobInfo, *, leaving: bool = False) -> None:
         queue = job.queue
         if queue is not None and job.min_resources is None and not leaving:
-            # Reserves nothing and can lend all it holds: most jobs of one pod are so.
+            # A shortcut for jobs without minimum, most of them of one pod: they reserve nothing,
+            # and all they hold is elastic.
             queue.elastic += job.allocated - job.elastic
             job.elastic = job.allocated.copy()
             return
@@ -365,6 +373,7 @@ class SchedulerSnapshot:
         queue.elastic += job.elastic
 
     def _priority(self, group: PodGroup) -> int:
+        """Returns the value of the group's class, else of the global default class, else 0."""
         named = self._classes.get(group.spec.priority_class_name)
         if named is not None:
             return named.value
@@ -377,7 +386,7 @@ class SchedulerSnapshot:
             job.priority = self._priority(job.group)
 
     def _join_role(self, task: Task, status: TaskStatus) -> TaskStatus:
-        """Ties the pod to its elastic role; answers the status that follows from the target."""
+        """Adds the task to its elastic role; returns its status with regard to the target."""
         place = place_in_job(task)
         if place is None:
             return status
@@ -403,12 +412,13 @@ class SchedulerSnapshot:
 
     def _rejoin_roles(self, key: str) -> None:
         for task in list(self._members.get(key, {}).values()):
-            known = task.status in {*_PRESENT, TaskStatus.RELEASING}
-            status = _present_status(task) if known else task.status
+            # The old target may have made it RELEASING: then the status before that counts.
+            is_present = task.status in {*_PRESENT, TaskStatus.RELEASING}
+            status = _present_status(task) if is_present else task.status
             self.move(task, self._join_role(task, status), task.node)
 
     def _match_width(self) -> None:
-        """A new resource name may not fit into the vectors at hand: all of them grow."""
+        """Widens all vectors if a new resource name needs more places."""
         if self.dimensions.width == self._width:
             return
         self._width = width = self.dimensions.width
@@ -422,15 +432,11 @@ class SchedulerSnapshot:
 
 
 def _present_status(task: Task) -> TaskStatus:
-    """What the server says, and what it will say once it says what has been done already."""
+    """Returns the status as the server reports it, corrected by our own unconfirmed writes."""
     status = status_of(task.pod)
     if task.marked_for_deletion and status in _PRESENT:
         return TaskStatus.RELEASING
     return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
-
-
-def _queue(job: JobInfo) -> str:
-    return job.group.spec.queue or DEFAULT_QUEUE
 
 
 def _is_idle(job: JobInfo) -> bool:

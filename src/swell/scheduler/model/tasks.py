@@ -1,7 +1,7 @@
-"""Tasks: pods as the scheduler sees them, and shapes: what makes two tasks the same to a node.
+"""Tasks: pods as the scheduler sees them; and shapes: classes of pods that are equal to a node.
 
-Holds what is read off a pod once. Where a task is and in which status changes only through
-`Snapshot.move`, which keeps every sum in step.
+A task holds what is read off its pod once. Its node and status change only through
+`SchedulerSnapshot.move` and its kin, which keep every sum in step.
 """
 
 from __future__ import annotations
@@ -33,18 +33,33 @@ ROLE_KEY: Final = "volcano.sh/task-spec"
 PREEMPTABLE_KEY: Final = "volcano.sh/preemptable"
 PRIORITY_KEY: Final = "volcano.sh/task-priority"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+# The one scheduling gate that does not hold a pod back here; it is the scheduler's own.
 OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 NOWHERE: Final = -1
-_NAME_PARTS_WITH_INDEX = 3
+_NAME_PARTS_WITH_INDEX = 3  # job, role, index
 
 
 class TaskStatus(IntEnum):
-    """Where a task stands. ALLOCATED, PIPELINED and BINDING exist in the scheduler only."""
+    """The status of a task. ALLOCATED, PIPELINED and BINDING exist in the scheduler only.
+
+                 place              commit          server confirms
+        PENDING -------> ALLOCATED --------> BINDING ---------------> BOUND ---> RUNNING
+          ^   |              |                                          |           |
+          |   |              | hold                                     |           +--> SUCCEEDED
+          |   |              v                                          |           +--> FAILED
+          |   +--------> PIPELINED                                      |           +--> UNKNOWN
+          |                  |                                          v           v
+          +---- discard -----+                                          RELEASING ---> (gone)
+
+    A task is RELEASING when its eviction is decided, its pod is being deleted, or its index is not
+    below the target of its elastic role.
+    A commit leaves PIPELINED tasks as they are; a later session tries to allocate them.
+    """
 
     PENDING = 0
-    ALLOCATED = 1  # a node is picked, nothing decided for good
-    PIPELINED = 2  # a node is promised, its room is still being freed
-    BINDING = 3  # decided, the binding is under way
+    ALLOCATED = 1  # a session has chosen a node and not committed yet
+    PIPELINED = 2  # a node is reserved whose room is still being freed
+    BINDING = 3  # committed, the binding is under way
     BOUND = 4
     RUNNING = 5
     RELEASING = 6
@@ -59,13 +74,14 @@ class TaskStatus(IntEnum):
 
 S = TaskStatus
 N_STATUSES: Final = len(TaskStatus)
+# Groups of statuses, as in Volcano.
 ALLOCATED: Final = (S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING)
 READY: Final = (*ALLOCATED, S.SUCCEEDED)
 SCHEDULED: Final = (S.BOUND, S.RUNNING, S.SUCCEEDED, S.FAILED)
 EVICTABLE: Final = frozenset({S.BOUND, S.RUNNING})
 
-# By status: is the room taken now, is it taken once everything leaving has left, and does the
-# task count as something its job and queue hold.
+# By status: whether the task takes room now, whether it does once all that is leaving has left,
+# whether its job and queue hold its request, and whether they ask for it.
 TAKES_NOW: Final = tuple(s in {*ALLOCATED, S.RELEASING, S.UNKNOWN} for s in S)
 TAKES_LATER: Final = tuple(s in {*ALLOCATED, S.PIPELINED, S.UNKNOWN} for s in S)
 HELD: Final = tuple(s in {*ALLOCATED, S.PIPELINED} for s in S)
@@ -74,19 +90,22 @@ ASKED: Final = tuple(s is S.PENDING for s in S)
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
+    """A socket that a pod takes on its node."""
+
     protocol: str
     port: int
     ip: str  # empty: every address
 
     def clashes(self, other_ip: str) -> bool:
-        """Whether the same port at another address is the same socket."""
+        """Whether the same port at another address conflicts with this one."""
         return not self.ip or not other_ip or self.ip == other_ip
 
 
 class Shape:
-    """All that decides where a pod fits and how well, except labels. One object per distinct value.
+    """All that decides where a pod fits and how well, except its labels.
 
-    Tasks of one shape are interchangeable to every node, so they are placed as one class.
+    There is one object per distinct value. Tasks of one shape are interchangeable to every node, so
+    they are placed as one class.
     """
 
     __slots__ = (
@@ -117,7 +136,7 @@ class Shape:
 
 
 class ShapeCache:
-    """Gives equal pods the same shape."""
+    """Returns the same shape for equal pod specs."""
 
     def __init__(self, dimensions: Dimensions) -> None:
         self._dimensions = dimensions
@@ -137,7 +156,7 @@ class ShapeCache:
 
 
 class Task:
-    """One pod. Immutable but for status and node, and for the pod's own newer states."""
+    """One pod, with its status and node in the snapshot."""
 
     __slots__ = (
         "created",
@@ -175,10 +194,9 @@ class Task:
         self.order = (_index_of(meta), self.created, meta.uid or self.key)
         self.status = S.PENDING
         self.node = NOWHERE
-        self.marked_for_deletion = (
-            False  # its eviction is decided, whatever the server still says of it
-        )
-        # The elastic role this pod belongs to, and its place in it.
+        # Its eviction is decided, though the server does not show it yet.
+        self.marked_for_deletion = False
+        # The role of a training job that this pod belongs to, and its index there.
         self.elastic: ElasticRole | None = None
         self.index = 0
 
@@ -191,7 +209,7 @@ class Task:
 
 
 def status_of(pod: Pod) -> TaskStatus:
-    """What the API server says about the pod, in our words."""
+    """Returns the status of a task by what the API server says of its pod."""
     phase = pod.status.phase
     if phase is PodPhase.SUCCEEDED:
         return S.SUCCEEDED
@@ -207,6 +225,7 @@ def status_of(pod: Pod) -> TaskStatus:
 
 
 def _priority_of(pod: Pod) -> int:
+    """Returns the priority of the annotation, else of the pod, else 1, as in Volcano."""
     text = pod.metadata.annotations.get(PRIORITY_KEY, "")
     if text.lstrip("-").isdecimal():
         return int(text)
@@ -219,7 +238,7 @@ def _flag(pod: Pod, key: str, *, default: bool) -> bool:
 
 
 def _index_of(meta: ObjectMeta) -> int:
-    """An Indexed Job's label, or the number a generated name ends with: job-role-7."""
+    """Returns an Indexed Job's index label, or the number at the end of a name like job-role-7."""
     index = meta.labels.get(COMPLETION_INDEX, "")
     if index.isdecimal():
         return int(index)
@@ -230,6 +249,7 @@ def _index_of(meta: ObjectMeta) -> int:
 
 
 def _shape_key(spec: PodSpec) -> bytes:
+    """Encodes all of the spec that filters and scores read."""
     return codec.encode(
         (
             [(c.resources, c.ports) for c in spec.containers],
@@ -247,7 +267,7 @@ def _shape_key(spec: PodSpec) -> bytes:
 
 
 def _request_of(spec: PodSpec, dimensions: Dimensions) -> Vector:
-    """What the pod asks for, and one place among the node's pods."""
+    """Returns what the pod asks for, and one of the node's pod slots."""
     amounts = scheduling_amounts(pod_requests(spec))
     places = [(dimensions.place(name), amounts[name]) for name in sorted(amounts)]
     request = dimensions.zero()
@@ -258,7 +278,7 @@ def _request_of(spec: PodSpec, dimensions: Dimensions) -> Vector:
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Sockets taken on the node; on the host's network every container port is one."""
+    """Returns the sockets taken on the node; with host network every container port is one."""
     return tuple(
         HostPort(port.protocol or "TCP", number, "" if port.host_ip == "0.0.0.0" else port.host_ip)  # noqa: S104
         for container in _running_containers(spec)

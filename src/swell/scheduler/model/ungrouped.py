@@ -1,4 +1,7 @@
-"""Pods of ours that name no group: each is a gang of one, in a group that exists only here."""
+"""Ungrouped pods: each pod of ours that names no group is a gang of one in a virtual PodGroup.
+
+The group exists in the snapshot only: none is written, and the pod is not annotated.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup, PodGroupSpec
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 
-# No object of the API can be called so.
+# No object of the API can have a slash in its name, so a virtual group collides with no real one.
 VIRTUAL_PREFIX: Final = "pod/"
 
 
@@ -22,7 +25,7 @@ def is_ungrouped(pod: Pod, scheduler_names: Collection[str]) -> bool:
 
 
 def virtual_group_name(pod: Pod) -> str:
-    """The name of the group that stands for the pod."""
+    """Returns the name of the group that stands for the pod."""
     return VIRTUAL_PREFIX + pod.metadata.name
 
 
@@ -44,7 +47,7 @@ def virtual_group(pod: Pod, queue: str) -> PodGroup:
 def with_virtual_groups(
     pods: Iterable[Pod], scheduler_names: Collection[str], queue: str
 ) -> tuple[list[Pod], list[PodGroup]]:
-    """All pods, those that are alone with a group of their own; and these groups."""
+    """Returns all pods, the ungrouped ones annotated with a virtual group; and those groups."""
     named: list[Pod] = []
     groups: list[PodGroup] = []
     for pod in pods:

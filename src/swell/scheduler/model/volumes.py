@@ -1,7 +1,7 @@
-"""Whether the volumes a pod claims are there. Where they are is left to Kubernetes.
+"""Whether the volume claims of a pod are bound. Which nodes reach them is left to Kubernetes.
 
-A claim that waits for its first consumer is bound once the pod has a node: no obstacle. Nor is
-one that nobody has told us about.
+A claim that waits for its first consumer is bound once the pod has a node, so it is no obstacle.
+Nor is a claim that the cache has not seen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.scheduler.model.tasks import Task
 
-_LATE: Final = "WaitForFirstConsumer"
+_BOUND_WITH_POD: Final = "WaitForFirstConsumer"
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -34,8 +34,8 @@ class Volumes:
         claim = self.claims.get(key)
         if claim is None or claim.status.phase == "Bound":
             return True
-        behind = self._class_of(claim)
-        return behind is not None and behind.volume_binding_mode == _LATE
+        storage_class = self._class_of(claim)
+        return storage_class is not None and storage_class.volume_binding_mode == _BOUND_WITH_POD
 
     def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         if claim.spec.storage_class_name is not None:

@@ -1,4 +1,17 @@
-"""The rules of a session, one file each: a function that opens the plugin and gives its hooks."""
+"""The plugins: the rules of a session, one file each.
+
+A plugin is a function `open_<name>` that opens it for a session and returns its hooks, and the
+`ARGUMENTS` that its configuration may have. By what they decide:
+
+- `priority`, `gang`, `sla`: the order of jobs, and when a job is complete.
+- `drf`: fair shares between jobs, and between queues in a weighted tree.
+- `quota`: arithmetic of limits, shared by the next three.
+- `proportion`, `capacity`: what queues may hold, deserve and take back.
+- `overcommit`: how much is admitted into the whole cluster.
+- `predicates`: which nodes may take a pod.
+- `nodeorder`, `binpack`: which of those nodes is best.
+- `conformance`, `pdb`: which pods are never victims.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""binpack: fuller nodes first, so that whole nodes stay free for large tasks."""
+"""binpack: prefers fuller nodes, so that whole nodes stay free for large tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESOURCES: Final = "binpack.resources"
 ARGUMENTS: tuple[str, ...] = (
     WEIGHT, "binpack.cpu", "binpack.memory", RESOURCES, "binpack.resources.",
 )  # fmt: skip
-_FULL = 100.0
+_SCORE_MAX = 100.0  # of a plugin with weight 1, as in kube-scheduler
 
 
 def open_binpack(session: Session, option: PluginOption) -> Hooks:
@@ -38,18 +38,19 @@ def open_binpack(session: Session, option: PluginOption) -> Hooks:
         for place in shape.quota_places.tolist():
             if place not in listed:
                 continue
+            # A resource that a node does not have scores 0, but its weight counts (as in Volcano).
             total += float(weights[place])
             overflows |= fill[place] > 1.0
             points += weights[place] * fill[place]
         if not total:
             return points
-        return np.where(overflows, 0.0, points / total * (_FULL * own))
+        return np.where(overflows, 0.0, points / total * (_SCORE_MAX * own))
 
     return Hooks(load_score=score)
 
 
 def weights_of(arguments: Arguments) -> tuple[float, dict[str, float]]:
-    """The plugin's weight and each resource's; a negative one counts as 1."""
+    """Returns the weight of the plugin and of each resource; a negative one counts as 1."""
 
     def weight(name: str) -> float:
         value = arguments.number(name, 1.0)

@@ -1,7 +1,8 @@
-"""capacity: every queue has what it deserves by name; beyond that it borrows what is idle.
+"""capacity: every queue deserves what its spec says; beyond that it borrows what is idle.
 
-With hierarchy, queues form a tree: limits hold at every level, and who has to give back is decided
-along the path. A broken tree, or a job in a queue that has children, stops everything.
+With hierarchy, queues form a tree: limits hold at every level, and which queue has to give back is
+decided along the path. While the tree is broken, or a queue has both jobs and children, nothing is
+admitted, allocated or reclaimed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.queues import QueueInfo
-from swell.scheduler.model.reasons import Limit, Refusal, WaitReason
+from swell.scheduler.model.queues import ROOT, QueueInfo
+from swell.scheduler.model.reasons import QueueLimit, Refusal, WaitReason
 from swell.scheduler.model.resources import (
     PODS,
     Mask,
@@ -52,7 +53,7 @@ def open_capacity(session: Session, option: PluginOption) -> Hooks:
 
 
 class _CapacityRules:
-    """What every queue may have and deserves in this session."""
+    """The hooks of the plugin in one session, over the entitlement of every queue."""
 
     def __init__(self, session: Session, option: PluginOption) -> None:
         queues = session.snapshot.queues
@@ -73,7 +74,7 @@ class _CapacityRules:
     # --- order
 
     def queue_key(self, queue: QueueInfo) -> SortKey:
-        """Along the path from the top: the smaller share of what is deserved first."""
+        """Returns the sort key: priority, then shares of what is deserved, from the root down."""
         key: list[float | str] = [-queue.priority]
         for level in reversed(self._line(queue)):
             mine = self._of[level.name]
@@ -81,7 +82,7 @@ class _CapacityRules:
         return tuple(key)
 
     def victim_queue_key(self, preemptor: Task, queue: QueueInfo) -> SortKey:
-        """The nearer relative gives way first."""
+        """Returns how many ancestors the queue shares: the nearest relative is evicted first."""
         own = preemptor.job.queue if preemptor.job else None
         shared = set(own.lineage) & set(queue.lineage) if own else ()
         return float(len(shared))
@@ -133,10 +134,13 @@ class _CapacityRules:
         for level in self._line(job.queue):
             self._reserved[level.name] += asked
 
-    # --- claims
+    # --- eviction
 
     def preemptive(self, queue: QueueInfo, task: Task) -> bool:
-        """Within its limits, and entitled to something of what it asks for."""
+        """Whether the queue is within its limits and entitled to some of what the task asks for.
+
+        With `ancestorReclaimLevel` N the entitlement of one of N ancestors is enough.
+        """
         if not self.allowance(queue, task.shape, 1):
             return False
         places = task.shape.quota_places
@@ -145,10 +149,11 @@ class _CapacityRules:
                 self._held(level) + task.request, self._of[level.name].deserved, places
             )
             for level in self._line(queue)[: self._levels + 1]
-            if level.name != ROOT  # what the whole cluster deserves entitles nobody in particular
+            if level.name != ROOT  # what the whole cluster deserves entitles no single queue
         )
 
     def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        """Returns the units that their queues have to give back, one after the other."""
         own = preemptor.job.queue if preemptor.job else None
         if self._problem or own is None:
             return []
@@ -170,6 +175,7 @@ class _CapacityRules:
         if queue is None or not (request[places] > 0).any():
             return False
         mine, theirs = self._of[own.name], self._of[queue.name]
+        # Siblings that both deserve nothing do not evict each other.
         if own.parent == queue.parent and not (mine.has_any or theirs.has_any):
             return False
         if not less_equal(theirs.guarantee, left.get(queue.name, self._held(queue)) - request):
@@ -188,7 +194,7 @@ class _CapacityRules:
     def _line(self, queue: QueueInfo) -> tuple[QueueInfo, ...]:
         return queue.lineage if self.is_tree else (queue,)
 
-    def _exceeded(self, queue: QueueInfo, asked: Vector, held: Vector) -> tuple[Limit, ...]:
+    def _exceeded(self, queue: QueueInfo, asked: Vector, held: Vector) -> tuple[QueueLimit, ...]:
         limit = self._of[queue.name].limit
         return self._limits.exceeded(queue.name, asked, held, limit)
 
@@ -197,7 +203,7 @@ class _CapacityRules:
 
 
 def share_of(held: Vector, entitlement: Entitlement) -> float:
-    """The largest part of anything deserved that is held; 1 where nothing is deserved."""
+    """Returns the largest share of a deserved resource that is held; 1 if nothing is deserved."""
     if not entitlement.has_any:
         return 1.0
     counts = entitlement.given & (entitlement.deserved > 0)
@@ -205,7 +211,10 @@ def share_of(held: Vector, entitlement: Entitlement) -> float:
 
 
 def _is_above(held: Vector, entitlement: Entitlement, victim: Vector, claimed: Places) -> bool:
-    """Whether a queue has to let a victim go: it is entitled to nothing of it, or has too much."""
+    """Whether a queue has to give up a victim.
+
+    It has to if it deserves none of the victim's resources, or holds too much of a claimed one.
+    """
     entitled = entitlement.given & (entitlement.deserved > 0)
     entitled[PODS] = False
     if not (entitled & (victim > 0)).any():
@@ -213,16 +222,13 @@ def _is_above(held: Vector, entitlement: Entitlement, victim: Vector, claimed: P
     return exceeds_on_relevant(held, entitlement.deserved, entitlement.given, claimed)
 
 
-# MERGED: What each queue may have, deserves and is guaranteed, flat or along a tree of queues.
-
-ROOT = "root"
-
-
 @dataclass(frozen=True, slots=True)
 class Entitlement:
+    """What a queue may have at most, deserves, and is guaranteed."""
+
     limit: Vector
     deserved: Vector
-    given: Mask  # which resources `deserved` says anything about
+    given: Mask  # the resources that `deserved` names
     guarantee: Vector
 
     @property
@@ -233,7 +239,7 @@ class Entitlement:
 def entitlements(
     queues: Mapping[str, QueueInfo], total: Vector, *, is_tree: bool
 ) -> dict[str, Entitlement]:
-    """For every queue; in a tree the root is bound by nothing but its own limits."""
+    """Returns the entitlement of every queue. In a tree, the root has only its own limits."""
     nothing = np.zeros_like(total)
     if not is_tree:
         guaranteed = sum((queue.guarantee for queue in queues.values()), nothing)
@@ -252,7 +258,7 @@ def entitlements(
 
 
 def tree_problem(queues: Mapping[str, QueueInfo]) -> str | None:
-    """What is wrong with the tree, if anything."""
+    """Returns what is wrong with the tree, or None."""
     if ROOT not in queues:
         return "there is no queue named root"
     parents: set[str] = set()

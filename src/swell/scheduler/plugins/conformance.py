@@ -1,4 +1,4 @@
-"""conformance: what the cluster itself needs is never a victim."""
+"""conformance: pods that the cluster itself needs are never victims."""
 
 from __future__ import annotations
 

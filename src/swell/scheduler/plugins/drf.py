@@ -1,6 +1,9 @@
-"""drf: dominant resource fairness: whoever has the smallest share of the scarcest is next.
+"""drf: dominant resource fairness. The job with the smallest dominant share comes first.
 
-With hierarchy, queues are leaves of a weighted tree given by annotations, and compared along it.
+The dominant share of a job is its largest share of any resource of the cluster. With hierarchy,
+queues are the leaves of a weighted tree given by annotations, and are compared along it: a tree
+node's allocation is that of its children, each scaled down to the smallest dominant share among
+those that can still grow, so that departments compete as if their parts were balanced.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
-_SAME = 1e-6
+PATH: Final = "volcano.sh/hierarchy"
+WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+_SAME = 1e-6  # shares that differ by less count as equal, as in Volcano
 
 
 def open_drf(session: Session, option: PluginOption) -> Hooks:
@@ -56,17 +61,10 @@ def open_drf(session: Session, option: PluginOption) -> Hooks:
     )
 
 
-# MERGED: The weighted tree of hierarchical drf: shares of its nodes, from the jobs at its leaves.
-#
-# A node's allocation is its children's, each scaled down to the smallest dominant share among those
-# that can still grow, so that departments compete as if their parts were balanced.
-
-PATH: Final = "volcano.sh/hierarchy"
-WEIGHTS: Final = "volcano.sh/hierarchy-weights"
-
-
 @dataclass(slots=True)
 class _ShareNode:
+    """A node of the tree; `share` and `is_saturated` are those of the last update."""
+
     name: str
     weight: float = 1.0
     queues: list[QueueInfo] = field(default_factory=list)
@@ -76,7 +74,7 @@ class _ShareNode:
 
 
 class ShareTree:
-    """Compares queues along their paths."""
+    """The weighted tree of queues. Shares are computed anew for every comparison."""
 
     def __init__(self, queues: Iterable[QueueInfo], total: Vector) -> None:
         self._total = total
@@ -87,7 +85,7 @@ class ShareTree:
             self._paths[queue.name] = self._insert(queue)
 
     def key(self, queue: QueueInfo) -> SortKey:
-        """Level by level: what can still grow first, then the smaller weighted share."""
+        """Returns the sort key, level by level: unsaturated first, then the smaller share."""
         self._update(self._root, self._demanding())
         key: list[float | str] = []
         for node in self._paths[queue.name]:
@@ -95,7 +93,7 @@ class ShareTree:
         return tuple(key)
 
     def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
-        """Whose queue would still come after the claimer's."""
+        """Returns the units whose queue would still come after the preemptor's without them."""
         own = preemptor.job.queue if preemptor.job else None
         if own is None:
             return []
@@ -108,6 +106,7 @@ class ShareTree:
     def _comes_after(self, own: QueueInfo, preemptor: Task, unit: EvictionUnit) -> bool:
         other = unit.job.queue
         assert other is not None  # noqa: S101 - the caller looked
+        # Tried in place and undone: the tree reads the queues' allocations.
         own.allocated += preemptor.request
         other.allocated -= unit.request
         try:
@@ -129,7 +128,7 @@ class ShareTree:
         return path
 
     def _demanding(self) -> Mask:
-        """Resources of which something is left."""
+        """Returns the resources of which the cluster has something left."""
         held = sum(
             (queue.allocated for path in self._paths.values() for queue in path[-1].queues),
             np.zeros_like(self._total),
@@ -137,7 +136,7 @@ class ShareTree:
         return held < self._total
 
     def _update(self, node: _ShareNode, demanding: Mask) -> Vector:
-        """Share and saturation of a node and all below it; answers its scaled allocation."""
+        """Computes share and saturation of a node and all below; returns its scaled allocation."""
         if not node.children:
             held: Vector = np.sum([queue.allocated for queue in node.queues], axis=0)
             asked = held + np.sum([queue.pending for queue in node.queues], axis=0)
@@ -157,13 +156,14 @@ class ShareTree:
 
 
 def _is_saturated(held: Vector, asked: Vector, demanding: Mask) -> bool:
-    """Has all it asked of something, or asks for something that is used up."""
+    """Whether a leaf cannot grow: it has all it asked of a resource, or the cluster has no more."""
     counts = np.arange(len(asked)) != PODS
     satisfied = (held > 0) & (held >= asked)
     return bool((counts & (asked > 0) & (satisfied | ~demanding)).any())
 
 
 def _weight(text: str) -> float:
+    """Returns a weight of the annotation; 1 for a malformed one, and at least 1."""
     try:
         return max(float(text), 1.0)
     except ValueError:

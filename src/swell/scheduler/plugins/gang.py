@@ -1,4 +1,7 @@
-"""gang: a job starts whole or not at all, and gives up only what it has beyond its minimum."""
+"""gang: a job starts with its whole minimum or not at all, and is no victim below it.
+
+The minimum is `minMember` in total and `minTaskMember` of each role.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
+# For a job that no action has looked at.
 _NOT_TRIED = Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "not tried in this session")
 
 
@@ -35,7 +39,7 @@ def open_gang(session: Session, option: PluginOption) -> Hooks:
 
 
 def invalid(job: JobInfo) -> Refusal | None:
-    """Too few pods exist, in total or of a role."""
+    """Returns a refusal if too few pods exist, in total or of a role."""
     if job.counts.live < job.min_member:
         return Refusal(
             WaitReason.NOT_ENOUGH_TASKS,
@@ -52,10 +56,11 @@ def invalid(job: JobInfo) -> Refusal | None:
 
 
 def shortfall(job: JobInfo, role: str) -> int:
-    """How many more tasks of the role complete the gang; another role short: never."""
-    missing = max(job.min_member - job.counts.ready_or_effortless, 0)
+    """Returns how many more tasks of the role complete the gang; UNREACHABLE if others lack."""
+    missing = max(job.min_member - job.counts.ready_or_best_effort, 0)
+    # A pending best-effort task counts as ready: backfill places it after the rest is bound.
     for name, minimum in job.role_minimums.items():
-        short = minimum - job.role(name).ready_or_effortless
+        short = minimum - job.role(name).ready_or_best_effort
         if short > 0:
             if name != role:
                 return UNREACHABLE
@@ -64,10 +69,10 @@ def shortfall(job: JobInfo, role: str) -> int:
 
 
 def _is_complete(job: JobInfo) -> bool:
-    """Ready, or ready once what it was promised is there."""
+    """Whether the gang is ready, or is once its pipelined tasks have started."""
 
-    def there(tally: TaskCounts) -> int:
-        return tally.ready_or_effortless + tally.waiting
+    def there(counts: TaskCounts) -> int:
+        return counts.ready_or_best_effort + counts.waiting
 
     return there(job.counts) >= job.min_member and all(
         there(job.role(role)) >= minimum for role, minimum in job.role_minimums.items()
@@ -75,7 +80,7 @@ def _is_complete(job: JobInfo) -> bool:
 
 
 def surplus_only(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
-    """Each job stays at or above its minimum, whoever asks."""
+    """Returns the units without which each job keeps its minimum, whatever the priorities."""
     del preemptor
     left: dict[str, int] = {}
     granted: list[EvictionUnit] = []
@@ -88,7 +93,10 @@ def surplus_only(preemptor: Task, units: Sequence[EvictionUnit]) -> list[Evictio
 
 
 def is_filled_by_leaving(job: JobInfo) -> bool:
-    """Nothing waits, and pods that are leaving still make up the minimum: no news yet."""
+    """Whether pods that are leaving still make up the minimum and none waits.
+
+    Then the condition is not rewritten: the pods may be replaced before it would be true.
+    """
     counts = job.counts
     return (
         not counts[TaskStatus.PENDING]
@@ -99,6 +107,7 @@ def is_filled_by_leaving(job: JobInfo) -> bool:
 
 
 def _unschedulable(session: Session, job: JobInfo) -> Refusal | None:
+    """Returns the text of the Unschedulable condition, which begins as Volcano's does."""
     missing = shortfall(job, "")
     if not missing or is_filled_by_leaving(job):
         return None

@@ -1,6 +1,6 @@
-"""nodeorder: the scores of kube-scheduler: load, balance, affinity, taints, neighbours.
+"""nodeorder: the scores of kube-scheduler: load, balance, node affinity, taints, pod affinity.
 
-Also spreads parameter servers: a job's pservers share a node only when there is no other.
+Also spreads parameter servers: those of one job share a node only if no other node takes them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ BALANCED: Final = "balancedresource.weight"
 NODE_AFFINITY: Final = "nodeaffinity.weight"
 POD_AFFINITY: Final = "podaffinity.weight"
 TAINT: Final = "tainttoleration.weight"
+# Volcano's weights.
 DEFAULTS: Final = {
     LEAST: 1.0, MOST: 0.0, BALANCED: 1.0, NODE_AFFINITY: 2.0, POD_AFFINITY: 2.0, TAINT: 3.0,
 }  # fmt: skip
-# Known to users' files; image locality and soft spread are not scored here.
+# Accepted without effect: image locality and soft spread are not scored here.
 _ACCEPTED = ("imagelocality.weight", "podtopologyspread.weight", "selectorspread.weight")
 ARGUMENTS: tuple[str, ...] = (*DEFAULTS, *_ACCEPTED)
 SPREAD_ROLES: Final = frozenset({"pserver"})
 _GPU = "nvidia.com/gpu"
-_FULL = 100.0
+_SCORE_MAX = 100.0  # of one score with weight 1, as in kube-scheduler
 _A_PAIR = 2
+# Outweighs all other scores together, so that spreading wins over them.
+_SPREAD_WEIGHT = 10
 
 
 def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
@@ -52,12 +55,14 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
         load = (parts[0] + parts[1]) / 2
         if gpu is not None and shape.request[gpu] > 0:
             parts.append(np.minimum(fill[gpu], 1.0))
-        # Free room times one weight plus full room times the other, with fewer operations.
-        score: Vector = load * (_FULL * (weight[MOST] - weight[LEAST])) + _FULL * weight[LEAST]
+        # The same as (1 - load) * LEAST + load * MOST, with fewer operations on all nodes.
+        score: Vector = (
+            load * (_SCORE_MAX * (weight[MOST] - weight[LEAST])) + _SCORE_MAX * weight[LEAST]
+        )
         return score + balance(parts) * weight[BALANCED]
 
     def task_score(task: Task) -> Vector | None:
-        score = _scaled(snapshot.neighbours.preference(task))
+        score = _scaled(snapshot.affinity_index.preference(task))
         total = None if score is None else score * weight[POD_AFFINITY]
         if task.role in SPREAD_ROLES and task.job is not None:
             spread = spread_score(task, len(nodes))
@@ -68,9 +73,9 @@ def open_nodeorder(session: Session, option: PluginOption) -> Hooks:
 
 
 def balance(parts: Sequence[Vector]) -> Vector:
-    """100 when all resources are equally full, less by their standard deviation."""
-    if len(parts) == _A_PAIR:
-        return (1.0 - np.abs(parts[0] - parts[1]) / 2) * _FULL
+    """Returns 100 where all resources are equally full, less by their standard deviation."""
+    if len(parts) == _A_PAIR:  # the standard deviation of two values, without a square root
+        return (1.0 - np.abs(parts[0] - parts[1]) / 2) * _SCORE_MAX
     mean = parts[0]
     for part in parts[1:]:
         mean = mean + part
@@ -78,11 +83,11 @@ def balance(parts: Sequence[Vector]) -> Vector:
     variance = (parts[0] - mean) * (parts[0] - mean)
     for part in parts[1:]:
         variance = variance + (part - mean) * (part - mean)
-    return (1.0 - np.sqrt(variance / len(parts))) * _FULL
+    return (1.0 - np.sqrt(variance / len(parts))) * _SCORE_MAX
 
 
 def node_affinity(shape: Shape, nodes: NodeTable) -> Vector:
-    """Sum of the weights of preferred terms a node matches, relative to the best node."""
+    """Returns the weights of the preferred terms that a node matches, scaled to the best node."""
     affinity = shape.spec.affinity and shape.spec.affinity.node_affinity
     wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
 
@@ -94,11 +99,11 @@ def node_affinity(shape: Shape, nodes: NodeTable) -> Vector:
         return np.zeros(len(nodes))
     found = np.array([points(node) for node in nodes.objects])
     highest = found.max(initial=0.0)
-    return found * (_FULL / highest) if highest > 0 else found
+    return found * (_SCORE_MAX / highest) if highest > 0 else found
 
 
 def taints(shape: Shape, nodes: NodeTable) -> Vector:
-    """100 for nodes without a taint to avoid, less the more there are."""
+    """Returns 100 for nodes without a PreferNoSchedule taint, less the more there are."""
     disliked = np.array(
         [
             n_disliked(shape.spec.tolerations, node.spec.taints) if node and node.spec.taints else 0
@@ -107,21 +112,25 @@ def taints(shape: Shape, nodes: NodeTable) -> Vector:
         dtype=np.float64,
     )
     highest = disliked.max(initial=0.0)
-    return _FULL - disliked * (_FULL / highest) if highest > 0 else np.full(len(nodes), _FULL)
+    return (
+        _SCORE_MAX - disliked * (_SCORE_MAX / highest)
+        if highest > 0
+        else np.full(len(nodes), _SCORE_MAX)
+    )
 
 
 def spread_score(task: Task, n_nodes: int) -> Vector:
-    """Fewer tasks of the same job and role on a node are better."""
+    """Returns a lower score for nodes with more tasks of the same job and role."""
     score = np.zeros(n_nodes)
     for other in task.job.tasks.values() if task.job else ():
         if other.role == task.role and TAKES_LATER[other.status]:
-            score[other.node] -= _FULL * len(SPREAD_ROLES) * 10
+            score[other.node] -= _SCORE_MAX * len(SPREAD_ROLES) * _SPREAD_WEIGHT
     return score
 
 
 def _scaled(score: Vector | None) -> Vector | None:
-    """From the worst node at 0 to the best at 100."""
+    """Scales scores so that the worst node has 0 and the best 100."""
     if score is None:
         return None
     low, high = score.min(initial=0.0), score.max(initial=0.0)
-    return (score - low) * (_FULL / (high - low)) if high > low else score * 0.0
+    return (score - low) * (_SCORE_MAX / (high - low)) if high > low else score * 0.0

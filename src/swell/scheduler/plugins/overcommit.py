@@ -1,4 +1,4 @@
-"""overcommit: admits somewhat more than the cluster has, so that queues keep it busy."""
+"""overcommit: admits somewhat more than the cluster has, so that freed nodes are used at once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from swell.scheduler.plugins.quota import Claimable, LimitCheck
 from swell.scheduler.session import Session
 
 FACTOR: Final = "overcommit-factor"
-_OLD_FACTOR: Final = "overCommitFactor"
+_OLD_FACTOR: Final = "overCommitFactor"  # the older spelling
 ARGUMENTS: tuple[str, ...] = (FACTOR, _OLD_FACTOR)
-_DEFAULT = 1.2
+_DEFAULT = 1.2  # Volcano's
 
 
 def open_overcommit(session: Session, option: PluginOption) -> Hooks:

@@ -1,4 +1,4 @@
-"""pdb: victims must not break a PodDisruptionBudget. A pod without labels is never one."""
+"""pdb: victims must not break a PodDisruptionBudget. A pod without labels is never a victim."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ def open_pdb(session: Session, option: PluginOption) -> Hooks:
 def within_budgets(
     budgets: Sequence[PodDisruptionBudget], units: Sequence[EvictionUnit]
 ) -> list[EvictionUnit]:
-    """Spends the budgets in the order of the candidates."""
+    """Returns the units that the budgets allow, spent in the order of the candidates."""
     left = [budget.status.disruptions_allowed for budget in budgets]
     granted: list[EvictionUnit] = []
     for unit in units:
-        verdicts = [
-            _spend(budgets, left, task) for task in unit.tasks
-        ]  # each spends, none is cut off
-        if all(verdicts):
+        # A list, not a generator: each task spends its budget, also after one that is refused.
+        allowed = [_spend(budgets, left, task) for task in unit.tasks]
+        if all(allowed):
             granted.append(unit)
     return granted
 
 
 def _spend(budgets: Sequence[PodDisruptionBudget], left: list[int], task: Task) -> bool:
+    """Charges the task to every budget that selects it; whether none is exceeded."""
     meta = task.pod.metadata
     if not meta.labels:
-        return False
-    fine = True
+        return False  # as in Volcano
+    is_allowed = True
     for at, budget in enumerate(budgets):
         selector = budget.spec.selector
         if budget.metadata.namespace != meta.namespace or is_empty_selector(selector):
             continue
         if not selector_matches(selector, meta.labels):
             continue
-        if meta.name in budget.status.disrupted_pods:  # counted when it was evicted
+        if meta.name in budget.status.disrupted_pods:  # charged when it was evicted
             continue
         left[at] -= 1
-        fine = fine and left[at] >= 0
-    return fine
+        is_allowed = is_allowed and left[at] >= 0
+    return is_allowed

@@ -1,4 +1,7 @@
-"""predicates: which nodes may take a pod at all, by the rules of kube-scheduler."""
+"""predicates: which nodes may take a pod at all, by the rules of kube-scheduler.
+
+Resources are not checked here but in `placement`, for all nodes and resources at once.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ _SWITCHES: Final = {
     "affinity": "predicate.NodeAffinityEnable",
     "ports": "predicate.NodePortsEnable",
     "taints": "predicate.TaintTolerationEnable",
-    "neighbours": "predicate.PodAffinityEnable",
+    "pod affinity": "predicate.PodAffinityEnable",
     "spread": "predicate.PodTopologySpreadEnable",
     "volumes": "predicate.VolumeBindingEnable",
 }
-# Known to users' files, about things that are not filtered here.
+# Accepted without effect: these are not filtered here.
 _ACCEPTED = (
     "predicate.NodeVolumeLimitsEnable", "predicate.VolumeZoneEnable", "predicate.CacheEnable",
     "predicate.ProportionalEnable", "predicate.resources",
@@ -32,7 +35,7 @@ _ACCEPTED = (
 )  # fmt: skip
 ARGUMENTS: tuple[str, ...] = (*_SWITCHES.values(), *_ACCEPTED)
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_NEIGHBOUR_REASONS = {
+_AFFINITY_REASONS = {
     "affinity": WaitReason.POD_AFFINITY,
     "anti-affinity": WaitReason.POD_ANTI_AFFINITY,
     "spread": WaitReason.TOPOLOGY_SPREAD,
@@ -47,11 +50,11 @@ def open_predicates(session: Session, option: PluginOption) -> Hooks:
 
 
 class _PredicateRules:
-    """The filters of one session, with those switched off left out."""
+    """The filters of one session, without those that are switched off."""
 
     def __init__(self, session: Session, option: PluginOption) -> None:
         self._nodes = session.snapshot.nodes
-        self._neighbours = session.snapshot.neighbours
+        self._affinity_index = session.snapshot.affinity_index
         self._volumes = session.snapshot.volumes
         self._on = {
             rule: option.arguments.flag(switch, default=True) for rule, switch in _SWITCHES.items()
@@ -74,20 +77,21 @@ class _PredicateRules:
         yield from self._changing(task, now=True)
 
     def _fixed(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
-        """What no other pod can change."""
+        """Yields the filters whose answer no other pod can change."""
         nodes, spec = self._nodes, shape.spec
         if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
             yield WaitReason.NODE_UNSCHEDULABLE, ~nodes.cordoned
         if self._on["affinity"]:
             yield from self._node_affinity(shape)
         if self._on["taints"]:
-            verdicts: dict[tuple[Taint, ...], bool] = {(): True}
+            # Many nodes have the same taints: each set is checked once.
+            known: dict[tuple[Taint, ...], bool] = {(): True}
 
             def tolerated(node: Node) -> bool:
                 taints = node.spec.taints
-                if taints not in verdicts:
-                    verdicts[taints] = tolerates_all(spec.tolerations, taints)
-                return verdicts[taints]
+                if taints not in known:
+                    known[taints] = tolerates_all(spec.tolerations, taints)
+                return known[taints]
 
             yield WaitReason.TAINT, nodes.where(tolerated)
 
@@ -108,18 +112,19 @@ class _PredicateRules:
             )
 
     def _changing(self, task: Task, *, now: bool) -> Iterator[tuple[WaitReason, Mask]]:
-        """What depends on the pods already there."""
+        """Yields the filters whose answer depends on the pods already placed."""
         if self._on["ports"]:
             for port in task.shape.ports:
                 yield WaitReason.HOST_PORT, self._nodes.port_is_free(port, at_once=now)
         if task.shape.claims_volumes and self._on["volumes"]:
             there = self._volumes.are_ready_for(task)
             yield WaitReason.VOLUME, np.full(len(self._nodes), there)
-        if not self._neighbours.concerns(task):
+        if not self._affinity_index.concerns(task):
             return
+        # A spread constraint counts only domains of nodes that pass the pod's node affinity.
         eligible = np.ones(len(self._nodes), dtype=np.bool_)
         for _, passing in self._node_affinity(task.shape):
             eligible &= passing
-        for name, passing in self._neighbours.allows(task, eligible, at_once=now):
-            if self._on["spread" if name == "spread" else "neighbours"]:
-                yield _NEIGHBOUR_REASONS[name], passing
+        for name, passing in self._affinity_index.allows(task, eligible, at_once=now):
+            if self._on["spread" if name == "spread" else "pod affinity"]:
+                yield _AFFINITY_REASONS[name], passing

@@ -1,4 +1,8 @@
-"""priority: the important first, and only the strictly less important gives way."""
+"""priority: jobs and tasks of higher priority come first, and only lower ones are victims.
+
+With the gang plugin in the same tier, a job starves only below its minimum; with this plugin alone
+it starves while any of its tasks is missing.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +30,14 @@ def open_priority(session: Session, option: PluginOption) -> Hooks:
 
 
 def _may_give_way(preemptor: Task, job: JobInfo) -> bool:
+    """Whether the job has lower priority than the preemptor's, or is the same job."""
     return preemptor.job is job or (
         preemptor.job is not None and job.priority < preemptor.job.priority
     )
 
 
 def _less_important(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
-    """Other jobs of lower priority; in the same job, tasks of lower priority."""
+    """Returns the units of jobs of lower priority; in the same job, of tasks of lower priority."""
     return [
         unit
         for unit in units

@@ -1,7 +1,7 @@
 """proportion: queues share the cluster by weight; what one does not ask for, others get.
 
-A queue deserves its weighted part of the whole, at most what it asks for and may have, at least
-what it is guaranteed. Above that it gets nothing more, and gives back when others are below.
+A queue deserves its weighted part of the cluster, at most what it asks for and its capability, at
+least its guarantee. It gets nothing beyond that, and gives back when queues below theirs reclaim.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
 ARGUMENTS: tuple[str, ...] = ()
-_ROUNDS_MAX = 1000  # each round hands out a fixed part of what remains; far fewer are needed
+# A guard against an endless loop: each round hands out a part of what remains, so far fewer rounds
+# are needed.
+_ROUNDS_MAX = 1000
 
 
 def open_proportion(session: Session, option: PluginOption) -> Hooks:
@@ -49,7 +51,7 @@ def open_proportion(session: Session, option: PluginOption) -> Hooks:
 
 
 class _ProportionRules:
-    """What every queue deserves in this session."""
+    """The hooks of the plugin in one session, over what every queue deserves."""
 
     def __init__(self, session: Session) -> None:
         self._limits = LimitCheck(session.snapshot.dimensions, session.total)
@@ -58,6 +60,7 @@ class _ProportionRules:
         queues = [session.snapshot.queues[name] for name in sorted(session.snapshot.queues)]
         guaranteed = sum((queue.guarantee for queue in queues), np.zeros_like(session.total))
         free = excess(session.total, guaranteed)
+        # What a queue may have at most ("realCapability" in Volcano).
         self._real = {
             queue.name: np.minimum(free + queue.guarantee, queue.capability) for queue in queues
         }
@@ -92,7 +95,7 @@ class _ProportionRules:
         )
 
     def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
-        """From queues above what they deserve, until they no longer are."""
+        """Returns units of queues that hold more than they deserve, until they no longer do."""
         del preemptor
         left: dict[str, Vector] = {}
         granted: list[EvictionUnit] = []
@@ -131,7 +134,7 @@ class _ProportionRules:
 def deserved_shares(
     total: Vector, queues: Iterable[QueueInfo], limits: dict[str, Vector]
 ) -> dict[str, Vector]:
-    """Hands the whole out in rounds, by weight, to queues that still want something."""
+    """Hands out the cluster in rounds, by weight, to queues that still ask for something."""
     queues = list(queues)
     if not queues:
         return {}
@@ -155,7 +158,7 @@ def deserved_shares(
         remaining = remaining - handed_out
         if (remaining < TOLERANCE).all() or not handed_out.any():
             break
-    # A trace may be lost on the way, and two GPUs do not fit into 1.9999999.
+    # Undo rounding errors of the divisions: two GPUs do not fit into 1.9999999.
     whole = np.round(deserved)
     deserved = np.where(np.abs(deserved - whole) <= TOLERANCE, whole, deserved)
     return {queue.name: row for queue, row in zip(queues, deserved, strict=True)}

@@ -1,4 +1,8 @@
-"""Arithmetic that proportion and capacity share: how much fits below a limit."""
+"""Quota arithmetic that proportion, capacity and overcommit share.
+
+How many tasks fit below a limit, which limits are exceeded by how much, and what admission may
+count on because the job could evict it once it is admitted.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from swell.scheduler.config import COUNT_CLAIMABLE
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.queues import QueueInfo
-from swell.scheduler.model.reasons import Limit, Refusal, WaitReason
+from swell.scheduler.model.reasons import QueueLimit, Refusal, WaitReason
 from swell.scheduler.model.resources import Dimensions, Vector, amount_text, quota_places
 from swell.scheduler.model.tasks import Shape
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
-    """How many of n tasks of a shape can be added before a limit on what they ask for."""
+    """How many of n tasks of a shape fit below a limit, on the resources that they ask for."""
     places = shape.quota_places
     if not len(places):
         return n
@@ -26,7 +29,7 @@ def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
     rows: list[tuple[float, float, float]] = list(
         zip(*(amount.tolist() for amount in amounts), strict=True)
     )
-    # One too many is tried first: a division may be off by a hair, the comparison is not.
+    # Start one too high and count down: the division may be rounded, the comparison is exact.
     fitting = min(n, *((bound - have) / each for have, each, bound in rows))
     count = max(min(math.floor(fitting) + 1, n), 0)
     while count > 0 and any(have + count * each > bound for have, each, bound in rows):
@@ -35,14 +38,19 @@ def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
 
 
 class LimitCheck:
-    """The limits that are in somebody's way, with the numbers."""
+    """Finds the limits that a request would exceed, with the numbers for people."""
 
     def __init__(self, dimensions: Dimensions, total: Vector) -> None:
         self._dimensions = dimensions
         self._total = total
 
-    def exceeded(self, queue: str, asked: Vector, held: Vector, limit: Vector) -> tuple[Limit, ...]:
-        """Of what is asked for, all that does not fit beside what is held."""
+    def exceeded(
+        self, queue: str, asked: Vector, held: Vector, limit: Vector
+    ) -> tuple[QueueLimit, ...]:
+        """Returns the limits of all resources that are asked for and do not fit beside `held`.
+
+        Without a queue name the limit is the cluster's.
+        """
         places = quota_places(asked)
         short = places[asked[places] + held[places] > limit[places]]
         return tuple(
@@ -50,9 +58,9 @@ class LimitCheck:
             for p in short
         )
 
-    def _limit(self, queue: str, place: int, held: float, asked: float, limit: float) -> Limit:
+    def _limit(self, queue: str, place: int, held: float, asked: float, limit: float) -> QueueLimit:
         name = self._dimensions.names[place]
-        return Limit(
+        return QueueLimit(
             queue=queue,
             resource=name,
             held=amount_text(name, held),
@@ -62,22 +70,21 @@ class LimitCheck:
         )
 
 
-def quota_refusal(deed: str, limits: tuple[Limit, ...]) -> Refusal | None:
-    """In words, what the queue does to the limits; nothing when there are none."""
+def quota_refusal(what: str, limits: tuple[QueueLimit, ...]) -> Refusal | None:
+    """Returns the refusal "queue Q <what>: <limits>"; None without limits."""
     if not limits:
         return None
     numbers = "; ".join(map(str, limits))
-    return Refusal(WaitReason.QUEUE_QUOTA, f"queue {limits[0].queue} {deed}: {numbers}", limits)
-
-
-# MERGED: What a job that waits for admission could make others give up, if it were admitted.
-#
-# Where a queue is full, admission that looks only at what is free lets nobody in, and who is not in
-# can neither preempt nor reclaim. Counted only if the configuration of enqueue asks for it.
+    return Refusal(WaitReason.QUEUE_QUOTA, f"queue {limits[0].queue} {what}: {numbers}", limits)
 
 
 class Claimable:
-    """Worked out when it is asked for: most sessions refuse nobody."""
+    """What a job that waits for admission could evict if it were admitted (ADR 13).
+
+    In a full queue, admission by free resources alone admits no job, and a job that is not admitted
+    can neither preempt nor reclaim. Counted only if enqueue has the argument `countClaimable`.
+    Computed on demand, because most sessions refuse no job.
+    """
 
     def __init__(self, session: Session) -> None:
         config = session.config
@@ -88,17 +95,20 @@ class Claimable:
         self._nothing: Vector = 0 * session.total
 
     def in_queue(self, job: JobInfo) -> Vector:
-        """What less important jobs of its queue hold of their minimums; the rest is lent anyway."""
+        """Returns what less important jobs of its queue hold of their minimums.
+
+        What they hold beyond those is not counted against the queue anyway (`elastic`).
+        """
         return self._preemptable(job, lambda other: other.allocated - other.elastic)
 
     def in_cluster(self, job: JobInfo) -> Vector:
-        """All that less important jobs of its queue hold, and what other queues may have to."""
+        """Returns all that less important jobs of its queue hold, and all of reclaimable queues."""
         found = self._preemptable(job, lambda other: other.allocated)
         queue = job.queue
         if not self._reclaims or queue is None or self._session.votes.is_overused(queue):
             return found
         others = self._session.snapshot.queues.values()
-        held = (other.allocated for other in others if _gives_way(other, queue))
+        held = (other.allocated for other in others if other is not queue and other.reclaimable)
         return sum(held, start=found)
 
     def _preemptable(self, job: JobInfo, part: Callable[[JobInfo], Vector]) -> Vector:
@@ -107,7 +117,3 @@ class Claimable:
         others = job.queue.jobs.values()
         held = (part(other) for other in others if other.priority < job.priority)
         return sum(held, start=self._nothing)
-
-
-def _gives_way(queue: QueueInfo, preemptor: QueueInfo) -> bool:
-    return queue is not preemptor and queue.reclaimable

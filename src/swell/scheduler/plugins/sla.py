@@ -1,4 +1,4 @@
-"""sla: a group that waits too long is let through, and the one due first comes first."""
+"""sla: admits a group that has waited too long, and serves the group that is due first first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_sla(session: Session, option: PluginOption) -> Hooks:
 
 
 def due_time(default_waiting: str) -> Callable[[JobInfo], float]:
-    """When a job is overdue, in seconds since the epoch; never, for one that has no limit."""
+    """Returns a function: when a job is overdue, in seconds since the epoch; infinite for never."""
     default_s = duration_s(default_waiting)
 
     def due(job: JobInfo) -> float:
@@ -45,7 +45,7 @@ def due_time(default_waiting: str) -> Callable[[JobInfo], float]:
 
 
 def duration_s(text: str) -> float | None:
-    """Seconds of a text like 1h30m; None when it is none, or not positive."""
+    """Returns the seconds of a Go duration like 1h30m; None if malformed or not positive."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
