@@ -58,13 +58,13 @@ def _starts(machine: Machine, figures: dict[str, object]) -> None:
     """From the answer to a job's creation to its process's first act."""
     access = read_kubeconfig([machine.home / "kubeconfig"])
     delays = []
-    with OneShot(access, Random(1)) as client:
-        for n in range(N_RUNS):
-            stamp = machine.folder / f"stamp-{n}"
-            client.send(calls.create(AI_TRAINING_JOBS, _job(f"one-{n}", ["touch", str(stamp)])))
-            answered = time.time()
-            _until(stamp.exists)
-            delays.append(stamp.stat().st_mtime - answered)
+    client = OneShot(access, Random(1))
+    for n in range(N_RUNS):
+        stamp = machine.folder / f"stamp-{n}"
+        client.send(calls.create(AI_TRAINING_JOBS, _job(f"one-{n}", ["touch", str(stamp)])))
+        answered = time.time()
+        _until(stamp.exists)
+        delays.append(stamp.stat().st_mtime - answered)
     figures[f"submit to process start, ms (median of {N_RUNS})"] = statistics.median(delays) * 1e3
     figures["submit to process start, ms (worst)"] = max(delays) * 1e3
 

@@ -27,7 +27,7 @@ from swell.api.pod import Pod
 from swell.cli.controllers.process import collect_seldom
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
-from swell.cluster.kube.transport import LIMITS
+from swell.cluster.kube.policy import LIMITS
 from swell.operator.aitrainingjob.running import operate
 from swell.operator.aitrainingjob.settings import Settings
 from swell.operator.framework.crds import install_crds

@@ -18,7 +18,7 @@ from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body, Key
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
-from swell.cluster.kube.transport import ClientLimits
+from swell.cluster.kube.policy import ClientLimits
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.errors import NotFoundError, OutcomeUnknownError, UnreachableError

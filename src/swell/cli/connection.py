@@ -1,4 +1,4 @@
-"""Opens the chosen cluster for a command, and says in words what went wrong with it."""
+"""Opens the chosen cluster for a command, and turns its errors into sentences for people."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from swell.cluster.kube.oneshot import OneShot
 
 @dataclass(frozen=True, slots=True)
 class ClusterConnection:
-    """One cluster, open for a few calls."""
+    """The cluster of one command, with the client for its calls."""
 
     client: OneShot
     access: Access
-    home: Path | None = None  # the state folder of an embedded one
+    home: Path | None = None  # the state folder, if the cluster is an embedded one
 
     @property
     def embedded(self) -> bool:
         return self.home is not None
 
     def namespace(self, asked: str, in_manifest: str = "") -> str:
-        """The namespace meant: the flag's, else the manifest's, else the context's."""
+        """Returns the namespace to use: the flag's, else the manifest's, else the context's."""
         return asked or in_manifest or self.access.namespace or "default"
 
     def announce_change(self) -> None:
-        """Name the cluster that is about to be changed, unless it is the user's own machine."""
+        """Print the cluster that is about to be changed, unless it is an embedded one."""
         if not self.embedded:
             sys.stderr.write(f"cluster: {self.access.context}\n")
 
 
 @contextmanager
 def connected(flags: ClusterOptions) -> Iterator[ClusterConnection]:
-    """The chosen cluster; whatever it refuses ends the command with a sentence."""
+    """Opens the chosen cluster. Errors of its calls are raised as CommandError."""
     choice = _chosen(flags)
     access = _access(choice)
     try:
-        with OneShot(access, random.Random()) as client:  # noqa: S311
-            home = choice.kubeconfigs[0].parent if choice.embedded else None
-            yield ClusterConnection(client, access, home)
+        client = OneShot(access, random.Random())  # noqa: S311
+        home = choice.kubeconfigs[0].parent if choice.embedded else None
+        yield ClusterConnection(client, access, home)
     except CLUSTER_FAILURES as error:
         raise from_cluster_failure(error, access.server, embedded=choice.embedded) from error
     except AccessError as error:
@@ -58,12 +58,12 @@ def connected(flags: ClusterOptions) -> Iterator[ClusterConnection]:
 
 
 def chosen_access(flags: ClusterOptions) -> Access:
-    """The way to the chosen cluster, for programs that stay connected."""
+    """Returns the access to the chosen cluster, for programs that stay connected."""
     return _access(_chosen(flags))
 
 
 def current_environment() -> CommandEnvironment:
-    """This machine, as it is now."""
+    """Returns the facts about this machine by which a cluster is chosen."""
     return CommandEnvironment(
         environ=os.environ, user_home=Path.home(), is_running=is_running, is_file=Path.is_file
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import http.client
 import socket
 import ssl
 from pathlib import Path
 
 from swell.cli.command_line import CommandError
+from swell.cluster.kube.answers import LostError
 from swell.runtime.errors import (
     ClusterError,
     ForbiddenError,

@@ -48,10 +48,10 @@ class Record:
     def look(self) -> Look:
         access = read_kubeconfig([self.kubeconfig])
         assert access is not None
-        with OneShot(access, Random(1)) as client:
-            jobs = client.send(calls.list_page(AI_TRAINING_JOBS)).items
-            pods = client.send(calls.list_page(PODS)).items
-            nodes = client.send(calls.list_page(NODES)).items
+        client = OneShot(access, Random(1))
+        jobs = client.send(calls.list_page(AI_TRAINING_JOBS)).items
+        pods = client.send(calls.list_page(PODS)).items
+        nodes = client.send(calls.list_page(NODES)).items
         alive = [pod for pod in pods if pod.status.phase in {PodPhase.PENDING, PodPhase.RUNNING}]
         requested = sum(
             pod_requests(pod.spec)[CPU].milli_value() for pod in alive if pod.spec.node_name

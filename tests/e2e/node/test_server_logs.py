@@ -32,17 +32,17 @@ def test_server_fetches_logs_from_the_node(tmp_path: Path) -> None:
     with embedded_server(server_home):
         kubeconfig = server_home / "kubeconfig"
         access = read_kubeconfig([kubeconfig])
-        with OneShot(access, random.Random(1)) as client:
-            with node_command(node_home, "--kubeconfig", str(kubeconfig)):
-                body = pod_body("p", "sh", "-c", "echo one; sleep 0.5; echo two")
-                client.send(calls.create(PODS, body))
-                await_begun(client)
+        client = OneShot(access, random.Random(1))
+        with node_command(node_home, "--kubeconfig", str(kubeconfig)):
+            body = pod_body("p", "sh", "-c", "echo one; sleep 0.5; echo two")
+            client.send(calls.create(PODS, body))
+            await_begun(client)
 
-                assert list(client.lines(calls.raw(f"{LOG}?follow=true"))) == [b"one", b"two"]
-                assert client.send(calls.raw(f"{LOG}?tailLines=1")) == b"two\n"
-                assert ask_as_stranger(client) == 401
-            with pytest.raises(ServerError, match="no log from node"):
-                client.send(calls.raw(LOG))
+            assert list(client.lines(calls.raw(f"{LOG}?follow=true"))) == [b"one", b"two"]
+            assert client.send(calls.raw(f"{LOG}?tailLines=1")) == b"two\n"
+            assert ask_as_stranger(client) == 401
+        with pytest.raises(ServerError, match="no log from node"):
+            client.send(calls.raw(LOG))
 
 
 def await_begun(client: OneShot) -> None:

@@ -20,7 +20,7 @@ from swell.cli.connection import chosen_access
 from swell.cli.controllers.options import ControllerProcess, LeaseOptions, LogFormat
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
-from swell.cluster.kube.transport import LIMITS, ClientLimits
+from swell.cluster.kube.policy import LIMITS, ClientLimits
 from swell.runtime import logs
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster

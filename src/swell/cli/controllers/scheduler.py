@@ -88,7 +88,7 @@ def scheduler(
 
 def _run(process: ControllerProcess, settings: SchedulerSettings) -> None:
     from swell.cli.controllers.process import candidacy, run_controller
-    from swell.cluster.kube.transport import LIMITS
+    from swell.cluster.kube.policy import LIMITS
     from swell.scheduler.live.controller import schedule
 
     async def add_services(manager: Manager, dependencies: ProcessDependencies) -> None:

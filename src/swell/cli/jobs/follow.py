@@ -1,7 +1,12 @@
-"""Stays with a job to its end: prints what its containers print, and tells how it goes."""
+"""Follows a job to its end: prints the output of its containers and reports its progress.
+
+The job is watched over one connection (`cluster.kube.watching`); between two looks at it, new
+output is printed.
+"""
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,12 +17,14 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.cli.connection import ClusterConnection
 from swell.cli.jobs.logs import JobLogs, LogLine
-from swell.cluster.kube import calls
-from swell.runtime.errors import NotFoundError, UnreachableError
+from swell.cluster.kube.watching import WatchedObjects
+from swell.runtime.cluster import Selection
+from swell.runtime.errors import UnreachableError
 
+# How long output may wait to be printed. Log files give no notice when they grow.
 POLL_S = 0.1
-ASK_S = 0.2
-# A cluster that is started again meanwhile is waited for.
+RETRY_S = 0.2
+# A cluster that does not answer may be in the middle of a restart.
 SILENT_S_MAX = 60.0
 
 Print = Callable[[Iterable[LogLine]], None]
@@ -25,76 +32,81 @@ Print = Callable[[Iterable[LogLine]], None]
 
 @dataclass(slots=True)
 class JobFollower:
-    """Follows one job. `tell` gets a sentence when something is worth one."""
+    """Follows one job. `report` is called with a sentence when the job's state changes."""
 
     connection: ClusterConnection
     key: Key
     uid: Uid
     logs: JobLogs
-    tell: Callable[[str], None]
-    _told: str = ""
+    report: Callable[[str], None]
+    _reported: str = ""
     _silent_since: float | None = None
 
     def to_the_end(self, show: Print) -> AITrainingJob | None:
-        """The job in its final phase; None when it is gone instead."""
-        while True:
-            job = self._ask()
-            self._tell_progress(job)
-            if job is None or job.status.phase in FINAL_PHASES:
-                show(self.logs.last_lines())
-                return job
-            asked_at = time.monotonic()
-            while time.monotonic() - asked_at < ASK_S:
+        """Returns the job in its final phase; None when it was deleted before."""
+        with self._watched() as jobs:
+            while True:
+                job = self._poll(jobs)
+                if job is None or job.status.phase in FINAL_PHASES:
+                    show(self._new_lines())  # of containers that began since the last look
+                    show(self.logs.last_lines())
+                    return job
+                self._report_progress(job)
                 show(self._new_lines())
-                time.sleep(POLL_S)
 
     def until_gone(self, show: Print) -> None:
-        """Stay until the object is gone, whatever phase it is in."""
-        while self._ask() is not None:
-            show(self._new_lines())
-            time.sleep(POLL_S)
+        """Stay until the object is deleted, in whatever phase it is."""
+        with self._watched() as jobs:
+            while self._poll(jobs) is not None:
+                show(self._new_lines())
         show(self.logs.last_lines())
 
-    def _ask(self) -> AITrainingJob | None:
-        """The job as it is now. Of a silent server nothing is concluded for a while."""
+    def _watched(self) -> WatchedObjects[AITrainingJob]:
+        selection = Selection(self.key.namespace, fields=f"metadata.name={self.key.name}")
+        rng = random.Random()  # noqa: S311
+        return WatchedObjects(self.connection.client, AI_TRAINING_JOBS, selection, rng)
+
+    def _poll(self, jobs: WatchedObjects[AITrainingJob]) -> AITrainingJob | None:
+        """Returns the job after its next change, or as it is after a moment; None when gone.
+
+        While the server does not answer nothing is concluded: this waits for it, for a while.
+        """
         while True:
             try:
-                job = self.connection.client.send(calls.get(AI_TRAINING_JOBS, self.key))
-            except NotFoundError:
-                return None
+                jobs.poll(POLL_S)
             except UnreachableError:
                 if not self._has_patience():
                     raise
-                time.sleep(ASK_S)
+                time.sleep(RETRY_S)
             else:
                 self._silent_since = None
-                return job if job.metadata.uid == self.uid else None
+                job = jobs.objects.get(self.key)
+                # A job of the same name that was created since is another one.
+                return job if job is not None and job.metadata.uid == self.uid else None
 
     def _has_patience(self) -> bool:
         now = time.monotonic()
         if self._silent_since is None:
             self._silent_since = now
-            self.tell("the cluster does not answer; waiting for it")
+            self.report("the cluster does not answer; waiting for it")
         return now - self._silent_since < SILENT_S_MAX
 
     def _new_lines(self) -> Iterator[LogLine]:
         try:
             yield from self.logs.new_lines()
         except UnreachableError:
-            return  # the next question is about the job, and tells
+            return  # the next look at the job meets the same server, and reports it
 
-    def _tell_progress(self, job: AITrainingJob | None) -> None:
-        if job is None or job.status.phase in FINAL_PHASES:
-            return
+    def _report_progress(self, job: AITrainingJob) -> None:
         status = job.status
         text = " ".join(part for part in (status.phase.value or "Accepted", status.ready) if part)
-        if text != self._told:
-            self._told = text
-            self.tell(text)
+        if text != self._reported:
+            self._reported = text
+            self.report(text)
 
 
 def print_prefixed(lines: Iterable[LogLine]) -> None:
-    """Every line on stdout, after who printed it."""
+    """Print every line after the role and index of its pod."""
     out = sys.stdout.buffer
     for line in lines:
         out.write(b"[%s] %s\n" % (line.source.encode(), line.text))
@@ -102,6 +114,7 @@ def print_prefixed(lines: Iterable[LogLine]) -> None:
 
 
 def print_plain(lines: Iterable[LogLine]) -> None:
+    """Print every line as it is."""
     out = sys.stdout.buffer
     for line in lines:
         out.write(line.text + b"\n")

@@ -24,6 +24,7 @@ from swell.cli.connection import ClusterConnection
 from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.oneshot import OneShot
+from swell.cluster.kube.watching import WatchedObjects
 from swell.node.process.folders import INDEX_LABEL, JOB_LABEL, OWNER_FILE, ROLE_LABEL, Folders
 from swell.node.process.logfiles import log_segments
 from swell.runtime.cluster import Selection
@@ -247,6 +248,9 @@ class ServerJobLogs:
         self._filter = filter_
         self._lines: queue.Queue[LogLine] = queue.Queue(LINES_MAX)
         self._readers: dict[_PodLog, threading.Thread] = {}
+        selection = Selection(job.namespace, labels=f"{JOB_LABEL}={job.name}")
+        rng = random.Random()  # noqa: S311
+        self._pods = WatchedObjects(connection.client, PODS.untyped(), selection, rng)
 
     def new_lines(self) -> Iterator[LogLine]:
         self._find()
@@ -286,9 +290,8 @@ class ServerJobLogs:
 
     def _logs(self) -> Iterator[_PodLog]:
         """Return the logs of all containers that have begun."""
-        selection = Selection(self._job.namespace, labels=f"{JOB_LABEL}={self._job.name}")
-        found = self._connection.client.send(calls.list_page(PODS.untyped(), selection))
-        for pod in found.items:
+        self._pods.poll(0.0)  # lists the first time, and takes up changes later
+        for pod in self._pods.objects.values():
             owners = pod["metadata"].get("ownerReferences") or []
             if any(owner.get("uid") == self._uid for owner in owners):
                 yield from self._logs_of_pod(pod)
@@ -316,9 +319,9 @@ class _PodLog:
 
 def _read(access: Access, log: _PodLog, lines: queue.Queue[LogLine]) -> None:
     """Put every line of a log into a queue, until the container ends."""
-    with OneShot(access, random.Random()) as client:  # noqa: S311
-        try:
-            for text in client.lines(calls.raw(f"{log.path}&follow=true", accept="*/*")):
-                lines.put(LogLine(log.source, text))
-        except (ClusterError, UnreachableError) as error:
-            lines.put(LogLine(log.source, f"(the log cannot be read on: {error})".encode()))
+    client = OneShot(access, random.Random())  # noqa: S311
+    try:
+        for text in client.lines(calls.raw(f"{log.path}&follow=true", accept="*/*")):
+            lines.put(LogLine(log.source, text))
+    except (ClusterError, UnreachableError) as error:
+        lines.put(LogLine(log.source, f"(the log cannot be read on: {error})".encode()))

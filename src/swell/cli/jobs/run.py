@@ -262,28 +262,28 @@ def _reference(job: AITrainingJob) -> Body:
 
 
 def _follow(job: AITrainingJob, connection: ClusterConnection) -> int:
-    """Stay with a job to its end; the exit code that says how that was."""
+    """Follow a job to its end and return the exit code that stands for its final phase."""
     key, uid, name = job.metadata.key, job.metadata.uid, job.metadata.name
     started = time.monotonic()
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         sys.stdout.flush()
         sys.stderr.write(f"{name}: {text}\n")
         sys.stderr.flush()
 
-    follower = JobFollower(connection, key, uid, logs_of(connection, key, uid), tell)
+    follower = JobFollower(connection, key, uid, logs_of(connection, key, uid), report)
     try:
         ended = follower.to_the_end(print_prefixed)
     except KeyboardInterrupt:
-        tell("deleting it (once more Ctrl-C to leave at once)")
+        report("deleting it (once more Ctrl-C to leave at once)")
         _delete(job, connection)
         follower.until_gone(print_prefixed)
-        tell("gone")
+        report("gone")
         return INTERRUPTED
     if ended is None:
-        tell("deleted by somebody else")
+        report("deleted by somebody else")
         return 1
     status = ended.status
     took = f"{status.phase.value} after {time.monotonic() - started:.1f} s"
-    tell(f"{took}: {status.message}" if status.message else took)
+    report(f"{took}: {status.message}" if status.message else took)
     return EXIT_CODES[status.phase]

@@ -1,4 +1,4 @@
-"""Where an API server is and who we are to it. Values only: nothing is read or sent here."""
+"""An API server's address and the credentials for it, as values. It reads and sends nothing."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from swell.api.meta import Body
 
 
 class AccessError(Exception):
-    """No way to a cluster can be made of what was given; says where and what to do."""
+    """The configuration does not lead to a cluster; the message says where it is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalLogin:
-    """A user entry that another program or library has to turn into credentials."""
+    """A kubeconfig user whose credentials come from an exec plugin or an auth provider."""
 
-    config: Body  # the whole kubeconfig, as its loader wants it
+    config: Body  # the whole kubeconfig, which the official client's loader asks for
     context: str
     folder: Path
 
 
 @dataclass(frozen=True, slots=True)
 class InCluster:
-    """The service account of the pod we run in."""
+    """The service account of the pod that this process runs in."""
 
     token_file: Path
     ca_file: Path
@@ -31,7 +31,7 @@ class InCluster:
 
 @dataclass(frozen=True, slots=True)
 class KubeUser:
-    """Credentials; all may be empty. `source` is set where they have to be fetched elsewhere."""
+    """Credentials; all may be empty. `source` is set when they have to be fetched."""
 
     token: str = field(default="", repr=False)
     token_file: Path | None = None
@@ -42,12 +42,12 @@ class KubeUser:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One API server as one user, and the namespace meant when none is named."""
+    """One API server, the user there, and the namespace used when a command names none."""
 
     server: str
     user: KubeUser
     context: str = ""
     namespace: str = "default"
-    ca_pem: bytes = b""  # empty: what the machine trusts
+    ca_pem: bytes = b""  # empty: the certificates that the machine trusts
     insecure: bool = False
     tls_server_name: str = ""

@@ -1,11 +1,19 @@
-"""Reads HTTP/1.1 answers off the bytes that have come so far, however these are cut.
+"""Reads HTTP/1.1 answers from the bytes that have come so far, wherever these are cut.
 
-Only what an API server's client needs: lengths, chunks, informational answers, ends of connections.
-No I/O. What is not HTTP is a ValueError.
+It knows only what an API server's client needs: lengths, chunks, informational answers, and
+answers that end with the connection. Both clients read through it, so both have the same limits.
+It does no I/O. Parsing functions raise ValueError for bytes that are not HTTP.
+
+The three ways in which an exchange of request and answer fails below HTTP:
+
+    NotSentError    no connection could be made: the server has not seen the request
+    LostError       the request was sent, or may have been, and no whole answer came
+    TooLargeError   the answer is larger than the client's limit
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,23 +21,55 @@ from swell.cluster.decoding import nonsense
 
 _HEAD_BYTES_MAX: Final = 64 << 10
 _LINE_BYTES_MAX: Final = 1024
+# Twice the largest answer a client accepts by default. Go's servers send chunks of some kilobytes.
+_CHUNK_BYTES_MAX: Final = 1 << 30
 _CRLF: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
 _INFORMATIONAL_MAX = 199
 _NO_CONTENT: Final = frozenset({204, 304})
+# int() would also take signs, underscores and "0x". A size of -1 would then count as nothing to
+# come, and the rest of the answer would pass the limit unseen.
+_HEX: Final = re.compile(rb"[0-9a-fA-F]+")
+
+
+class NotSentError(Exception):
+    """No connection could be made: the server has not seen the request."""
+
+
+class LostError(Exception):
+    """The request was sent, or may have been, and no whole answer came."""
+
+
+class TooLargeError(Exception):
+    """The answer is larger than the client's limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
-    """All of an answer but its body."""
+    """The status line and the headers of an answer."""
 
     status: int
-    headers: dict[bytes, bytes]  # names in small letters
-    is_last: bool  # nothing else will be answered on this connection
+    headers: dict[bytes, bytes]  # names in lower case
+    is_last: bool  # the server closes the connection after this answer
+
+    @property
+    def retry_after(self) -> str:
+        return self.headers.get(b"retry-after", b"").decode("latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """A whole answer."""
+
+    head: AnswerHead
+    body: bytes
 
 
 def take_head(data: bytearray) -> AnswerHead | None:
-    """The head at the beginning of the data, taken off them; None until all of it has come."""
+    """Returns the head at the start of the data and removes it; None until all of it has come.
+
+    Informational answers (1xx) before it are skipped.
+    """
     while True:
         end = data.find(_HEAD_END)
         if end < 0:
@@ -53,14 +93,14 @@ def take_head(data: bytearray) -> AnswerHead | None:
 
 
 class AnswerBody:
-    """The body of one answer, taken off the data as it comes."""
+    """Takes the body of one answer off the data as they come."""
 
     def __init__(self, head: AnswerHead) -> None:
         self.is_over = False
         self.is_chunked = False
         self.ends_with_connection = False
-        self.n_left = 0  # of the body, or of the chunk that is being read
-        self._chunk_ends = False  # its last two bytes are still to come
+        self.n_left = 0  # bytes still to come: of the body, or of the chunk that is being read
+        self._awaits_chunk_end = False  # the CRLF behind the chunk's data is still to come
         length = head.headers.get(b"content-length")
         if head.status in _NO_CONTENT:
             self.is_over = True
@@ -75,7 +115,7 @@ class AnswerBody:
             raise ValueError("a length that is no number")
 
     def take(self, data: bytearray) -> bytes:
-        """What has come of the body since the last time; the data are left without it."""
+        """Returns the part of the body that has come since the last time, removed from `data`."""
         if self.is_chunked:
             return self._take_chunks(data)
         if self.ends_with_connection:
@@ -97,30 +137,95 @@ class AnswerBody:
                 parts.append(part)
                 at += len(part)
                 self.n_left -= len(part)
-                self._chunk_ends = self.n_left == 0
-            if self._chunk_ends and len(data) >= at + len(_CRLF):
+                self._awaits_chunk_end = self.n_left == 0
+            if self._awaits_chunk_end and len(data) >= at + len(_CRLF):
                 at += len(_CRLF)
-                self._chunk_ends = False
-            if self.n_left or self._chunk_ends:
+                self._awaits_chunk_end = False
+            if self.n_left or self._awaits_chunk_end:
                 break
             end = data.find(_CRLF, at, at + _LINE_BYTES_MAX)
             if end < 0:
                 if len(data) - at >= _LINE_BYTES_MAX:
                     raise ValueError("a chunk without a size")
                 break
-            size = int(bytes(data[at:end]).partition(b";")[0], 16)
+            size = _chunk_size(bytes(data[at:end]))
             if size:
                 self.n_left, at = size, end + len(_CRLF)
                 continue
-            if data.find(_HEAD_END, end) < 0:  # behind it may come what is called a trailer
+            # The last chunk may be followed by trailer fields, up to an empty line.
+            if data.find(_HEAD_END, end) < 0:
                 break
             self.is_over = True
         del data[:at]
         return b"".join(parts)
 
 
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    if _HEX.fullmatch(digits) is None:
+        raise ValueError("a chunk size that is no number")
+    size = int(digits, 16)
+    if size > _CHUNK_BYTES_MAX:
+        raise ValueError("a chunk of an impossible size")
+    return size
+
+
+class AnswerReader:
+    """Reads one answer from the pieces that a connection receives, within a limit of memory."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.head: AnswerHead | None = None
+        self.is_over = False
+        self._max = bytes_max
+        self._data = bytearray()
+        self._body: AnswerBody | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Read on. Raises LostError when the bytes are not HTTP.
+
+        Raises TooLargeError as soon as the bytes that were read and not taken, together with
+        those that are announced, are more than the limit.
+        """
+        self._data += piece
+        try:
+            if self._body is None:
+                self.head = take_head(self._data)
+                if self.head is None:
+                    return
+                self._body = AnswerBody(self.head)
+            part = self._body.take(self._data)
+        except ValueError as error:
+            raise LostError(f"the answer is not HTTP: {error}") from error
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size + self._body.n_left > self._max:
+            raise TooLargeError(f"an answer of more than {self._max} bytes")
+        self.is_over = self._body.is_over
+
+    def end(self) -> bool:
+        """Whether the answer is complete now that the server has closed the connection."""
+        self.is_over = self.is_over or (self._body is not None and self._body.ends_with_connection)
+        return self.is_over
+
+    def take(self) -> bytes:
+        """Returns the part of the body that has been read since the last time."""
+        parts, self._parts, self._size = self._parts, [], 0
+        return b"".join(parts)
+
+    def answer(self) -> HttpAnswer:
+        """Returns the whole answer, once it is over."""
+        if self.head is None or not self.is_over:
+            raise RuntimeError("the answer is not complete")
+        return HttpAnswer(self.head, self.take())
+
+
 class LineSplitter:
-    """What has come of the line that is not complete yet."""
+    """Cuts a stream of pieces into lines.
+
+    A line that grows over the limit is an error, so that a broken server cannot fill the memory.
+    """
 
     def __init__(self, line_bytes_max: int) -> None:
         self._max = line_bytes_max
@@ -128,7 +233,7 @@ class LineSplitter:
         self._n_kept = 0
 
     def cut(self, piece: bytes) -> list[bytes]:
-        """Lines completed by a piece, without their ends; empty ones are none."""
+        """Returns the lines that this piece completes, without their ends."""
         first, *rest = piece.split(b"\n")
         self._kept.append(first)
         self._n_kept += len(first)
@@ -139,4 +244,8 @@ class LineSplitter:
         whole = b"".join(self._kept)
         *complete, last = rest
         self._kept, self._n_kept = [last], len(last)
-        return [line for line in (whole, *complete) if line]
+        return [whole, *complete]
+
+    def rest(self) -> bytes:
+        """Returns the last line if it has no end; empty otherwise."""
+        return b"".join(self._kept)

@@ -1,7 +1,6 @@
-"""What to ask an API server for each verb of the cluster port, and how to read the answer.
+"""Builds the request of each verb of the cluster port, with the function that reads its answer.
 
-A call is a value: the asyncio client and the one for single calls both send it. Nothing is sent,
-and no time passes, in here.
+A call is a value, which the asynchronous client and the single-call client both send. Pure.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class KubeCall(Generic[R]):
-    """One request, and what its answer's bytes mean."""
+    """One request, and the function that decodes the body of its answer."""
 
     method: str
     path: str  # with the query, percent-encoded
@@ -68,7 +67,7 @@ def list_page(
 def watch(
     resource: Resource[T], selection: Selection, resource_version: str, timeout_s: int
 ) -> KubeCall[None]:
-    """The opening of a watch; its lines are read one by one, not as one answer."""
+    """Returns the call that opens a watch; its lines are read one by one, not as one answer."""
     path = _collection(
         resource,
         selection,
@@ -81,7 +80,10 @@ def watch(
 
 
 def create(resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> KubeCall[T]:
-    """A new object; of a subresource, for the parent that the body's metadata names."""
+    """Returns the call that creates an object.
+
+    For a subresource such as a binding, the body's metadata name the parent.
+    """
     key = _key_of(body)
     key = key if resource.subresource else Key(key.namespace, "")
     return _write("POST", resource, key, codec.encode(body), options)
@@ -119,7 +121,7 @@ def delete_collection(
 
 
 def raw(path: str, accept: str = JSON) -> KubeCall[bytes]:
-    """What is no object: a log, a table, a version, a health check."""
+    """Returns the call for something that is no object: a log, a table, a version."""
     return KubeCall("GET", path, lambda answer: answer, accept=accept)
 
 
@@ -177,9 +179,10 @@ def _delete_options(deletion: DeleteRequest) -> bytes | None:
 
 
 def _lives_on(raw: bytes) -> bool:
-    """Whether a delete's answer shows an object that waits: for its grace period or a finalizer.
+    """Whether the answer of a delete shows an object that still waits to go.
 
-    Some kinds answer with a Status when the object is gone, others with its last state.
+    It waits for its grace period or for a finalizer. When the object is gone, some kinds answer
+    with a Status and others with its last state, which looks alive but for its deletion time.
     """
     body = decoding.decode_answer(raw, _ANYTHING)
     meta = body.get("metadata", {})

@@ -1,4 +1,4 @@
-"""Any Kubernetes through the cluster port."""
+"""The cluster port for any Kubernetes, over HTTP(S)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.answers import LineSplitter
 from swell.cluster.kube.calls import KubeCall
-from swell.cluster.kube.transport import LIMITS, ClientLimits, Read, Transport
+from swell.cluster.kube.policy import LIMITS, WATCH_S, ClientLimits
+from swell.cluster.kube.transport import Read, Transport
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import (
     EVERYTHING,
@@ -30,12 +31,10 @@ from swell.runtime.cluster import (
 )
 
 T = TypeVar("T")
-# As client-go does: watches that began together must not end together.
-WATCH_S = (300.0, 600.0)
 
 
 class KubeCluster:
-    """The cluster port over HTTP(S); made by `connect`."""
+    """The cluster port; made by `connect`. Every method is a call of `calls`."""
 
     def __init__(self, transport: Transport, rng: random.Random) -> None:
         self._transport = transport
@@ -92,7 +91,8 @@ class KubeCluster:
         lines = LineSplitter(self._transport.limits.line_bytes_max)
         while piece := await read():
             for line in lines.cut(piece):
-                yield decode(line)
+                if line:  # a server may keep a quiet watch alive with empty lines
+                    yield decode(line)
 
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
         return await self._transport.send(calls.create(resource, body, options))
@@ -119,7 +119,7 @@ class KubeCluster:
         await self._transport.send(calls.delete_collection(resource, selection, deletion))
 
     async def read_raw(self, path: str) -> bytes:
-        """What is no object: a log, a version, a health check."""
+        """Returns something that is no object: a log, a version, a health check."""
         return await self._transport.send(calls.raw(path))
 
 
@@ -127,6 +127,6 @@ class KubeCluster:
 async def connect(
     access: Access, clock: Clock, rng: random.Random, limits: ClientLimits = LIMITS
 ) -> AsyncIterator[KubeCluster]:
-    """A cluster for as long as the context lasts; no request is made before the first call."""
+    """Opens a cluster for the time of the context. It sends nothing before the first call."""
     async with Transport(access, clock, rng, limits) as transport:
         yield KubeCluster(transport, rng)

@@ -1,4 +1,4 @@
-"""Connections to one API server: how they are made, and that none of them is left open."""
+"""Opens connections to one API server for asyncio, and closes all of them at the end."""
 
 from __future__ import annotations
 
@@ -6,29 +6,19 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import urlsplit
+
+from swell.cluster.kube.answers import NotSentError
+from swell.cluster.kube.policy import ServerAddress
 
 C = TypeVar("C", bound="KubeConnection")
 
 
-class NotSentError(Exception):
-    """No connection could be made: the server has not seen the request."""
-
-
-class LostError(Exception):
-    """The request was sent, or may have been, and no whole answer came."""
-
-
-class TooLargeError(Exception):
-    """The answer is larger than anybody wants to read."""
-
-
 class KubeConnection(asyncio.Protocol):
-    """One connection to a server. What is read from it is up to its kinds."""
+    """One connection to a server. Its subclasses decide how answers are read from it."""
 
     def __init__(self) -> None:
-        # What is written to, and what lies below it if that is encrypted: only there can reading
-        # be held up for good.
+        # `_transport` is written to. `_raw` is the TCP transport below TLS: pausing the TLS one
+        # would not stop bytes from being received and piling up.
         self._transport: asyncio.Transport | None = None
         self._raw: asyncio.Transport | None = None
         self.is_gone = asyncio.Event()
@@ -38,7 +28,7 @@ class KubeConnection(asyncio.Protocol):
         self._transport = self._raw = transport
 
     def secured(self, transport: asyncio.Transport) -> None:
-        """What is written from now on is encrypted."""
+        """Writes go through this TLS transport from now on."""
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -46,71 +36,55 @@ class KubeConnection(asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
-            self._transport.abort()  # there is nothing left to be sent
+            self._transport.abort()  # nothing is left to be sent, so there is nothing to flush
 
 
 class KubeEndpoint:
-    """Where connections are made to."""
+    """Opens connections to one address and remembers those that are open."""
 
-    def __init__(
-        self, url: str, tls: ssl.SSLContext, *, server_name: str = "", connect_s: float
-    ) -> None:
-        place = urlsplit(url)
-        self._host = place.hostname or ""
-        self._port = place.port or (443 if place.scheme == "https" else 80)
-        self._prefix = place.path.rstrip("/").encode()
-        self._name = place.netloc.rpartition("@")[2].encode()
-        self._tls = tls if place.scheme == "https" else None
-        self._server_name = (server_name or self._host) if self._tls else None
+    def __init__(self, address: ServerAddress, tls: ssl.SSLContext, *, connect_s: float) -> None:
+        self._address = address
+        self._tls = tls if address.is_secure else None
         self._connect_s = connect_s
-        self._made: dict[KubeConnection, None] = {}
+        self._open: dict[KubeConnection, None] = {}
 
-    async def connect(self, kind: Callable[[], C]) -> C:
-        """A new connection."""
+    async def connect(self, make: Callable[[], C]) -> C:
+        """Returns a new connection; NotSentError when none could be made in time."""
         try:
             async with asyncio.timeout(self._connect_s):
-                made = await self._connect(kind)
-        except (OSError, TimeoutError) as error:  # what TLS objects to is an OSError as well
+                made = await self._connect(make)
+        except (OSError, TimeoutError) as error:  # TLS failures are OSErrors as well
             raise NotSentError(f"{type(error).__name__} {error}") from error
-        for gone in [known for known in self._made if known.is_gone.is_set()]:
-            del self._made[gone]
-        self._made[made] = None
+        for gone in [known for known in self._open if known.is_gone.is_set()]:
+            del self._open[gone]
+        self._open[made] = None
         return made
 
-    async def _connect(self, kind: Callable[[], C]) -> C:
+    async def _connect(self, make: Callable[[], C]) -> C:
         loop = asyncio.get_running_loop()
-        raw, made = await loop.create_connection(kind, self._host, self._port)
+        raw, made = await loop.create_connection(make, self._address.host, self._address.port)
         if self._tls is None:
             return made
         secure: asyncio.Transport | None = None
         try:
-            secure = await loop.start_tls(raw, made, self._tls, server_hostname=self._server_name)
+            # TLS by hand instead of create_connection(ssl=...), which hides the TCP transport.
+            secure = await loop.start_tls(
+                raw, made, self._tls, server_hostname=self._address.tls_name
+            )
         finally:
             if secure is None:
                 raw.abort()
-                made.connection_lost(None)  # nobody else tells it any more
+                # After a failed start_tls the loop does not call the protocol any more.
+                made.connection_lost(None)
         if secure is None:
             raise ConnectionError("the connection was closed at once")
         made.secured(secure)
         return made
 
     async def close(self) -> None:
-        """Close all connections, those in use included, and see them closed."""
-        for connection in self._made:
+        """Close all connections, those in use included, and wait until they are closed."""
+        for connection in self._open:
             connection.close()
-        for connection in self._made:
+        for connection in self._open:
             await connection.is_gone.wait()
-        self._made.clear()
-
-    def request(self, method: str, path: str, headers: bytes, body: bytes | None) -> bytes:
-        """A request as it is sent; `headers` are whole lines."""
-        length = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
-        return b"%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: swell\r\n%s%s\r\n%s" % (
-            method.encode(),
-            self._prefix,
-            path.encode(),
-            self._name,
-            headers,
-            length,
-            body or b"",
-        )
+        self._open.clear()

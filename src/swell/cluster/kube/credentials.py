@@ -1,7 +1,7 @@
-"""Proves who we are: the Authorization header and the client certificate, kept fresh.
+"""Supplies the Authorization header and the client certificate, and renews them.
 
-Exec plugins, auth providers and service accounts are left to the official client's loaders,
-which are imported only then: the import costs half a second.
+Exec plugins, auth providers and service accounts are left to the official client's loaders.
+These are imported only when needed, because the import takes half a second.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster
 
-if TYPE_CHECKING:  # it imports asyncio, which commands of one call do without
+if TYPE_CHECKING:  # it imports asyncio, which single-call commands do not load
     from swell.runtime.clock import Clock
 
-TOKEN_FILE_FRESH_S = 60.0  # the kubelet rotates a token long before it expires
-LOGIN_FRESH_S = 600.0  # for plugins that do not say how long their answer lasts
+# A kubelet replaces a service account's token long before it expires, so reading the file once a
+# minute is often enough.
+TOKEN_FILE_FRESH_S = 60.0
+# For exec plugins that do not say how long their credentials last.
+LOGIN_FRESH_S = 600.0
 
 
 class CredentialSource(Protocol):
-    """Who we are, as of now."""
+    """The current credentials of one user."""
 
     async def authorization(self) -> str:
-        """The Authorization header's value; empty when the certificate speaks for us."""
+        """Returns the Authorization header; empty when a client certificate is used instead."""
         ...
 
     def forget(self) -> None:
-        """The server did not believe us: fetch anew next time."""
+        """Fetch the credentials again next time: the server has refused them with 401."""
         ...
 
 
 def credential_source(access: Access, tls: ssl.SSLContext, clock: Clock) -> CredentialSource:
-    """The identity of an access; a certificate it brings is loaded into the TLS context."""
+    """Returns the credentials of an access and loads its certificate into the TLS context."""
     user = access.user
     if isinstance(user.source, ExternalLogin):
         return LoginCredentials(user.source, tls, clock)
@@ -49,7 +52,7 @@ def credential_source(access: Access, tls: ssl.SSLContext, clock: Clock) -> Cred
 
 
 def client_tls(access: Access) -> ssl.SSLContext:
-    """TLS as the access wants it, without a client certificate so far."""
+    """Returns a TLS context for the server, still without a client certificate."""
     try:
         tls = ssl.create_default_context(cadata=access.ca_pem.decode() if access.ca_pem else None)
     except (ssl.SSLError, UnicodeDecodeError) as error:
@@ -62,7 +65,7 @@ def client_tls(access: Access) -> ssl.SSLContext:
 
 
 def load_certificate(tls: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
-    """Present this certificate from the next connection on. OpenSSL reads it from a file only."""
+    """Use this certificate for new connections. OpenSSL can only read it from a file."""
     descriptor, name = tempfile.mkstemp(suffix=".pem")  # created with mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -84,11 +87,11 @@ class FixedToken:
         return f"Bearer {self.token}" if self.token else ""
 
     def forget(self) -> None:
-        """There is no other."""
+        """Does nothing: there is no other token."""
 
 
 class TokenFile:
-    """A token in a file that somebody else rewrites."""
+    """A token in a file that another program rewrites."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -111,7 +114,7 @@ class TokenFile:
 
 
 class _Configuration(Protocol):
-    """What we use of the official client's configuration."""
+    """The part of the official client's configuration that is used here."""
 
     api_key: dict[str, str]
 
@@ -197,6 +200,6 @@ class LoginCredentials:
 
 
 def _bearer(value: str) -> str:
-    """The loaders spell the scheme in several ways and keep a file's last newline."""
+    """Returns a clean header: loaders spell the scheme differently and keep a file's newline."""
     scheme, _, token = value.strip().partition(" ")
     return f"{scheme.capitalize()} {token.strip()}" if token else ""

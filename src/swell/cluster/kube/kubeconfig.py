@@ -1,7 +1,7 @@
 """Reads kubeconfig files into an Access, and finds the service account inside a cluster.
 
 Server, trust, token and client certificate are read here. A user entry with an exec plugin or an
-auth provider is only recognised: `identity` has the official client's loader deal with it.
+auth provider is only recognised: `credentials` hands it to the official client's loader.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LISTS = ("clusters", "users", "contexts")
 
 
 def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
-    """The access that a context of these files describes; without a name, the current one.
+    """Returns the access of a context in these files; of the current one if none is named.
 
-    Several files are merged as kubectl does it: the first mention of a name wins.
+    Several files are merged as kubectl merges them: the first mention of a name wins.
     """
     config, origin = _merged(paths)
     chosen = context or _text(config, "current-context")
@@ -56,13 +56,13 @@ def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
 
 
 def default_paths(environment: Mapping[str, str], home: Path) -> list[Path]:
-    """The files kubectl would read: those of $KUBECONFIG, else the one in the home folder."""
+    """Returns the files kubectl would read: those of $KUBECONFIG, else ~/.kube/config."""
     named = [part for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
     return [Path(part).expanduser() for part in named] or [home / ".kube" / "config"]
 
 
 def in_cluster(environment: Mapping[str, str], account_dir: Path = ACCOUNT_DIR) -> Access | None:
-    """Access from within a pod; None when this is none."""
+    """Returns the access from within a pod; None when this process is in no pod."""
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.get("KUBERNETES_SERVICE_PORT", "")
     source = InCluster(account_dir / "token", account_dir / "ca.crt")
@@ -94,7 +94,10 @@ def _user(user: Body, folder: Path, login: ExternalLogin) -> KubeUser:
 
 
 def _merged(paths: Sequence[Path]) -> tuple[Body, dict[tuple[str, str], Path]]:
-    """One kubeconfig of several, and which file each entry comes from."""
+    """Returns one kubeconfig made of several, and the file of each entry.
+
+    Relative paths in an entry are relative to the folder of its file.
+    """
     config: Body = {name: [] for name in _LISTS}
     origin: dict[tuple[str, str], Path] = {}
     found = [path for path in paths if path.exists()]
@@ -126,8 +129,8 @@ def _parsed(path: Path) -> Body:
         try:
             config = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            told = " ".join(str(error).split())
-            raise AccessError(f"{path}: not YAML: {told}") from error
+            problem = " ".join(str(error).split())
+            raise AccessError(f"{path}: not YAML: {problem}") from error
     if not isinstance(config, dict) or not isinstance(config.get("clusters") or [], list):
         raise AccessError(f"{path}: not a kubeconfig")
     return config
@@ -137,12 +140,12 @@ def _is_address(server: str) -> bool:
     try:
         parts = urlsplit(server)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # from `port`, when it is no number
         return False
 
 
 def _named(config: Body, kind: str, name: str, where: str) -> Body:
-    """The entry of that name; `contexts` hold a `context`, and so on."""
+    """Returns the entry of that name: entries of `contexts` hold a `context`, and so on."""
     for entry in config[kind]:
         if entry["name"] == name:
             inner = entry.get(kind.removesuffix("s"))
@@ -154,7 +157,7 @@ def _named(config: Body, kind: str, name: str, where: str) -> Body:
 
 
 def _material(owner: Body, name: str, folder: Path) -> bytes:
-    """Certificate or key: given inline in base64, or as a file beside the kubeconfig."""
+    """Returns a certificate or key: inline in base64, or from a file beside the kubeconfig."""
     inline, file = _text(owner, f"{name}-data"), _text(owner, name)
     if inline:
         try:

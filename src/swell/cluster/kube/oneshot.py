@@ -1,49 +1,45 @@
-"""Sends calls with the standard library's HTTP client, for commands that make one and are done.
+"""Sends single calls and reads long answers with blocking sockets, for commands.
 
-Without asyncio, whose import they would have to wait for. The same calls, answers and errors as the
-asyncio client's; one connection, used by one thread.
+A command makes a few calls one after the other, each on a connection of its own, and must start
+fast. So this client imports neither asyncio nor an HTTP library. It follows the same `policy` and
+reads with the same `answers` as the asynchronous client. It is used by one thread.
 """
 
 from __future__ import annotations
 
-import http.client
+import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from random import Random
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Self, TypeVar
 
-from swell.api.resource import Resource
-from swell.cluster import decoding
-from swell.cluster.kube import policy
 from swell.cluster.kube.access import Access
+from swell.cluster.kube.answers import (
+    AnswerReader,
+    HttpAnswer,
+    LineSplitter,
+    LostError,
+    NotSentError,
+)
 from swell.cluster.kube.calls import KubeCall
 from swell.cluster.kube.credentials import client_tls, load_certificate
-from swell.runtime.cluster import WatchEvent
-from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError, error_for
+from swell.cluster.kube.policy import (
+    LIMITS,
+    ClientLimits,
+    RetryPolicy,
+    ServerAddress,
+    port_errors,
+    read_answer,
+    refusal,
+)
+from swell.runtime.errors import ClusterError, UnreachableError
 
-T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long and how much a single command waits for."""
-
-    answer_s: float = 30.0
-    answer_bytes_max: int = 512 << 20
-    line_bytes_max: int = 16 << 20
-
-
-PATIENCE = Patience()
-
-
-class _Answer(NamedTuple):
-    code: int
-    retry_after: str
-    body: bytes
+A = TypeVar("A")
+_PIECE_BYTES = 64 << 10
+_WAIT_S_MIN = 0.001
 
 
 class OneShot:
@@ -53,133 +49,88 @@ class OneShot:
         self,
         access: Access,
         rng: Random,
-        patience: Patience = PATIENCE,
+        limits: ClientLimits = LIMITS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._access = access
+        self._address = ServerAddress(access.server, access.tls_server_name)
         self._rng = rng
-        self._patience = patience
+        self._limits = limits
         self._sleep = sleep
         self._tls = client_tls(access)
         self._header: str | None = None
-        self._connection: http.client.HTTPConnection | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
 
     def send(self, call: KubeCall[R]) -> R:
-        """The call's answer, after as many attempts as are safe."""
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return call.read(self._send_once(call))
-            except (ClusterError, UnreachableError) as error:
-                pause_s = policy.pause_before_retry(
-                    error, attempt=attempt, writes=call.writes, chance=self._rng.random()
-                )
-                if pause_s is None:
-                    raise
-                self._sleep(pause_s)
+        """Returns the call's decoded answer, after as many attempts as are safe."""
+        return self._with_retries(call, lambda: read_answer(call, self._exchange(call)))
 
-    def watch(self, call: KubeCall[None], resource: Resource[T]) -> Iterator[WatchEvent[T]]:
-        """Changes as they come, until the server ends the watch."""
-        for line in self.lines(call):
-            yield decoding.decode_event(line, resource)
+    def stream(self, call: KubeCall[R]) -> LineStream:
+        """Opens a watch or a followed log, after as many attempts as are needed."""
+        return self._with_retries(call, lambda: self._open(call))
 
     def lines(self, call: KubeCall[R]) -> Iterator[bytes]:
-        """The lines of a watch or a followed log, for as long as the server sends them."""
-        response = self._open(call)
-        if response.status != 200:
-            self._refuse(call, self._answer(call, response))
-        if self._connection is not None and self._connection.sock is not None:
-            self._connection.sock.settimeout(None)  # the call's own timeoutSeconds ends it
-        limit = self._patience.line_bytes_max
+        """The lines of a long answer, for as long as the server sends them."""
+        with self.stream(call) as stream:
+            while (lines := stream.read(None)) is not None:
+                yield from lines
+
+    def _with_retries(self, call: KubeCall[R], attempt: Callable[[], A]) -> A:
+        policy = RetryPolicy(call, self._rng.random)
+        while True:
+            try:
+                return attempt()
+            except (ClusterError, UnreachableError) as error:
+                retry = policy.after(error)
+                if retry is None:
+                    raise
+                if retry.renews_credentials:
+                    self._header = None
+                self._sleep(retry.pause_s)
+
+    def _exchange(self, call: KubeCall[R]) -> HttpAnswer:
+        reader = AnswerReader(self._limits.answer_bytes_max)
+        with port_errors(call), self._connected(call) as connection:
+            self._receive_until(lambda: reader.is_over, connection, reader)
+        return reader.answer()
+
+    def _open(self, call: KubeCall[R]) -> LineStream:
+        reader = AnswerReader(self._limits.answer_bytes_max)
+        with port_errors(call), _closed_on_error(self._connected(call)) as connection:
+            self._receive_until(lambda: reader.head is not None, connection, reader)
+            if reader.head is not None and reader.head.status != 200:
+                self._receive_until(lambda: reader.is_over, connection, reader)
+                raise refusal(reader.head, reader.take())
+        return LineStream(call, connection, reader, self._limits.line_bytes_max)
+
+    def _receive_until(
+        self, is_done: Callable[[], bool], connection: socket.socket, reader: AnswerReader
+    ) -> None:
+        deadline = time.monotonic() + self._limits.answer_s
+        while not is_done():
+            if not _receive(connection, reader, deadline - time.monotonic()):
+                raise LostError("no answer came in time") from TimeoutError()
+
+    def _connected(self, call: KubeCall[R]) -> socket.socket:
+        """Returns a new connection on which the call's request has been sent."""
+        request = self._address.request(call, self._authorization())
+        address = (self._address.host, self._address.port)
         try:
-            while line := response.readline(limit):
-                if len(line) >= limit:
-                    raise decoding.nonsense(f"a line longer than {limit} bytes")
-                yield line.rstrip(b"\n")
-        except (OSError, http.client.HTTPException) as error:
-            raise UnreachableError(f"{call.path}: {error}") from error
-        finally:
-            self._close()
-
-    def _send_once(self, call: KubeCall[R]) -> bytes:
-        answer = self._answer(call, self._open(call))
-        if not 200 <= answer.code < 300:
-            self._refuse(call, answer)
-        return answer.body
-
-    def _open(self, call: KubeCall[R]) -> http.client.HTTPResponse:
-        """Send. A connection is only kept between attempts, so a broken one is no mystery."""
-        headers = {
-            "Accept": call.accept,
-            "User-Agent": "swell",
-            "Authorization": self._authorization(),
-        }
-        if call.body is not None:
-            headers["Content-Type"] = call.content_type
-        connection = self._connect()
-        try:
-            path = urlsplit(self._access.server).path + call.path
-            given = {name: value for name, value in headers.items() if value}
-            connection.request(call.method, path, call.body, given)
-            return connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            self._close()
-            raise _lost(call, error) from error
-
-    def _answer(self, call: KubeCall[R], response: http.client.HTTPResponse) -> _Answer:
-        limit = self._patience.answer_bytes_max
-        try:
-            body = response.read(limit + 1)
-        except (OSError, http.client.HTTPException) as error:
-            raise _lost(call, error) from error
-        finally:
-            self._close()
-        if len(body) > limit:
-            text = f"{call.path}: an answer of more than {limit} bytes"
-            raise OutcomeUnknownError(text) if call.writes else decoding.nonsense(text)
-        return _Answer(response.status, response.headers.get("Retry-After") or "", body)
-
-    def _refuse(self, call: KubeCall[R], answer: _Answer) -> NoReturn:
-        if 300 <= answer.code < 400:
-            raise decoding.nonsense(f"a redirect, which is not followed: HTTP {answer.code}")
-        error = error_for(decoding.decode_status(answer.body, answer.code, answer.retry_after))
-        if call.writes and policy.is_outcome_unknown(error):
-            raise OutcomeUnknownError(str(error)) from error
-        raise error
-
-    def _connect(self) -> http.client.HTTPConnection:
-        self._close()
-        url = urlsplit(self._access.server)
-        host, secure = url.hostname or "", url.scheme == "https"
-        port = url.port or (443 if secure else 80)
-        made = http.client.HTTPConnection(host, port, timeout=self._patience.answer_s)
-        try:
-            made.connect()
-            if secure:  # by hand, for http.client cannot expect another name than the host's
-                name = self._access.tls_server_name or host
-                made.sock = self._tls.wrap_socket(made.sock, server_hostname=name)
+            with _closed_on_error(socket.create_connection(address, self._limits.connect_s)) as raw:
+                connection = self._secured(raw)
         except OSError as error:
-            made.close()
-            raise UnreachableError(f"{self._access.server}: {error}") from error
-        self._connection = made
-        return made
+            raise NotSentError(f"{self._access.server}: {error}") from error
+        with _closed_on_error(connection):
+            try:
+                connection.settimeout(self._limits.answer_s)
+                connection.sendall(request)
+            except OSError as error:
+                raise LostError(f"{type(error).__name__} {error}") from error
+        return connection
 
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _secured(self, raw: socket.socket) -> socket.socket:
+        if not self._address.is_secure:
+            return raw
+        return self._tls.wrap_socket(raw, server_hostname=self._address.tls_name)
 
     def _authorization(self) -> str:
         if self._header is None:
@@ -187,7 +138,7 @@ class OneShot:
         return self._header
 
     def _log_in(self) -> str:
-        """Read what is simply written down ourselves; only a real login needs more machinery."""
+        """Returns the Authorization header. Only users with a login need asyncio for it."""
         user = self._access.user
         if user.source is None and user.token_file is None:
             if user.certificate_pem:
@@ -198,11 +149,83 @@ class OneShot:
         from swell.cluster.kube.credentials import credential_source
         from swell.runtime.clock import SystemClock
 
-        return asyncio.run(
-            credential_source(self._access, self._tls, SystemClock()).authorization()
-        )
+        source = credential_source(self._access, self._tls, SystemClock())
+        return asyncio.run(source.authorization())
 
 
-def _lost(call: KubeCall[R], error: Exception) -> Exception:
-    text = f"{call.method} {call.path}: {type(error).__name__} {error}"
-    return OutcomeUnknownError(text) if call.writes else UnreachableError(text)
+class LineStream:
+    """A long answer, such as a watch or a followed log, read by lines. Close it after use."""
+
+    def __init__(
+        self,
+        call: KubeCall[R],
+        connection: socket.socket,
+        reader: AnswerReader,
+        line_bytes_max: int,
+    ) -> None:
+        self._call = call
+        self._connection = connection
+        self._reader = reader
+        self._splitter = LineSplitter(line_bytes_max)
+        self._is_exhausted = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def read(self, within_s: float | None) -> list[bytes] | None:
+        """Returns the lines that came, none if none came in this time; None when it is over.
+
+        With a time of None it waits for as long as the server keeps the answer open.
+        """
+        if self._is_exhausted:
+            return None
+        lines = self._splitter.cut(self._reader.take())
+        if not lines and not self._reader.is_over:
+            with port_errors(self._call):
+                _receive(self._connection, self._reader, within_s)
+            lines = self._splitter.cut(self._reader.take())
+        if not self._reader.is_over:
+            return lines
+        self._is_exhausted = True
+        rest = self._splitter.rest()  # a log may end without an end of line
+        return [*lines, rest] if rest else lines
+
+
+@contextmanager
+def _closed_on_error(connection: socket.socket) -> Iterator[socket.socket]:
+    """Close a connection if the block fails; leave it open otherwise."""
+    is_kept = False
+    try:
+        yield connection
+        is_kept = True
+    finally:
+        if not is_kept:
+            connection.close()
+
+
+def _receive(connection: socket.socket, reader: AnswerReader, within_s: float | None) -> bool:
+    """Feed the reader with the next piece; False when none came in this time."""
+    try:
+        # A time-out of 0 would mean a socket that does not wait at all.
+        connection.settimeout(None if within_s is None else max(within_s, _WAIT_S_MIN))
+        piece = connection.recv(_PIECE_BYTES)
+    except TimeoutError:
+        return False
+    except OSError as error:
+        raise LostError(f"{type(error).__name__} {error}") from error
+    if piece:
+        reader.feed(piece)
+    elif not reader.end():
+        raise LostError("the connection was lost: closed by the server")
+    return True

@@ -1,7 +1,7 @@
-"""An answer that goes on for minutes, as a watch does: read piece by piece as it comes.
+"""Reads an answer that goes on for minutes, as a watch does, piece by piece.
 
-Waking up costs more than reading: of a busy stream, all that has come in a moment is read at once.
-What nobody reads does not pile up beyond a bound.
+Waking up costs more than reading, so a busy stream is left to fill for a moment and then read at
+once (ADR 15). Reading from the socket is paused when more than a bound is unread.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from swell.cluster.kube.answers import AnswerBody, AnswerHead, take_head
-from swell.cluster.kube.connection import KubeConnection, LostError
+from swell.cluster.kube.answers import AnswerBody, AnswerHead, LostError, take_head
+from swell.cluster.kube.connection import KubeConnection
 
-# A stream is left alone after pieces that came close upon each other, the longer the more of them
-# there were; unless so much came at once that more must be waiting. A few, as the pods of one gang
-# are, make no stream busy: whoever waits for the last of them has it at once.
+# A stream is busy when pieces come close upon each other. It then rests before the next read:
+# REST_S for each piece beyond the first N_FEW, at most REST_S_MAX. A few pieces, such as the pods
+# of one gang, do not make it busy, so that the last of them is read at once.
 REST_S: Final = 0.005
 REST_S_MAX: Final = 0.03
 N_FEW: Final = 8
+# After a piece of this size more must be waiting already, so there is no rest.
 _FLOOD_BYTES: Final = 128 << 10
 _UNREAD_BYTES_MAX: Final = 1 << 20
 
 
 class AnswerStream(KubeConnection):
-    """One connection for one answer. Whoever opened it closes it."""
+    """One connection for one answer. The code that opened it closes it."""
 
     def __init__(self, life_s: float) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class AnswerStream(KubeConnection):
         self._timer: asyncio.TimerHandle | None = None
 
     async def ask(self, request: bytes) -> AnswerHead:
-        """Send the request; the head of its answer."""
+        """Send the request and return the head of its answer."""
         if self._transport is not None:
             self._transport.write(request)
         try:
@@ -51,7 +52,7 @@ class AnswerStream(KubeConnection):
         return head
 
     async def read(self) -> bytes:
-        """What has come of the body since the last time; nothing when it is over."""
+        """Returns the part of the body that has come since the last time; empty when it is over."""
         if self._rest_s:
             await self._rest()
         while not (piece := self._take()) and not self._is_over():
@@ -66,7 +67,7 @@ class AnswerStream(KubeConnection):
         return piece
 
     async def _rest(self) -> None:
-        """Let more come, without being woken up for it."""
+        """Let more bytes come without being woken up for each of them."""
         if self._raw is None:
             return
         self._raw.pause_reading()
@@ -86,7 +87,7 @@ class AnswerStream(KubeConnection):
         return body is None or body.is_over or bool(self._end and body.ends_with_connection)
 
     async def _more(self) -> None:
-        """Wait until something has come."""
+        """Wait until bytes have come; LostError when no more will."""
         if self._is_full and self._raw is not None:
             self._is_full = False
             self._raw.resume_reading()
@@ -98,7 +99,7 @@ class AnswerStream(KubeConnection):
         finally:
             self._waiter = None
 
-    # --- what the loop calls
+    # --- callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

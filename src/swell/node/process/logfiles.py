@@ -11,10 +11,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from swell.api.times import format_micro_time
 from swell.node.supervisor import LOG_FILES_MAX
-from swell.runtime.clock import Clock
+
+if TYPE_CHECKING:  # it imports asyncio, which `swell run` does not load to read these files
+    from swell.runtime.clock import Clock
 
 POLL_S = 0.1
 ENTRY_BYTES = 16

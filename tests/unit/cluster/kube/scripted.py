@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from swell.cluster.kube.access import Access, KubeUser
 
+CUT = b"<the connection is closed here>"
+
 
 @dataclass
 class Asked:
@@ -24,12 +26,14 @@ class Scripted:
     answers: list[bytes]
     asked: list[Asked] = field(default_factory=list)
     server: str = ""
+    n_connections: int = 0
 
     @property
     def access(self) -> Access:
         return Access(self.server, KubeUser(token="secret"))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.n_connections += 1
         try:
             while line := await reader.readline():
                 headers = {}
@@ -39,8 +43,8 @@ class Scripted:
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 self.asked.append(Asked(line.decode().strip(), headers, body))
                 answer = self.answers.pop(0)
-                writer.write(answer)
-                if not answer:
+                writer.write(answer.removesuffix(CUT))
+                if not answer or answer.endswith(CUT):
                     break
         finally:
             writer.close()

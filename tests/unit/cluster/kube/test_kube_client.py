@@ -13,7 +13,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key
 from swell.cluster.kube.access import Access, KubeUser
 from swell.cluster.kube.client import KubeCluster, connect
-from swell.cluster.kube.transport import LIMITS, ClientLimits
+from swell.cluster.kube.policy import LIMITS, ClientLimits
 from swell.runtime.cluster import EventType, Malformed, merge_patch
 from swell.runtime.errors import (
     GoneError,

@@ -7,20 +7,26 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from swell.api.kinds import PODS
 from swell.api.meta import Key
+from swell.cluster.decoding import decode_event
 from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access, KubeUser
-from swell.cluster.kube.oneshot import PATIENCE, OneShot, Patience
+from swell.cluster.kube.oneshot import OneShot
+from swell.cluster.kube.policy import LIMITS, ClientLimits
 from swell.runtime.cluster import EVERYTHING
 from swell.runtime.errors import (
+    GoneError,
     NotFoundError,
     OutcomeUnknownError,
     ServerError,
+    UnauthorizedError,
     UnreachableError,
 )
 from tests.unit.cluster.kube.scripted import Scripted, answer, scripted
@@ -32,16 +38,21 @@ POD = b'{"kind":"Pod","metadata":{"name":"a","namespace":"ns","resourceVersion":
 
 
 def play(
-    answers: Sequence[bytes], act: Callable[[OneShot], R], patience: Patience = PATIENCE
+    answers: Sequence[bytes],
+    act: Callable[[OneShot], R],
+    limits: ClientLimits = LIMITS,
+    *,
+    user: KubeUser | None = None,
+    sleep: Callable[[float], None] = lambda _: None,
 ) -> tuple[R | Exception, Scripted]:
     """What the client made of the answers, and what it asked for."""
 
     def run(access: Access) -> R | Exception:
-        with OneShot(access, random.Random(1), patience, sleep=lambda _: None) as cluster:
-            try:
-                return act(cluster)
-            except Exception as error:
-                return error
+        try:
+            access = replace(access, user=user or access.user)
+            return act(OneShot(access, random.Random(1), limits, sleep=sleep))
+        except Exception as error:
+            return error
 
     async def main() -> tuple[R | Exception, Scripted]:
         async with scripted(answers) as server:
@@ -90,10 +101,61 @@ def test_failure_is_told_by_type(
     given: bytes, call: calls.KubeCall[object], expected: type[Exception]
 ) -> None:
     """Each way to fail has the error that says what may have happened; one attempt each."""
-    error, server = play([given], lambda c: c.send(call), Patience(answer_bytes_max=1000))
+    error, server = play([given], lambda c: c.send(call), ClientLimits(answer_bytes_max=1000))
 
     assert isinstance(error, expected)
     assert len(server.asked) == 1
+
+
+def test_expired_token_is_renewed_once(tmp_path: Path) -> None:
+    """After a 401 the credentials are fetched again; a second 401 is the answer."""
+    token_file = tmp_path / "token"
+    token_file.write_text("one")
+
+    def twice(client: OneShot) -> str:
+        client.send(GET)
+        token_file.write_text("two")
+        return client.send(GET).metadata.name
+
+    refused = answer(401, b'{"kind":"Status","code":401}')
+    user = KubeUser(token_file=token_file)
+    pod, server = play([answer(200, POD), refused, answer(200, POD)], twice, user=user)
+
+    assert pod == "a"
+    sent = [asked.headers["authorization"] for asked in server.asked]
+    assert sent == ["Bearer one", "Bearer one", "Bearer two"]
+
+    error, server = play([refused] * 3, lambda c: c.send(GET))
+
+    assert isinstance(error, UnauthorizedError)
+    assert len(server.asked) == 2
+
+
+def test_pause_is_as_long_as_the_server_asks() -> None:
+    """Retry-After is kept by this client as well, and a write that was not done is repeated."""
+    slept: list[float] = []
+    busy = answer(429, b'{"kind":"Status","code":429}', "Retry-After: 3")
+    pod, _ = play([busy, answer(200, POD)], lambda c: c.send(UPDATE), sleep=slept.append)
+
+    assert not isinstance(pod, Exception)
+    assert 3.0 <= slept[0] <= 3.1
+
+
+def test_lines_keep_empty_ones_and_an_unfinished_last_one() -> None:
+    """A log is given as it was written."""
+    call = calls.raw("/log")
+    lines, _ = play([answer(200, b"one\n\ntwo")], lambda c: list(c.lines(call)))
+
+    assert lines == [b"one", b"", b"two"]
+
+
+def test_refused_stream_is_an_error() -> None:
+    """A watch that is refused raises the refusal; a busy server is asked again."""
+    gone = answer(410, b'{"kind":"Status","code":410}')
+    error, server = play([answer(503, b""), gone], lambda c: list(c.lines(calls.raw("/log"))))
+
+    assert isinstance(error, GoneError)
+    assert len(server.asked) == 2
 
 
 def test_unreachable_server_is_its_own_error() -> None:
@@ -112,6 +174,8 @@ def test_watch_yields_events() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     body = head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(line), line)
     call = calls.watch(PODS, EVERYTHING, "5", 60)
-    seen, _ = play([body], lambda c: [e.resource_version for e in c.watch(call, PODS)])
+    seen, _ = play(
+        [body], lambda c: [decode_event(line, PODS).resource_version for line in c.lines(call)]
+    )
 
     assert seen == ["7"]

@@ -8,13 +8,24 @@ from collections.abc import Sequence
 
 import pytest
 
-from swell.cluster.kube.connection import KubeEndpoint, LostError, NotSentError, TooLargeError
-from swell.cluster.kube.pool import ConnectionPool, HttpAnswer
+from swell.cluster.kube import calls
+from swell.cluster.kube.answers import HttpAnswer, LostError, NotSentError, TooLargeError
+from swell.cluster.kube.connection import KubeEndpoint
+from swell.cluster.kube.policy import ServerAddress
+from swell.cluster.kube.pool import ConnectionPool
 
+TLS = ssl.create_default_context()  # once: it reads all certificates of the machine
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\n\r\n"
 )
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Length: 7\r\nRetry-After: 3\r\n\r\nabcdefg"
+
+
+def address(port: int) -> ServerAddress:
+    return ServerAddress(f"http://127.0.0.1:{port}")
+
+
+REQUEST = address(1).request(calls.raw("/x"), "")
 
 
 def play(
@@ -50,19 +61,18 @@ def play(
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            tls = ssl.create_default_context()
-            asked = KubeEndpoint(f"http://127.0.0.1:{port}", tls, connect_s=5.0)
-            wire = ConnectionPool(
+            asked = KubeEndpoint(address(port), TLS, connect_s=5.0)
+            pool = ConnectionPool(
                 asked, keep_alive_s=keep_alive_s, answer_s=answer_s, answer_bytes_max=size_max
             )
-            found = [await one(wire) for _ in range(n_calls)]
+            found = [await one(pool) for _ in range(n_calls)]
             await asked.close()
         return found
 
-    async def one(wire: ConnectionPool) -> HttpAnswer | Exception:
+    async def one(pool: ConnectionPool) -> HttpAnswer | Exception:
         try:
             async with asyncio.timeout(2.0):
-                return await wire.call("GET", "/x", b"", None)
+                return await pool.exchange(REQUEST)
         except (LostError, TooLargeError, TimeoutError) as error:
             return error
 
@@ -95,7 +105,7 @@ def test_headers_are_found_by_small_letters() -> None:
     (found,), _ = play([[PLAIN]])
 
     assert isinstance(found, HttpAnswer)
-    assert (found.status, found.headers[b"retry-after"]) == (201, b"3")
+    assert (found.head.status, found.head.headers[b"retry-after"]) == (201, b"3")
 
 
 def test_connection_is_kept_and_after_a_while_not() -> None:
@@ -116,7 +126,7 @@ def test_what_comes_before_the_answer_is_passed_over() -> None:
     (found,), _ = play([[b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", PLAIN]])
 
     assert isinstance(found, HttpAnswer)
-    assert found.status == 201
+    assert found.head.status == 201
 
 
 def test_answer_without_a_length_ends_with_the_connection() -> None:
@@ -137,6 +147,10 @@ def test_answer_without_a_length_ends_with_the_connection() -> None:
         b"HTTP/1.1 abc\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 2000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+7\r\nabcdefg\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x7\r\nabcdefg\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * (70 << 10),
     ],
 )
@@ -166,10 +180,9 @@ def test_server_that_is_not_there_was_sent_nothing() -> None:
     """Nothing can have happened."""
 
     async def main() -> None:
-        tls = ssl.create_default_context()
-        nobody = KubeEndpoint("http://127.0.0.1:1", tls, connect_s=1.0)
-        wire = ConnectionPool(nobody, keep_alive_s=1.0, answer_s=1.0, answer_bytes_max=1)
+        nobody = KubeEndpoint(address(1), TLS, connect_s=1.0)
+        pool = ConnectionPool(nobody, keep_alive_s=1.0, answer_s=1.0, answer_bytes_max=1)
         with pytest.raises(NotSentError):
-            await wire.call("GET", "/", b"", None)
+            await pool.exchange(REQUEST)
 
     asyncio.run(main())

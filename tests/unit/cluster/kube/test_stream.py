@@ -9,9 +9,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from swell.cluster.kube.connection import KubeEndpoint, LostError
+from swell.cluster.kube import calls
+from swell.cluster.kube.answers import LostError
+from swell.cluster.kube.connection import KubeEndpoint
+from swell.cluster.kube.policy import ServerAddress
 from swell.cluster.kube.stream import REST_S, AnswerStream
 
+TLS = ssl.create_default_context()  # once: it reads all certificates of the machine
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
 Send = Callable[[bytes], Awaitable[None]]
@@ -44,11 +48,10 @@ async def streaming(
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with listening:
         port = listening.sockets[0].getsockname()[1]
-        server = KubeEndpoint(
-            f"http://127.0.0.1:{port}", ssl.create_default_context(), connect_s=5.0
-        )
+        address = ServerAddress(f"http://127.0.0.1:{port}")
+        server = KubeEndpoint(address, TLS, connect_s=5.0)
         stream = await server.connect(lambda: AnswerStream(life_s))
-        head = await stream.ask(server.request("GET", "/x", b"", None))
+        head = await stream.ask(address.request(calls.raw("/x"), ""))
         assert head.status == 200
         yield stream
         await server.close()
