@@ -98,7 +98,7 @@ def _unreachable(error: UnreachableError, server: str, usual: str) -> CommandErr
             message = f"{server} does not speak TLS ({cause.reason or cause})"
             hint = "is the port right? a server without TLS is written http://"
         # A TLS server answers plain HTTP with bytes that are none, or not at all.
-        case http.client.HTTPException() | ConnectionResetError() if server.startswith("http:"):
+        case LostError() | ConnectionResetError() if server.startswith("http:"):
             message, hint = f"{server} does not speak plain HTTP", "write it as https://"
         case ConnectionRefusedError():
             message, hint = f"nothing answers at {server}", usual
