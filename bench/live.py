@@ -32,7 +32,7 @@ from swell.api.meta import Body
 from swell.api.resource import Resource
 from swell.cluster.kube.client import KubeCluster
 from swell.node.hollow import PREFIX
-from swell.operator.framework.crds import install_crds
+from swell.operator.framework.program import install_crds
 from swell.runtime.clock import SystemClock
 from tests.testbed import binaries
 from tests.testbed.control_plane import ControlPlane, running_control_plane

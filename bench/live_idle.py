@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from bench import live_cluster as ground
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Body
-from swell.operator.framework.crds import install_crds
+from swell.operator.framework.program import install_crds
 from swell.runtime.clock import SystemClock
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 

@@ -28,9 +28,9 @@ from swell.cli.controllers.process import collect_seldom
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.cluster.kube.policy import LIMITS
-from swell.operator.aitrainingjob.running import operate
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.framework.crds import install_crds
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.program import install_crds, operate
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection
 from swell.runtime.guard import GuardedCluster
@@ -221,10 +221,10 @@ async def _jobs(
     await _each(n_jobs, submit)
     metrics, tally = Metrics(), Tally(n_jobs * N_PODS)
     work = operate(
-        lambda _: GuardedCluster(cluster, tally),
+        ai_training_job_kind(AITrainingJobSettings(namespace=namespace)),
+        GuardedCluster(cluster, tally),
         clock=SystemClock(),
         random=random.Random(2),
-        settings=Settings(namespace=namespace),
         metrics=metrics,
     )
     watch = Stopwatch()

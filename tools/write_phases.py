@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
-from swell.operator.aitrainingjob.phases import PHASE_TEXT, TRANSITIONS
-from swell.operator.aitrainingjob.reasons import REASON_TEXT, RESTART_REASONS
+from swell.operator.aitrainingjob.phases import (
+    PHASE_TEXT,
+    REASON_TEXT,
+    RESTART_REASONS,
+    TRANSITIONS,
+)
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "phases.md"
 

@@ -10,7 +10,9 @@ import pytest
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.resource import Resource
-from swell.operator.trainingjob.running import TrainingJobOperator
+from swell.operator.framework.controller import JobOperator
+from swell.operator.framework.kind import ControllerDependencies
+from swell.operator.trainingjob.kind import training_job_kind
 from swell.runtime.clock import SystemClock
 from tests.contract.controller_world import Opened, embedded, index_of, is_active, real
 from tests.e2e.trainingjob_stage import Stage, a_training_job, elastic, stage_play
@@ -386,13 +388,9 @@ def test_orphans_are_collected_and_nothing_else(opened: Opened) -> None:
         await stage.stop_operator()
         await _create_late(stage, JOBS, "fit-trainer", job["metadata"]["uid"])
         await _create_late(stage, REPLICA_SETS, "fit-pserver", job["metadata"]["uid"])
-        swept = TrainingJobOperator(
-            stage.world.cluster,
-            clock=SystemClock(),
-            random=random.Random(1),
-            settings=stage.settings,
-        )
-        await swept.collector.sweep()
+        dependencies = ControllerDependencies(stage.world.cluster, SystemClock(), random.Random(1))
+        operator = JobOperator(training_job_kind(stage.settings), dependencies)
+        await operator.collector.collect()
         await stage.world.until_gone(JOBS, "late-trainer")
         await stage.world.until_gone(REPLICA_SETS, "late-pserver")
         await stage.until_owned(lambda owned: "late-" not in str(owned))

@@ -31,9 +31,10 @@ from swell.api.schemas.definitions import DEFINITIONS
 from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent
 from swell.node.hollow import PREFIX
 from swell.node.nodes import HOSTNAME_LABEL, SIMULATE_LOSS, NodeShape
+from swell.operator.framework.program import operate
+from swell.operator.trainingjob.kind import training_job_kind
 from swell.operator.trainingjob.labels import JOB_UID
-from swell.operator.trainingjob.running import operate
-from swell.operator.trainingjob.settings import Settings
+from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, DeleteRequest, Patch, PatchKind, Selection, merge_patch
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
@@ -73,14 +74,17 @@ class Stage:
     """See the module's docstring."""
 
     world: World
-    settings: Settings
+    settings: TrainingJobSettings
     _running: list[asyncio.Task[None]] = field(default_factory=list)
 
     # -- the operator ------------------------------------------------------------------------
 
     async def start_operator(self) -> None:
         work = operate(
-            self.world.cluster, clock=SystemClock(), random=random.Random(3), settings=self.settings
+            training_job_kind(self.settings),
+            self.world.cluster,
+            clock=SystemClock(),
+            random=random.Random(3),
         )
         self._running.append(asyncio.create_task(work))
 
@@ -254,7 +258,7 @@ def _lingering(opened: Opened) -> Opened:
 
 @asynccontextmanager
 async def _staged(world: World, **settings: object) -> AsyncIterator[Stage]:
-    chosen = Settings(namespace=world.namespace, **settings)  # type: ignore[arg-type]
+    chosen = TrainingJobSettings(namespace=world.namespace, **settings)  # type: ignore[arg-type]
     stage = Stage(world, chosen)
     cluster, clock, rng = world.cluster, SystemClock(), random.Random(5)
     manager = Manager(clock=clock)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod, PodPhase, PodStatus
-from swell.operator.trainingjob.indexing import free_indexes
-from swell.operator.trainingjob.world import is_finished, is_leaving
+from swell.operator.trainingjob.pods import free_indexes
+from swell.operator.trainingjob.snapshot import is_finished, is_leaving
 
 LABEL = "fit-pserver-idx"
 SIZE_MAX = 6

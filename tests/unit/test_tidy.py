@@ -33,10 +33,6 @@ SHELLS = (
     "src/swell/autoscaler/controller.py",
     "src/swell/autoscaler/informers.py",
     "src/swell/scheduler/live/",
-    "src/swell/operator/aitrainingjob/controller.py",
-    "src/swell/operator/aitrainingjob/running.py",
-    "src/swell/operator/trainingjob/controller.py",
-    "src/swell/operator/trainingjob/running.py",
 )
 BROAD_EXCEPT_ALLOWED = {"src/swell/runtime/manager.py"}
 

@@ -27,3 +27,17 @@ def parse_time(text: str) -> float:
     if moment.tzinfo is None:
         raise ValueError(f"timestamp without a time zone: {text!r}")
     return moment.timestamp()
+
+
+# How much the clocks of different machines may differ.
+SKEW_S = 60.0
+
+
+def has_passed(since: float, limit_s: float, now: float) -> bool:
+    """Whether `limit_s` seconds have passed since a moment that is recorded in the cluster.
+
+    Such waits are measured in wall time, because another process may go on waiting. A moment that
+    lies in the future shows that the clock was set back since; it counts as passed, because to
+    wait for it again could take any time.
+    """
+    return now >= since + limit_s or now < since - SKEW_S

@@ -44,10 +44,12 @@ from swell.node.program import (
     process_settings,
     process_shape,
 )
-from swell.operator.aitrainingjob.running import operate as operate_jobs
-from swell.operator.aitrainingjob.settings import Settings as JobSettings
-from swell.operator.trainingjob.running import operate as operate_training_jobs
-from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.controller import ACTOR
+from swell.operator.framework.program import operate
+from swell.operator.trainingjob.kind import training_job_kind
+from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.health import HealthChecks
 from swell.runtime.manager import Manager
@@ -166,19 +168,19 @@ class _Parts:
         )
 
     async def _operate_training_jobs(self) -> None:
-        await operate_training_jobs(
+        await operate(
+            training_job_kind(TrainingJobSettings()),
             self._as("swell-trainingjob-operator"),
             clock=self._clock,
             random=self._rng,
-            settings=TrainingJobSettings(),
         )
 
     async def _operate_jobs(self) -> None:
-        await operate_jobs(
-            self._as,
+        await operate(
+            ai_training_job_kind(AITrainingJobSettings()),
+            self._as(ACTOR),
             clock=self._clock,
             random=self._rng,
-            settings=JobSettings(),
             health=self._health,
         )
 

@@ -33,11 +33,12 @@ from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import add_hollow_agent, node_names
 from swell.node.hollow import PREFIX
 from swell.node.nodes import NodeShape
-from swell.operator.aitrainingjob.running import operate
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.framework.crds import install_crds
-from swell.operator.trainingjob.running import operate as operate_training_jobs
-from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.controller import ACTOR
+from swell.operator.framework.program import install_crds, operate
+from swell.operator.trainingjob.kind import training_job_kind
+from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster, Selection, merge_patch
 from swell.runtime.errors import AlreadyExistsError
@@ -256,16 +257,13 @@ def _parts(
     clock = stage.clock
 
     async def jobs() -> None:
-        settings = Settings(namespace=NAMESPACE)
-        await operate(cluster_of, clock=clock, random=Random(6), settings=settings)
+        settings = AITrainingJobSettings(namespace=NAMESPACE)
+        kind = ai_training_job_kind(settings)
+        await operate(kind, cluster_of(ACTOR), clock=clock, random=Random(6))
 
     async def old_jobs() -> None:
-        await operate_training_jobs(
-            cluster_of("operator"),
-            clock=clock,
-            random=Random(7),
-            settings=TrainingJobSettings(namespace=NAMESPACE, autoclean=True),
-        )
+        kind = training_job_kind(TrainingJobSettings(namespace=NAMESPACE, autoclean=True))
+        await operate(kind, cluster_of("operator"), clock=clock, random=Random(7))
 
     async def sizes() -> None:
         await stage.may_resize.wait()

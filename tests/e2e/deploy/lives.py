@@ -27,7 +27,7 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.framework.crds import install_crds
+from swell.operator.framework.program import install_crds
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, DeleteRequest
 from swell.runtime.errors import AlreadyExistsError

@@ -23,8 +23,9 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.aitrainingjob.running import operate
-from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.program import operate
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
@@ -92,10 +93,10 @@ async def _world(installed: Installed) -> AsyncIterator[Cluster]:
         manager = Manager(clock=clock)
         names = node_names(NAMESPACE, 2)
         add_hollow_agent(manager, admin, names, SHAPE, clock=clock, random=Random(3))
-        settings = Settings(namespace=NAMESPACE)
+        settings = AITrainingJobSettings(namespace=NAMESPACE)
         manager.add(
             "operator",
-            lambda: operate(lambda _: admin, clock=clock, random=Random(4), settings=settings),
+            lambda: operate(ai_training_job_kind(settings), admin, clock=clock, random=Random(4)),
         )
         running = asyncio.create_task(manager.run())
         try:

@@ -22,9 +22,9 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.aitrainingjob.running import operate
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.framework.crds import install_crds
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.program import install_crds, operate
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.manager import Manager
@@ -166,8 +166,8 @@ async def _inside(kubeconfig: Path, plan: Plan) -> AsyncIterator[None]:
     """The operator in this process."""
     clock = SystemClock()
     async with connect(read_kubeconfig([kubeconfig]), clock, Random(7)) as cluster:
-        settings = Settings(namespace=plan.namespace, workers=8, gc_period_s=3.0)
-        work = operate(lambda _: cluster, clock=clock, random=Random(6), settings=settings)
+        settings = AITrainingJobSettings(namespace=plan.namespace, workers=8, gc_period_s=3.0)
+        work = operate(ai_training_job_kind(settings), cluster, clock=clock, random=Random(6))
         task = asyncio.create_task(work)
         try:
             yield

@@ -21,9 +21,9 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import HOLLOW_CAPACITY, NodeAgent, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.aitrainingjob.running import operate
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.framework.crds import install_crds
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.program import install_crds, operate
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import AlreadyExistsError
@@ -35,7 +35,7 @@ from tests.e2e.operator.sight import Sight
 from tests.e2e.operator.story import STRICT, USUAL, Story
 
 # Short, so that stories of patience are short as well; the same in virtual time.
-SETTINGS = Settings(
+SETTINGS = AITrainingJobSettings(
     workers=8,
     gc_period_s=3.0,
     node_lost_after_s=2.0,
@@ -145,13 +145,13 @@ def _add_nodes(manager: Manager, ground: Ground, own: Sequence[str]) -> list[Nod
     ]
 
 
-def _operator(ground: Ground, settings: Settings) -> Callable[[], Awaitable[None]]:
+def _operator(ground: Ground, settings: AITrainingJobSettings) -> Callable[[], Awaitable[None]]:
     async def work() -> None:
         await operate(
-            lambda _: ground.connect("operator"),
+            ai_training_job_kind(settings),
+            ground.connect("operator"),
             clock=ground.clock,
             random=Random(6),
-            settings=settings,
         )
 
     return work

@@ -23,9 +23,9 @@ from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.assembly import HOLLOW_CAPACITY, NodeAgent, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
-from swell.operator.aitrainingjob.running import operate
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.framework.crds import install_crds
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.program import install_crds, operate
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import AlreadyExistsError
@@ -40,7 +40,7 @@ from tests.e2e.scheduler.sight import Sight
 from tests.e2e.scheduler.story import Schedulers, Story
 from tests.testbed.control_plane import ControlPlane
 
-OPERATOR = Settings(
+OPERATOR = AITrainingJobSettings(
     namespace=NAMESPACE, workers=4, node_lost_after_s=1.0, node_fence_after_s=1.0, gc_period_s=3.0
 )
 N_NODES_EMBEDDED = 50
@@ -192,7 +192,8 @@ def _own(story: Story) -> str:
 
 
 async def _operate(ground: Ground) -> None:
-    await operate(lambda _: ground.cluster, clock=ground.clock, random=Random(6), settings=OPERATOR)
+    kind = ai_training_job_kind(OPERATOR)
+    await operate(kind, ground.cluster, clock=ground.clock, random=Random(6))
 
 
 @asynccontextmanager

@@ -16,15 +16,14 @@ from swell.api.pod import Pod, PodPhase
 from swell.api.times import parse_time
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.cluster.embedded.storage import Commit
-from swell.operator.trainingjob.running import TrainingJobOperator
-from swell.operator.trainingjob.world import completion_index
+from swell.operator.trainingjob.snapshot import completion_index
 from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.fleet import KUBELET
 from swell.sim.actors.nemesis import Disturbance
 from swell.sim.actors.user import SimulatedUser
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import ENDED, pod_states, pods_in, states
-from swell.sim.process import BugMeter, Ports
+from swell.sim.process import Ports
 from swell.sim.rules import JobsEnd, ObservedJob
 from swell.sim.scenario import Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
@@ -39,6 +38,7 @@ from tests.sim.trainingjob.nodes import FAILURE_COUNT, run_controllers
 from tests.sim.trainingjob.rules import end_state, jobs_in
 from tests.sim.trainingjob.scenarios import training_job
 from tests.sim.trainingjob.subject import SETTINGS as OPERATOR_SETTINGS
+from tests.sim.trainingjob.subject import new_operator
 
 N_TURNS = 4
 ELASTIC = ("ant", "bee")
@@ -120,13 +120,7 @@ def _seen(world: SimulatedWorld) -> list[ObservedJob]:
 
 
 async def _operate(ports: Ports) -> None:
-    operator = TrainingJobOperator(
-        ports.cluster,
-        clock=ports.clock,
-        random=ports.random,
-        settings=replace(OPERATOR_SETTINGS, default_scheduler="swell"),
-        meter=BugMeter(),
-    )
+    operator = new_operator(ports, replace(OPERATOR_SETTINGS, default_scheduler="swell"))
     await asyncio.gather(*(service.run() for service in operator.services))
 
 

@@ -16,10 +16,9 @@ import msgspec
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
-from swell.operator.aitrainingjob import building, decide, restarts
-from swell.operator.aitrainingjob.controller import OWNED
-from swell.operator.aitrainingjob.running import Operator
-from swell.operator.aitrainingjob.world import Replica, World
+from swell.operator.aitrainingjob import children, decide, restarts
+from swell.operator.aitrainingjob.kind import OWNED
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.fencing import NodeState
 from swell.runtime.controller import Reconciler
 from swell.runtime.plan import (
@@ -31,17 +30,17 @@ from swell.runtime.plan import (
     Together,
     patch_object,
 )
-from tests.sim.operator.subject import Flaw
+from tests.sim.operator.subject import Flaw, Operator
 from tests.sim.planting import act_then_record, believe_lists, blind_status, trust_lost_answers
 
-Decide = Callable[[World, float], Plan]
+Decide = Callable[[AITrainingJobSnapshot, float], Plan]
 
 
 def _deciding(change: Callable[[Decide], Decide]) -> Flaw:
     """A flaw in what is decided."""
 
     def plant(operator: Operator) -> None:
-        loop = operator.controller.loop
+        loop = operator.controller
         work = loop._reconciler
         loop._reconciler = Reconciler(work.snapshot, change(work.decide), work.malformed)
 
@@ -52,7 +51,7 @@ def _inside(target: object, name: str, instead: Callable[..., Any]) -> Flaw:
     """A flaw in one of the functions that decisions are made of."""
 
     def change(decide_: Decide) -> Decide:
-        def decide_badly(seen: World, now: float) -> Plan:
+        def decide_badly(seen: AITrainingJobSnapshot, now: float) -> Plan:
             with patch.object(target, name, instead):
                 return decide_(seen, now)
 
@@ -61,7 +60,7 @@ def _inside(target: object, name: str, instead: Callable[..., Any]) -> Flaw:
     return _deciding(change)
 
 
-def _planning(change: Callable[[World, Plan], Plan]) -> Flaw:
+def _planning(change: Callable[[AITrainingJobSnapshot, Plan], Plan]) -> Flaw:
     """A flaw in the plan as a whole."""
 
     def wrap(decide_: Decide) -> Decide:
@@ -78,11 +77,11 @@ def _all(*flaws: Flaw) -> Flaw:
     return plant
 
 
-def _act_then_record(_: World, plan: Plan) -> Plan:
+def _act_then_record(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
     return blind_status(act_then_record(plan))
 
 
-def _blind_status(_: World, plan: Plan) -> Plan:
+def _blind_status(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
     return blind_status(plan)
 
 
@@ -90,7 +89,7 @@ def _stale_lists(operator: Operator) -> None:
     believe_lists(operator.informers.jobs, operator.informers.pods)
 
 
-def _ending_unrecorded(_: World, plan: Plan) -> Plan:
+def _ending_unrecorded(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
     def forget(step: Step) -> Step:
         if (
             isinstance(step, PatchStatus)
@@ -116,14 +115,14 @@ def _names_for_uids(operator: Operator) -> None:
 
 def _trust_lost_answers(operator: Operator) -> None:
     """A write without an answer is taken for one that did not happen, and caches for the truth."""
-    uncertain = operator.controller.loop._uncertain
+    uncertain = operator.controller._uncertain
     trust_lost_answers(uncertain)
     uncertain.mark = lambda owner: None  # type: ignore[method-assign]
 
 
 def _deaf(operator: Operator) -> None:
     """Answers to writes do not reach the caches."""
-    executor: Any = operator.controller.loop._executor
+    executor: Any = operator.controller._executor
     executor._informers = {}
 
 
@@ -132,7 +131,7 @@ def _edge_cleanup(operator: Operator) -> None:
     alive: set[Uid] = set()
 
     def change(decide_: Decide) -> Decide:
-        def look(seen: World, now: float) -> Plan:
+        def look(seen: AITrainingJobSnapshot, now: float) -> Plan:
             meta = seen.job.metadata
             if meta.deletion_timestamp is None:
                 alive.add(meta.uid)
@@ -146,7 +145,7 @@ def _edge_cleanup(operator: Operator) -> None:
 def _not_final(decide_: Decide) -> Decide:
     """A job whose pods are gone is started, whatever its phase."""
 
-    def look(seen: World, now: float) -> Plan:
+    def look(seen: AITrainingJobSnapshot, now: float) -> Plan:
         if seen.job.status.phase in FINAL_PHASES and not seen.pods:
             status = msgspec.structs.replace(
                 seen.job.status, phase=AITrainingJobPhase.RUNNING, ending=None
@@ -160,7 +159,7 @@ def _not_final(decide_: Decide) -> Decide:
 def _forgetful(decide_: Decide) -> Decide:
     """Restarts are counted where nobody remembers them."""
 
-    def look(seen: World, now: float) -> Plan:
+    def look(seen: AITrainingJobSnapshot, now: float) -> Plan:
         if seen.job.status.phase not in FINAL_PHASES and seen.job.status.restart is None:
             status = msgspec.structs.replace(seen.job.status, restart_counts={}, uncharged={})
             return decide_(_with_status(seen, status), now)
@@ -169,13 +168,13 @@ def _forgetful(decide_: Decide) -> Decide:
     return look
 
 
-def _with_status(seen: World, status: AITrainingJobStatus) -> World:
+def _with_status(seen: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AITrainingJobSnapshot:
     return replace(seen, job=msgspec.structs.replace(seen.job, status=status))
 
 
 def _credulous_of_nodes(operator: Operator) -> None:
     """A node that the cache does not have is gone, and its pods with it."""
-    watch, nodes = operator.controller.nodes, operator.informers.nodes
+    watch, nodes = operator.nodes, operator.informers.nodes
     states = watch.states
 
     def believe(names: Iterable[str]) -> dict[str, NodeState]:
@@ -186,11 +185,11 @@ def _credulous_of_nodes(operator: Operator) -> None:
                 known[name] = NodeState(None)
         return known
 
-    snapshots: Any = operator.controller.loop._reconciler.snapshot
+    snapshots: Any = operator.controller._reconciler.snapshot
     snapshots.__self__._node_states = believe
 
 
-def _impatient(_: World, plan: Plan) -> Plan:
+def _impatient(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
     """Every delete of a pod is forced."""
 
     def force(action: Action) -> Action:
@@ -214,7 +213,7 @@ def _from_the_front(replica: Replica, status: AITrainingJobStatus) -> bool:
     return replica.index < surplus
 
 
-def _let_go_first(seen: World, plan: Plan) -> Plan:
+def _let_go_first(seen: AITrainingJobSnapshot, plan: Plan) -> Plan:
     """The finalizer comes off before what it guards has gone."""
     meta = seen.job.metadata
     if meta.deletion_timestamp is None or not seen.pods:
@@ -227,7 +226,7 @@ def _let_go_first(seen: World, plan: Plan) -> Plan:
 def _sweep_by_memory(operator: Operator) -> None:
     """The garbage collector goes by the jobs that it found the first time."""
     collector: Any = operator.collector
-    find = collector._found
+    find = collector._list
     remembered: list[object] = []
 
     async def found(resource: object, label: str, after: int) -> object:
@@ -237,7 +236,7 @@ def _sweep_by_memory(operator: Operator) -> None:
             remembered.append(await find(resource, label, after))
         return remembered[0]
 
-    collector._found = found
+    collector._list = found
 
 
 def _unlimited(*_: object) -> int:
@@ -255,7 +254,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator ends without a record": _planning(_ending_unrecorded),
     "operator takes unseen nodes for gone": _credulous_of_nodes,
     "operator forces every delete": _planning(_impatient),
-    "operator shrinks from the front": _inside(building, "is_surplus", _from_the_front),
+    "operator shrinks from the front": _inside(children, "is_surplus", _from_the_front),
     "operator keeps the epoch": _inside(decide, "with_epoch", lambda _w, status, _m: status),
     "operator lets go first": _planning(_let_go_first),
     "operator sweeps by an old list of jobs": _sweep_by_memory,

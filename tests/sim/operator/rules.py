@@ -18,10 +18,9 @@ from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob import labels
-from swell.operator.aitrainingjob.phases import TRANSITIONS
-from swell.operator.aitrainingjob.reasons import Reason
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.aitrainingjob.world import covers
+from swell.operator.aitrainingjob.phases import TRANSITIONS, JobReason
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.aitrainingjob.snapshot import covers
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import ENDED, ObjectHistory, owner_of, pod_states
 from swell.sim.rules import NothingLeftBehind, OneLivePod, owned_by
@@ -33,7 +32,7 @@ from tests.sim.operator.sight import count_of, job_states, replica_of
 PRESENT_S = 20.0
 
 
-def safety(world: SimulatedWorld, settings: Settings) -> list[SafetyCheck]:
+def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[SafetyCheck]:
     history = ObjectHistory(world, AI_TRAINING_JOBS)
     return [
         OneLivePod(_place_of, "O1 one live pod"),
@@ -64,7 +63,7 @@ class ForcedOnlyWhenFenced:
     """O1: a record is dropped only when the processes behind it certainly have ended."""
 
     world: SimulatedWorld
-    settings: Settings
+    settings: AITrainingJobSettings
     name: str = "O1 forced only when fenced"
     _sent_s: dict[str, float] = field(default_factory=dict)
 
@@ -229,7 +228,7 @@ def _goes_at_end(job: AITrainingJob, pod: Pod) -> bool:
         return False
     if (
         end.phase not in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
-        or end.reason == Reason.ANNOTATED.value
+        or end.reason == JobReason.ANNOTATED.value
     ):
         return True
     if policy is CleanPodPolicy.RUNNING:
@@ -302,8 +301,8 @@ class EndingsAreTrue:
             return
         reason = after.status.ending.reason
         for why, phase in (
-            (Reason.ROLES_COMPLETED, PodPhase.SUCCEEDED),
-            (Reason.ROLES_FAILED, PodPhase.FAILED),
+            (JobReason.ROLES_COMPLETED, PodPhase.SUCCEEDED),
+            (JobReason.ROLES_FAILED, PodPhase.FAILED),
         ):
             if reason == why.value and (after.metadata.uid, phase) not in self._ended:
                 yield f"{commit.key} is over, though no pod of its own has {phase.value}"

@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Key
-from swell.operator.aitrainingjob.running import Meters, Operator
-from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.kind import AITrainingJobInformers, ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.operator.framework.controller import JobOperator
+from swell.operator.framework.kind import ControllerDependencies
 from swell.sim.leadership import in_pair, lead
 from swell.sim.process import BugMeter, Main, Ports
 from swell.sim.scenario import SimulationSubject
@@ -17,7 +21,7 @@ from tests.sim.operator.hopes import end_state, liveness
 from tests.sim.operator.rules import safety
 from tests.sim.operator.scenarios import SCENARIOS
 
-SETTINGS = Settings(
+SETTINGS = AITrainingJobSettings(
     creating_duration_period_s=25.0,
     creating_restart_period_s=600.0,
     gc_period_s=100.0,
@@ -26,6 +30,8 @@ SETTINGS = Settings(
 # What hand-overs may do harm to; the rest is the same for one replica and for two.
 IN_PAIR = frozenset({"restart", "delete", "recreate", "resize"})
 LEASE = Key("default", "swell-operator")
+
+Operator = JobOperator[AITrainingJob, AITrainingJobSnapshot, AITrainingJobInformers]
 
 # Plants a bug in an operator that has been put together and does not run yet.
 Flaw = Callable[[Operator], None]
@@ -65,14 +71,13 @@ async def _run(ports: Ports, flaw: Flaw | None) -> None:
     await run_operator(ports, SETTINGS, flaw)
 
 
-async def run_operator(ports: Ports, settings: Settings, flaw: Flaw | None = None) -> None:
-    operator = Operator(
-        ports.cluster,
-        clock=ports.clock,
-        random=ports.random,
-        settings=settings,
-        meters=Meters(passes=BugMeter()),
+async def run_operator(
+    ports: Ports, settings: AITrainingJobSettings, flaw: Flaw | None = None
+) -> None:
+    dependencies = ControllerDependencies(
+        ports.cluster, ports.clock, ports.random, passes=BugMeter()
     )
+    operator = JobOperator(ai_training_job_kind(settings), dependencies)
     if flaw is not None:
         flaw(operator)
     await asyncio.gather(*(service.run() for service in operator.services))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from swell.api.meta import Key
-from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.scheduler.live.controller import Scheduler
 from swell.sim.leadership import in_pair, lead
 from swell.sim.process import Main, Ports
@@ -20,7 +20,7 @@ from tests.sim.scheduler.rules import safety
 from tests.sim.scheduler.scenarios import SCENARIOS
 
 OPERATOR = "operator"
-SETTINGS = Settings(workers=2)
+SETTINGS = AITrainingJobSettings(workers=2)
 LEASES = {SCHEDULER: Key("default", "swell-scheduler"), OPERATOR: Key("default", "swell-operator")}
 IN_PAIR = frozenset({"bind", "oust", "recreate", "preempt"})
 

@@ -16,7 +16,7 @@ from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.labels import ROLE_LABELS, Role
-from swell.operator.trainingjob.world import completion_index
+from swell.operator.trainingjob.snapshot import completion_index
 from swell.runtime.cluster import DeleteRequest
 from swell.runtime.manager import Manager
 from swell.sim.actors import pod_lifecycle

@@ -11,10 +11,10 @@ from swell.api.pod import Pod
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
 from swell.api.workloads import Job
 from swell.cluster.embedded.storage import Commit, Stored
-from swell.operator.framework.garbage import OnlyMetadata
+from swell.operator.framework.orphans import OnlyMetadata
 from swell.operator.trainingjob.labels import FINALIZER, JOB_UID, Role, index_label
 from swell.operator.trainingjob.phases import TRANSITIONS
-from swell.operator.trainingjob.world import completed_indexes, completion_index, is_over
+from swell.operator.trainingjob.snapshot import completed_indexes, completion_index, is_over
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.observation import ENDED, ObjectHistory, all_of, pod_states, pods_in, states
 from swell.sim.rules import (

@@ -11,15 +11,16 @@ import msgspec
 
 from swell.api.kinds import JOBS, PODS, TRAINING_JOBS
 from swell.api.meta import Key, Uid
-from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase
-from swell.operator.trainingjob.controller import Informers, TrainingJobController
-from swell.operator.trainingjob.decide import reconcile
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
+from swell.operator.framework.controller import JobOperator
+from swell.operator.framework.kind import ControllerDependencies
+from swell.operator.trainingjob.decide import decide
+from swell.operator.trainingjob.kind import TrainingJobInformers, training_job_kind
 from swell.operator.trainingjob.labels import FINALIZER, Role, index_label, workload_name
-from swell.operator.trainingjob.running import TrainingJobOperator
-from swell.operator.trainingjob.settings import Settings
-from swell.operator.trainingjob.world import World
+from swell.operator.trainingjob.settings import TrainingJobSettings
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 from swell.runtime.cluster import merge_patch
-from swell.runtime.controller import Reconciler
+from swell.runtime.controller import Controller, Reconciler
 from swell.runtime.plan import (
     NOTHING,
     DeleteObject,
@@ -32,7 +33,7 @@ from swell.sim.process import BugMeter, Main, Ports
 from tests.sim.planting import act_then_record, believe_lists, blind_status
 
 RESTART_LIMIT = 2
-SETTINGS = Settings(
+SETTINGS = TrainingJobSettings(
     workers=2, restart_limit=RESTART_LIMIT, default_scheduler="nobody", gc_period_s=120.0
 )
 
@@ -75,14 +76,17 @@ def operator_main(flaws: Flaw = Flaw.NONE, *, autoclean: bool = True) -> Main:
     return main
 
 
-async def _run(ports: Ports, flaws: Flaw, settings: Settings) -> None:
-    operator = TrainingJobOperator(
-        ports.cluster,
-        clock=ports.clock,
-        random=ports.random,
-        settings=settings,
-        meter=BugMeter(),
+def new_operator(
+    ports: Ports, settings: TrainingJobSettings
+) -> JobOperator[TrainingJob, TrainingJobSnapshot, TrainingJobInformers]:
+    dependencies = ControllerDependencies(
+        ports.cluster, ports.clock, ports.random, passes=BugMeter()
     )
+    return JobOperator(training_job_kind(settings), dependencies)
+
+
+async def _run(ports: Ports, flaws: Flaw, settings: TrainingJobSettings) -> None:
+    operator = new_operator(ports, settings)
     informers = operator.informers
     followed = {
         "jobs": informers.jobs,
@@ -98,8 +102,9 @@ async def _run(ports: Ports, flaws: Flaw, settings: Settings) -> None:
     await asyncio.gather(*(service.run() for service in operator.services))
 
 
-def _plant(controller: TrainingJobController, informers: Informers, flaws: Flaw) -> None:
-    loop = controller.loop
+def _plant(
+    loop: Controller[TrainingJobSnapshot], informers: TrainingJobInformers, flaws: Flaw
+) -> None:
     mutants = Mutants(informers, flaws, loop._reconciler)
     if flaws:
         loop._reconciler = Reconciler(mutants.take, mutants.decide, loop._reconciler.malformed)
@@ -108,13 +113,15 @@ def _plant(controller: TrainingJobController, informers: Informers, flaws: Flaw)
 class Mutants:
     """The work with flaws: what is seen, or what is decided, is bent a little."""
 
-    def __init__(self, informers: Informers, flaws: Flaw, work: Reconciler[World]) -> None:
+    def __init__(
+        self, informers: TrainingJobInformers, flaws: Flaw, work: Reconciler[TrainingJobSnapshot]
+    ) -> None:
         self._informers = informers
         self._flaws = flaws
         self._work = work
         self._seen_alive: set[Uid] = set()
 
-    def take(self, key: Key) -> World | None:
+    def take(self, key: Key) -> TrainingJobSnapshot | None:
         world = self._work.snapshot(key)
         if world is None:
             return None
@@ -127,18 +134,18 @@ class Mutants:
             world = replace(world, job=msgspec.structs.replace(world.job, status=status))
         return world
 
-    def decide(self, world: World, now: float) -> Plan:
+    def decide(self, world: TrainingJobSnapshot, now: float) -> Plan:
         meta = world.job.metadata
         was_alive = meta.deletion_timestamp is None or meta.uid in self._seen_alive
         if Flaw.EDGE_CLEANUP in self._flaws and not was_alive:
             return NOTHING
-        plan = reconcile(world, now)
+        plan = decide(world, now)
         for flaw, bend in _BENDS.items():
             if flaw in self._flaws:
                 plan = bend(world, plan)
         return plan
 
-    def _by_name(self, world: World, key: Key) -> World:
+    def _by_name(self, world: TrainingJobSnapshot, key: Key) -> TrainingJobSnapshot:
         def at(role: Role) -> Key:
             return Key(key.namespace, workload_name(key.name, role))
 
@@ -150,7 +157,7 @@ class Mutants:
         )
 
 
-def _hasty_cleanup(world: World, plan: Plan) -> Plan:
+def _hasty_cleanup(world: TrainingJobSnapshot, plan: Plan) -> Plan:
     meta = world.job.metadata
     if meta.deletion_timestamp is None or FINALIZER not in meta.finalizers:
         return plan
@@ -161,7 +168,7 @@ def _hasty_cleanup(world: World, plan: Plan) -> Plan:
     return plan if gone or not is_deleting else Plan((*plan.actions, last))
 
 
-def _blind_scale(_: World, plan: Plan) -> Plan:
+def _blind_scale(_: TrainingJobSnapshot, plan: Plan) -> Plan:
     def blind(step: Step) -> Step:
         if not isinstance(step, PatchObject) or str(step.resource) != str(JOBS):
             return step
@@ -174,7 +181,7 @@ def _blind_scale(_: World, plan: Plan) -> Plan:
     return replace(plan, actions=tuple(map(blind, plan.actions)))
 
 
-def _index_by_place(world: World, plan: Plan) -> Plan:
+def _index_by_place(world: TrainingJobSnapshot, plan: Plan) -> Plan:
     if world.job.status.phase is not TrainingJobPhase.RUNNING or not world.indexes_pservers:
         return plan
     label = index_label(world.job.metadata.name, Role.PSERVER)
@@ -191,7 +198,7 @@ def _index_by_place(world: World, plan: Plan) -> Plan:
     return replace(plan, actions=(*plan.actions, Together(numbered))) if numbered else plan
 
 
-_BENDS: Mapping[Flaw, Callable[[World, Plan], Plan]] = {
+_BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {
     Flaw.ACT_THEN_RECORD: lambda _, plan: act_then_record(plan),
     Flaw.BLIND_STATUS: lambda world, plan: blind_status(plan, uid=world.job.metadata.uid),
     Flaw.HASTY_CLEANUP: _hasty_cleanup,

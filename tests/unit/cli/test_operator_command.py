@@ -10,7 +10,7 @@ from swell.cli.controllers import operator as command
 from swell.cli.controllers.options import ControllerProcess
 from swell.cli.controllers.process import host_port, level_of
 from swell.cli.main import run
-from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 
 FLAGS = (
     "--kubeconfig", "--master", "--context", "--namespace", "--workers", "--thread-num",
@@ -75,7 +75,7 @@ def test_defaults_are_the_settings_own(
 ) -> None:
     """Said in one place."""
     assert run(["operator"]) == 0
-    assert started[-1][1].jobs == Settings()
+    assert started[-1][1].jobs == AITrainingJobSettings()
     assert started[-1][0].lease.leader_elect
 
 

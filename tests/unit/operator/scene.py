@@ -29,8 +29,8 @@ from swell.api.scheduling import PodGroup
 from swell.api.times import format_time
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.decide import decide
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.aitrainingjob.world import Refused, World
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.operator.framework.fencing import NodeState
 from swell.runtime.plan import (
     Action,
@@ -101,8 +101,8 @@ class Scene:
         self.problems: tuple[str, ...] = ()
         self.priority_class_found = True
         self.gang_served = True
-        self.refused: Refused | None = None
-        self.settings = Settings(**settings)  # type: ignore[arg-type]
+        self.refused = ""
+        self.settings = AITrainingJobSettings(**settings)  # type: ignore[arg-type]
         self._n_made = 0
 
     # -- looking -----------------------------------------------------------------------------
@@ -112,8 +112,8 @@ class Scene:
         return self.job.status
 
     @property
-    def world(self) -> World:
-        return World(
+    def snapshot(self) -> AITrainingJobSnapshot:
+        return AITrainingJobSnapshot(
             job=self.job,
             pods=tuple(self.pods.values()),
             services=tuple(self.services.values()),
@@ -128,7 +128,7 @@ class Scene:
         )
 
     def look(self) -> Plan:
-        return decide(self.world, self.now)
+        return decide(self.snapshot, self.now)
 
     def settle(self) -> Scene:
         """Carry out plans until there is nothing left to do."""

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -23,8 +22,10 @@ from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
-from swell.operator.aitrainingjob.running import operate
-from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.kind import ai_training_job_kind
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.controller import ACTOR
+from swell.operator.framework.program import operate
 from swell.runtime.cluster import merge_patch
 from swell.runtime.health import HealthChecks
 from swell.runtime.leader import Election
@@ -104,7 +105,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    settings: Settings | None = None,
+    settings: AITrainingJobSettings | None = None,
     *,
     election: Election | None = None,
     with_groups: bool = True,
@@ -114,10 +115,10 @@ async def staged(
     api = new_api_server(Storage(clock.now), clock, Random(7))
     stage = Stage(api, clock, InProcessCluster(api, "user"), Metrics(), HealthChecks(), [])
     work: Coroutine[Any, Any, None] = operate(
-        partial(InProcessCluster, api),
+        ai_training_job_kind(settings or AITrainingJobSettings()),
+        InProcessCluster(api, ACTOR),
         clock=clock,
         random=Random(1),
-        settings=settings or Settings(),
         election=election,
         metrics=stage.metrics,
         health=stage.health,

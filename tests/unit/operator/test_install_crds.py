@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from swell.api.meta import Key
-from swell.operator.framework.crds import install_crds
+from swell.operator.framework.program import install_crds
 from swell.runtime.cluster import merge_patch
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run

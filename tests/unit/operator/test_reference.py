@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJobSpec, AITrainingJobStatus, ReplicaSpec
-from swell.operator.aitrainingjob import frameworks
-from swell.operator.aitrainingjob.frameworks import Peers
+from swell.operator.aitrainingjob import environment
+from swell.operator.aitrainingjob.environment import Peers
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "aitrainingjob.md"
 NAMED = frozenset(re.findall(r"`([^`]+)`", PAGE.read_text()))
@@ -34,7 +34,7 @@ def test_every_field_is_on_the_page(struct: type[msgspec.Struct]) -> None:
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "paddlepaddle", "jax"])
 def test_every_variable_of_a_framework_is_on_the_page(framework: str) -> None:
     """What containers are told is explained."""
-    told = {name for name, _ in frameworks.variables(framework, PEERS, "trainer", 0)}
+    told = {name for name, _ in environment.framework_variables(framework, PEERS, "trainer", 0)}
 
     assert told
     assert sorted(told - NAMED) == []

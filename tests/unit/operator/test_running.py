@@ -18,8 +18,8 @@ from swell.api.kinds import (
     SERVICES,
 )
 from swell.api.meta import Key
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.framework.shell import ACTOR
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.controller import ACTOR
 from swell.runtime.cluster import merge_patch
 from swell.runtime.leader import Election, LeadershipLostError
 from tests.unit.operator.scene import a_role
@@ -169,7 +169,7 @@ def test_garbage_is_swept_up() -> None:
     """What outlived its job goes, by UID; what is not ours stays."""
 
     async def test() -> None:
-        async with staged(Settings(gc_period_s=30)) as stage:
+        async with staged(AITrainingJobSettings(gc_period_s=30)) as stage:
             await until_running(stage)
             old = await stage.job()
             nothing = merge_patch({"metadata": {"finalizers": None}})

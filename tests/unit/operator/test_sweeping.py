@@ -14,10 +14,11 @@ from swell.api.resource import Resource
 from swell.cluster.embedded.assembly import new_api_server
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.storage import Storage
-from swell.operator.aitrainingjob import labels, orphans
-from swell.operator.framework.garbage import GarbageCollector, Rounds
-from swell.operator.framework.orphans import Litter
-from swell.operator.trainingjob import orphans as trainer_orphans
+from swell.operator.aitrainingjob import kind as ai_training_jobs
+from swell.operator.aitrainingjob import labels
+from swell.operator.framework.orphans import OrphanCollector, OrphanRules
+from swell.operator.framework.settings import OperatorSettings
+from swell.operator.trainingjob import kind as training_jobs
 from swell.operator.trainingjob.labels import JOB_UID
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import SystemClock
@@ -32,17 +33,19 @@ KEY = Key("default", "left")
 class Case:
     """A kind of job, and something that one of them may own."""
 
-    litter: Litter
+    rules: OrphanRules
     spec: Body
 
     @property
     def jobs(self) -> Resource[object]:
-        return self.litter.jobs
+        return self.rules.jobs
 
 
 CASES = {
-    "AITrainingJob": Case(orphans.LITTER, {"replicaSpecs": {"trainer": a_role(replicas=1)}}),
-    "TrainingJob": Case(trainer_orphans.LITTER, {"image": "i", "trainer": {"entrypoint": "run"}}),
+    "AITrainingJob": Case(
+        ai_training_jobs.ORPHANS, {"replicaSpecs": {"trainer": a_role(replicas=1)}}
+    ),
+    "TrainingJob": Case(training_jobs.ORPHANS, {"image": "i", "trainer": {"entrypoint": "run"}}),
 }
 
 
@@ -74,11 +77,11 @@ class Odd:
         return self._answer
 
 
-def collector(cluster: object, litter: Litter) -> GarbageCollector:
-    return GarbageCollector(
+def collector(cluster: object, rules: OrphanRules) -> OrphanCollector:
+    return OrphanCollector(
         cluster,  # type: ignore[arg-type]
-        litter,
-        Rounds("", 600.0, 60.0),
+        rules,
+        OperatorSettings(),
         clock=SystemClock(),
         pods=lambda: (),
         node_states=lambda _: {},
@@ -104,7 +107,7 @@ async def create_job(cluster: InProcessCluster, case: Case) -> str:
 
 async def create_owned(cluster: InProcessCluster, case: Case, uid: str) -> Resource[object]:
     """A group, which jobs of both kinds have."""
-    resource = case.litter.kinds[-1]
+    resource = case.rules.kinds[-1]
     marks = {labels.GROUP_NAME: labels.GROUP_VALUE, labels.TRAINING_JOB_NAME: "fit"}
     marks = marks if case.jobs is AI_TRAINING_JOBS else {JOB_UID: uid}
     owner = {
@@ -133,7 +136,7 @@ def test_sweep_deletes_what_has_no_job(case: Case, exists: bool) -> None:
         cluster = new_cluster()
         uid = await create_job(cluster, case) if exists else "no-such-uid"
         resource = await create_owned(cluster, case, uid)
-        await collector(cluster, case.litter).sweep()
+        await collector(cluster, case.rules).collect()
         if exists:
             await cluster.get(resource, KEY)
         else:
@@ -159,7 +162,7 @@ def test_sweep_takes_no_doubtful_answer_for_no_jobs(
         resource = await create_owned(cluster, case, uid)
         odd = Odd(cluster, case.jobs.plural, answer)
         with pytest.raises(error):
-            await collector(odd, case.litter).sweep()
+            await collector(odd, case.rules).collect()
         await cluster.get(resource, KEY)
 
     asyncio.run(run())
@@ -170,6 +173,6 @@ def test_sweep_does_without_kinds_that_are_not_served(case: Case) -> None:
 
     async def run() -> None:
         odd = Odd(new_cluster(), "podgroups", UNSERVED)
-        await collector(odd, case.litter).sweep()
+        await collector(odd, case.rules).collect()
 
     asyncio.run(run())

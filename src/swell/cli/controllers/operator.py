@@ -19,15 +19,16 @@ from swell.cli.controllers.options import (
     option,
 )
 from swell.cli.options import option_groups
-from swell.operator.aitrainingjob.settings import Settings
-from swell.operator.trainingjob.settings import Settings as TrainingJobSettings
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.trainingjob.settings import TrainingJobSettings
 
 if TYPE_CHECKING:
     from swell.autoscaler.settings import AutoscalerSettings
     from swell.cli.controllers.process import ProcessDependencies
+    from swell.operator.framework.kind import AnyJobKind
     from swell.runtime.manager import Manager
 
-_JOBS = Settings()
+_JOBS = AITrainingJobSettings()
 _TRAINING_JOBS = TrainingJobSettings()
 _LEASE = LeaseOptions(lease_name="swell-operator")
 
@@ -133,8 +134,8 @@ class JobOptions:
         str, option("--etcd-image", "What runs beside a TrainingJob's master.")
     ] = _TRAINING_JOBS.etcd_image
 
-    def settings(self, gpu_resources: tuple[str, ...]) -> Settings:
-        return Settings(
+    def settings(self, gpu_resources: tuple[str, ...]) -> AITrainingJobSettings:
+        return AITrainingJobSettings(
             namespace=self.namespace,
             sees_cluster=self.cluster_objects,
             workers=self.workers,
@@ -173,7 +174,7 @@ class JobOptions:
 class OperatorServices:
     """Settings of the services that the operator's process runs; no `sizes`, no autoscaler."""
 
-    jobs: Settings
+    jobs: AITrainingJobSettings
     training_jobs: TrainingJobSettings
     sizes: AutoscalerSettings | None
     install_crds: bool
@@ -207,7 +208,7 @@ def _run(process: ControllerProcess, services: OperatorServices) -> None:
     from swell.cli.controllers.process import run_controller
 
     async def add_services(manager: Manager, dependencies: ProcessDependencies) -> None:
-        from swell.operator.framework.crds import install_crds
+        from swell.operator.framework.program import install_crds
 
         if services.install_crds:
             await install_crds(dependencies.cluster, dependencies.clock)
@@ -229,8 +230,9 @@ def _add_services(
     """
     from swell.autoscaler.controller import autoscale
     from swell.cli.controllers.process import candidacy
-    from swell.operator.aitrainingjob.running import operate
-    from swell.operator.trainingjob.running import operate as operate_training_jobs
+    from swell.operator.aitrainingjob.kind import ai_training_job_kind
+    from swell.operator.framework.program import operate
+    from swell.operator.trainingjob.kind import training_job_kind
 
     cluster, clock, rng = dependencies.cluster, dependencies.clock, dependencies.random
     access, metrics, health = dependencies.access, dependencies.metrics, dependencies.health
@@ -246,25 +248,19 @@ def _add_services(
             metrics=metrics,
         )
         manager.add("autoscaler", choose_sizes)
-    work_on_training_jobs = partial(
-        operate_training_jobs,
-        cluster,
-        clock=clock,
-        random=rng,
-        settings=services.training_jobs,
-        election=candidacy(lease, access, "-trainingjob"),
-        metrics=metrics,
-        health=health,
-    )
-    manager.add("TrainingJob operator", work_on_training_jobs)
-    work = partial(
-        operate,
-        lambda _: cluster,
-        clock=clock,
-        random=rng,
-        settings=services.jobs,
-        election=candidacy(lease, access),
-        metrics=metrics,
-        health=health,
-    )
-    manager.add("operator", work)
+    kinds: list[AnyJobKind] = [
+        training_job_kind(services.training_jobs),
+        ai_training_job_kind(services.jobs),
+    ]
+    for kind in kinds:
+        work = partial(
+            operate,
+            kind,
+            cluster,
+            clock=clock,
+            random=rng,
+            election=candidacy(lease, access, kind.names.lease_suffix),
+            metrics=metrics,
+            health=health,
+        )
+        manager.add(kind.names.service, work)

@@ -1,1 +1,21 @@
-"""What to do about one AITrainingJob: pure functions from what is seen to what is to be done."""
+"""The AITrainingJob kind. The operator creates the pods of its roles itself.
+
+In reading order:
+
+- `settings`, `labels`: the operator's choices, and the names of a job's objects.
+- `kind`: the kind as the framework runs it: informers, snapshots, rules.
+- `snapshot`: the input of a decision, and which pods a restart or resize has given up.
+- `decide`: the plan for one job at one moment. It calls all of the following.
+- `sizes`: the target size of each role.
+- `causes`: why a pod cannot go on as it is.
+- `restarts`: restart scope, budget and back-off.
+- `endings`: whether the job ends, how, and why.
+- `phases`: the phase machine, and the reasons that go with phases.
+- `status`: the new status, its write, and its events.
+- `membership`: the members ConfigMap and its epoch.
+- `children`: the steps to the pods, services and group there should be.
+- `pods`: pods and services from a role's template.
+- `environment`: how a pod's variables are made.
+- `cleanup`: what is deleted at an ending and with the job.
+- `metrics`: jobs by phase, restarts, resizes.
+"""

@@ -1,7 +1,7 @@
-"""Why a pod cannot go on as it is: node lost, accelerator broken, failed, stuck, gone.
+"""Why a pod cannot go on as it is: its node is lost, it failed, it cannot be created, it is gone.
 
-A cause says whether the role's policy wants the pod restarted. Whether the budget allows it, and
-what else restarts with it, is decided in `restarts`.
+A cause says whether the role's restart policy wants the pod restarted. `restarts` decides whether
+the budget allows it, and which other pods restart with it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from swell.api.aitrainingjob import (
     RestartPolicy,
 )
 from swell.api.pod import ContainerStatus, PodPhase
-from swell.api.times import parse_time
-from swell.operator.aitrainingjob import labels, nodes
-from swell.operator.aitrainingjob.reasons import Reason
-from swell.operator.aitrainingjob.waiting import has_passed
-from swell.operator.aitrainingjob.world import (
+from swell.api.times import has_passed, parse_time
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.phases import JobReason
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.aitrainingjob.snapshot import (
+    AITrainingJobSnapshot,
     Replica,
-    World,
     covers,
     current,
     missing,
 )
+from swell.operator.framework.fencing import NodeState
 
+# The kubelet's reasons for a waiting container that will not start by itself.
 CREATION_FAILURES = frozenset(
     {
         "CreateContainerConfigError",
@@ -52,8 +54,8 @@ _RESTART_ON_FAILURE = frozenset({RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE}
 _RESTART_ON_CODE = frozenset({RestartPolicy.EXIT_CODE, RestartPolicy.ON_NODE_FAIL_WITH_EXIT_CODE})
 
 
-class Kind(IntEnum):
-    """In the order in which causes are looked at."""
+class CauseKind(IntEnum):
+    """The kinds of causes, gravest first: the first cause decides about a restart."""
 
     NODE = 1
     FAILED = 2
@@ -63,81 +65,27 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What is wrong with one replica. `node` is to be avoided when it is named."""
+    """What is wrong with one replica. The job's next pods avoid `node` if it is named."""
 
-    kind: Kind
+    kind: CauseKind
     role: str
     index: int
-    reason: Reason
+    reason: JobReason
     message: str
     wants_restart: bool
     node: str = ""
 
 
-def causes(world: World, status: AITrainingJobStatus, now: float) -> tuple[Cause, ...]:
-    """Everything wrong now, in the order of causes, then role and index."""
-    found = [*_of_pods(world, status, now), *_of_missing(world, status)]
+def find_causes(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> tuple[Cause, ...]:
+    """Everything that is wrong now, ordered by kind, role and index. At most one for a replica."""
+    found = [*_of_pods(snapshot, status, now), *_of_missing(snapshot, status)]
     return tuple(sorted(found, key=lambda cause: (cause.kind, cause.role, cause.index)))
 
 
-def _of_pods(world: World, status: AITrainingJobStatus, now: float) -> Iterator[Cause]:
-    for replica in current(world, status):
-        spec = world.roles[replica.role]
-        cause = _node_cause(replica, spec, world, now)
-        if cause is None and not replica.is_leaving:
-            cause = _failure(replica, spec, world) or _creation(replica, world, now)
-        if cause is not None:
-            yield cause
-
-
-def _node_cause(replica: Replica, spec: ReplicaSpec, world: World, now: float) -> Cause | None:
-    if replica.phase is PodPhase.SUCCEEDED:
-        return None
-    restart = spec.restart_policy in _RESTART_ON_NODE
-    node = replica.pod.spec.node_name
-    if nodes.is_lost(replica, world, now):
-        message = f"pod {replica.name}: node {node} is lost"
-        return _cause(Kind.NODE, replica, Reason.NODE_LOST, message, restart)
-    if replica.is_leaving:
-        return None
-    if replica.phase is PodPhase.FAILED and _is_disrupted(replica):
-        message = f"pod {replica.name} on node {node} was disrupted: {_why(replica)}"
-        return _cause(Kind.NODE, replica, Reason.NODE_LOST, message, restart)
-    if fault := nodes.gpu_fault(replica, world):
-        message = f"pod {replica.name}: node {node} reports {fault}"
-        return _cause(Kind.NODE, replica, Reason.GPU_FAULT, message, restart, node=node)
-    return None
-
-
-def _failure(replica: Replica, spec: ReplicaSpec, world: World) -> Cause | None:
-    if replica.phase is not PodPhase.FAILED:
-        return None
-    policy = spec.restart_policy
-    restart = policy in _RESTART_ON_FAILURE or (
-        policy in _RESTART_ON_CODE and _is_retryable(replica, world.job.spec.retryable_exit_codes)
-    )
-    message = f"pod {replica.name} on node {replica.pod.spec.node_name} failed: {_why(replica)}"
-    return _cause(Kind.FAILED, replica, Reason.POD_FAILED, message, restart)
-
-
-def _creation(replica: Replica, world: World, now: float) -> Cause | None:
-    """A pod whose container has been refused by its node for too long, while that may help."""
-    waiting = creation_failure(replica)
-    settings = world.settings
-    if not waiting or not has_passed(
-        _scheduled_at(replica), settings.creating_duration_period_s, now
-    ):
-        return None
-    since = creating_since(world.job.status)
-    fresh = since is None or now - since < settings.creating_restart_period_s
-    if not fresh and not settings.enable_creating_failed:
-        return None
-    message = f"pod {replica.name}: {waiting}"
-    return _cause(Kind.CREATION, replica, Reason.CREATION_FAILED, message, fresh)
-
-
 def creation_failure(replica: Replica) -> str:
-    """What a container that cannot be created says; empty when none."""
+    """The kubelet's text about a container that cannot be created; empty when there is none."""
     for status in _statuses(replica):
         waiting = status.state.waiting
         if waiting is not None and waiting.reason in CREATION_FAILURES:
@@ -145,15 +93,145 @@ def creation_failure(replica: Replica) -> str:
     return ""
 
 
-def creation_deadline(replica: Replica, world: World) -> float | None:
+def creation_deadline(replica: Replica, snapshot: AITrainingJobSnapshot) -> float | None:
     """When a pod whose container cannot be created will be replaced: the time to look again."""
     if not creation_failure(replica):
         return None
-    return _scheduled_at(replica) + world.settings.creating_duration_period_s
+    return _scheduled_at(replica) + snapshot.settings.creating_duration_period_s
 
 
-def creating_since(status: AITrainingJobStatus) -> float | None:
-    """Since when the job has been trying to create its pods, across their replacement."""
+def will_be_lost_at(replica: Replica, snapshot: AITrainingJobSnapshot) -> float | None:
+    """When the pod's node will count as lost, unless it recovers: the time to look again."""
+    state = snapshot.node_of(replica)
+    return _lost_at(state, snapshot.settings) if state else None
+
+
+def _of_pods(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> Iterator[Cause]:
+    for replica in current(snapshot, status):
+        spec = snapshot.roles[replica.role]
+        cause = _node_cause(replica, spec, snapshot, now)
+        if cause is None and not replica.is_leaving:
+            cause = _failure(replica, spec, snapshot) or _creation(replica, snapshot, now)
+        if cause is not None:
+            yield cause
+
+
+def _node_cause(
+    replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapshot, now: float
+) -> Cause | None:
+    if replica.phase is PodPhase.SUCCEEDED:
+        return None
+    restart = spec.restart_policy in _RESTART_ON_NODE
+    node = replica.pod.spec.node_name
+    if _is_lost(replica, snapshot, now):
+        message = f"pod {replica.name}: node {node} is lost"
+        return _cause(CauseKind.NODE, replica, JobReason.NODE_LOST, message, restart)
+    if replica.is_leaving:
+        return None
+    if replica.phase is PodPhase.FAILED and _is_disrupted(replica):
+        message = f"pod {replica.name} on node {node} was disrupted: {_why(replica)}"
+        return _cause(CauseKind.NODE, replica, JobReason.NODE_LOST, message, restart)
+    if fault := _gpu_fault(replica, snapshot):
+        message = f"pod {replica.name}: node {node} reports {fault}"
+        return _cause(CauseKind.NODE, replica, JobReason.GPU_FAULT, message, restart, node=node)
+    return None
+
+
+def _failure(replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapshot) -> Cause | None:
+    if replica.phase is not PodPhase.FAILED:
+        return None
+    policy, codes = spec.restart_policy, snapshot.job.spec.retryable_exit_codes
+    restart = policy in _RESTART_ON_FAILURE or (
+        policy in _RESTART_ON_CODE and _is_retryable(replica, codes)
+    )
+    message = f"pod {replica.name} on node {replica.pod.spec.node_name} failed: {_why(replica)}"
+    return _cause(CauseKind.FAILED, replica, JobReason.POD_FAILED, message, restart)
+
+
+def _creation(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> Cause | None:
+    """A pod whose container the node has refused for `creating_duration_period_s`.
+
+    It is replaced while the job has been Creating for less than `creating_restart_period_s`.
+    """
+    waiting = creation_failure(replica)
+    settings = snapshot.settings
+    if not waiting or not has_passed(
+        _scheduled_at(replica), settings.creating_duration_period_s, now
+    ):
+        return None
+    since = _creating_since(snapshot.job.status)
+    may_restart = since is None or now - since < settings.creating_restart_period_s
+    if not may_restart and not settings.enable_creating_failed:
+        return None
+    message = f"pod {replica.name}: {waiting}"
+    return _cause(CauseKind.CREATION, replica, JobReason.CREATION_FAILED, message, may_restart)
+
+
+def _of_missing(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> Iterator[Cause]:
+    """Pods that existed and are gone, although neither a restart nor a resize deleted them.
+
+    A replica that was never created looks the same. The job's own status tells them apart: a role
+    has lost pods if its status counted more of them than there are. Pods that a resize gives up
+    are on both sides of that comparison.
+    """
+    gaps: dict[str, list[int]] = {}
+    for role, index in missing(snapshot, status):
+        if not covers(status, role, index):
+            gaps.setdefault(role, []).append(index)
+    for role, indexes in gaps.items():
+        if _n_counted(snapshot.job.status, role) > len(snapshot.of_role(role)):
+            for index in indexes:
+                name = labels.pod_name(snapshot.job.metadata.name, role, index)
+                message = f"pod {name} is gone"
+                yield Cause(CauseKind.GONE, role, index, JobReason.POD_GONE, message, True)
+
+
+def _is_lost(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> bool:
+    """Whether the pod's node is gone, or has not been ready for too long."""
+    state = snapshot.node_of(replica)
+    if state is None:
+        return False
+    at = _lost_at(state, snapshot.settings)
+    return state.node is None or (at is not None and at <= now)
+
+
+def _lost_at(state: NodeState, settings: AITrainingJobSettings) -> float | None:
+    if state.unready_since is None:
+        return None
+    return state.unready_since + settings.node_lost_after_s
+
+
+def _gpu_fault(replica: Replica, snapshot: AITrainingJobSnapshot) -> str:
+    """The condition or taint by which the node reports a broken GPU; empty for pods without one."""
+    state, settings = snapshot.node_of(replica), snapshot.settings
+    if state is None or state.node is None or not _uses_gpu(replica, settings):
+        return ""
+    conditions = (c.type for c in state.node.status.conditions if c.status == "True")
+    taints = (taint.key for taint in state.node.spec.taints)
+    return _first(conditions, settings.gpu_fault_conditions) or _first(
+        taints, settings.gpu_fault_taints
+    )
+
+
+def _uses_gpu(replica: Replica, settings: AITrainingJobSettings) -> bool:
+    containers = (*replica.pod.spec.containers, *replica.pod.spec.init_containers)
+    return any(
+        str(amount) not in {"0", ""}
+        for container in containers
+        for asked in (container.resources.limits, container.resources.requests)
+        for name, amount in asked.items()
+        if name in settings.gpu_resources
+    )
+
+
+def _first(found: Iterable[str], known: tuple[str, ...]) -> str:
+    return next((name for name in found if name in known), "")
+
+
+def _creating_since(status: AITrainingJobStatus) -> float | None:
+    """Since when the job has been creating its pods, counted across their replacement."""
     since: float | None = None
     for record in reversed(status.phase_history):
         if record.phase is AITrainingJobPhase.RUNNING:
@@ -163,25 +241,7 @@ def creating_since(status: AITrainingJobStatus) -> float | None:
     return since
 
 
-def _of_missing(world: World, status: AITrainingJobStatus) -> Iterator[Cause]:
-    """Pods that were there and are gone, though neither a restart nor a resize took them.
-
-    A replica that was never created looks the same. The job's own record tells them apart: a role
-    has lost pods if more of them were counted than there are, those included that a resize has
-    given up: they were counted too.
-    """
-    gaps: dict[str, list[int]] = {}
-    for role, index in missing(world, status):
-        if not covers(status, role, index):
-            gaps.setdefault(role, []).append(index)
-    for role, indexes in gaps.items():
-        if _counted(world.job.status, role) > len(world.of_role(role)):
-            for index in indexes:
-                name = labels.pod_name(world.job.metadata.name, role, index)
-                yield Cause(Kind.GONE, role, index, Reason.POD_GONE, f"pod {name} is gone", True)
-
-
-def _counted(status: AITrainingJobStatus, role: str) -> int:
+def _n_counted(status: AITrainingJobStatus, role: str) -> int:
     counted = status.replica_statuses.get(role)
     if counted is None:
         return 0
@@ -190,6 +250,7 @@ def _counted(status: AITrainingJobStatus, role: str) -> int:
 
 
 def _is_disrupted(replica: Replica) -> bool:
+    """Whether Kubernetes itself ended the pod: preempted, evicted, or its node removed."""
     return any(
         condition.type == "DisruptionTarget" and condition.status == "True"
         for condition in replica.pod.status.conditions
@@ -197,7 +258,10 @@ def _is_disrupted(replica: Replica) -> bool:
 
 
 def _is_retryable(replica: Replica, codes: frozenset[int]) -> bool:
-    """Whether every failed container that counts failed with a retryable code."""
+    """Whether every failed container that counts has a retryable exit code.
+
+    If the pod has containers of ours, only those count: a user's sidecar does not decide.
+    """
     statuses = [s for s in _statuses(replica) if s.state.terminated is not None]
     ours = [status for status in statuses if status.name.startswith(labels.OURS)]
     failed = [
@@ -218,7 +282,7 @@ def _statuses(replica: Replica) -> Iterable[ContainerStatus]:
 
 
 def _why(replica: Replica) -> str:
-    """What the pod says of its end: its reason, and each failed container with its code."""
+    """The pod's own reason and message, and each failed container with its exit code."""
     status = replica.pod.status
     parts = [text for text in (status.reason, status.message) if text]
     for one in _statuses(replica):
@@ -230,20 +294,17 @@ def _why(replica: Replica) -> str:
 
 
 def _scheduled_at(replica: Replica) -> float:
+    created = replica.pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z"
     for condition in replica.pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True":
-            return parse_time(condition.last_transition_time or _created(replica))
-    return parse_time(_created(replica))
-
-
-def _created(replica: Replica) -> str:
-    return replica.pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z"
+            return parse_time(condition.last_transition_time or created)
+    return parse_time(created)
 
 
 def _cause(
-    kind: Kind,
+    kind: CauseKind,
     replica: Replica,
-    reason: Reason,
+    reason: JobReason,
     message: str,
     wants_restart: bool,
     *,

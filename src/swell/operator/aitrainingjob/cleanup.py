@@ -1,121 +1,142 @@
-"""What goes when pods, roles or the whole job go, and when it is certain to be gone."""
+"""Which objects are deleted with pods, with an ending or with the job, and when they are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swell.api.aitrainingjob import CleanPodPolicy, Ending
+from swell.api.aitrainingjob import AITrainingJobPhase, CleanPodPolicy, Ending
+from swell.api.codec import to_body
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
-from swell.api.meta import ObjectMeta
-from swell.operator.aitrainingjob import labels, nodes
-from swell.operator.aitrainingjob.endings import is_deleted_at_end
-from swell.operator.aitrainingjob.world import Replica, World
-from swell.runtime.plan import Action, DeleteObject, Plan, Step, Together, patch_object
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.endings import is_deleted_at_end, new_ending
+from swell.operator.aitrainingjob.phases import JobReason
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
+from swell.operator.framework.children import together
+from swell.operator.framework.fencing import fence_deadline, is_fenced
+from swell.operator.framework.status import remove_finalizer
+from swell.runtime.plan import Action, DeleteObject, PatchStatus, Plan
 
 
 def delete_pods(
-    replicas: Iterable[Replica], world: World, now: float, *, as_seen: bool = False
+    replicas: Iterable[Replica],
+    snapshot: AITrainingJobSnapshot,
+    now: float,
+    *,
+    as_seen: bool = False,
 ) -> list[Action]:
-    """Delete gracefully, once. Only where the processes certainly ended is a record dropped.
+    """Delete gracefully, once; drop the record at once only where the node is fenced.
 
-    `as_seen` has a pod deleted only if nothing has happened to it since.
+    With `as_seen` a pod is deleted only if it has not changed since the snapshot.
     """
     actions: list[Action] = []
     for one in replicas:
         meta = one.pod.metadata
         version = meta.resource_version if as_seen else None
-        if nodes.is_fenced(one, world, now):
+        if is_fenced(one.pod, snapshot.nodes, snapshot.settings.node_fence_after_s, now):
             actions.append(DeleteObject(PODS, meta.key, meta.uid, grace_s=0, version=version))
         elif not one.is_leaving:
             actions.append(DeleteObject(PODS, meta.key, meta.uid, version=version))
     return actions
 
 
-def fence_deadline(replicas: Iterable[Replica], world: World, now: float) -> float | None:
-    """When a leaving pod's node will count as fenced: the time to look again."""
-    times = [nodes.fenced_at(one, world, now) for one in replicas if one.is_leaving]
-    return min((at for at in times if at is not None and at > now), default=None)
+def fence_deadline_of(snapshot: AITrainingJobSnapshot, now: float) -> float | None:
+    """When the next of the job's leaving pods will count as fenced: the time to look again."""
+    return fence_deadline(snapshot.pods, snapshot.nodes, snapshot.settings.node_fence_after_s, now)
 
 
-def delete_services(world: World, names: frozenset[str]) -> list[Action]:
-    """Delete the services of these pods, unless that is under way."""
+def delete_services(snapshot: AITrainingJobSnapshot, names: frozenset[str]) -> list[Action]:
+    """Delete the services of these names, except those that are being deleted already."""
     return [
         DeleteObject(SERVICES, service.metadata.key, service.metadata.uid)
-        for service in world.services
+        for service in snapshot.services
         if service.metadata.name in names and service.metadata.deletion_timestamp is None
     ]
 
 
-def delete_shared(world: World) -> list[Action]:
-    """Delete what the job has one of: a finished job must not ask for room."""
-    actions: list[Action] = []
-    if world.group is not None and world.group.metadata.deletion_timestamp is None:
-        meta = world.group.metadata
-        actions.append(DeleteObject(POD_GROUPS, meta.key, meta.uid))
-    if world.members is not None and world.members.metadata.deletion_timestamp is None:
-        meta = world.members.metadata
-        actions.append(DeleteObject(CONFIG_MAPS, meta.key, meta.uid))
-    return actions
-
-
-def end_actions(world: World, ending: Ending, now: float) -> list[Action]:
-    """What is to be deleted now because the job ends so."""
-    doomed, kept = _divided(world, ending)
-    names = frozenset(service.metadata.name for service in world.services) - kept
+def end_actions(snapshot: AITrainingJobSnapshot, ending: Ending, now: float) -> list[Action]:
+    """The deletes that the job's ending asks for now."""
+    to_delete, kept = _divided(snapshot, ending)
+    # A policy that keeps finished pods must not lose one that finishes at this moment.
+    as_seen = snapshot.job.spec.clean_pod_policy is CleanPodPolicy.RUNNING
     return [
-        # Whoever keeps finished pods must not lose one that finishes just now.
-        *delete_pods(doomed, world, now, as_seen=_keeps_finished(world)),
-        *delete_services(world, names),
-        *delete_shared(world),
+        *delete_pods(to_delete, snapshot, now, as_seen=as_seen),
+        *delete_services(snapshot, _service_names(snapshot) - kept),
+        *_delete_shared(snapshot),
     ]
 
 
-def is_cleaned(world: World, ending: Ending) -> bool:
-    """Whether everything that goes with an ending has gone."""
-    doomed, kept = _divided(world, ending)
-    services_gone = all(service.metadata.name in kept for service in world.services)
-    return not doomed and services_gone and world.group is None and world.members is None
+def is_cleaned(snapshot: AITrainingJobSnapshot, ending: Ending) -> bool:
+    """Whether everything that an ending deletes is gone."""
+    to_delete, kept = _divided(snapshot, ending)
+    services_gone = _service_names(snapshot) <= kept
+    return not to_delete and services_gone and snapshot.group is None and snapshot.members is None
 
 
-def plan_deletion(world: World, now: float) -> Plan:
-    """The job object is being deleted: everything it owns goes first, then the finalizer."""
-    meta = world.job.metadata
+def plan_deletion(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
+    """The plan for a job object that is being deleted: first its children, then the finalizer."""
+    meta = snapshot.job.metadata
     if labels.FINALIZER not in meta.finalizers:
         return Plan()
-    owned = world.everything
-    names = frozenset(service.metadata.name for service in world.services)
+    names = _service_names(snapshot)
     actions = [
-        *delete_pods(owned, world, now),
-        *delete_services(world, names),
-        *delete_shared(world),
+        *delete_pods(snapshot.everything, snapshot, now),
+        *delete_services(snapshot, names),
+        *_delete_shared(snapshot),
     ]
-    if owned or names or world.group or world.members:
-        return Plan(together(actions), wake_at=fence_deadline(owned, world, now))
-    return Plan((_without_finalizer(meta),), needs_consistent_read=True)
+    if snapshot.everything or names or snapshot.group or snapshot.members:
+        return Plan(together(actions), wake_at=fence_deadline_of(snapshot, now))
+    # Without the finalizer nothing would look for a child that a stale cache does not show.
+    last = remove_finalizer(AI_TRAINING_JOBS, meta, labels.FINALIZER)
+    return Plan((last,), needs_consistent_read=True)
 
 
-def _keeps_finished(world: World) -> bool:
-    return world.job.spec.clean_pod_policy is CleanPodPolicy.RUNNING
+def after_malformed(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
+    """The plan for a malformed job that has ended: its children are deleted."""
+    ending = new_ending(AITrainingJobPhase.FAILED, JobReason.INVALID, "", now)
+    return Plan(together(end_actions(snapshot, ending, now)))
 
 
-def _divided(world: World, ending: Ending) -> tuple[list[Replica], frozenset[str]]:
-    """The pods that go with an ending, and the names of those that stay."""
-    policy = world.job.spec.clean_pod_policy
-    doomed: list[Replica] = []
+def fail_malformed(snapshot: AITrainingJobSnapshot, message: str, now: float) -> Plan:
+    """The plan for a malformed job: record that it failed, and delete its children."""
+    meta = snapshot.job.metadata
+    ending = new_ending(AITrainingJobPhase.FAILED, JobReason.INVALID, message, now)
+    body = {
+        "phase": ending.phase.value,
+        "reason": ending.reason,
+        "message": ending.message,
+        "endTime": ending.decided_at,
+        "observedGeneration": meta.generation,
+        "ending": to_body(ending),
+    }
+    record = PatchStatus(AI_TRAINING_JOBS, meta.key, meta.resource_version, body)
+    actions = end_actions(snapshot, ending, now)
+    return Plan((record, *together(actions)), reasons=(ending.reason,))
+
+
+def _delete_shared(snapshot: AITrainingJobSnapshot) -> list[Action]:
+    """Delete the objects a job has one of. A PodGroup would go on asking the scheduler for room."""
+    shared = ((POD_GROUPS, snapshot.group), (CONFIG_MAPS, snapshot.members))
+    return [
+        DeleteObject(resource, held.metadata.key, held.metadata.uid)
+        for resource, held in shared
+        if held is not None and held.metadata.deletion_timestamp is None
+    ]
+
+
+def _service_names(snapshot: AITrainingJobSnapshot) -> frozenset[str]:
+    return frozenset(service.metadata.name for service in snapshot.services)
+
+
+def _divided(
+    snapshot: AITrainingJobSnapshot, ending: Ending
+) -> tuple[list[Replica], frozenset[str]]:
+    """The pods that an ending deletes, and the names of those that it keeps."""
+    policy = snapshot.job.spec.clean_pod_policy
+    to_delete: list[Replica] = []
     kept: list[str] = []
-    for one in world.everything:
+    for one in snapshot.everything:
         if is_deleted_at_end(one, ending, policy):
-            doomed.append(one)
+            to_delete.append(one)
         else:
             kept.append(one.name)
-    return doomed, frozenset(kept)
-
-
-def together(actions: list[Action]) -> tuple[Step, ...]:
-    return (Together(tuple(actions)),) if actions else ()
-
-
-def _without_finalizer(meta: ObjectMeta) -> Action:
-    rest = [name for name in meta.finalizers if name != labels.FINALIZER]
-    body = {"metadata": {"finalizers": rest}}
-    return patch_object(AI_TRAINING_JOBS, meta.key, meta.uid, body, version=meta.resource_version)
+    return to_delete, frozenset(kept)

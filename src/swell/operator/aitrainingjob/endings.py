@@ -1,6 +1,7 @@
-"""Whether a job ends, how, and why: policies of roles and job, annotations, the time limit.
+"""Whether an AITrainingJob ends now, how, and why.
 
-An ending is recorded before anything is deleted for it, because the pods that prove it go next.
+A job ends by the policies of its roles and its own, by an annotation, or by its time limit. An
+ending is recorded before anything is deleted for it, because it deletes the pods that prove it.
 """
 
 from __future__ import annotations
@@ -17,32 +18,44 @@ from swell.api.aitrainingjob import (
 )
 from swell.api.pod import PodPhase
 from swell.api.times import format_time, parse_time
-from swell.operator.aitrainingjob.causes import Cause, Kind
-from swell.operator.aitrainingjob.reasons import Reason
-from swell.operator.aitrainingjob.world import Replica, World, current
+from swell.operator.aitrainingjob.causes import Cause, CauseKind
+from swell.operator.aitrainingjob.phases import JobReason
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, current
+from swell.operator.framework.status import MESSAGE_MAX
 
+# Annotations by which users and other controllers end a job, in lower case.
 ANNOTATIONS: Mapping[str, AITrainingJobPhase] = {
     "failed": AITrainingJobPhase.FAILED,
     "nodefail": AITrainingJobPhase.NODE_FAIL,
     "nodefailed": AITrainingJobPhase.NODE_FAIL,
     "preempted": AITrainingJobPhase.PREEMPTED,
 }
-MESSAGE_MAX = 4096
+# More causes than this are counted in the message and not described.
+_CAUSES_SHOWN_MAX = 3
 
 
 def ending(
-    world: World, status: AITrainingJobStatus, final: tuple[Cause, ...], now: float
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    final: tuple[Cause, ...],
+    now: float,
 ) -> Ending | None:
-    """How the job ends now, if it does. `final` are the causes that no restart will cure."""
+    """The ending of the job, if it ends now. `final` are the causes that no restart will cure.
+
+    Completion comes first: a job that has done its work has succeeded, whatever else is wrong.
+    """
     ended = (
-        _completion(world, status)
-        or _annotation(world)
-        or _failure(world, status, final)
-        or _time_limit(world, status, now)
+        _completion(snapshot, status)
+        or _annotation(snapshot)
+        or _failure(snapshot, status, final)
+        or _time_limit(snapshot, status, now)
     )
     if ended is None:
         return None
-    phase, reason, message = ended
+    return new_ending(*ended, now)
+
+
+def new_ending(phase: AITrainingJobPhase, reason: JobReason, message: str, now: float) -> Ending:
     return Ending(
         phase=phase,
         reason=reason.value,
@@ -51,18 +64,18 @@ def ending(
     )
 
 
-def time_limit_at(world: World, status: AITrainingJobStatus) -> float | None:
+def time_limit_at(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> float | None:
     """When the time limit will end the job: the time to look again."""
-    limit_s = world.job.spec.time_limit
+    limit_s = snapshot.job.spec.time_limit
     if limit_s is None or status.start_running_time is None:
         return None
     return parse_time(status.start_running_time) + limit_s
 
 
 def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) -> bool:
-    """Whether a pod goes when the job ends. Only a job that ended by itself may keep some."""
+    """Whether a pod is deleted when the job ends. Only a job that ended by itself keeps pods."""
     by_itself = ending.phase in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
-    if not by_itself or ending.reason == Reason.ANNOTATED.value:
+    if not by_itself or ending.reason == JobReason.ANNOTATED.value:
         return True
     match policy:
         case CleanPodPolicy.ALL:
@@ -73,52 +86,60 @@ def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) 
             return False
 
 
-_End = tuple[AITrainingJobPhase, Reason, str]
+_End = tuple[AITrainingJobPhase, JobReason, str]
 
 
-def _completion(world: World, status: AITrainingJobStatus) -> _End | None:
+def _completion(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> _End | None:
     succeeded = {
-        (one.role, one.index) for one in current(world, status) if one.phase is PodPhase.SUCCEEDED
+        (one.role, one.index)
+        for one in current(snapshot, status)
+        if one.phase is PodPhase.SUCCEEDED
     }
     done = [
         role
-        for role, spec in world.roles.items()
+        for role, spec in snapshot.roles.items()
         if _holds(spec.complete_policy, role, succeeded, status)
     ]
-    counted = {role: spec.complete_policy for role, spec in world.roles.items()}
-    if not _over_roles(world.job.spec.complete_policy, done, counted):
+    counted = {role: spec.complete_policy for role, spec in snapshot.roles.items()}
+    if not _over_roles(snapshot.job.spec.complete_policy, done, counted):
         return None
-    return AITrainingJobPhase.SUCCEED, Reason.ROLES_COMPLETED, f"completed: {', '.join(done)}"
+    return AITrainingJobPhase.SUCCEED, JobReason.ROLES_COMPLETED, f"completed: {', '.join(done)}"
 
 
-def _annotation(world: World) -> _End | None:
-    for name, value in sorted(world.job.metadata.annotations.items()):
+def _annotation(snapshot: AITrainingJobSnapshot) -> _End | None:
+    for name, value in sorted(snapshot.job.metadata.annotations.items()):
         phase = ANNOTATIONS.get(name.lower())
         if phase is not None:
-            return phase, Reason.ANNOTATED, value or f"annotation {name}"
+            return phase, JobReason.ANNOTATED, value or f"annotation {name}"
     return None
 
 
-def _failure(world: World, status: AITrainingJobStatus, final: tuple[Cause, ...]) -> _End | None:
+def _failure(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, final: tuple[Cause, ...]
+) -> _End | None:
     for cause in final:
-        if cause.kind is Kind.CREATION:
+        if cause.kind is CauseKind.CREATION:
             return AITrainingJobPhase.FAILED, cause.reason, cause.message
     dead = {(cause.role, cause.index) for cause in final}
     failed = [
-        role for role, spec in world.roles.items() if _holds(spec.fail_policy, role, dead, status)
+        role
+        for role, spec in snapshot.roles.items()
+        if _holds(spec.fail_policy, role, dead, status)
     ]
-    counted = {role: spec.fail_policy for role, spec in world.roles.items()}
-    if _over_roles(world.job.spec.fail_policy, failed, counted):
-        return _blame(cause for cause in final if _ended(cause, failed, world))
+    counted = {role: spec.fail_policy for role, spec in snapshot.roles.items()}
+    if _over_roles(snapshot.job.spec.fail_policy, failed, counted):
+        return _blame(cause for cause in final if _ended(cause, failed, snapshot))
     return None
 
 
-def _time_limit(world: World, status: AITrainingJobStatus, now: float) -> _End | None:
-    at = time_limit_at(world, status)
+def _time_limit(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> _End | None:
+    at = time_limit_at(snapshot, status)
     if at is None or now < at:
         return None
-    message = f"ran for longer than {world.job.spec.time_limit} s"
-    return AITrainingJobPhase.TIMEOUT, Reason.TIME_LIMIT, message
+    message = f"ran for longer than {snapshot.job.spec.time_limit} s"
+    return AITrainingJobPhase.TIMEOUT, JobReason.TIME_LIMIT, message
 
 
 def _holds(
@@ -127,7 +148,7 @@ def _holds(
     ended: set[tuple[str, int]],
     status: AITrainingJobStatus,
 ) -> bool:
-    """Whether a role's policy is met by the replicas that ended."""
+    """Whether a role's policy is met by the replicas in `ended`."""
     indexes = range(status.target_replicas.get(role, 0))
     met: Callable[[Iterable[bool]], bool]
     match policy:
@@ -145,7 +166,7 @@ def _holds(
 def _over_roles(
     policy: JobEndPolicy, ended: list[str], policies: Mapping[str, RoleEndPolicy]
 ) -> bool:
-    """Whether the job's policy is met by the roles that ended. Roles without a policy are out."""
+    """Whether the job's policy is met by the roles in `ended`. Roles without one do not count."""
     asked = [role for role, own in policies.items() if own is not RoleEndPolicy.NONE]
     match policy:
         case JobEndPolicy.NONE:
@@ -156,19 +177,22 @@ def _over_roles(
             return bool(asked) and all(role in ended for role in asked)
 
 
-def _ended(cause: Cause, roles: list[str], world: World) -> bool:
+def _ended(cause: Cause, roles: list[str], snapshot: AITrainingJobSnapshot) -> bool:
     """Whether a cause is one of those that ended its role."""
     if cause.role not in roles:
         return False
-    return world.roles[cause.role].fail_policy is not RoleEndPolicy.RANK0 or cause.index == 0
+    return snapshot.roles[cause.role].fail_policy is not RoleEndPolicy.RANK0 or cause.index == 0
 
 
 def _blame(final: Iterable[Cause]) -> _End:
-    """The gravest cause decides the phase; the message names all of them, within reason."""
+    """The ending for these causes: the gravest decides the phase, the message names the first."""
     causes = list(final)
     first = causes[0]
-    phase = AITrainingJobPhase.NODE_FAIL if first.kind is Kind.NODE else AITrainingJobPhase.FAILED
-    reason = first.reason if first.kind is Kind.NODE else Reason.ROLES_FAILED
-    shown = "; ".join(cause.message for cause in causes[:3])
-    more = f"; and {len(causes) - 3} more" if causes[3:] else ""
+    phase = (
+        AITrainingJobPhase.NODE_FAIL if first.kind is CauseKind.NODE else AITrainingJobPhase.FAILED
+    )
+    reason = first.reason if first.kind is CauseKind.NODE else JobReason.ROLES_FAILED
+    shown = "; ".join(cause.message for cause in causes[:_CAUSES_SHOWN_MAX])
+    n_more = len(causes) - _CAUSES_SHOWN_MAX
+    more = f"; and {n_more} more" if n_more > 0 else ""
     return phase, reason, shown + more

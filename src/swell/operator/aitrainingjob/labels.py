@@ -1,4 +1,4 @@
-"""The labels, annotations and names by which a job's objects are known."""
+"""The labels, annotations and names of the objects that belong to an AITrainingJob."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ REPLICA_NAME = "TrainingJobReplicaName"
 REPLICA_INDEX = "TrainingJobReplicaIndex"
 PRIORITY = "priority"
 
-GANG_ANNOTATION = "scheduling.k8s.io/group-name"
-TASK_ANNOTATION = "volcano.sh/task-spec"
-
-# Containers and ports whose names begin so belong to the job; others are the user's own affair.
+# The prefix of containers and ports that take part in the job; all others are the user's own.
 OURS = "aitj-"
 
 
 def pod_name(job: str, role: str, index: int) -> str:
-    """Also the name of the pod's service."""
+    """The name of a replica's pod, and of its service."""
     return f"{job}-{role}-{index}"
+
+
+def of_job(job: str) -> dict[str, str]:
+    """The labels of every object that belongs to a job."""
+    return {GROUP_NAME: GROUP_VALUE, TRAINING_JOB_NAME: job, JOB_NAME: job}
 
 
 def members_name(job: str) -> str:

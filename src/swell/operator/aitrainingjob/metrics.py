@@ -1,7 +1,7 @@
-"""What the operator exports beside the runtime's metrics: jobs, restarts and resizes.
+"""Metrics of AITrainingJobs beside those of the runtime: jobs by phase, restarts and resizes.
 
-Restarts and resizes are counted where people are told of them, after the status that records them
-has been written.
+Restarts and resizes are counted by their events, which a plan emits after the status that records
+them has been written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
-from swell.operator.aitrainingjob.reasons import RESTART_REASONS, Reason
+from swell.operator.aitrainingjob.phases import RESTART_REASONS, JobReason
 from swell.runtime.executor import EventSink
 from swell.runtime.plan import EmitEvent
 
@@ -21,7 +21,7 @@ _CAUSES = frozenset(reason.value for reason in RESTART_REASONS)
 
 
 class JobMetrics:
-    """An event sink that counts what passes through it."""
+    """The metrics of all AITrainingJobs of one operator."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Gauge
@@ -35,7 +35,7 @@ class JobMetrics:
             self._restarts.labels(cause)
 
     def watch(self, jobs: Callable[[], Iterable[AITrainingJob]]) -> None:
-        """Count jobs whenever somebody asks."""
+        """Count the jobs by phase, each time the metrics are read."""
 
         def count(phase: AITrainingJobPhase) -> Callable[[], float]:
             return lambda: float(sum(job.status.phase is phase for job in jobs()))
@@ -44,16 +44,17 @@ class JobMetrics:
             self._jobs.labels(phase.value or "New").set_function(count(phase))
 
     def counting(self, sink: EventSink) -> EventSink:
-        return _Counting(self, sink)
+        """An event sink that counts the events it passes on."""
+        return _CountingSink(self, sink)
 
     def note(self, event: EmitEvent) -> None:
         if event.reason in _CAUSES:
             self._restarts.labels(event.reason).inc()
-        elif event.reason == Reason.RESIZED.value:
+        elif event.reason == JobReason.RESIZED.value:
             self._resizes.inc()
 
 
-class _Counting:
+class _CountingSink:
     def __init__(self, metrics: JobMetrics, sink: EventSink) -> None:
         self._metrics = metrics
         self._sink = sink

@@ -1,12 +1,31 @@
-"""The phases of a job: which may follow which, and which one holds."""
+"""The phases and reasons of an AITrainingJob: which phase may follow which, and which one holds.
+
+            +----------- living: any may follow any other -----------+
+            |                                                        |
+    ""  --> |  Pending   Creating   Running   Restarting  Terminating | --> Succeed  Failed  Timeout
+     |      |                                                        |      Preempted  NodeFail
+     |      +--------------------------------------------------------+          ^
+     |                         only Terminating reaches a final phase           |
+     +--------------------------------------------------------------------------+
+               a job that ends before anything was created for it
+
+Living phases are not a sequence: between two looks pods come, go and end, and the phase is computed
+anew from what there is. Final phases never change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.pod import PodPhase
-from swell.operator.aitrainingjob.world import Replica, World, current, is_restarting
+from swell.operator.aitrainingjob.snapshot import (
+    AITrainingJobSnapshot,
+    Replica,
+    current,
+    is_restarting,
+)
 
 _ALIVE = frozenset(
     {
@@ -17,9 +36,8 @@ _ALIVE = frozenset(
         AITrainingJobPhase.TERMINATING,
     }
 )
-# From any living phase the next look may find any other: pods come, go and end meanwhile. What
-# the table rules out is a job that is born again, ends while pods may be left, or changes after
-# its end. A job that is over before anything was created for it ends at once.
+# The table rules out a job that starts twice, one that ends while its pods may still exist, and
+# one that changes after its end.
 TRANSITIONS: Mapping[AITrainingJobPhase, frozenset[AITrainingJobPhase]] = {
     AITrainingJobPhase.EMPTY: frozenset(
         {
@@ -59,47 +77,96 @@ PHASE_TEXT: Mapping[AITrainingJobPhase, str] = {
 }
 
 
-class IllegalTransitionError(Exception):
-    """A decision moved a job from one phase to another that cannot follow it."""
+class JobReason(Enum):
+    """Why a job is in its phase, and why its pods are deleted: in status, events and metrics.
 
-    def __init__(self, old: AITrainingJobPhase, new: AITrainingJobPhase) -> None:
-        super().__init__(f"{old.value or 'no phase'} cannot become {new.value}")
-        self.old = old
-        self.new = new
+    The values are stable names; scripts and alerts rely on them.
+    """
+
+    # Why a job ended.
+    ROLES_COMPLETED = "RolesCompleted"
+    ROLES_FAILED = "RolesFailed"
+    NODE_LOST = "NodeLost"
+    GPU_FAULT = "GPUFault"
+    CREATION_FAILED = "ContainerCreationFailed"
+    TIME_LIMIT = "TimeLimitExceeded"
+    ANNOTATED = "EndedByAnnotation"
+    INVALID = "InvalidSpec"
+    # Why pods are restarted, beside the above.
+    POD_FAILED = "PodFailed"
+    POD_GONE = "PodGone"
+    # Why a job waits.
+    REFUSED = "ObjectRefused"
+    WAITING_FOR_ROOM = "WaitingForRoom"
+    CONTAINERS_STARTING = "ContainersStarting"
+    # Events that are no reason of a phase.
+    RESIZED = "Resized"
+    PRIORITY_CLASS_MISSING = "PriorityClassMissing"
+    GANG_NOT_SERVED = "GangNotServed"
 
 
-def advance(old: AITrainingJobPhase, new: AITrainingJobPhase) -> AITrainingJobPhase:
-    """The new phase, if it may follow the old one."""
-    if new is old or new in TRANSITIONS[old]:
-        return new
-    raise IllegalTransitionError(old, new)
+REASON_TEXT: dict[JobReason, str] = {
+    JobReason.ROLES_COMPLETED: "the roles that the complete policy asks for have succeeded",
+    JobReason.ROLES_FAILED: "the roles that the fail policy asks for have failed for good",
+    JobReason.NODE_LOST: "a node is gone or not ready, and its pods may not be restarted (again)",
+    JobReason.GPU_FAULT: "a node reports a broken accelerator that a pod of the job uses",
+    JobReason.CREATION_FAILED: "a container cannot be created",
+    JobReason.TIME_LIMIT: "the job ran for longer than its timeLimit",
+    JobReason.ANNOTATED: "somebody ended the job by an annotation",
+    JobReason.INVALID: "the spec breaks rules; all of them are in the message",
+    JobReason.POD_FAILED: "a container of the pod failed",
+    JobReason.POD_GONE: "the pod was deleted, evicted or preempted by somebody else",
+    JobReason.REFUSED: "the API server does not accept a pod or another object of the job",
+    JobReason.WAITING_FOR_ROOM: "pods of the job are not scheduled yet",
+    JobReason.CONTAINERS_STARTING: "pods are scheduled, containers are not all started",
+    JobReason.RESIZED: "the size of a role changed",
+    JobReason.PRIORITY_CLASS_MISSING: "the PriorityClass the job names does not exist",
+    JobReason.GANG_NOT_SERVED: "the cluster has no PodGroup kind; pods are scheduled one by one",
+}
+
+# The reasons for which a restart may begin; the events and metrics of restarts carry these.
+RESTART_REASONS = frozenset(
+    {
+        JobReason.NODE_LOST,
+        JobReason.GPU_FAULT,
+        JobReason.POD_FAILED,
+        JobReason.CREATION_FAILED,
+        JobReason.POD_GONE,
+    }
+)
 
 
-def living_phase(world: World, status: AITrainingJobStatus) -> AITrainingJobPhase:
-    """The phase of a job that has not ended, the first that holds."""
-    if any(is_restarting(one, status) for one in world.replicas):
+def living_phase(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> AITrainingJobPhase:
+    """The phase of a job that is not ending: the first in this order that holds."""
+    if any(is_restarting(one, status) for one in snapshot.replicas):
         return AITrainingJobPhase.TERMINATING
     if status.restart is not None:
         return AITrainingJobPhase.RESTARTING
-    if _enough(world, status, active(world, status)):
+    if _enough(snapshot, status, active(snapshot, status)):
         return AITrainingJobPhase.RUNNING
-    if _enough(world, status, bound(world, status)):
+    if _enough(snapshot, status, bound(snapshot, status)):
         return AITrainingJobPhase.CREATING
     return AITrainingJobPhase.PENDING
 
 
-def active(world: World, status: AITrainingJobStatus) -> frozenset[tuple[str, int]]:
-    """Replicas that run, or finished without having ended their role."""
+def active(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> frozenset[tuple[str, int]]:
+    """The replicas that run, or have finished without ending their role."""
     return frozenset(
-        (one.role, one.index) for one in current(world, status) if one.is_finished or _runs(one)
+        (one.role, one.index) for one in current(snapshot, status) if one.is_finished or _runs(one)
     )
 
 
-def bound(world: World, status: AITrainingJobStatus) -> frozenset[tuple[str, int]]:
-    """Replicas that have a node."""
+def bound(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> frozenset[tuple[str, int]]:
+    """The replicas that have a node."""
     return frozenset(
         (one.role, one.index)
-        for one in current(world, status)
+        for one in current(snapshot, status)
         if (one.is_bound and not one.is_leaving) or one.is_finished
     )
 
@@ -109,10 +176,12 @@ def _runs(replica: Replica) -> bool:
 
 
 def _enough(
-    world: World, status: AITrainingJobStatus, replicas: frozenset[tuple[str, int]]
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    replicas: frozenset[tuple[str, int]],
 ) -> bool:
     """Whether each rigid role has all its pods among these, each elastic one its minimum."""
-    for role, spec in world.roles.items():
+    for role, spec in snapshot.roles.items():
         target = status.target_replicas.get(role, 0)
         n_needed = min(spec.minimum, target) if spec.is_elastic else target
         if sum(name == role for name, _ in replicas) < n_needed:

@@ -1,8 +1,8 @@
-"""Which pods are restarted for which cause, within which budget, and when.
+"""Restart scope and budget: which pods restart for which cause, how often, and after what wait.
 
-A restart is recorded before anything is deleted for it. The record names the replicas; the pods to
-go are those of them that carry an older count, so a record is carried out the same way however
-often the operator dies in between.
+A restart is recorded in the status before anything is deleted for it. The record names replicas
+and a new restart count; the pods to delete are those replicas' pods that carry a lower count. So
+the record is carried out in the same way however often the operator dies in between.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import (
+    RECORDS_MAX,
     AITrainingJobPhase,
     AITrainingJobStatus,
     AvoidedNode,
@@ -22,36 +23,40 @@ from swell.api.aitrainingjob import (
     RestartScope,
 )
 from swell.api.backoff import Backoff
-from swell.api.times import format_time, parse_time
-from swell.operator.aitrainingjob.causes import Cause, Kind
-from swell.operator.aitrainingjob.waiting import has_passed
-from swell.operator.aitrainingjob.world import Replica, World, covers, missing
+from swell.api.times import format_time, has_passed, parse_time
+from swell.operator.aitrainingjob.causes import Cause, CauseKind
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, covers, missing
 
+# The first restart is immediate; the second waits 1 s, each further one twice as long as the last.
 BACKOFF = Backoff(base_s=1.0, cap_s=300.0)
-CALM_S = 600.0  # of running, after which the next restart is immediate again
+# After running for this long, the next restart counts as the first again.
+BACKOFF_RESET_S = 600.0
+# The job's new pods avoid a node with a broken GPU for this long.
 AVOID_S = 3600.0
-AVOIDED_MAX = 20
-_UNCHARGED = frozenset({Kind.CREATION, Kind.GONE})
+# Causes whose restarts do not count against the role's restartLimit.
+_UNCHARGED = frozenset({CauseKind.CREATION, CauseKind.GONE})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Causes sorted: those a restart will cure, and those nothing cures."""
+class SortedCauses:
+    """Causes by what can be done: a restart will cure the first, nothing cures the others."""
 
     curable: tuple[Cause, ...]
     final: tuple[Cause, ...]
 
 
-def judge(causes: Iterable[Cause], world: World, status: AITrainingJobStatus) -> Verdict:
-    """Hold each cause against its role's policy and budget.
+def sort_causes(
+    causes: Iterable[Cause], snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> SortedCauses:
+    """Sort causes by their role's policy and restart limit.
 
-    With scope Pod every restarted pod is charged on its own, so a budget may do for some of them.
+    With scope Pod each restarted pod is charged on its own, so a limit may allow some of them.
     """
     curable: list[Cause] = []
     final: list[Cause] = []
-    spent = {role: _charged(status, role) for role in world.roles}
+    spent = {role: _charged(status, role) for role in snapshot.roles}
     for cause in causes:
-        limit = world.roles[cause.role].restart_limit
+        limit = snapshot.roles[cause.role].restart_limit
         charged = cause.kind not in _UNCHARGED
         if not cause.wants_restart:
             final.append(cause)
@@ -61,31 +66,34 @@ def judge(causes: Iterable[Cause], world: World, status: AITrainingJobStatus) ->
             final.append(dataclasses.replace(cause, message=text))
             continue
         curable.append(cause)
-        if charged and _scope(cause, world) is RestartScope.POD:
+        if charged and restart_scope(cause, snapshot) is RestartScope.POD:
             spent[cause.role] += 1
-    return Verdict(tuple(curable), tuple(final))
+    return SortedCauses(tuple(curable), tuple(final))
 
 
 def begin(
-    curable: tuple[Cause, ...], world: World, status: AITrainingJobStatus, now: float
+    curable: tuple[Cause, ...],
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    now: float,
 ) -> AITrainingJobStatus:
     """The status with a restart for the gravest cause recorded.
 
-    One record is held at a time. A restart of single pods that is still under way takes in more
-    pods of its role; see `may_begin` for the others.
+    There is one record at a time. A restart of single pods that is still under way takes in more
+    pods of its role; other restarts have to wait, see `may_begin`.
     """
     first = curable[0]
-    scope = _scope(first, world)
+    scope = restart_scope(first, snapshot)
     indexes: tuple[int, ...] = ()
     chosen = [cause for cause in curable if cause.role == first.role]
     if scope is RestartScope.POD:
-        chosen = [cause for cause in chosen if _scope(cause, world) is RestartScope.POD]
+        chosen = [cause for cause in chosen if restart_scope(cause, snapshot) is scope]
         # Charged and uncharged restarts are never mixed: the record could not tell them apart.
         chosen = [c for c in chosen if (c.kind in _UNCHARGED) is (first.kind in _UNCHARGED)]
         indexes = tuple(
-            sorted({c.index for c in chosen} | set(_unfinished(world, status, first.role)))
+            sorted({c.index for c in chosen} | set(_unfinished(snapshot, status, first.role)))
         )
-    roles = tuple(world.roles) if scope is RestartScope.ALL else (first.role,)
+    roles = tuple(snapshot.roles) if scope is RestartScope.ALL else (first.role,)
     grown = len({cause.index for cause in chosen}) if scope is RestartScope.POD else 1
     counts = {role: status.restart_counts.get(role, 0) + grown for role in roles}
     k = _backoff(status, first.role, now) + 1
@@ -112,28 +120,30 @@ def begin(
     )
 
 
-def may_begin(curable: tuple[Cause, ...], world: World, status: AITrainingJobStatus) -> bool:
+def may_begin(
+    curable: tuple[Cause, ...], snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> bool:
     """Whether a new restart can be recorded without losing one that is under way.
 
-    It can if it takes in all that the old one is about, or if the old one has nothing left to
+    It can if it covers everything that the old one covers, or if the old one has nothing left to
     delete or to create.
     """
     if not curable:
         return False
     old = status.restart
-    if old is None or _takes_in(curable[0], world, old):
+    if old is None or _includes(curable[0], snapshot, old):
         return True
-    return not _has_leftovers(world, status) and not any(
-        covers(status, role, index) for role, index in missing(world, status)
+    return not _has_old_pods(snapshot, status) and not any(
+        covers(status, role, index) for role, index in missing(snapshot, status)
     )
 
 
-def must_wait(world: World, status: AITrainingJobStatus, now: float) -> bool:
-    """Whether a restart holds back new pods: old ones are there, or it is not yet time."""
+def must_wait(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float) -> bool:
+    """Whether a restart holds back new pods: old ones still exist, or its back-off lasts."""
     restart = status.restart
     if restart is None:
         return False
-    if _has_leftovers(world, status):
+    if _has_old_pods(snapshot, status):
         return True
     if restart.not_before is None:
         return False
@@ -141,11 +151,13 @@ def must_wait(world: World, status: AITrainingJobStatus, now: float) -> bool:
     return not has_passed(started_at, parse_time(restart.not_before) - started_at, now)
 
 
-def is_done(world: World, status: AITrainingJobStatus, active: frozenset[tuple[str, int]]) -> bool:
-    """Whether every replica the record is about is back, or its elastic role has enough."""
-    if _has_leftovers(world, status):
+def is_done(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, active: frozenset[tuple[str, int]]
+) -> bool:
+    """Whether every replica of the record is active again, or its elastic role has its minimum."""
+    if _has_old_pods(snapshot, status):
         return False
-    for role, spec in world.roles.items():
+    for role, spec in snapshot.roles.items():
         target = status.target_replicas.get(role, 0)
         wanted = [index for index in range(target) if covers(status, role, index)]
         back = sum((role, index) in active for index in wanted)
@@ -155,19 +167,23 @@ def is_done(world: World, status: AITrainingJobStatus, active: frozenset[tuple[s
     return True
 
 
-def _scope(cause: Cause, world: World) -> RestartScope:
-    """What restarts together. A pod that is stuck in creation goes alone, and so does a lost one
-    whose peers can do without it."""
-    spec = world.roles[cause.role]
-    alone = cause.kind is Kind.CREATION or (
-        cause.kind is Kind.GONE and (spec.is_elastic or spec.restart_policy is RestartPolicy.NEVER)
+def restart_scope(cause: Cause, snapshot: AITrainingJobSnapshot) -> RestartScope:
+    """Which pods restart together for a cause.
+
+    A pod that cannot be created restarts alone, and so does one that is gone while its peers can
+    do without it. Otherwise the role's `restartScope` decides.
+    """
+    spec = snapshot.roles[cause.role]
+    alone = cause.kind is CauseKind.CREATION or (
+        cause.kind is CauseKind.GONE
+        and (spec.is_elastic or spec.restart_policy is RestartPolicy.NEVER)
     )
     return RestartScope.POD if alone else spec.restart_scope
 
 
-def _takes_in(cause: Cause, world: World, old: Restart) -> bool:
-    """Whether a restart for this cause is about everything that the old record is about."""
-    match _scope(cause, world):
+def _includes(cause: Cause, snapshot: AITrainingJobSnapshot, old: Restart) -> bool:
+    """Whether a restart for this cause covers everything that the old record covers."""
+    match restart_scope(cause, snapshot):
         case RestartScope.ALL:
             return True
         case RestartScope.REPLICA:
@@ -176,19 +192,21 @@ def _takes_in(cause: Cause, world: World, old: Restart) -> bool:
             return old.scope is RestartScope.POD and old.role == cause.role
 
 
-def _unfinished(world: World, status: AITrainingJobStatus, role: str) -> Iterable[int]:
+def _unfinished(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, role: str
+) -> Iterable[int]:
     """Indexes of a restart of single pods of this role whose new pods are not there yet."""
     old = status.restart
     if old is None or old.scope is not RestartScope.POD or old.role != role:
         return ()
-    new = {one.index for one in world.of_role(role) if not _is_old(one, old)}
+    new = {one.index for one in snapshot.of_role(role) if not _is_old(one, old)}
     return [index for index in old.indexes if index not in new]
 
 
-def _has_leftovers(world: World, status: AITrainingJobStatus) -> bool:
+def _has_old_pods(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> bool:
     old = status.restart
     return old is not None and any(
-        covers(status, one.role, one.index) and _is_old(one, old) for one in world.replicas
+        covers(status, one.role, one.index) and _is_old(one, old) for one in snapshot.replicas
     )
 
 
@@ -201,12 +219,12 @@ def _charged(status: AITrainingJobStatus, role: str) -> int:
 
 
 def _backoff(status: AITrainingJobStatus, role: str, now: float) -> int:
-    """Restarts since the job last ran calmly."""
+    """The number of restarts since the job last ran for `BACKOFF_RESET_S`."""
     last = status.phase_history[-1] if status.phase_history else None
     if (
         last is not None
         and last.phase is AITrainingJobPhase.RUNNING
-        and now - parse_time(last.time) >= CALM_S
+        and now - parse_time(last.time) >= BACKOFF_RESET_S
     ):
         return 0
     return status.backoff.get(role, 0)
@@ -219,7 +237,7 @@ def _added(counts: dict[str, int], roles: Iterable[str], n: int) -> dict[str, in
 def _avoided(
     status: AITrainingJobStatus, causes: Iterable[Cause], now: float
 ) -> tuple[AvoidedNode, ...]:
-    """Nodes to keep away from: those still in their time, and the ones just found faulty."""
+    """The nodes to avoid: those whose time has not passed, and those just found faulty."""
     faulty = {cause.node: cause for cause in causes if cause.node}
     kept = [
         node
@@ -228,4 +246,4 @@ def _avoided(
     ]
     until = format_time(now + AVOID_S)
     new = [AvoidedNode(name=name, until=until, reason=c.message) for name, c in faulty.items()]
-    return tuple([*kept, *new][-AVOIDED_MAX:])
+    return tuple([*kept, *new][-RECORDS_MAX:])

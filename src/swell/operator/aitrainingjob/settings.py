@@ -1,8 +1,10 @@
-"""What whoever runs the operator may choose, with its defaults."""
+"""Choices of the operator for AITrainingJobs, with their defaults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from swell.operator.framework.settings import OperatorSettings
 
 # Node conditions and taints by which node-problem-detector and the GPU vendors' operators report
 # a broken accelerator.
@@ -18,23 +20,20 @@ GPU_FAULT_CONDITIONS = (
     "XIDErrors",
 )
 GPU_FAULT_TAINTS = ("nvidia.com/gpu-unhealthy", "nvidia.com/gpu-fault", "amd.com/gpu-unhealthy")
-GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    namespace: str = ""  # all of them
-    sees_cluster: bool = True  # nodes and priority classes, which belong to no namespace
-    workers: int = 32  # jobs at a time; each waits for the API server nearly all the time
-    resync_period_s: float = 1800.0
-    gc_period_s: float = 600.0
-    default_scheduler: str = "swell"
-    gang: bool = True
-    node_lost_after_s: float = 30.0
-    node_fence_after_s: float = 60.0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AITrainingJobSettings(OperatorSettings):
+    """The settings of the AITrainingJob operator.
+
+    A pod whose container cannot be created is replaced after `creating_duration_period_s`, while
+    its job has been Creating for less than `creating_restart_period_s`. After that the job fails
+    if `enable_creating_failed` is set.
+    """
+
+    node_lost_after_s: float = 30.0  # without a ready node, its pods count as lost after this
     creating_duration_period_s: float = 900.0
     creating_restart_period_s: float = 3600.0
     enable_creating_failed: bool = False
     gpu_fault_conditions: tuple[str, ...] = GPU_FAULT_CONDITIONS
     gpu_fault_taints: tuple[str, ...] = GPU_FAULT_TAINTS
-    gpu_resources: tuple[str, ...] = GPU_RESOURCES

@@ -1,10 +1,15 @@
-"""What size each role is meant to have: who may say so, and what holds it fast."""
+"""The target size of each role: by the spec, within its bounds, or frozen by a finished pod.
+
+With `edlPolicy: Auto` the autoscaler and the scheduler write targets into the status; otherwise
+the target follows the spec.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from swell.api.aitrainingjob import (
+    RECORDS_MAX,
     AITrainingJobStatus,
     EdlPolicy,
     ReplicaSpec,
@@ -13,39 +18,41 @@ from swell.api.aitrainingjob import (
 )
 from swell.api.pod import PodPhase
 from swell.api.times import format_time
-from swell.operator.aitrainingjob.world import World, is_restarting
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, is_restarting
 
-RECORDS_MAX = 20
-# What the members ConfigMap of one job can name within the size an API server stores, at least.
+# So many hosts fit into the members ConfigMap, whose size the API server limits.
 JOB_PODS_MAX = 10_000
 
 
-def initial_targets(world: World) -> dict[str, int]:
-    return {role: _clamped(spec) for role, spec in world.roles.items()}
+def initial_targets(snapshot: AITrainingJobSnapshot) -> dict[str, int]:
+    return {role: _clamped(spec) for role, spec in snapshot.roles.items()}
 
 
-def problem(world: World) -> str:
-    """What is wrong with the size a job begins with; empty when nothing."""
-    n_pods = sum(max(spec.minimum, spec.size) for spec in world.roles.values())
+def problem(snapshot: AITrainingJobSnapshot) -> str:
+    """The problem with the size that a job begins with; empty when there is none."""
+    n_pods = sum(max(spec.minimum, spec.size) for spec in snapshot.roles.values())
     if n_pods <= JOB_PODS_MAX:
         return ""
     return f"spec.replicaSpecs: {n_pods} pods are more than one job may have ({JOB_PODS_MAX})"
 
 
 def with_targets(
-    world: World, status: AITrainingJobStatus, members: dict[str, int] | None, now: float
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    members: dict[str, int] | None,
+    now: float,
 ) -> AITrainingJobStatus:
-    """The status with each role's target where the operator is the one to write it.
+    """The status with the targets that the operator has to set or correct.
 
-    `members` are the sizes that pods have been told of. A role of which a pod has succeeded keeps
-    that size: its work is being finished, not shared out anew.
+    `members` are the sizes that pods have read from the members ConfigMap. A role of which a pod
+    has succeeded keeps that size: its work is being finished, not shared out anew.
     """
-    for role, spec in world.roles.items():
+    for role, spec in snapshot.roles.items():
         held = status.target_replicas.get(role)
         if held is None:
             targets = {**status.target_replicas, role: _clamped(spec)}
             status = replace(status, target_replicas=targets)
-        elif members and role in members and _is_frozen(world, status, role):
+        elif members and role in members and _is_frozen(snapshot, status, role):
             reason = "a pod of the role has succeeded"
             status = resized(
                 status, role, members[role], by=ResizeAuthor.OPERATOR, reason=reason, now=now
@@ -73,7 +80,7 @@ def resized(
     reason: str,
     now: float,
 ) -> AITrainingJobStatus:
-    """The status with a new target and its record; unchanged when the target is the same."""
+    """The status with a new target and a record of it; unchanged when the target is the same."""
     held = status.target_replicas.get(role, 0)
     if held == target:
         return status
@@ -87,11 +94,11 @@ def resized(
     )
 
 
-def _is_frozen(world: World, status: AITrainingJobStatus, role: str) -> bool:
+def _is_frozen(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, role: str) -> bool:
     """Whether a pod of the role has succeeded that no restart is about to replace."""
     return any(
         one.phase is PodPhase.SUCCEEDED and not is_restarting(one, status)
-        for one in world.of_role(role)
+        for one in snapshot.of_role(role)
     )
 
 

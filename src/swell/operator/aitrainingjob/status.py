@@ -1,44 +1,61 @@
-"""Puts together the status a job should show, and the patch that makes it so."""
+"""The status a job should have, the write that brings it there, and the events that report it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from swell.api import codec
 from swell.api.aitrainingjob import (
     FINAL_PHASES,
-    AITrainingJob,
+    RECORDS_MAX,
     AITrainingJobPhase,
     AITrainingJobStatus,
     PhaseRecord,
     ReplicaStatus,
 )
-from swell.api.meta import Body, Condition
+from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.meta import Condition
 from swell.api.pod import PodPhase
-from swell.api.times import format_time
-from swell.operator.aitrainingjob.endings import MESSAGE_MAX
-from swell.operator.aitrainingjob.phases import active, advance, bound
-from swell.operator.aitrainingjob.world import (
+from swell.api.times import format_time, has_passed, parse_time
+from swell.operator.aitrainingjob.causes import Cause
+from swell.operator.aitrainingjob.phases import TRANSITIONS, JobReason, active, bound
+from swell.operator.aitrainingjob.snapshot import (
+    AITrainingJobSnapshot,
     Replica,
-    World,
     is_restarting,
     is_surplus,
 )
+from swell.operator.framework.status import (
+    MESSAGE_MAX,
+    JobEvents,
+    advance,
+    condition,
+    dated,
+    status_change,
+)
+from swell.runtime.plan import EmitEvent, PatchStatus, Step
 
-HISTORY_MAX = 20
+# Changes of the mere numbers are written late: after a multiple of the job's age at the last
+# write, within these bounds (docs/adr/0041). A job that waits is looked at more closely by its
+# user than one that runs, so its multiple is smaller. Together they keep a job of n pods within
+# 4n + 16 writes, which tests/sim/test_operator_cost.py counts.
+PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
+WAITING_PACE, RUNNING_PACE = 0.5, 5.0
+_NUMBERS = frozenset({"replicaStatuses", "ready", "message"})
+_PHASES = frozenset(phase.value for phase in AITrainingJobPhase if phase.value)
 
 
-def counted(world: World, status: AITrainingJobStatus) -> AITrainingJobStatus:
-    """The status with the pods of each role counted, every one in one place."""
-    counts = {role: dict[str, int]() for role in world.roles}
-    for one in world.replicas:
+def counted(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AITrainingJobStatus:
+    """The status with the pods of each role counted, each pod once."""
+    counts = {role: dict[str, int]() for role in snapshot.roles}
+    for one in snapshot.replicas:
         if not is_surplus(one, status):
             held = counts[one.role]
             name = _state(one, status)
             held[name] = held.get(name, 0) + 1
-    n_active = len(active(world, status))
+    n_active = len(active(snapshot, status))
     n_target = sum(status.target_replicas.values())
     return replace(
         status,
@@ -48,7 +65,7 @@ def counted(world: World, status: AITrainingJobStatus) -> AITrainingJobStatus:
 
 
 def in_phase(
-    world: World,
+    snapshot: AITrainingJobSnapshot,
     status: AITrainingJobStatus,
     phase: AITrainingJobPhase,
     *,
@@ -56,13 +73,13 @@ def in_phase(
     message: str,
     now: float,
 ) -> AITrainingJobStatus:
-    """The status in a phase, with history, times and conditions to match."""
-    advance(status.phase, phase)
+    """The status in a phase, with matching history, times and conditions."""
+    advance(TRANSITIONS, status.phase, phase)
     message = message[:MESSAGE_MAX]
     at = format_time(now)
     if phase is not status.phase:
         record = PhaseRecord(phase=phase, time=at, message=message)
-        history = (*status.phase_history, record)[-HISTORY_MAX:]
+        history = (*status.phase_history, record)[-RECORDS_MAX:]
         status = replace(status, phase=phase, phase_history=history)
     if phase is AITrainingJobPhase.RUNNING and status.start_running_time is None:
         status = replace(status, start_running_time=at)
@@ -72,24 +89,88 @@ def in_phase(
         status,
         reason=reason,
         message=message,
-        observed_generation=world.job.metadata.generation,
+        observed_generation=snapshot.job.metadata.generation,
     )
-    return replace(status, conditions=_conditions(world, status, at))
+    return replace(status, conditions=_conditions(snapshot, status, at))
 
 
-def difference(job: AITrainingJob, status: AITrainingJobStatus) -> Body:
-    """A merge patch from the job's status to another one; empty when they are equal."""
-    return _merge(codec.to_body(job.status), codec.to_body(status))
+@dataclass(frozen=True, slots=True)
+class StatusWrite:
+    """The write of a status, if any. One that `is_late` is put off until `again_at`."""
+
+    steps: tuple[Step, ...] = ()
+    is_late: bool = False
+    again_at: float | None = None
 
 
-def may_be_late(change: Body) -> bool:
-    """Whether a change is of what people may as well learn a little later."""
-    return set(change) <= {"replicaStatuses", "ready", "message"}
+def write_status(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
+) -> StatusWrite:
+    """Write what differs from the job's status, now or later.
+
+    The numbers of a large job change all the time, and to write each change would cost more than
+    creating the pods. Numbers alone therefore wait, except when half of the job has finished since
+    the last write, or when the last pod has become active.
+    """
+    old = snapshot.job.status
+    change = status_change(old, status)
+    if not change:
+        return StatusWrite()
+    is_urgent = _is_half_finished(old, status) or _is_complete(old, status)
+    if change.keys() <= _NUMBERS and not is_urgent and old.last_reconcile_time:
+        last = parse_time(old.last_reconcile_time)
+        began = parse_time(old.start_time) if old.start_time else last
+        factor = RUNNING_PACE if old.phase is AITrainingJobPhase.RUNNING else WAITING_PACE
+        pace_s = min(PACE_S_MAX, max(PACE_S_MIN, factor * (last - began)))
+        if not has_passed(last, pace_s, now):
+            return StatusWrite(is_late=True, again_at=last + pace_s)
+    if old.phase is AITrainingJobPhase.EMPTY:
+        # `kubectl get` has a column for it, which a field that is left out would keep empty.
+        change.setdefault("restarts", status.restarts)
+    change["lastReconcileTime"] = format_time(now)
+    meta, is_first = snapshot.job.metadata, old == AITrainingJobStatus()
+    version = meta.resource_version
+    return StatusWrite((PatchStatus(AI_TRAINING_JOBS, meta.key, version, change, is_first),))
 
 
-def n_finished(status: AITrainingJobStatus) -> int:
-    """How many pods have succeeded or failed, by the status's own count."""
+def events(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, begun: Cause | None = None
+) -> Iterator[EmitEvent]:
+    """The events for a status that is about to be written, and for a restart that begins."""
+    old, spec = snapshot.job.status, snapshot.job.spec
+    make = JobEvents(AI_TRAINING_JOBS, snapshot.job.metadata)
+    if old.phase is AITrainingJobPhase.EMPTY:
+        yield from make.at_first(
+            "" if snapshot.priority_class_found else spec.priority,
+            is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
+        )
+    if begun is not None:
+        yield make.warning(begun.reason.value, begun.message)
+    if status.phase is not old.phase:
+        is_bad = status.phase in FINAL_PHASES and status.phase is not AITrainingJobPhase.SUCCEED
+        yield make.phase(status.phase, status.message, is_bad=is_bad)
+    for record in status.scale_records:
+        if record not in old.scale_records:
+            text = f"{record.role}: {record.from_} to {record.to}: {record.reason}"
+            yield make.normal(JobReason.RESIZED.value, text)
+    if snapshot.refused and old.reason != JobReason.REFUSED.value:
+        yield make.warning(JobReason.REFUSED.value, snapshot.refused)
+
+
+def _is_half_finished(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
+    """Whether pods have finished since the last write that make up half of the job or more."""
+    n_more = abs(_n_finished(new) - _n_finished(old))
+    return n_more > 0 and 2 * n_more >= sum(new.target_replicas.values())
+
+
+def _n_finished(status: AITrainingJobStatus) -> int:
     return sum(held.succeeded + held.failed for held in status.replica_statuses.values())
+
+
+def _is_complete(old: AITrainingJobStatus, new: AITrainingJobStatus) -> bool:
+    """Whether the job has just reached its target size, which a resize waits for."""
+    n_active, _, n_target = new.ready.partition("/")
+    return n_active == n_target and new.ready != old.ready
 
 
 def _state(replica: Replica, status: AITrainingJobStatus) -> str:
@@ -104,66 +185,32 @@ def _state(replica: Replica, status: AITrainingJobStatus) -> str:
     return "scheduled" if replica.is_bound else "pending"
 
 
-def _conditions(world: World, status: AITrainingJobStatus, at: str) -> tuple[Condition, ...]:
-    """One entry for each phase ever entered, and three that stand for questions people ask."""
+def _conditions(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, at: str
+) -> tuple[Condition, ...]:
+    """One condition for each phase ever entered, then Scheduled, Ready and Completed."""
     entered = {AITrainingJobPhase(c.type): None for c in status.conditions if c.type in _PHASES}
     entered[status.phase] = None
     wanted = [_phase_condition(phase, status, status.conditions) for phase in entered]
-    gang = {role: spec.gang_minimum for role, spec in world.roles.items()}
-    have = [role for role, _ in bound(world, status)]
+    gang = {role: spec.gang_minimum for role, spec in snapshot.roles.items()}
+    have = [role for role, _ in bound(snapshot, status)]
     scheduled = all(have.count(role) >= n for role, n in gang.items())
-    if status.ending is not None:  # the pods that were scheduled are going
-        scheduled = _was_true("Scheduled", status.conditions)
+    if status.ending is not None:  # the pods that were scheduled are being deleted
+        scheduled = any(c.type == "Scheduled" and c.status == "True" for c in status.conditions)
     wanted += [
-        _condition("Scheduled", scheduled, "Scheduled" if scheduled else "NotScheduled"),
-        _condition("Ready", status.phase is AITrainingJobPhase.RUNNING, status.phase.value),
-        _condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
+        condition("Scheduled", scheduled, "Scheduled" if scheduled else "NotScheduled"),
+        condition("Ready", status.phase is AITrainingJobPhase.RUNNING, status.phase.value),
+        condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
     ]
-    return tuple(_dated(condition, status.conditions, at) for condition in wanted)
-
-
-_PHASES = frozenset(phase.value for phase in AITrainingJobPhase if phase.value)
+    return tuple(dated(one, status.conditions, at) for one in wanted)
 
 
 def _phase_condition(
     phase: AITrainingJobPhase, status: AITrainingJobStatus, old: Iterable[Condition]
 ) -> Condition:
-    """It keeps the message with which the phase was entered; later ones are in the status."""
+    """The condition keeps the message its phase was entered with; later ones are in the status."""
     holds = phase is status.phase
     former = next((c for c in old if c.type == phase.value), None)
-    entered = holds and (former is None or former.status != "True")
-    return Condition(
-        type=phase.value,
-        status="True" if holds else "False",
-        reason=f"TrainingJob{phase.value}",
-        message=status.message if entered or former is None else former.message,
-    )
-
-
-def _condition(kind: str, holds: bool, reason: str) -> Condition:
-    return Condition(type=kind, status="True" if holds else "False", reason=reason)
-
-
-def _was_true(kind: str, conditions: Iterable[Condition]) -> bool:
-    return any(c.type == kind and c.status == "True" for c in conditions)
-
-
-def _dated(condition: Condition, old: Iterable[Condition], at: str) -> Condition:
-    """A condition keeps its date for as long as it does not change sides."""
-    for former in old:
-        if former.type == condition.type and former.status == condition.status:
-            return replace(condition, last_transition_time=former.last_transition_time)
-    return replace(condition, last_transition_time=at)
-
-
-def _merge(old: Body, new: Body) -> Body:
-    change: Body = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        held = old.get(name)
-        if isinstance(value, dict) and isinstance(held, dict):
-            inner = _merge(held, value)
-            if inner:
-                change[name] = inner
-        elif value != held:
-            change[name] = value
-    return change
+    is_entered = former is None or (holds and former.status != "True")
+    message = status.message if former is None or is_entered else former.message
+    return condition(phase.value, holds, f"TrainingJob{phase.value}", message)

@@ -1,1 +1,19 @@
-"""NEW PACKAGE: describe."""
+"""The operator framework. It runs any job kind that is described by a `JobKind` value.
+
+One job's way through it: an informer sees a change, the work queue hands out the job's key, a
+snapshot is taken of all caches, the kind's pure `decide` returns a plan, the executor carries it
+out. In reading order:
+
+- `settings`: the choices all kinds share.
+- `kind`: the description of a job kind, and the dependencies its parts are made from.
+- `controller`: the assembly of one kind's informers, controller, node watch and collector.
+- `nodewatch`: which nodes are certainly unready or gone.
+- `fencing`: when a pod's processes have certainly ended although nothing reports it.
+- `status`: writes on the job object: phase transitions, status patches, finalizers, events.
+- `children`: content that child objects of all kinds have in common.
+- `malformed`: the plan for a job that cannot be decoded.
+- `orphans`: what deleted jobs left behind, and the collector that deletes it.
+- `program`: an operator as a process runs it: CRDs, leader election, readiness.
+
+`fencing`, `status`, `children` and `malformed` are pure: the kinds' decisions use them.
+"""

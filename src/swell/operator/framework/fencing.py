@@ -1,26 +1,29 @@
-"""When the processes of a pod certainly no longer run, though nobody reports their end.
+"""When the processes of a pod have certainly ended although nothing reports their end. Pure.
 
-Of a node of which nothing is known nothing is concluded.
+A fenced pod's record may be dropped by a forced delete. If its processes did still run, two pods
+of one replica would train at once; so nothing is concluded about a node that is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from swell.api.core import Node
 from swell.api.pod import Pod
 
+# Kubernetes' taint by which an administrator declares that a node is powered off.
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+# Kubernetes' default of `terminationGracePeriodSeconds`.
 DEFAULT_GRACE_S = 30
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What is certain about a node. Without `node` it does not exist any more.
+    """What is certain about a node. Without `node` the node does not exist any more.
 
-    `unready_since` is when it was first seen not to be ready, and has not been ready since.
-    `is_fresh` says that this was read from the server itself, just now.
+    `unready_since` is when the node was first seen unready, if it has been unready ever since.
+    `is_fresh` means that this was read from the API server itself within the last seconds.
     """
 
     node: Node | None
@@ -28,8 +31,13 @@ class NodeState:
     is_fresh: bool = True
 
 
+def is_ready(node: Node) -> bool:
+    """Whether the node reports that it is ready; one that has never reported is not."""
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+
+
 def is_fenced(pod: Pod, states: Mapping[str, NodeState], fence_after_s: float, now: float) -> bool:
-    """Whether the pod's processes certainly no longer run, so that its record may be dropped."""
+    """Whether the pod's processes have certainly ended, so that its record may be dropped."""
     state = states.get(pod.spec.node_name)
     at = fenced_at(pod, states, fence_after_s, now)
     return state is not None and state.is_fresh and at is not None and at <= now
@@ -38,7 +46,7 @@ def is_fenced(pod: Pod, states: Mapping[str, NodeState], fence_after_s: float, n
 def fenced_at(
     pod: Pod, states: Mapping[str, NodeState], fence_after_s: float, now: float
 ) -> float | None:
-    """When the pod's node counts as fenced; None while nothing points that way."""
+    """When the pod's node counts as fenced; None while nothing indicates it."""
     state = states.get(pod.spec.node_name)
     if state is None:
         return None
@@ -48,3 +56,16 @@ def fenced_at(
         return None
     grace_s = pod.spec.termination_grace_period_seconds
     return state.unready_since + (DEFAULT_GRACE_S if grace_s is None else grace_s) + fence_after_s
+
+
+def fence_deadline(
+    pods: Iterable[Pod], states: Mapping[str, NodeState], fence_after_s: float, now: float
+) -> float | None:
+    """When the next pod that is being deleted will count as fenced: the time to look again."""
+    leaving = (pod for pod in pods if pod.metadata.deletion_timestamp is not None)
+    return soonest((fenced_at(pod, states, fence_after_s, now) for pod in leaving), now)
+
+
+def soonest(times: Iterable[float | None], now: float) -> float | None:
+    """The first of the times that lies ahead."""
+    return min((at for at in times if at is not None and at > now), default=None)

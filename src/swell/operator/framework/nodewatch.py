@@ -1,8 +1,9 @@
-"""What is certain about nodes: how long each has not been ready, and which do not exist any more.
+"""Which nodes are certainly unready, and for how long, and which are certainly gone.
 
-Time is counted from when *this process* first saw a node unready, by its monotonic clock, because
-nodes' clocks and ours may differ and be set. And since a lagging cache must never cost a live pod
-its record, a node that looks lost is read from the server itself before anybody may say so.
+Time is counted from when *this process* first saw a node unready, by its monotonic clock: the
+clocks of nodes and ours may differ and may be set. A stale cache must never cost a live pod its
+record, so a node that looks lost is read from the API server itself before it counts as lost
+(docs/adr/0040).
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from collections.abc import Callable, Iterable
 
 from swell.api.core import Node
 from swell.api.meta import Key
-from swell.operator.aitrainingjob.nodes import is_ready
-from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.fencing import NodeState, is_ready
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.errors import ClusterError, UnreachableError
@@ -22,13 +22,16 @@ from swell.runtime.queue import WorkQueue
 
 log = get_logger(__name__)
 
-# For so long a consistent read counts as the present.
+# A consistent read counts as the present for this long.
 CERTAIN_S = 5.0
 
 
 class NodeWatch:
-    """`states` answers at once with what is certain; `run` finds out about the rest, and has
-    whoever is waiting told by `on_known`."""
+    """Answers what is certain about nodes.
+
+    `states` answers at once and queues the nodes about which it cannot be certain. `run` reads
+    those from the API server and then calls `on_known` with the node's name.
+    """
 
     def __init__(
         self,
@@ -41,17 +44,17 @@ class NodeWatch:
         self._queue = queue
         self._clock = clock
         self._on_known = on_known
-        # Since when, and which change of the node's that was: one that was ready in between, while
-        # nobody looked, names another.
+        # When each node was first seen unready, and the transition time it reported then. A node
+        # that was ready in between, unseen by us, reports another transition time.
         self._unready_s: dict[str, float] = {}
-        self._changes: dict[str, str] = {}
-        # What a consistent read found, a node that exists or not, and when it last did.
-        self._found: dict[str, bool] = {}
+        self._transitions: dict[str, str] = {}
+        # Whether a consistent read found each node, and when that was.
+        self._exists: dict[str, bool] = {}
         self._read_s: dict[str, float] = {}
         nodes.add_handler(self._note)
 
     def states(self, names: Iterable[str]) -> dict[str, NodeState]:
-        """The nodes of which something is certain. The others are looked into."""
+        """The nodes about which something is certain. The others are queued to be read."""
         known: dict[str, NodeState] = {}
         if not self._nodes.synced or not self._nodes.is_served:
             return known
@@ -63,13 +66,14 @@ class NodeWatch:
             is_fresh = self._clock.monotonic() - self._read_s.get(name, -CERTAIN_S) < CERTAIN_S
             if not is_fresh:
                 self._queue.add(Key("", name))
-            if self._found.get(name) is (node is not None):
+            # Only what cache and consistent read agree on is certain.
+            if self._exists.get(name) is (node is not None):
                 since = self._unready_since(name) if node else None
                 known[name] = NodeState(node, since, is_fresh)
         return known
 
     async def run(self) -> None:
-        """Read doubtful nodes until cancelled."""
+        """Read the queued nodes until cancelled."""
         while True:
             key = await self._queue.get()
             try:
@@ -83,32 +87,32 @@ class NodeWatch:
             self._queue.done(key)
             self._note(key)
             if key.name in self._unready_s or self._nodes.get(key) is None:
-                self._found[key.name] = self._nodes.get(key) is not None
+                self._exists[key.name] = self._nodes.get(key) is not None
                 self._read_s[key.name] = self._clock.monotonic()
             self._on_known(key.name)
 
     def _note(self, key: Key) -> None:
         node = self._nodes.get(key)
         if node is not None and not is_ready(node):
-            change = _last_change(node)
-            if self._changes.get(key.name) != change:
+            transition = _last_transition(node)
+            if self._transitions.get(key.name) != transition:
                 self._unready_s.pop(key.name, None)
-            self._changes[key.name] = change
+            self._transitions[key.name] = transition
             self._unready_s.setdefault(key.name, self._clock.monotonic())
             return
         self._unready_s.pop(key.name, None)
-        self._changes.pop(key.name, None)
+        self._transitions.pop(key.name, None)
         if node is not None:
-            self._found.pop(key.name, None)
+            self._exists.pop(key.name, None)
             self._read_s.pop(key.name, None)
 
     def _unready_since(self, name: str) -> float:
-        """In wall time, as decisions have it."""
+        """The time in wall time, which is what decisions compare."""
         since_s = self._unready_s.get(name, self._clock.monotonic())
         return self._clock.now() - (self._clock.monotonic() - since_s)
 
 
-def _last_change(node: Node) -> str:
-    """When the node says it last became ready or not; by its own clock, so only good to compare."""
+def _last_transition(node: Node) -> str:
+    """The transition time of the Ready condition: by the node's clock, so only good to compare."""
     ready = (c.last_transition_time for c in node.status.conditions if c.type == "Ready")
     return next(ready, None) or ""

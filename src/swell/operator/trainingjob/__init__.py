@@ -1,24 +1,34 @@
-"""The operator of TrainingJobs: master, pserver and trainer on built-in workloads. In this order:
+"""The TrainingJob kind. Its master and pservers are ReplicaSets, its trainers an Indexed Job.
 
-- `settings`, `labels`: what may be chosen, and the names by which things are known;
-- `decide` and the files it calls: what to do about a job. Pure;
-- `controller`: what is followed, and the loop over it;
-- `running`: all of it as services.
+In reading order:
+
+- `settings`, `labels`: the operator's choices, and the names of a job's objects.
+- `kind`: the kind as the framework runs it: informers, snapshots, rules.
+- `snapshot`: the input of a decision.
+- `decide`: the plan for one job at one moment. It calls all of the following.
+- `sizes`: the number of trainers, and whether everything runs.
+- `endings`: whether the job ends, how, and why.
+- `phases`: the phase machine.
+- `status`: the new status, its write, and its events.
+- `children`: the workloads and the group that are created.
+- `pods`: the pod template of each role, and the pods' index labels.
+- `environment`: how a pod's variables are made.
+- `cleanup`: the release of pods, and the deletion of everything.
 
 Functions of the original controller are found here:
 
-    Reconcile                                         decide.reconcile
+    Reconcile                                         decide.decide
     setup                                             decide.setup
-    createTrainingJob, createResource, createTrainer  creation.create_training_job
-    parseToMaster, …Pserver, …Trainer                 parser.parse_to_master, …
+    createTrainingJob, createResource, createTrainer  children.create_training_job
+    parseToMaster, …Pserver, …Trainer                 children.parse_to_master, …
     GetStatus                                         endings.get_status
     updateCRDStatus                                   status.update_status
-    jobTotalRunning, masterRole…, trainer…            totals.job_total_running, …
-    findFailedTrainerPods                             failures.find_failed_trainer_pods
-    scale                                             scaling.scale
+    jobTotalRunning, masterRole…, trainer…            sizes.job_total_running, …
+    findFailedTrainerPods                             endings.find_failed_trainer_pods
+    scale                                             sizes.scale
     initLabelOfPods, addLabelToPods,
-    traceLabelOfPods, traceAddLabelToPods             indexing.trace_labels_of_pods
+    traceLabelOfPods, traceAddLabelToPods             pods.trace_labels_of_pods
     releaseTrainer, releaseMasterRoles,
-    releaseResource                                   release.release_trainer, …
-    deleteTrainingJob, deleteResource, deleteTrainer  release.delete_training_job
+    releaseResource                                   cleanup.release_trainer, …
+    deleteTrainingJob, deleteResource, deleteTrainer  cleanup.delete_training_job
 """

@@ -1,123 +1,136 @@
-"""What to do about a TrainingJob now. One story: is it going, is it over, has it begun, does it
-end, what should exist, what does its status say.
+"""The plan for one TrainingJob at one moment. Pure; everything else in this folder serves it.
 
-The status that records an intent is always written before the acts it stands for.
+The order of the questions: is the job being deleted, is it over, has it started, does it end now,
+what should exist, what should its status say. A plan always writes the status that records an
+intent before the actions that carry it out.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from swell.api.kinds import TRAINING_JOBS
 from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase, TrainingJobStatus
-from swell.operator.trainingjob import labels, scaling
-from swell.operator.trainingjob.creation import create_training_job
-from swell.operator.trainingjob.endings import Ending, get_status, wall_time_at
-from swell.operator.trainingjob.events import events, refusal_text
-from swell.operator.trainingjob.indexing import trace_labels_of_pods
-from swell.operator.trainingjob.phases import living_phase
-from swell.operator.trainingjob.podspec import command_problems
-from swell.operator.trainingjob.release import (
+from swell.operator.framework.fencing import soonest
+from swell.operator.framework.status import add_finalizer, unschedulable_message
+from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob.children import create_training_job
+from swell.operator.trainingjob.cleanup import (
     delete_group,
     delete_training_job,
     drop_stuck,
-    fence_deadline,
+    fence_deadline_of,
     release,
-    set_finalizers,
 )
-from swell.operator.trainingjob.status import in_phase, update_status
-from swell.operator.trainingjob.world import World
+from swell.operator.trainingjob.endings import TrainingJobEnding, get_status, wall_time_at
+from swell.operator.trainingjob.phases import living_phase
+from swell.operator.trainingjob.pods import command_problems, trace_labels_of_pods
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
+from swell.operator.trainingjob.status import events, in_phase, update_status
 from swell.runtime.plan import NOTHING, Plan, Step
 
 
-def reconcile(world: World, now: float) -> Plan:
+def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     """The plan for one job at one moment."""
-    meta, status = world.job.metadata, world.job.status
+    meta, status = snapshot.job.metadata, snapshot.job.status
     if meta.deletion_timestamp is not None:
-        return delete_training_job(world, now)
-    if status.released:
-        return NOTHING
-    if status.phase in FINAL_PHASES:
-        return after_the_end(world, now)
+        return delete_training_job(snapshot, now)
+    if status.released or status.phase in FINAL_PHASES:
+        return after_the_end(snapshot, now)
+    # The finalizer is on the job before it owns anything, so that nothing it owns can outlive it.
     if labels.FINALIZER not in meta.finalizers:
-        return Plan((set_finalizers(meta, [*meta.finalizers, labels.FINALIZER]),))
+        return Plan((add_finalizer(TRAINING_JOBS, meta, labels.FINALIZER),))
     if status.phase is TrainingJobPhase.EMPTY:
-        return setup(world, now)
-    return _live(world, status, now)
+        return setup(snapshot, now)
+    return _live(snapshot, status, now)
 
 
-def setup(world: World, now: float) -> Plan:
-    """A job begins: with its smallest size, or not at all if its spec makes no sense."""
-    spec, status = world.job.spec, world.job.status
-    problems = (*world.problems, *command_problems(spec))
+def setup(snapshot: TrainingJobSnapshot, now: float) -> Plan:
+    """Start a new job with its smallest size, or fail it if its spec is invalid."""
+    spec, status = snapshot.job.spec, snapshot.job.status
+    problems = (*snapshot.problems, *command_problems(spec))
     if problems:
-        return _end(world, status, Ending(TrainingJobPhase.FAILED, "; ".join(problems)), now)
+        return _end(
+            snapshot, status, TrainingJobEnding(TrainingJobPhase.FAILED, "; ".join(problems)), now
+        )
     if status.trainer_target is None:
         status = replace(status, trainer_target=spec.trainer_minimum)
-    return _go_on(world, status, TrainingJobPhase.CREATING, now)
+    return _continue(snapshot, status, TrainingJobPhase.CREATING, now)
 
 
-def after_the_end(world: World, now: float) -> Plan:
-    """The phase stays. The group goes; with autoclean so do the pods, and then that is recorded."""
-    status = replace(world.job.status, observed_generation=world.job.metadata.generation)
-    acts: list[Step] = delete_group(world)
-    if world.settings.autoclean:
-        released = release(world)
-        acts += [*released.steps, *drop_stuck(world, now)]
-        status = replace(status, released=released.is_done and world.group is None)
+def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
+    """The plan for a job that is over.
+
+    The phase never changes. The group is deleted; with `autoclean` the pods are deleted too, and
+    then `released` is recorded, after which nothing is left to do.
+    """
+    if snapshot.job.status.released:
+        return NOTHING
+    status = replace(snapshot.job.status, observed_generation=snapshot.job.metadata.generation)
+    steps: list[Step] = delete_group(snapshot)
+    if snapshot.settings.autoclean:
+        released = release(snapshot)
+        steps += [*released.steps, *drop_stuck(snapshot, now)]
+        status = replace(status, released=released.is_done and snapshot.group is None)
     return Plan(
-        (*update_status(world, status), *events(world, status), *acts),
-        wake_at=fence_deadline(world, now) if world.settings.autoclean else None,
+        (*update_status(snapshot, status), *events(snapshot, status), *steps),
+        wake_at=fence_deadline_of(snapshot, now) if snapshot.settings.autoclean else None,
+        # That nothing is left must be confirmed by a consistent read: nothing looks again.
         needs_consistent_read=status.released,
     )
 
 
-def _live(world: World, status: TrainingJobStatus, now: float) -> Plan:
-    phase = living_phase(world, status)
-    # A job that is done when it is first seen complete was running nevertheless.
+def _live(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) -> Plan:
+    phase = living_phase(snapshot, status)
+    # A job that is complete when it is first seen running has to be recorded as Running first.
     begins = phase is not status.phase and status.phase is TrainingJobPhase.CREATING
-    ending = None if begins else get_status(world, status, now)
+    ending = None if begins else get_status(snapshot, status, now)
     if ending is not None:
-        return _end(world, status, ending, now)
-    if scaling.must_scale(world, status):
-        status = scaling.with_record(world, status, now)
-    elif phase is TrainingJobPhase.RUNNING and scaling.holds(world, status):
-        status = scaling.with_result(status, scaling.SUCCEEDED)
-    return _go_on(world, status, phase, now)
+        return _end(snapshot, status, ending, now)
+    if sizes.must_scale(snapshot, status):
+        status = sizes.with_record(snapshot, status, now)
+    elif phase is TrainingJobPhase.RUNNING and sizes.holds(snapshot, status):
+        status = sizes.with_result(status, sizes.SUCCEEDED)
+    return _continue(snapshot, status, phase, now)
 
 
-def _go_on(world: World, status: TrainingJobStatus, phase: TrainingJobPhase, now: float) -> Plan:
-    status = in_phase(world, status, phase, _waiting_for(world, phase), now)
+def _continue(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, phase: TrainingJobPhase, now: float
+) -> Plan:
+    status = in_phase(snapshot, status, phase, _waiting_for(snapshot, phase), now)
     is_up = phase in {TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING}
-    at = wall_time_at(world, status)
     return Plan(
         (
-            *update_status(world, status),
-            *events(world, status),
-            *create_training_job(world, status),
-            *scaling.scale(world, status),
-            *(trace_labels_of_pods(world) if is_up else ()),
+            *update_status(snapshot, status),
+            *events(snapshot, status),
+            *create_training_job(snapshot, status),
+            *sizes.scale(snapshot, status),
+            *(trace_labels_of_pods(snapshot) if is_up else ()),
         ),
-        wake_at=at if at is not None and at > now else None,
+        wake_at=soonest([wall_time_at(snapshot, status)], now),
         reasons=(phase.value,),
     )
 
 
-def _end(world: World, status: TrainingJobStatus, ending: Ending, now: float) -> Plan:
-    """Record the end. What goes with it goes when it is on record."""
-    status = scaling.with_result(status, scaling.INTERRUPTED)
-    status = in_phase(world, status, ending.phase, ending.reason, now)
+def _end(
+    snapshot: TrainingJobSnapshot,
+    status: TrainingJobStatus,
+    ending: TrainingJobEnding,
+    now: float,
+) -> Plan:
+    """Record the end. What it deletes is deleted in the next pass, from the record."""
+    status = sizes.with_result(status, sizes.INTERRUPTED)
+    status = in_phase(snapshot, status, ending.phase, ending.reason, now)
     return Plan(
-        (*update_status(world, status), *events(world, status)), reasons=(ending.phase.value,)
+        (*update_status(snapshot, status), *events(snapshot, status)),
+        reasons=(ending.phase.value,),
     )
 
 
-def _waiting_for(world: World, phase: TrainingJobPhase) -> str:
-    """What keeps a living job from getting on, if anything is known to."""
-    if world.refused is not None:
-        return refusal_text(world)
-    conditions = world.group.status.conditions if world.group else ()
-    if phase is TrainingJobPhase.CREATING:
-        for condition in conditions:
-            if condition.type == "Unschedulable" and condition.status == "True":
-                return condition.message
+def _waiting_for(snapshot: TrainingJobSnapshot, phase: TrainingJobPhase) -> str:
+    """The reason why a living job does not get on, if one is known; empty otherwise."""
+    if snapshot.refused:
+        return snapshot.refused
+    if phase is TrainingJobPhase.CREATING and snapshot.group is not None:
+        return unschedulable_message(snapshot.group.status.conditions)
     return ""

@@ -1,102 +1,167 @@
-"""Whether a job ends now, how, and why. Looked at in every phase that is not final."""
+"""Whether a TrainingJob ends now, how, and why: by its trainers, its pservers, or its wall time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swell.api.times import parse_time
+from swell.api.pod import ContainerStatus, Pod, PodPhase
+from swell.api.times import has_passed, parse_time
 from swell.api.trainingjob import TrainingJobPhase, TrainingJobStatus
 from swell.api.workloads import Job
-from swell.operator.aitrainingjob.waiting import has_passed
-from swell.operator.trainingjob.failures import (
-    describe_pods,
-    find_failed_trainer_pods,
-    find_worn_pservers,
-)
-from swell.operator.trainingjob.world import (
+from swell.operator.trainingjob.snapshot import (
     COMPLETE,
     FAILED,
-    World,
+    TrainingJobSnapshot,
     completed_indexes,
+    completion_index,
     failed_indexes,
     has_condition,
     is_over,
+    was_disrupted,
 )
 
-_INDEXES_SHOWN_MAX = 100
+_INDEXES_SHOWN_MAX = 100  # of the failed trainers, in the status's reason
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TrainingJobEnding:
+    """The final phase of a job, and the reason for the status."""
+
     phase: TrainingJobPhase
     reason: str
 
 
-def get_status(world: World, status: TrainingJobStatus, now: float) -> Ending | None:
-    """The end the job has come to, if it has."""
-    return _by_trainers(world) or _by_pservers(world) or _by_wall_time(world, status, now)
+def get_status(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobEnding | None:
+    """The ending of the job, if it ends now."""
+    return _by_trainers(snapshot) or _by_pservers(snapshot) or _by_wall_time(snapshot, status, now)
 
 
-def wall_time_at(world: World, status: TrainingJobStatus) -> float | None:
+def wall_time_at(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> float | None:
     """When the job will have run for too long: the time to look again."""
-    limit_s = world.job.spec.annotations.walltime
+    limit_s = snapshot.job.spec.annotations.walltime
     if not limit_s or status.start_time is None:
         return None
     return parse_time(status.start_time) + limit_s
 
 
-def _by_trainers(world: World) -> Ending | None:
-    job = world.trainer
+def _by_trainers(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
+    job = snapshot.trainer
     if job is None:
         return None
-    if world.job.spec.fault_tolerant:
-        return _tolerant(world, job) if is_over(job) else None
+    if snapshot.job.spec.fault_tolerant:
+        return _tolerant(snapshot, job) if is_over(job) else None
     if has_condition(job, COMPLETE):
-        return Ending(TrainingJobPhase.SUCCEED, f"all {job.spec.completions} trainers succeeded")
-    if find_failed_trainer_pods(world) or has_condition(job, FAILED):
-        return Ending(TrainingJobPhase.FAILED, f"trainers failed: {_failures(world, job)}")
+        return TrainingJobEnding(
+            TrainingJobPhase.SUCCEED, f"all {job.spec.completions} trainers succeeded"
+        )
+    if find_failed_trainer_pods(snapshot) or has_condition(job, FAILED):
+        return TrainingJobEnding(
+            TrainingJobPhase.FAILED, f"trainers failed: {_failures(snapshot, job)}"
+        )
     return None
 
 
-def _tolerant(world: World, job: Job) -> Ending:
-    """No trainer is active or to be replaced: one that succeeded is enough."""
+def _tolerant(snapshot: TrainingJobSnapshot, job: Job) -> TrainingJobEnding:
+    """The ending of a fault tolerant job whose Job is over: one successful trainer is enough."""
     done, lost = completed_indexes(job), failed_indexes(job)
     total = job.spec.completions or 0
     if not done:
-        return Ending(TrainingJobPhase.FAILED, f"no trainer succeeded: {_failures(world, job)}")
+        return TrainingJobEnding(
+            TrainingJobPhase.FAILED, f"no trainer succeeded: {_failures(snapshot, job)}"
+        )
     if len(done) >= total:
-        return Ending(TrainingJobPhase.SUCCEED, f"all {total} trainers succeeded")
+        return TrainingJobEnding(TrainingJobPhase.SUCCEED, f"all {total} trainers succeeded")
     named = ", ".join(map(str, sorted(lost)[:_INDEXES_SHOWN_MAX]))
     more = f" and {len(lost) - _INDEXES_SHOWN_MAX} more" if len(lost) > _INDEXES_SHOWN_MAX else ""
     text = f"{len(done)} of {total} trainers succeeded; failed for good: {named or 'none'}{more}"
-    return Ending(TrainingJobPhase.SUCCEED, text)
+    return TrainingJobEnding(TrainingJobPhase.SUCCEED, text)
 
 
-def _failures(world: World, job: Job) -> str:
-    """The failed pods, or what the Job says of them when they are gone."""
-    told = describe_pods(find_failed_trainer_pods(world))
-    if told:
-        return told
+def _failures(snapshot: TrainingJobSnapshot, job: Job) -> str:
+    """The failed pods, or the Job's own reason when they are gone."""
+    if described := describe_pods(find_failed_trainer_pods(snapshot)):
+        return described
     for condition in job.status.conditions:
         if condition.type == FAILED:
             return f"{condition.reason}: {condition.message}"
     return "their pods are gone"
 
 
-def _by_pservers(world: World) -> Ending | None:
-    worn = find_worn_pservers(world)
+def _by_pservers(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
+    worn = find_worn_pservers(snapshot)
     if not worn:
         return None
-    return Ending(TrainingJobPhase.FAILED, f"pservers restarted too often: {describe_pods(worn)}")
+    return TrainingJobEnding(
+        TrainingJobPhase.FAILED, f"pservers restarted too often: {describe_pods(worn)}"
+    )
 
 
-def _by_wall_time(world: World, status: TrainingJobStatus, now: float) -> Ending | None:
-    limit_s = world.job.spec.annotations.walltime
-    is_active = world.trainer is not None and not is_over(world.trainer)
+def _by_wall_time(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobEnding | None:
+    limit_s = snapshot.job.spec.annotations.walltime
+    is_active = snapshot.trainer is not None and not is_over(snapshot.trainer)
     if not limit_s or status.start_time is None or not is_active:
         return None
     if not has_passed(parse_time(status.start_time), limit_s, now):
         return None
-    return Ending(
+    return TrainingJobEnding(
         TrainingJobPhase.TIMEOUT, f"trainers were active {limit_s} s after the job began to run"
     )
+
+
+def find_failed_trainer_pods(snapshot: TrainingJobSnapshot) -> tuple[Pod, ...]:
+    """The trainers that failed, without disrupted ones and those that a smaller size gave up."""
+    below = (snapshot.trainer.spec.completions or 0) if snapshot.trainer else 0
+    return tuple(
+        pod
+        for pod in snapshot.trainers
+        if pod.status.phase is PodPhase.FAILED and not was_disrupted(pod) and _index(pod) < below
+    )
+
+
+def find_worn_pservers(snapshot: TrainingJobSnapshot) -> tuple[Pod, ...]:
+    """The pservers with a container that restarted as often as is allowed."""
+    limit = max(
+        1, snapshot.settings.restart_limit
+    )  # with 0 a pserver that never restarted would fail the job
+    return tuple(
+        pod
+        for pod in snapshot.pservers
+        if any(held.restart_count >= limit for held in pod.status.container_statuses)
+    )
+
+
+def describe_pods(pods: Iterable[Pod]) -> str:
+    """A text with each pod, its node and the states of its containers."""
+    return "; ".join(_describe(pod) for pod in pods)
+
+
+def _index(pod: Pod) -> int:
+    index = completion_index(pod)
+    return -1 if index is None else index
+
+
+def _describe(pod: Pod) -> str:
+    node = pod.spec.node_name
+    place = f"on node {node}" if node else "without a node"
+    states = [_state(held) for held in pod.status.container_statuses]
+    if not states:
+        states = [" ".join(filter(None, (pod.status.reason, pod.status.message))) or "no state"]
+    return f"pod {pod.metadata.name} {place}: {', '.join(states)}"
+
+
+def _state(held: ContainerStatus) -> str:
+    state = held.state
+    if state.terminated is not None:
+        why = f" ({state.terminated.reason})" if state.terminated.reason else ""
+        text = f"terminated with exit code {state.terminated.exit_code}{why}"
+    elif state.waiting is not None:
+        text = f"waiting ({state.waiting.reason})" if state.waiting.reason else "waiting"
+    else:
+        text = "running" if state.running is not None else "not started"
+    restarts = f", restarted {held.restart_count} times" if held.restart_count else ""
+    return f"container {held.name} {text}{restarts}"

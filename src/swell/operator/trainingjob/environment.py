@@ -1,4 +1,4 @@
-"""The variables by which a container learns what job it is part of."""
+"""How a pod's environment variables are made."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from swell.api import quantity
 from swell.api.meta import Body
 from swell.api.trainingjob import RoleSpec
 from swell.operator.trainingjob.labels import Role
-from swell.operator.trainingjob.world import World
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 
 _MILLI = 1000
 
 
-def variables(world: World, role: Role) -> list[Body]:
-    """What every container of a role gets; the role's own come last and win."""
-    job, spec = world.job.metadata, world.job.spec
+def variables(snapshot: TrainingJobSnapshot, role: Role) -> list[Body]:
+    """The variables of every container of a role; the user's own override the others."""
+    job, spec = snapshot.job.metadata, snapshot.job.spec
     n_trainers = str(spec.trainer_minimum)
-    gpus = n_gpus(spec.trainer, world.settings.gpu_resources)
+    gpus = n_gpus(spec.trainer, snapshot.settings.gpu_resources)
     texts = {
         "PADDLE_JOB_NAME": job.name,
         "TRAINERS": n_trainers,
@@ -33,7 +33,7 @@ def variables(world: World, role: Role) -> list[Body]:
         "LD_LIBRARY_PATH": "/usr/local/cuda/lib64:/usr/local/nvidia/lib64",
         "NAMESPACE": job.namespace,
     }
-    own = world.roles[role].envs
+    own = snapshot.roles[role].envs
     made: dict[str, Body] = {name: _text(name, value) for name, value in texts.items()}
     made["POD_IP"] = pod_ip()
     if role is Role.MASTER and spec.master.etcd_endpoint:
@@ -47,13 +47,13 @@ def pod_ip() -> Body:
 
 
 def n_gpus(role: RoleSpec, names: tuple[str, ...]) -> int:
-    """The whole GPUs one pod of a role has."""
+    """The number of whole GPUs that one pod of a role has."""
     amounts = {**role.resources.requests, **role.resources.limits}
     return sum(quantity.milli(amounts[name]) // _MILLI for name in names if name in amounts)
 
 
 def n_cpus(role: RoleSpec) -> int:
-    """The whole CPUs one pod of a role has, at least one."""
+    """The number of whole CPUs that one pod of a role has, at least one."""
     amounts = {**role.resources.requests, **role.resources.limits}
     return max(1, quantity.milli(amounts.get("cpu", 0)) // _MILLI)
 

@@ -1,4 +1,4 @@
-"""The labels and names by which a TrainingJob's objects are known."""
+"""The labels, annotations and names of the objects that belong to a TrainingJob."""
 
 from __future__ import annotations
 

@@ -1,13 +1,21 @@
-"""The phases of a TrainingJob, which may follow which, and which one comes next."""
+"""The phases of a TrainingJob: which may follow which, and which one comes next.
+
+    ""  -->  Creating  -->  Running  <-->  Scaling
+     |           |             |              |
+     v           v             v              v
+    Failed    Succeed       Succeed, Failed or Timeout
+              or Failed
+
+Final phases never change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase, TrainingJobStatus
-from swell.operator.trainingjob import scaling
-from swell.operator.trainingjob.totals import job_total_running
-from swell.operator.trainingjob.world import World
+from swell.operator.trainingjob import sizes
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 
 TRANSITIONS: Mapping[TrainingJobPhase, frozenset[TrainingJobPhase]] = {
     TrainingJobPhase.EMPTY: frozenset({TrainingJobPhase.CREATING, TrainingJobPhase.FAILED}),
@@ -21,34 +29,18 @@ TRANSITIONS: Mapping[TrainingJobPhase, frozenset[TrainingJobPhase]] = {
 }
 
 
-class IllegalTransitionError(Exception):
-    """A decision moved a job from one phase to another that cannot follow it."""
-
-    def __init__(self, old: TrainingJobPhase, new: TrainingJobPhase) -> None:
-        super().__init__(f"{old.value or 'no phase'} cannot become {new.value}")
-        self.old = old
-        self.new = new
-
-
-def advance(old: TrainingJobPhase, new: TrainingJobPhase) -> TrainingJobPhase:
-    """The new phase, if it may follow the old one."""
-    if new is old or new in TRANSITIONS[old]:
-        return new
-    raise IllegalTransitionError(old, new)
-
-
-def living_phase(world: World, status: TrainingJobStatus) -> TrainingJobPhase:
+def living_phase(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> TrainingJobPhase:
     """The phase of a job that has not ended."""
-    must_scale = scaling.must_scale(world, status)
+    must_scale = sizes.must_scale(snapshot, status)
     match status.phase:
         case TrainingJobPhase.RUNNING:
             return TrainingJobPhase.SCALING if must_scale else TrainingJobPhase.RUNNING
         case TrainingJobPhase.SCALING:
             return (
                 TrainingJobPhase.RUNNING
-                if scaling.holds(world, status)
+                if sizes.holds(snapshot, status)
                 else TrainingJobPhase.SCALING
             )
         case _:
-            is_up = not must_scale and job_total_running(world)
+            is_up = not must_scale and sizes.job_total_running(snapshot)
             return TrainingJobPhase.RUNNING if is_up else TrainingJobPhase.CREATING

@@ -1,29 +1,23 @@
-"""What whoever runs the operator may choose for TrainingJobs, with its defaults."""
+"""Choices of the operator for TrainingJobs, with their defaults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.operator.aitrainingjob.settings import GPU_RESOURCES
+from swell.operator.framework.settings import OperatorSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """`autoclean`: take the pods of a job down when it is over.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJobSettings(OperatorSettings):
+    """The settings of the TrainingJob operator.
 
-    `restart_limit`: how often a trainer of a fault tolerant job is replaced, and how many restarts
-    of a pserver's container fail the job.
+    With `autoclean` the pods of a job are deleted when it is over. `restart_limit` is how often
+    a trainer of a fault tolerant job is replaced, and how many restarts of a pserver's container
+    fail the job.
     """
 
-    namespace: str = ""  # all of them
-    sees_cluster: bool = True  # nodes and priority classes, which belong to no namespace
+    # Counts in `swell up` only: `swell operator --workers` sets the number for all kinds.
     workers: int = 4
-    resync_period_s: float = 1800.0
-    gc_period_s: float = 600.0
-    node_fence_after_s: float = 60.0
-    default_scheduler: str = "swell"
-    gang: bool = True
     autoclean: bool = False
     restart_limit: int = 5
     etcd_image: str = "etcd:v3.5.17"
-    gpu_resources: tuple[str, ...] = GPU_RESOURCES

@@ -1,58 +1,106 @@
-"""Puts together the status a job should show, and the write that makes it so."""
+"""The status a job should have, the write that brings it there, and the events that report it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
-from swell.api import codec
 from swell.api.kinds import TRAINING_JOBS
-from swell.api.meta import Body, Condition
 from swell.api.times import format_time
 from swell.api.trainingjob import FINAL_PHASES, RoleStatus, TrainingJobPhase, TrainingJobStatus
+from swell.operator.framework.status import (
+    MESSAGE_MAX,
+    JobEvents,
+    advance,
+    condition,
+    dated,
+    status_change,
+)
 from swell.operator.trainingjob.labels import Role
-from swell.operator.trainingjob.phases import advance
-from swell.operator.trainingjob.world import World
-from swell.runtime.plan import PatchStatus, Step
-
-REASON_MAX = 4096
+from swell.operator.trainingjob.phases import TRANSITIONS
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
+from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step
 
 
 def in_phase(
-    world: World, status: TrainingJobStatus, phase: TrainingJobPhase, reason: str, now: float
+    snapshot: TrainingJobSnapshot,
+    status: TrainingJobStatus,
+    phase: TrainingJobPhase,
+    reason: str,
+    now: float,
 ) -> TrainingJobStatus:
-    """The status in a phase, with times, numbers and conditions to match."""
-    advance(status.phase, phase)
+    """The status in a phase, with matching times, numbers and conditions."""
+    advance(TRANSITIONS, status.phase, phase)
     at = format_time(now)
-    began = at if phase is TrainingJobPhase.RUNNING else None
-    status = replace(
+    conditions = (
+        condition(
+            "Ready", phase in {TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING}, phase.value
+        ),
+        condition("Completed", phase in FINAL_PHASES, phase.value),
+    )
+    return replace(
         status,
         phase=phase,
-        reason=reason[:REASON_MAX],
-        start_time=status.start_time or began,
-        observed_generation=world.job.metadata.generation,
-        replica_statuses=_counted(world, status),
+        reason=reason[:MESSAGE_MAX],
+        start_time=status.start_time or (at if phase is TrainingJobPhase.RUNNING else None),
+        observed_generation=snapshot.job.metadata.generation,
+        replica_statuses=_counted(snapshot, status),
+        conditions=tuple(dated(one, status.conditions, at) for one in conditions),
     )
-    return replace(status, conditions=_conditions(status, at))
 
 
-def update_status(world: World, status: TrainingJobStatus) -> list[Step]:
-    """Write what differs, provided the job is still the one this was computed from."""
-    change = _difference(codec.to_body(world.job.status), codec.to_body(status))
+def update_status(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
+    """Write what differs, provided that the job has not changed since the snapshot."""
+    change = status_change(snapshot.job.status, status)
     if not change:
         return []
-    meta = world.job.metadata
+    meta = snapshot.job.metadata
     return [PatchStatus(TRAINING_JOBS, meta.key, meta.resource_version, change)]
 
 
-def _counted(world: World, status: TrainingJobStatus) -> dict[str, RoleStatus]:
-    """As the workloads count their pods. What is released keeps the last numbers."""
+def fail_malformed(snapshot: TrainingJobSnapshot, message: str) -> Plan:
+    """The plan for a malformed job: record that it failed. Its pods end as at any other end."""
+    meta = snapshot.job.metadata
+    phase = TrainingJobPhase.FAILED.value
+    body = {"phase": phase, "reason": message, "observedGeneration": meta.generation}
+    record = PatchStatus(TRAINING_JOBS, meta.key, meta.resource_version, body)
+    return Plan((record,), reasons=(phase,))
+
+
+def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator[EmitEvent]:
+    """The events for a status that is about to be written."""
+    old, priority = snapshot.job.status, snapshot.job.spec.annotations.priority
+    make = JobEvents(TRAINING_JOBS, snapshot.job.metadata)
+    if old.phase is TrainingJobPhase.EMPTY:
+        yield from make.at_first(
+            "" if snapshot.priority_class_found else priority,
+            is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
+        )
+    if status.phase is not old.phase:
+        is_bad = status.phase in {TrainingJobPhase.FAILED, TrainingJobPhase.TIMEOUT}
+        yield make.phase(status.phase, status.reason, is_bad=is_bad)
+        if status.phase in FINAL_PHASES and snapshot.trainer and not snapshot.settings.autoclean:
+            yield make.normal("PodsKept", "the job is over; its pods are kept")
+    if status.released and not old.released:
+        yield make.normal("Released", "the pods of all roles are gone")
+    for record in status.scale_records:
+        if record not in old.scale_records and record.result:
+            text = f"trainers: {record.from_} to {record.to}: {record.result}: {record.reason}"
+            yield make.normal("Scaled", text)
+    if snapshot.refused and old.reason != snapshot.refused:
+        yield make.warning("ObjectRefused", snapshot.refused)
+
+
+def _counted(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> dict[str, RoleStatus]:
+    """The pods as the workloads count them. A workload that is gone keeps its last numbers."""
     counted = dict(status.replica_statuses)
-    for role, held in world.replica_sets.items():
+    for role, held in snapshot.replica_sets.items():
         counted[role.value] = RoleStatus(
             active=held.status.replicas, ready=held.status.ready_replicas
         )
-    if world.trainer is not None:
-        held_by_job = world.trainer.status
+    if snapshot.trainer is not None:
+        held_by_job = snapshot.trainer.status
         counted[Role.TRAINER.value] = RoleStatus(
             active=held_by_job.active,
             ready=held_by_job.ready or 0,
@@ -60,33 +108,3 @@ def _counted(world: World, status: TrainingJobStatus) -> dict[str, RoleStatus]:
             failed=held_by_job.failed,
         )
     return counted
-
-
-def _conditions(status: TrainingJobStatus, at: str) -> tuple[Condition, ...]:
-    is_up = status.phase in {TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING}
-    holding = {"Ready": is_up, "Completed": status.phase in FINAL_PHASES}
-    former = {c.type: c for c in status.conditions}
-    made: list[Condition] = []
-    for kind, holds in holding.items():
-        state, old = "True" if holds else "False", former.get(kind)
-        since = old.last_transition_time if old and old.status == state else at
-        made.append(
-            Condition(
-                type=kind, status=state, reason=status.phase.value, last_transition_time=since
-            )
-        )
-    return tuple(made)
-
-
-def _difference(old: Body, new: Body) -> Body:
-    """A merge patch from one body to another."""
-    change: Body = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        held = old.get(name)
-        if isinstance(value, dict) and isinstance(held, dict):
-            inner = _difference(held, value)
-            if inner:
-                change[name] = inner
-        elif value != held:
-            change[name] = value
-    return change

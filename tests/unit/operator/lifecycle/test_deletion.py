@@ -14,13 +14,13 @@ from swell.api.meta import ObjectMeta, OwnerReference, Uid
 from swell.api.resource import Resource
 from swell.api.times import format_time
 from swell.operator.aitrainingjob import labels
-from swell.operator.aitrainingjob.malformed import decide_malformed, husk
-from swell.operator.aitrainingjob.orphans import orphans
-from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.kind import MALFORMED, ORPHANS
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
-from swell.operator.framework.orphans import Labelled, stuck_pods
+from swell.operator.framework.malformed import decide_malformed, placeholder
+from swell.operator.framework.orphans import LabelledObject, orphans, stuck_pods
 from swell.runtime.cluster import Malformed
-from swell.runtime.plan import PatchObject
+from swell.runtime.plan import PatchObject, Plan
 from tests.unit.operator.scene import (
     UID,
     Scene,
@@ -136,13 +136,19 @@ def a_malformed(job: AITrainingJob, **status: object) -> Malformed:
     return Malformed(meta.key, meta.uid, meta.resource_version, "spec.replicaSpecs: a map", body)
 
 
+def plan_for(found: Malformed) -> Plan:
+    """The plan when nothing but the job itself is there."""
+    snapshot = Scene(placeholder(MALFORMED, found)).snapshot
+    return decide_malformed(MALFORMED, found, snapshot, 0.0)
+
+
 def test_unreadable_job_fails_and_loses_its_pods() -> None:
     """What it owns would otherwise run on unseen."""
     scene = Scene(a_job()).running()
     found = a_malformed(scene.job)
-    scene.job = husk(found)
+    scene.job = placeholder(MALFORMED, found)
 
-    plan = decide_malformed(found, scene.world, scene.now)
+    plan = decide_malformed(MALFORMED, found, scene.snapshot, scene.now)
 
     assert recorded(plan)["phase"] == "Failed"
     assert "a map" in recorded(plan)["message"]
@@ -154,7 +160,7 @@ def test_unreadable_job_that_is_over_is_left_alone(phase: str) -> None:
     """Final is final, also for what cannot be read."""
     found = a_malformed(a_job(), phase=phase)
 
-    assert decide_malformed(found, Scene(husk(found)).world, 0.0).actions == ()
+    assert plan_for(found).actions == ()
 
 
 def test_unreadable_job_can_be_deleted() -> None:
@@ -163,17 +169,17 @@ def test_unreadable_job_can_be_deleted() -> None:
     job = replace(job, metadata=replace(job.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
     found = a_malformed(job)
 
-    plan = decide_malformed(found, Scene(husk(found)).world, 0.0)
+    plan = plan_for(found)
 
     assert [type(action).__name__ for action in plan.each_action()] == ["PatchObject"]
 
 
-def test_husk_of_a_job_without_sane_metadata_keeps_its_identity() -> None:
+def test_placeholder_of_a_job_without_sane_metadata_keeps_its_identity() -> None:
     """Even metadata may be nonsense; who it is, is always known."""
     found = Malformed(a_job().metadata.key, UID, "9", "broken", {"metadata": {"labels": 3}})
 
-    assert husk(found).metadata.uid == UID
-    assert husk(found).metadata.name == "fit"
+    assert placeholder(MALFORMED, found).metadata.uid == UID
+    assert placeholder(MALFORMED, found).metadata.name == "fit"
 
 
 def test_job_of_more_pods_than_can_be_named_is_invalid() -> None:
@@ -206,7 +212,7 @@ def test_large_job_is_created_in_turns() -> None:
 # -- garbage -----------------------------------------------------------------------------------
 
 
-def an_object(resource: Resource[object], owner: str, **changes: object) -> Labelled:
+def an_object(resource: Resource[object], owner: str, **changes: object) -> LabelledObject:
     reference = OwnerReference(
         api_version=AI_TRAINING_JOBS.api_version,
         kind=AI_TRAINING_JOBS.kind,
@@ -221,7 +227,7 @@ def an_object(resource: Resource[object], owner: str, **changes: object) -> Labe
         labels={labels.GROUP_NAME: labels.GROUP_VALUE},
         owner_references=(reference,),
     )
-    return Labelled(resource, replace(meta, **changes))
+    return LabelledObject(resource, replace(meta, **changes))
 
 
 def test_garbage_is_what_outlived_its_job_by_uid() -> None:
@@ -239,9 +245,9 @@ def test_garbage_is_what_outlived_its_job_by_uid() -> None:
         an_object(PODS, "gone", deletion_timestamp="2026-01-01T00:00:00Z"),
     ]
 
-    doomed = orphans(found, alive)
+    to_delete = orphans(ORPHANS, found, alive)
 
-    assert [str(action.resource) for action in doomed] == ["pods", "services", "jobs.batch"]
+    assert [str(action.resource) for action in to_delete] == ["pods", "services", "jobs.batch"]
 
 
 @pytest.mark.parametrize(
@@ -263,6 +269,8 @@ def test_pods_long_past_their_end_go_on_fenced_nodes_only(
     now = scene.now + past_s
     assert format_time(scene.now) == pod.metadata.deletion_timestamp
 
-    found = stuck_pods([pod], {pod.spec.node_name: state}, Settings().node_fence_after_s, now)
+    found = stuck_pods(
+        [pod], {pod.spec.node_name: state}, AITrainingJobSettings().node_fence_after_s, now
+    )
 
     assert bool(found) is goes

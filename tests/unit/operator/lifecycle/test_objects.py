@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from swell.api import codec
 from swell.api.meta import Body
-from swell.operator.aitrainingjob.world import Refused
 from tests.unit.operator.scene import (
     Scene,
     a_job,
@@ -393,7 +392,7 @@ def test_other_frameworks_get_nothing_more(framework: str) -> None:
 def test_refused_object_is_reported() -> None:
     """What the API server has against an object of the job is the job's reason and message."""
     scene = born().settle()
-    scene.refused = Refused("Pod fit-trainer-0", "Invalid", "no such volume", scene.now + 9)
+    scene.refused = "Pod fit-trainer-0: no such volume"
 
     status = recorded(scene.look())
 

@@ -7,8 +7,12 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase
 from swell.api.scheduling import PodGroupCondition, PodGroupStatus
-from swell.operator.aitrainingjob.phases import TRANSITIONS, IllegalTransitionError, advance
-from swell.operator.aitrainingjob.reasons import REASON_TEXT, Reason
+from swell.operator.aitrainingjob.phases import (
+    REASON_TEXT,
+    TRANSITIONS,
+    JobReason,
+)
+from swell.operator.framework.status import IllegalTransitionError, advance
 from tests.unit.operator.scene import Scene, a_job, a_role, phases, recorded
 
 T0, T1 = "fit-trainer-0", "fit-trainer-1"
@@ -21,10 +25,10 @@ def test_table_decides_which_phase_may_follow(
 ) -> None:
     """What the table does not allow is a bug of ours, and raised as one."""
     if new is old or new in TRANSITIONS[old]:
-        assert advance(old, new) is new
+        assert advance(TRANSITIONS, old, new) is new
     else:
         with pytest.raises(IllegalTransitionError):
-            advance(old, new)
+            advance(TRANSITIONS, old, new)
 
 
 def test_final_phases_are_left_by_nothing() -> None:
@@ -35,7 +39,7 @@ def test_final_phases_are_left_by_nothing() -> None:
 
 def test_every_reason_is_explained() -> None:
     """One list feeds status, events and docs."""
-    assert set(REASON_TEXT) == set(Reason)
+    assert set(REASON_TEXT) == set(JobReason)
 
 
 def test_rigid_job_runs_when_all_its_pods_do() -> None:

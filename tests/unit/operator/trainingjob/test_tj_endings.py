@@ -10,9 +10,10 @@ from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.trainingjob import TrainingJob, TrainingJobPhase
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.malformed import decide_malformed, placeholder
+from swell.operator.trainingjob.kind import MALFORMED
 from swell.operator.trainingjob.labels import FINALIZER
-from swell.operator.trainingjob.malformed import husk, reconcile_malformed
-from swell.operator.trainingjob.settings import Settings
+from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.runtime.cluster import Malformed
 from swell.runtime.plan import DeleteObject, Plan
 from tests.unit.operator.trainingjob.tj_scene import (
@@ -27,7 +28,7 @@ from tests.unit.operator.trainingjob.tj_scene import (
     writes,
 )
 
-CLEAN = Settings(autoclean=True)
+CLEAN = TrainingJobSettings(autoclean=True)
 NODE = Node(metadata=ObjectMeta(name="node-7"))
 TOLERANT = {"fault_tolerant": True}
 
@@ -164,7 +165,7 @@ def test_no_wall_time_is_no_limit() -> None:
 # -- release ---------------------------------------------------------------------------------
 
 
-def over(settings: Settings, **spec: object) -> Scene:
+def over(settings: TrainingJobSettings, **spec: object) -> Scene:
     """A job whose trainers have succeeded, and that knows it."""
     scene = Scene(a_job(**TOLERANT, **spec), settings=settings).running()
     scene.ends(0, "Succeeded").ends(1, "Succeeded")
@@ -354,10 +355,16 @@ def malformed(**spec: object) -> Malformed:
     return Malformed(Key("team", "fit"), Uid("job-uid"), "7", "cannot be decoded", body)
 
 
+def plan_for(found: Malformed) -> Plan:
+    """The plan when nothing but the job itself is there."""
+    snapshot = Scene(placeholder(MALFORMED, found)).snapshot
+    return decide_malformed(MALFORMED, found, snapshot, START)
+
+
 def test_malformed_job_fails_and_says_why() -> None:
     """Unknown enum values are named with the allowed ones."""
     found = malformed(frame_work={"type": "mystery"})
-    plan = reconcile_malformed(found, Scene(husk(found)).world, START)
+    plan = plan_for(found)
     status = recorded(plan)
 
     assert status["phase"] == "Failed"
@@ -370,7 +377,7 @@ def test_malformed_job_that_has_failed_is_quiet() -> None:
     found = malformed(port="many")
     found.body["status"] = {"phase": "Failed", "observedGeneration": 3}
 
-    assert writes(reconcile_malformed(found, Scene(husk(found)).world, START)) == []
+    assert writes(plan_for(found)) == []
 
 
 def test_malformed_job_can_be_deleted() -> None:
@@ -380,14 +387,14 @@ def test_malformed_job_can_be_deleted() -> None:
         "finalizers": [FINALIZER],
         "deletionTimestamp": "2026-01-01T00:00:00Z",
     }
-    plan = reconcile_malformed(found, Scene(husk(found)).world, START)
+    plan = plan_for(found)
 
     assert patched(plan)["TrainingJob fit"]["metadata"]["finalizers"] == []
 
 
-def test_husk_survives_anything() -> None:
+def test_placeholder_survives_anything() -> None:
     """What is left of a job is at least its identity."""
     found = Malformed(Key("team", "fit"), Uid("u"), "7", "?", {"metadata": {"labels": 3}})
 
-    assert isinstance(husk(found), TrainingJob)
-    assert husk(found).metadata.key == Key("team", "fit")
+    assert isinstance(placeholder(MALFORMED, found), TrainingJob)
+    assert placeholder(MALFORMED, found).metadata.key == Key("team", "fit")

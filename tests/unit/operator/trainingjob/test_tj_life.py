@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS
 from swell.api.times import format_time
 from swell.api.trainingjob import TrainerScaleRecord, TrainingJobPhase
+from swell.operator.framework.status import IllegalTransitionError, advance
 from swell.operator.trainingjob.labels import FINALIZER
-from swell.operator.trainingjob.phases import IllegalTransitionError, advance
-from swell.operator.trainingjob.world import Refused
+from swell.operator.trainingjob.phases import TRANSITIONS
 from swell.runtime.plan import PatchObject, PatchStatus
 from tests.unit.operator.trainingjob.tj_scene import (
     START,
@@ -149,7 +149,7 @@ def test_resized_replica_set_is_set_right() -> None:
 def test_refused_object_is_told() -> None:
     """What the API server does not accept is the reason, and an event, once."""
     scene = Scene(a_job()).settle()
-    scene.refused = Refused("ReplicaSet fit-pserver", "exceeded quota")
+    scene.refused = "ReplicaSet fit-pserver: exceeded quota"
     plan = scene.look()
     scene.settle()
 
@@ -205,7 +205,8 @@ def test_status_counts_pods_by_role() -> None:
 
 def test_phases_follow_the_table() -> None:
     """What the table rules out is a bug."""
-    assert advance(TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING) is TrainingJobPhase.SCALING
+    scaling = TrainingJobPhase.SCALING
+    assert advance(TRANSITIONS, TrainingJobPhase.RUNNING, scaling) is scaling
     for old, new in [
         (TrainingJobPhase.SUCCEED, TrainingJobPhase.RUNNING),
         (TrainingJobPhase.RUNNING, TrainingJobPhase.CREATING),
@@ -213,7 +214,7 @@ def test_phases_follow_the_table() -> None:
         (TrainingJobPhase.CREATING, TrainingJobPhase.TIMEOUT),
     ]:
         with pytest.raises(IllegalTransitionError):
-            advance(old, new)
+            advance(TRANSITIONS, old, new)
 
 
 # -- scaling ---------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ import pytest
 from swell.api.kinds import JOBS, PODS, REPLICA_SETS
 from swell.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from swell.api.resource import Resource
-from swell.operator.framework.orphans import Labelled
+from swell.operator.framework.orphans import LabelledObject, orphans
+from swell.operator.trainingjob.kind import ORPHANS
 from swell.operator.trainingjob.labels import JOB_UID
-from swell.operator.trainingjob.orphans import clean_orphans
 
 TJ = ("paddlepaddle.org/v1", "TrainingJob")
 RS = ("apps/v1", "ReplicaSet")
@@ -22,7 +22,7 @@ def labelled(
     uid: str = "gone",
     job: str = "gone",
     **meta: object,
-) -> Labelled:
+) -> LabelledObject:
     reference = OwnerReference(
         api_version=owner[0], kind=owner[1], uid=Uid(uid), name="x", controller=True
     )
@@ -33,7 +33,7 @@ def labelled(
         labels={JOB_UID: job},
         **{"owner_references": (reference,), **meta},  # type: ignore[arg-type]
     )
-    return Labelled(resource, made)
+    return LabelledObject(resource, made)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,10 @@ def labelled(
         (labelled(PODS, RS, job=""), False),
     ],
 )
-def test_orphan_is_what_has_lost_its_owner(one: Labelled, goes: bool) -> None:
+def test_orphan_is_what_has_lost_its_owner(one: LabelledObject, goes: bool) -> None:
     """Ours, by UID, with neither job nor workload left; whatever is not certainly so stays."""
-    workload = Labelled(REPLICA_SETS, ObjectMeta(name="set", uid=Uid("set")))
-    found = clean_orphans([one, workload], {Uid("here")})
+    workload = LabelledObject(REPLICA_SETS, ObjectMeta(name="set", uid=Uid("set")))
+    found = orphans(ORPHANS, [one, workload], {Uid("here")})
 
     assert [action.key for action in found] == ([Key("team", "one")] if goes else [])
     assert all(action.uid == "u" for action in found)
@@ -63,6 +63,6 @@ def test_orphan_is_what_has_lost_its_owner(one: Labelled, goes: bool) -> None:
 
 def test_orphans_of_jobs_take_their_pods_along() -> None:
     """A Job's pods would stay behind by default."""
-    (action,) = clean_orphans([labelled(JOBS)], set())
+    (action,) = orphans(ORPHANS, [labelled(JOBS)], set())
 
     assert action.propagation == "Background"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from swell.api.meta import Body
-from swell.operator.aitrainingjob.labels import GANG_ANNOTATION
-from swell.operator.trainingjob.settings import Settings
+from swell.operator.framework.children import GANG_ANNOTATION
+from swell.operator.trainingjob.settings import TrainingJobSettings
 from tests.unit.operator.trainingjob.tj_scene import UID, Scene, a_job, created, elastic, told
 
 MASTER, PSERVER, TRAINER = "ReplicaSet fit-master", "ReplicaSet fit-pserver", "Job fit-trainer"
@@ -51,7 +51,9 @@ def test_roles_follow_the_spec(spec: Body, workloads: set[str]) -> None:
 
 def test_master_has_one_replica_with_etcd() -> None:
     """One replica: a master on 8080, and an etcd of the chosen image on 2379."""
-    body = made(Scene(a_job(fault_tolerant=True), settings=Settings(etcd_image="etcd:x")))[MASTER]
+    body = made(
+        Scene(a_job(fault_tolerant=True), settings=TrainingJobSettings(etcd_image="etcd:x"))
+    )[MASTER]
     master, etcd = pod_spec(body)["containers"]
 
     assert body["apiVersion"] == "apps/v1"
@@ -98,7 +100,7 @@ def test_trainer_is_an_indexed_job() -> None:
 @pytest.mark.parametrize("tolerant", [False, True])
 def test_trainer_failures_are_limited(tolerant: bool) -> None:
     """Fault tolerant: so many for each index; otherwise none. A disruption is never one."""
-    settings = Settings(restart_limit=7)
+    settings = TrainingJobSettings(restart_limit=7)
     spec = made(Scene(a_job(fault_tolerant=tolerant), settings=settings))[TRAINER]["spec"]
 
     assert spec.get("backoffLimitPerIndex") == (7 if tolerant else None)
@@ -167,9 +169,10 @@ def test_group_of_others_is_joined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "served"), [(Settings(gang=False), True), (Settings(), False)]
+    ("settings", "served"),
+    [(TrainingJobSettings(gang=False), True), (TrainingJobSettings(), False)],
 )
-def test_group_only_with_gang_scheduling(settings: Settings, served: bool) -> None:
+def test_group_only_with_gang_scheduling(settings: TrainingJobSettings, served: bool) -> None:
     """Without gangs, or without the kind, there is no group and no pod names one."""
     scene = Scene(a_job(), settings=settings, gang_served=served)
     bodies = made(scene)

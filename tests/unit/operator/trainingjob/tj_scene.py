@@ -20,11 +20,11 @@ from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import TrainingJob, TrainingJobPhase, TrainingJobStatus
 from swell.api.workloads import Job, ReplicaSet
 from swell.operator.framework.fencing import NodeState
-from swell.operator.trainingjob.controller import problems_of
-from swell.operator.trainingjob.decide import reconcile
+from swell.operator.trainingjob.decide import decide
+from swell.operator.trainingjob.kind import problems_of
 from swell.operator.trainingjob.labels import COMPLETION_INDEX, FINALIZER
-from swell.operator.trainingjob.settings import Settings
-from swell.operator.trainingjob.world import Refused, World
+from swell.operator.trainingjob.settings import TrainingJobSettings
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 from swell.runtime.plan import (
     Action,
     CreateObject,
@@ -72,11 +72,11 @@ class Scene:
     """See the module's docstring."""
 
     job: TrainingJob
-    settings: Settings = field(default_factory=Settings)
+    settings: TrainingJobSettings = field(default_factory=TrainingJobSettings)
     now: float = START
     gang_served: bool = True
     priority_class_found: bool = True
-    refused: Refused | None = None
+    refused: str = ""
     nodes: dict[str, NodeState] = field(default_factory=dict)
     held: dict[tuple[str, str], Any] = field(default_factory=dict)
     n_made: int = 0
@@ -88,8 +88,8 @@ class Scene:
         return self.job.status
 
     @property
-    def world(self) -> World:
-        return World(
+    def snapshot(self) -> TrainingJobSnapshot:
+        return TrainingJobSnapshot(
             job=self.job,
             master=self.held.get((str(REPLICA_SETS), "fit-master")),
             pserver=self.held.get((str(REPLICA_SETS), "fit-pserver")),
@@ -105,7 +105,7 @@ class Scene:
         )
 
     def look(self) -> Plan:
-        return reconcile(self.world, self.now)
+        return decide(self.snapshot, self.now)
 
     def pods(self, prefix: str = "") -> list[Pod]:
         kinds = [

@@ -1,6 +1,7 @@
-"""What a decision about a job sees: the job, what belongs to it, and the nodes it runs on.
+"""The snapshot a decision about an AITrainingJob is made from, and questions about its pods.
 
-Immutable, of one moment. Also says of each pod which replica it is and what state it is in.
+A snapshot is of one moment and is never changed. The functions below say which replica a pod is,
+and whether the status's restart or a resize has given it up.
 """
 
 from __future__ import annotations
@@ -14,23 +15,13 @@ from swell.api.core import ConfigMap, Service
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
-from swell.operator.aitrainingjob.settings import Settings
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A write the API server did not want; trying again before `retry_at` is of no use."""
-
-    what: str
-    reason: str
-    message: str
-    retry_at: float
-
-
-@dataclass(frozen=True, slots=True)
 class Replica:
-    """One pod of a job, known by its name."""
+    """One pod of a job, with the role and index that its name says."""
 
     pod: Pod
     role: str
@@ -59,10 +50,11 @@ class Replica:
 
 
 @dataclass(frozen=True)
-class World:
-    """Everything about one job that a decision may look at.
+class AITrainingJobSnapshot:
+    """Everything about one job that a decision may use.
 
-    `nodes` has the nodes of the job's pods; of one that is missing there nothing is concluded.
+    `nodes` has those nodes of the job's pods about which something is certain; nothing is
+    concluded about the others.
     """
 
     job: AITrainingJob
@@ -71,21 +63,21 @@ class World:
     group: PodGroup | None = None
     members: ConfigMap | None = None
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()  # what validation has against the spec
+    problems: tuple[str, ...] = ()  # found by validation in the spec of a new job
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
-    refused: Refused | None = None
-    settings: Settings = field(default_factory=Settings)
+    refused: str = ""  # the latest write the API server rejected, and why
+    settings: AITrainingJobSettings = field(default_factory=AITrainingJobSettings)
 
     @cached_property
     def roles(self) -> dict[str, ReplicaSpec]:
-        """By name in lower case, which is how everything but the spec writes them; sorted."""
+        """Role specs by name in lower case, as everything but the spec writes them; sorted."""
         specs = self.job.spec.replica_specs
         return {role.lower(): specs[role] for role in sorted(specs, key=str.lower)}
 
     @cached_property
     def everything(self) -> tuple[Replica, ...]:
-        """Every pod the job owns, also one that is no replica: it ends when the job does."""
+        """Every pod the job owns, also one that is no replica: it is deleted with the job."""
         return tuple(_replica(pod, self.job.metadata.name) for pod in self.pods)
 
     @cached_property
@@ -102,7 +94,10 @@ class World:
 
 
 def _replica(pod: Pod, job: str) -> Replica:
-    """Read by its name, which nobody can change; a name that is none of ours has no role."""
+    """The replica that a pod is, read from its name, which cannot be changed, unlike labels.
+
+    A pod whose name is not of our making gets no role.
+    """
     stem, _, number = pod.metadata.name.rpartition("-")
     role = stem.removeprefix(f"{job}-")
     count = pod.metadata.labels.get(labels.RESTART_COUNT, "")
@@ -117,7 +112,7 @@ def _is_number(text: str) -> bool:
 
 
 def is_restarting(replica: Replica, status: AITrainingJobStatus) -> bool:
-    """Whether the recorded restart wants this pod gone."""
+    """Whether the recorded restart deletes this pod."""
     restart = status.restart
     if restart is None or not covers(status, replica.role, replica.index):
         return False
@@ -127,8 +122,8 @@ def is_restarting(replica: Replica, status: AITrainingJobStatus) -> bool:
 def is_surplus(replica: Replica, status: AITrainingJobStatus) -> bool:
     """Whether a resize has given up this pod.
 
-    One that a former resize is taking down is surplus even if the role has grown again: it is
-    still on its way out, and another one takes its place.
+    A pod that an earlier resize is deleting stays surplus even if the role has grown again: it
+    will be gone, and a new pod takes its place.
     """
     if replica.index >= status.target_replicas.get(replica.role, 0):
         return True
@@ -141,7 +136,7 @@ def is_surplus(replica: Replica, status: AITrainingJobStatus) -> bool:
 
 
 def covers(status: AITrainingJobStatus, role: str, index: int) -> bool:
-    """Whether the recorded restart is about this replica."""
+    """Whether the recorded restart covers this replica."""
     restart = status.restart
     if restart is None:
         return False
@@ -154,19 +149,21 @@ def covers(status: AITrainingJobStatus, role: str, index: int) -> bool:
             return role == restart.role and index in restart.indexes
 
 
-def current(world: World, status: AITrainingJobStatus) -> tuple[Replica, ...]:
-    """The pods that count: those no restart or resize has given up."""
+def current(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> tuple[Replica, ...]:
+    """The pods that count: those that no restart or resize has given up."""
     return tuple(
         one
-        for one in world.replicas
+        for one in snapshot.replicas
         if not is_restarting(one, status) and not is_surplus(one, status)
     )
 
 
-def missing(world: World, status: AITrainingJobStatus) -> Iterator[tuple[str, int]]:
-    """Replicas that should exist and have no pod at all."""
-    present = {(one.role, one.index) for one in world.replicas}
-    for role in world.roles:
+def missing(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> Iterator[tuple[str, int]]:
+    """The replicas that should exist and have no pod at all."""
+    present = {(one.role, one.index) for one in snapshot.replicas}
+    for role in snapshot.roles:
         for index in range(status.target_replicas.get(role, 0)):
             if (role, index) not in present:
                 yield role, index

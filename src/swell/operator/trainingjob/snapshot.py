@@ -1,6 +1,7 @@
-"""What a decision about a TrainingJob sees: the job, its workloads and their pods.
+"""The snapshot a decision about a TrainingJob is made from, and questions about its pods.
 
-Immutable, of one moment. Also says what the trainer Job's status means.
+A snapshot is of one moment and is never changed. The functions below also read the status of the
+trainer Job.
 """
 
 from __future__ import annotations
@@ -22,28 +23,20 @@ from swell.operator.trainingjob.labels import (
     Role,
     workload_name,
 )
-from swell.operator.trainingjob.settings import Settings
+from swell.operator.trainingjob.settings import TrainingJobSettings
 
 COMPLETE, FAILED = "Complete", "Failed"
 DISRUPTED = "DisruptionTarget"
 _FINISHED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
-_INDEX_DIGITS_MAX = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A write the API server did not want."""
-
-    what: str
-    message: str
+_INDEX_DIGITS_MAX = 9  # more digits than any index has
 
 
 @dataclass(frozen=True)
-class World:
-    """Everything about one job that a decision may look at.
+class TrainingJobSnapshot:
+    """Everything about one job that a decision may use.
 
-    The workloads and the group are this very job's, known by UID; `pods` are those that carry its
-    UID as a label.
+    The workloads and the group are those that this job controls, by UID; `pods` are those that
+    carry its UID as a label.
     """
 
     job: TrainingJob
@@ -52,16 +45,16 @@ class World:
     trainer: Job | None = None
     group: PodGroup | None = None
     pods: tuple[Pod, ...] = ()
-    nodes: Mapping[str, NodeState] = field(default_factory=dict)  # of which something is certain
-    problems: tuple[str, ...] = ()  # what validation has against the spec
+    nodes: Mapping[str, NodeState] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()  # found by validation in the spec of a new job
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
-    refused: Refused | None = None
-    settings: Settings = field(default_factory=Settings)
+    refused: str = ""  # the latest write the API server rejected, and why
+    settings: TrainingJobSettings = field(default_factory=TrainingJobSettings)
 
     @cached_property
     def roles(self) -> dict[Role, RoleSpec]:
-        """The roles this job has, in the order in which they are created."""
+        """The roles of this job, in the order in which they are created."""
         spec = self.job.spec
         wanted = {
             Role.MASTER: (spec.fault_tolerant, spec.master),
@@ -72,13 +65,13 @@ class World:
 
     @property
     def replica_sets(self) -> dict[Role, ReplicaSet]:
-        """Those there are."""
+        """The ReplicaSets that exist, by role."""
         found = {Role.MASTER: self.master, Role.PSERVER: self.pserver}
         return {role: one for role, one in found.items() if one is not None}
 
     @property
     def has_group(self) -> bool:
-        """Whether a group of our own is wanted: no other is named, and there is the kind."""
+        """Whether the job gets a group of its own: its spec names no other, and gangs are on."""
         return self.is_gang and not self.job.spec.pod_group_name
 
     @property
@@ -95,18 +88,18 @@ class World:
         return framework is not None and framework.type is FrameworkType.MULTI
 
     def pods_of(self, role: Role) -> tuple[Pod, ...]:
-        """Every pod a workload of this role made, also one that is there no more."""
+        """Every pod that a workload of this role created, also a workload that is gone."""
         return tuple(pod for pod in self.pods if self._is_of(pod, role))
 
     @cached_property
     def trainers(self) -> tuple[Pod, ...]:
-        """The pods of the trainer Job that is there now."""
+        """The pods of the trainer Job that exists now."""
         job = self.trainer
         return () if job is None else tuple(_controlled(self.pods_of(Role.TRAINER), job.metadata))
 
     @cached_property
     def pservers(self) -> tuple[Pod, ...]:
-        """The pods of the pserver ReplicaSet that is there now."""
+        """The pods of the pserver ReplicaSet that exists now."""
         held = self.pserver
         return () if held is None else tuple(_controlled(self.pods_of(Role.PSERVER), held.metadata))
 
@@ -133,17 +126,17 @@ def is_running(pod: Pod) -> bool:
 
 
 def was_disrupted(pod: Pod) -> bool:
-    """Preempted, evicted, or lost with its node: nothing the trainer is to blame for."""
+    """Whether Kubernetes itself ended the pod: preempted, evicted, or lost with its node."""
     return any(c.type == DISRUPTED and c.status == "True" for c in pod.status.conditions)
 
 
 def completion_index(pod: Pod) -> int | None:
-    """Which trainer a pod is; None without a proper index."""
+    """The index of a trainer's pod; None without a valid one."""
     return _number(pod.metadata.annotations.get(COMPLETION_INDEX, ""))
 
 
 def is_over(job: Job) -> bool:
-    """Whether a Job has ended: nothing of it is active or to be replaced."""
+    """Whether a Job has ended: none of its pods is active or will be replaced."""
     return has_condition(job, COMPLETE) or has_condition(job, FAILED)
 
 
@@ -152,7 +145,7 @@ def has_condition(job: Job, kind: str) -> bool:
 
 
 def read_indexes(text: str | None, below: int) -> frozenset[int]:
-    """Indexes as a Job's status writes them, `0-3,5`; those at or above `below` are left out."""
+    """The indexes in a text of a Job's status, such as `0-3,5`, that are lower than `below`."""
     found: list[int] = []
     for part in (text or "").split(","):
         first, dash, last = part.partition("-")

@@ -1,0 +1,230 @@
+"""The steps from the children an AITrainingJob has to those that its status asks for.
+
+Children are the PodGroup, the members ConfigMap, the pods and their services. The content of pods
+and services is made in `pods`, that of the ConfigMap in `membership`, that of the group here.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from swell.api.aitrainingjob import AITrainingJobPhase, AITrainingJobStatus
+from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
+from swell.api.meta import Body
+from swell.api.pod import PodPhase
+from swell.api.quantity import Quantity
+from swell.api.requests import template_requests
+from swell.operator.aitrainingjob import labels, restarts
+from swell.operator.aitrainingjob.causes import Cause
+from swell.operator.aitrainingjob.cleanup import delete_pods, delete_services
+from swell.operator.aitrainingjob.membership import members_body, members_data
+from swell.operator.aitrainingjob.pods import pod_bodies, service_body
+from swell.operator.aitrainingjob.snapshot import (
+    AITrainingJobSnapshot,
+    current,
+    is_restarting,
+    is_surplus,
+    missing,
+)
+from swell.operator.framework.children import controller_reference, gang_spec, together
+from swell.runtime.plan import Action, CreateObject, Step, patch_object
+
+# One pass creates no more pods and no more services for one job, so that a large job does not keep
+# others waiting; the rest follows in the next passes.
+CREATES_MAX = 500
+
+
+def child_steps(
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    final: tuple[Cause, ...],
+    now: float,
+    *,
+    is_written: bool,
+) -> list[Step]:
+    """The steps in order: group and membership, then deletes, then new pods and services.
+
+    Pods read the membership when they start, so it is written before them. `is_written` says that
+    the cluster has, or gets in this plan, the status that the steps are for. While the write of
+    its numbers is put off, a change of the group is put off with it.
+    """
+    owner = controller_reference(snapshot.job)
+    to_delete = [
+        one for one in snapshot.replicas if is_restarting(one, status) or is_surplus(one, status)
+    ]
+    waits = restarts.must_wait(snapshot, status, now)
+    wanted = [] if waits else list(islice(missing(snapshot, status), CREATES_MAX))
+    pods = pod_bodies(snapshot, status, wanted, now)
+    shared = [*_dry_run(snapshot, pods), *_members_steps(snapshot, status, owner)]
+    if snapshot.group is None or is_written:
+        shared += _group_steps(snapshot, status, final, owner)
+    deletes = [
+        *delete_pods(to_delete, snapshot, now),
+        *delete_services(snapshot, _surplus_services(snapshot, status)),
+    ]
+    steps: list[Step] = [*together(shared), *together(deletes)]
+    if not waits:
+        # Pods first: by the time a pod looks for its peers' services, a node has started it.
+        services = _service_steps(snapshot, status)[:CREATES_MAX]
+        steps += together([*(CreateObject(PODS, body) for body in pods), *services])
+    return steps
+
+
+def _dry_run(snapshot: AITrainingJobSnapshot, pods: list[Body]) -> list[Action]:
+    """A dry run of the first pod of a new job.
+
+    If the API server refuses the template, the job reports it before anything has been created.
+    """
+    if snapshot.job.status.phase is not AITrainingJobPhase.EMPTY or snapshot.pods:
+        return []
+    return [CreateObject(PODS, body, dry_run=True) for body in pods[:1]]
+
+
+def _members_steps(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, owner: Body
+) -> list[Action]:
+    held = snapshot.members
+    if held is None:
+        return [CreateObject(CONFIG_MAPS, members_body(snapshot, status, owner))]
+    data = members_data(snapshot, status)
+    if data == held.data:
+        return []
+    stale: Body = {name: None for name in held.data if name not in data}
+    meta = held.metadata
+    body: Body = {"data": {**data, **stale}}
+    # The version prevents that a late write puts an older membership over a newer one.
+    version = meta.resource_version
+    return [patch_object(CONFIG_MAPS, meta.key, meta.uid, body, version=version)]
+
+
+def _wanted_names(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> dict[str, tuple[str, int]]:
+    job = snapshot.job.metadata.name
+    return {
+        labels.pod_name(job, role, index): (role, index)
+        for role in snapshot.roles
+        for index in range(status.target_replicas.get(role, 0))
+    }
+
+
+def _surplus_services(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> frozenset[str]:
+    wanted = _wanted_names(snapshot, status)
+    return frozenset(service.metadata.name for service in snapshot.services) - wanted.keys()
+
+
+def _service_steps(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> list[Action]:
+    held = {service.metadata.name for service in snapshot.services}
+    return [
+        CreateObject(SERVICES, service_body(snapshot, role, index))
+        for name, (role, index) in _wanted_names(snapshot, status).items()
+        if name not in held
+    ]
+
+
+def _group_steps(
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    final: tuple[Cause, ...],
+    owner: Body,
+) -> list[Action]:
+    if not (snapshot.settings.gang and snapshot.gang_served):
+        return []
+    spec = _group_spec(snapshot, status, final)
+    if snapshot.group is None:
+        return [CreateObject(POD_GROUPS, _group_body(snapshot, spec, owner))]
+    change = _group_change(snapshot, status, spec)
+    meta = snapshot.group.metadata
+    if not change or meta.deletion_timestamp is not None:
+        return []
+    return [patch_object(POD_GROUPS, meta.key, meta.uid, {"spec": change})]
+
+
+def _group_spec(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, final: tuple[Cause, ...]
+) -> Body:
+    """The spec of the group. Pods that have finished for good no longer need room.
+
+    The minimum follows the job's spec, never the targets: growing must not raise the number of
+    pods without which a running job is not scheduled.
+    """
+    done = [(cause.role, cause.index) for cause in final]
+    done += [
+        (one.role, one.index)
+        for one in current(snapshot, status)
+        if one.phase is PodPhase.SUCCEEDED
+    ]
+    minimum: dict[str, int] = {}
+    for role, spec in snapshot.roles.items():
+        n_done = sum(name == role for name, _ in dict.fromkeys(done))
+        minimum[role] = max(spec.gang_minimum - n_done, 0)
+    job = snapshot.job.spec
+    return gang_spec(
+        minimum,
+        {role: _requests(spec.template) for role, spec in snapshot.roles.items()},
+        queue=job.queue or "default",
+        priority_class=job.priority if snapshot.priority_class_found else "",
+    )
+
+
+def _requests(template: Body) -> dict[str, Quantity]:
+    """The requests of one pod; none for an invalid template, which the API server will refuse."""
+    try:
+        return template_requests(template)
+    except ValueError:
+        return {}
+
+
+def _group_body(snapshot: AITrainingJobSnapshot, spec: Body, owner: Body) -> Body:
+    meta = snapshot.job.metadata
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": {**meta.labels, **labels.of_job(meta.name)},
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
+    }
+
+
+def _group_change(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, spec: Body) -> Body:
+    """A merge patch to the group's spec; empty when nothing has to change.
+
+    A smaller minimum matters while a pod of the job waits to be scheduled. While none does, it is
+    written when half of the job has finished, and not pod by pod.
+    """
+    held = snapshot.group.spec if snapshot.group else None
+    if held is None:
+        return {}
+    n_full = sum(role.gang_minimum for role in snapshot.roles.values())
+    n_fewer = held.min_member - spec["minMember"]
+    if 0 < n_fewer < n_full / 2 and held.min_member <= n_full and not _waits(snapshot, status):
+        return {}
+    now: Body = {
+        "minMember": held.min_member,
+        "minTaskMember": held.min_task_member,
+        "queue": held.queue,
+        "minResources": held.min_resources or {},
+        "priorityClassName": held.priority_class_name,
+    }
+    wanted = {"priorityClassName": "", **spec}
+    return {name: _over(now[name], value) for name, value in wanted.items() if value != now[name]}
+
+
+def _waits(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> bool:
+    """Whether a pod of the job has no node yet."""
+    here = current(snapshot, status)
+    n_wanted = sum(status.target_replicas.values())
+    return len(here) < n_wanted or any(not one.is_bound for one in here)
+
+
+def _over(held: object, wanted: object) -> object:
+    """A merge patch from one value to another; null removes what a map no longer has."""
+    if not isinstance(held, dict) or not isinstance(wanted, dict):
+        return wanted
+    return {**dict.fromkeys(held), **wanted}

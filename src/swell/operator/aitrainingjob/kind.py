@@ -1,0 +1,199 @@
+"""The AITrainingJob kind as the framework runs it: informers, snapshots, and the rules of the kind.
+
+Decides nothing: `decide` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from swell.api.aitrainingjob import (
+    FINAL_PHASES,
+    AITrainingJob,
+    AITrainingJobPhase,
+    AITrainingJobStatus,
+)
+from swell.api.codec import to_body
+from swell.api.core import ConfigMap, Node, Service
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    CONFIG_MAPS,
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    SERVICES,
+)
+from swell.api.meta import Body, Key, ObjectMeta
+from swell.api.pod import Pod
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import PodGroup
+from swell.api.validation import validate
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.cleanup import after_malformed, fail_malformed, plan_deletion
+from swell.operator.aitrainingjob.decide import decide
+from swell.operator.aitrainingjob.metrics import JobMetrics
+from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.operator.framework.kind import (
+    ON_NODE,
+    ChildInformer,
+    ControllerDependencies,
+    JobKind,
+    KindNames,
+    RunnableInformer,
+    SnapshotInputs,
+    owned_by,
+)
+from swell.operator.framework.malformed import MalformedRules
+from swell.operator.framework.orphans import OrphanRules
+from swell.runtime.cluster import Selection
+from swell.runtime.informer import Informer, by_controller_key
+from swell.runtime.reflector import InformerOptions
+
+OURS = f"{labels.GROUP_NAME}={labels.GROUP_VALUE}"
+# Pods change in bursts, when a gang is bound or started.
+SETTLE_S = 0.1
+OWNED = by_controller_key(AI_TRAINING_JOBS.kind)
+
+NAMES = KindNames("aitrainingjob", "operator", "caches", lease_suffix="")
+
+ORPHANS = OrphanRules(
+    jobs=AI_TRAINING_JOBS,
+    kinds=(PODS, SERVICES, CONFIG_MAPS, REPLICA_SETS, JOBS, POD_GROUPS),
+    label=OURS,
+    pod_owners=(AI_TRAINING_JOBS,),
+)
+
+
+def ai_training_job_kind(
+    settings: AITrainingJobSettings,
+) -> JobKind[AITrainingJob, AITrainingJobSnapshot, AITrainingJobInformers]:
+    """The kind with these settings."""
+    return JobKind(
+        names=NAMES,
+        resource=AI_TRAINING_JOBS,
+        settings=settings,
+        informers=partial(new_informers, settings=settings),
+        snapshot=partial(take_snapshot, settings=settings),
+        decide=decide,
+        malformed=MALFORMED,
+        orphans=ORPHANS,
+        children_of=_children_of,
+        jobs_of=_jobs_of,
+        settle_s=SETTLE_S,
+        meter=JobMetrics,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AITrainingJobInformers:
+    """The informers of the kind. `groups` is None where gangs are switched off."""
+
+    jobs: Informer[AITrainingJob]
+    pods: Informer[Pod]
+    services: Informer[Service]
+    members: Informer[ConfigMap]
+    nodes: Informer[Node]
+    priorities: Informer[PriorityClass]
+    groups: Informer[PodGroup] | None
+
+    @property
+    def children(self) -> list[tuple[ChildInformer, str]]:
+        informers: list[ChildInformer] = [self.pods, self.services, self.members]
+        if self.groups is not None:
+            informers.append(self.groups)
+        return [(informer, OWNED.name) for informer in informers]
+
+    @property
+    def every(self) -> list[RunnableInformer]:
+        groups = [self.groups] if self.groups is not None else []
+        own: list[RunnableInformer] = [self.jobs, self.pods, self.services, self.members]
+        return [*own, *groups, self.nodes, self.priorities]
+
+
+def new_informers(
+    dependencies: ControllerDependencies, *, settings: AITrainingJobSettings
+) -> AITrainingJobInformers:
+    """The informers, not yet running."""
+    options = InformerOptions(resync_s=settings.resync_period_s, sees_own_writes=True)
+    informer = partial(dependencies.informer, options=options)
+    # A cluster may lack PodGroups. Jobs then do without, until the kind is served.
+    optional = partial(dependencies.informer, options=replace(options, is_optional=True))
+    namespace = settings.namespace
+    ours = Selection(namespace, labels=OURS)
+    return AITrainingJobInformers(
+        jobs=informer(AI_TRAINING_JOBS, Selection(namespace)),
+        pods=informer(PODS, ours, OWNED, ON_NODE),
+        services=informer(SERVICES, ours, OWNED),
+        members=informer(CONFIG_MAPS, ours, OWNED),
+        nodes=informer(NODES),
+        priorities=informer(PRIORITY_CLASSES),
+        groups=optional(POD_GROUPS, ours, OWNED) if settings.gang else None,
+    )
+
+
+def take_snapshot(
+    job: AITrainingJob,
+    informers: AITrainingJobInformers,
+    inputs: SnapshotInputs,
+    *,
+    settings: AITrainingJobSettings,
+) -> AITrainingJobSnapshot:
+    """The snapshot of one job, from the caches of this moment."""
+    key, uid = job.metadata.key, job.metadata.uid
+    # The spec is validated once, in the pass that starts the job; `decide` adds the finalizer in
+    # the pass before.
+    is_new = (
+        job.status.phase is AITrainingJobPhase.EMPTY and labels.FINALIZER in job.metadata.finalizers
+    )
+    pods = informers.pods.by_owner(uid)
+    nodes = dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name)
+    return AITrainingJobSnapshot(
+        job=job,
+        pods=pods,
+        services=informers.services.by_owner(uid),
+        group=owned_by(informers.groups, key, uid),
+        members=owned_by(informers.members, Key(key.namespace, labels.members_name(key.name)), uid),
+        nodes=inputs.node_states(nodes),
+        problems=tuple(map(str, validate(to_body(job)))) if is_new else (),
+        priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
+        gang_served=informers.groups is not None and informers.groups.is_served,
+        refused=inputs.refused,
+        settings=settings,
+    )
+
+
+def _placeholder(meta: ObjectMeta, body: Body) -> AITrainingJob:
+    """A job that has only its metadata, and its phase if that is final."""
+    found = body.get("status")
+    phase = found.get("phase") if isinstance(found, dict) else None
+    ended = next(
+        (final for final in FINAL_PHASES if final.value == phase), AITrainingJobPhase.EMPTY
+    )
+    return AITrainingJob(metadata=meta, status=AITrainingJobStatus(phase=ended))
+
+
+MALFORMED: MalformedRules[AITrainingJob, AITrainingJobSnapshot] = MalformedRules(
+    placeholder=_placeholder,
+    problem=lambda found: found.error,
+    has_ended=lambda snapshot: snapshot.job.status.phase in FINAL_PHASES,
+    delete=plan_deletion,
+    after_end=after_malformed,
+    fail=fail_malformed,
+)
+
+
+def _children_of(job: Key) -> Selection:
+    # Never wider than the informers' own selection: no watch event would ever remove an object
+    # that was read into a cache from outside of it.
+    return Selection(job.namespace, labels=f"{OURS},{labels.TRAINING_JOB_NAME}={job.name}")
+
+
+def _jobs_of(pod: Pod) -> Iterable[Key]:
+    owner = pod.metadata.controller
+    return (Key(pod.metadata.namespace, owner.name),) if owner is not None else ()

@@ -1,0 +1,186 @@
+"""The assembly of one job kind's operator: informers, controller, node watch, orphan collector.
+
+The same for every kind, and decides nothing: the kind's `decide` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic
+
+from swell.api.meta import Key
+from swell.api.pod import Pod
+from swell.operator.framework.kind import (
+    ON_NODE,
+    ControllerDependencies,
+    InformersT,
+    JobKind,
+    JobMeter,
+    JobT,
+    NodeStates,
+    SnapshotInputs,
+    SnapshotT,
+)
+from swell.operator.framework.malformed import decide_malformed, placeholder
+from swell.operator.framework.nodewatch import NodeWatch
+from swell.operator.framework.orphans import OrphanCollector
+from swell.runtime.cluster import Malformed
+from swell.runtime.controller import Controller, Reconciler, RejectedWrite
+from swell.runtime.events import EventRecorder
+from swell.runtime.executor import EventSink, Executor
+from swell.runtime.logs import get_logger
+from swell.runtime.manager import ManagedService
+from swell.runtime.plan import Plan
+from swell.runtime.uncertain import Children
+
+log = get_logger(__name__)
+
+# The component that events name, and the user the operator acts as in the embedded cluster.
+ACTOR = "swell-operator"
+# Priority classes are waited for only this long: without the right to list them they never come.
+_PRIORITIES_S = 5.0
+
+
+class JobOperator(Generic[JobT, SnapshotT, InformersT]):
+    """The parts of one kind's operator, assembled for one cluster and not yet running."""
+
+    def __init__(
+        self,
+        kind: JobKind[JobT, SnapshotT, InformersT],
+        dependencies: ControllerDependencies,
+        meter: JobMeter[JobT] | None = None,
+    ) -> None:
+        cluster, clock = dependencies.cluster, dependencies.clock
+        self._kind = kind
+        self.informers = kind.informers(dependencies)
+        self.events = EventRecorder(cluster, ACTOR, clock=clock, random=dependencies.random)
+        sink: EventSink = self.events
+        if meter is not None:
+            meter.watch(self.informers.jobs.all)
+            sink = meter.counting(sink)
+        self.nodes = NodeWatch(self.informers.nodes, dependencies.queue(), clock, self._wake_on)
+        self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))
+        self.controller = self._controller(dependencies, sink)
+        self.collector = OrphanCollector(
+            cluster,
+            kind.orphans,
+            kind.settings,
+            clock=clock,
+            pods=self.informers.pods.all,
+            node_states=self.nodes.states,
+        )
+
+    def _controller(
+        self, dependencies: ControllerDependencies, sink: EventSink
+    ) -> Controller[SnapshotT]:
+        kind, informers = self._kind, self.informers
+        source = SnapshotSource(kind, informers, self._rejected_write, self.nodes.states)
+        return Controller(
+            kind.names.controller,
+            Reconciler(source.take, kind.decide, source.decide_malformed),
+            owners=informers.jobs,
+            children=[
+                Children(informer, index, kind.children_of, kind.settle_s)
+                for informer, index in informers.children
+            ],
+            executor=Executor(
+                dependencies.cluster,
+                informers=[informers.jobs, *(informer for informer, _ in informers.children)],
+                events=sink,
+                meter=dependencies.writes,
+            ),
+            queue=dependencies.queue(),
+            clock=dependencies.clock,
+            workers=kind.settings.workers,
+            meter=dependencies.passes,
+        )
+
+    @property
+    def services(self) -> tuple[ManagedService, ...]:
+        """The services in the order in which they are to be started.
+
+        Nodes and priority classes belong to the whole cluster: with rights in one namespace alone
+        they cannot be read. Then nothing is concluded about nodes, and pods get no priority.
+        """
+        name = self._kind.names.controller
+        return (
+            ManagedService(f"{name} events", self.events.run),
+            *(
+                ManagedService(f"{name} {one.resource} cache", one.run)
+                for one in self.informers.every
+                if one.resource.namespaced or self._kind.settings.sees_cluster
+            ),
+            ManagedService(f"{name} nodes", self.nodes.run),
+            ManagedService(f"{name} garbage", self.collector.run),
+            ManagedService(name, self._work, self.controller.stop),
+        )
+
+    def problem(self) -> str:
+        """The reason why the caches that decisions need are not usable; empty when they are."""
+        required = [one for one in self.informers.every if one.resource.namespaced]
+        problems = ((one.resource, one.problem()) for one in required)
+        return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
+
+    async def _work(self) -> None:
+        if self._kind.settings.sees_cluster:
+            await self._wait_for_priorities()
+        await self.controller.run()
+
+    async def _wait_for_priorities(self) -> None:
+        """Wait for the priority classes: a pod gets its priority when it is created."""
+        try:
+            async with asyncio.timeout(_PRIORITIES_S):
+                await self.informers.priorities.wait_synced()
+        except TimeoutError:
+            log.warning("priority classes cannot be listed; pods get no priority")
+
+    def _rejected_write(self, key: Key) -> RejectedWrite | None:
+        return self.controller.rejected_write(key)
+
+    def _wake_on(self, node: str) -> None:
+        """Look again at the jobs that have a pod on this node."""
+        for pod in self.informers.pods.by_index(ON_NODE.name, node):
+            self._wake(pod)
+
+    def _wake(self, pod: Pod) -> None:
+        for key in self._kind.jobs_of(pod):
+            self.controller.wake(key)
+
+
+class SnapshotSource(Generic[JobT, SnapshotT, InformersT]):
+    """Takes snapshots for decisions from the informers, without awaiting anything."""
+
+    def __init__(
+        self,
+        kind: JobKind[JobT, SnapshotT, InformersT],
+        informers: InformersT,
+        rejected_write: Callable[[Key], RejectedWrite | None],
+        node_states: NodeStates,
+    ) -> None:
+        self._kind = kind
+        self._informers = informers
+        self._rejected_write = rejected_write
+        self._node_states = node_states
+
+    def take(self, key: Key) -> SnapshotT | None:
+        """The snapshot of a job; None when the job does not exist."""
+        job = self._informers.jobs.get(key)
+        return None if job is None else self._snapshot(job, key)
+
+    def decide_malformed(self, found: Malformed, now: float) -> Plan:
+        """The plan for a job that cannot be decoded: it may own objects all the same."""
+        rules = self._kind.malformed
+        snapshot = self._snapshot(placeholder(rules, found), found.key)
+        return decide_malformed(rules, found, snapshot, now)
+
+    def _snapshot(self, job: JobT, key: Key) -> SnapshotT:
+        inputs = SnapshotInputs(_text(self._rejected_write(key)), self._node_states)
+        return self._kind.snapshot(job, self._informers, inputs)
+
+
+def _text(rejected: RejectedWrite | None) -> str:
+    if rejected is None:
+        return ""
+    action = rejected.action
+    return f"{action.resource.kind} {action.key.name}: {rejected.message}"

@@ -1,0 +1,95 @@
+"""An operator as a process runs it: the CRDs it needs, leader election, readiness.
+
+A process runs one `operate` for each job kind, each with a lease of its own.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from swell.api.crds import crd
+from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, SCHEDULING
+from swell.api.meta import Body, Key
+from swell.api.schemas.definitions import DEFINITIONS
+from swell.operator.framework.controller import JobOperator
+from swell.operator.framework.kind import (
+    ControllerDependencies,
+    InformersT,
+    JobKind,
+    JobT,
+    SnapshotT,
+)
+from swell.runtime.clock import Clock
+from swell.runtime.cluster import Cluster, merge_patch
+from swell.runtime.errors import AlreadyExistsError
+from swell.runtime.health import HealthChecks
+from swell.runtime.leader import Election, run_if_elected
+from swell.runtime.manager import run_services
+from swell.runtime.metrics import Metrics
+
+# A new kind is waited for during 30 s: 150 looks, one every 0.2 s.
+_LOOK_S = 0.2
+_LOOKS_MAX = 150
+
+
+class NotEstablishedError(Exception):
+    """A CustomResourceDefinition was accepted, but its kind is still not served."""
+
+
+async def operate(
+    kind: JobKind[JobT, SnapshotT, InformersT],
+    cluster: Cluster,
+    *,
+    clock: Clock,
+    random: Random,
+    election: Election | None = None,
+    metrics: Metrics | None = None,
+    health: HealthChecks | None = None,
+) -> None:
+    """Run one job kind's operator until cancelled; plans that have begun are then finished.
+
+    With an election it works only while it leads, and raises LeadershipLostError after that.
+    """
+    meter = kind.meter(metrics.registry) if kind.meter and metrics else None
+
+    async def work(cluster: Cluster) -> None:
+        # Made here and not before: while it leads, a replica writes through a guarded cluster.
+        dependencies = ControllerDependencies(cluster, clock, random, metrics, metrics)
+        operator = JobOperator(kind, dependencies, meter)
+        if health is not None:
+            health.ready[kind.names.readiness] = operator.problem
+        await run_services(operator.services, clock)
+
+    await run_if_elected(cluster, work, election, clock=clock, random=random, metrics=metrics)
+
+
+async def install_crds(cluster: Cluster, clock: Clock) -> None:
+    """Create our CustomResourceDefinitions or update those there are, and wait until served.
+
+    Those that we share with Volcano are left as they are where Volcano installed them.
+    """
+    for definition in DEFINITIONS:
+        body = crd(definition)
+        key = Key("", body["metadata"]["name"])
+        try:
+            await cluster.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+        except AlreadyExistsError:
+            if definition.group == SCHEDULING:
+                continue
+            change = merge_patch({"spec": body["spec"]})
+            await cluster.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change)
+    for definition in DEFINITIONS:
+        await _wait_established(cluster, clock, Key("", crd(definition)["metadata"]["name"]))
+
+
+async def _wait_established(cluster: Cluster, clock: Clock, key: Key) -> None:
+    for _ in range(_LOOKS_MAX):
+        if _is_established(await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, key)):
+            return
+        await clock.sleep(_LOOK_S)
+    raise NotEstablishedError(key.name)
+
+
+def _is_established(definition: Body) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)

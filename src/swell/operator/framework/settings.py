@@ -1,0 +1,28 @@
+"""Choices of the operator that all job kinds share, with their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """The base of every kind's settings.
+
+    With `sees_cluster` off, nodes and priority classes are not read: they belong to no namespace,
+    and an operator with rights in one namespace may not list them.
+    """
+
+    namespace: str = ""  # empty: all namespaces
+    sees_cluster: bool = True
+    # Jobs worked on at the same time. A worker waits for the API server nearly all of its time.
+    workers: int = 32
+    resync_period_s: float = 1800.0
+    gc_period_s: float = 600.0
+    # How long after a pod's grace period an unready node counts as fenced.
+    node_fence_after_s: float = 60.0
+    default_scheduler: str = "swell"
+    gang: bool = True
+    gpu_resources: tuple[str, ...] = GPU_RESOURCES

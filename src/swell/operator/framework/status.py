@@ -1,0 +1,131 @@
+"""Writes on the job object itself, as all kinds make them: phase, status, finalizer, events. Pure.
+
+Each kind brings its own transition table and composes its own status; the rules of writing them
+are here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from swell.api import codec
+from swell.api.core import EventSeverity
+from swell.api.meta import Body, Condition, ObjectMeta
+from swell.api.resource import Resource
+from swell.api.scheduling import PodGroupCondition
+from swell.runtime.plan import EmitEvent, PatchObject, patch_object
+
+P = TypeVar("P", bound=Enum)
+
+# Messages that repeat what containers or the API server said are cut to this many characters.
+MESSAGE_MAX = 4096
+
+
+class IllegalTransitionError(Exception):
+    """A decision moved a job to a phase that cannot follow its old one: a bug in the decision."""
+
+    def __init__(self, old: Enum, new: Enum) -> None:
+        super().__init__(f"{old.value or 'no phase'} cannot become {new.value}")
+        self.old = old
+        self.new = new
+
+
+def advance(transitions: Mapping[P, frozenset[P]], old: P, new: P) -> P:
+    """Returns the new phase; raises IllegalTransitionError if it may not follow the old one."""
+    if new is old or new in transitions[old]:
+        return new
+    raise IllegalTransitionError(old, new)
+
+
+def status_change(old: object, new: object) -> Body:
+    """A merge patch from one status to another; empty when they are equal."""
+    return _difference(codec.to_body(old), codec.to_body(new))
+
+
+def _difference(old: Body, new: Body) -> Body:
+    # In a merge patch null removes a field.
+    change: Body = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        held = old.get(name)
+        if isinstance(value, dict) and isinstance(held, dict):
+            inner = _difference(held, value)
+            if inner:
+                change[name] = inner
+        elif value != held:
+            change[name] = value
+    return change
+
+
+def condition(kind: str, holds: bool, reason: str, message: str = "") -> Condition:
+    """A condition without its time; `dated` adds that."""
+    status = "True" if holds else "False"
+    return Condition(type=kind, status=status, reason=reason, message=message)
+
+
+def dated(condition: Condition, former: Iterable[Condition], at: str) -> Condition:
+    """The condition with the time of its last change of status, which may be now."""
+    for old in former:
+        if old.type == condition.type and old.status == condition.status:
+            return replace(condition, last_transition_time=old.last_transition_time)
+    return replace(condition, last_transition_time=at)
+
+
+def unschedulable_message(conditions: Iterable[PodGroupCondition]) -> str:
+    """The scheduler's message on a PodGroup that it cannot place; empty when it has none."""
+    for one in conditions:
+        if one.type == "Unschedulable" and one.status == "True":
+            return one.message
+    return ""
+
+
+def add_finalizer(resource: Resource[object], meta: ObjectMeta, name: str) -> PatchObject:
+    return _set_finalizers(resource, meta, [*meta.finalizers, name])
+
+
+def remove_finalizer(resource: Resource[object], meta: ObjectMeta, name: str) -> PatchObject:
+    return _set_finalizers(resource, meta, [held for held in meta.finalizers if held != name])
+
+
+def _set_finalizers(
+    resource: Resource[object], meta: ObjectMeta, finalizers: list[str]
+) -> PatchObject:
+    # A merge patch replaces the whole list, so one that was added meanwhile must not get lost.
+    body = {"metadata": {"finalizers": finalizers}}
+    return patch_object(resource, meta.key, meta.uid, body, version=meta.resource_version)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvents:
+    """Makes the events about one job."""
+
+    resource: Resource[object]
+    meta: ObjectMeta
+
+    def normal(self, reason: str, message: str) -> EmitEvent:
+        return self._event(EventSeverity.NORMAL, reason, message)
+
+    def warning(self, reason: str, message: str) -> EmitEvent:
+        return self._event(EventSeverity.WARNING, reason, message)
+
+    def phase(self, phase: Enum, message: str, *, is_bad: bool) -> EmitEvent:
+        """The event for a phase that begins."""
+        text = message or f"{self.meta.name} is {phase.value}"
+        say = self.warning if is_bad else self.normal
+        return say(f"TrainingJob{phase.value}", text)
+
+    def at_first(self, missing_priority: str, *, is_gang_missing: bool) -> Iterator[EmitEvent]:
+        """The warnings a job gets once, when it is first seen: what it will do without."""
+        if missing_priority:
+            text = f"PriorityClass {missing_priority} does not exist; pods get no priority"
+            yield self.warning("PriorityClassMissing", text)
+        if is_gang_missing:
+            text = "the cluster has no PodGroup kind; pods are scheduled one by one"
+            yield self.warning("GangNotServed", text)
+
+    def _event(self, severity: EventSeverity, reason: str, message: str) -> EmitEvent:
+        return EmitEvent(self.resource, self.meta.key, self.meta.uid, severity, reason, message)

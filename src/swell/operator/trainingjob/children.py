@@ -1,0 +1,151 @@
+"""Creates the children a TrainingJob lacks: the group first, then master, pservers and trainers.
+
+The names of children follow from the job's name alone, so a second attempt to create one finds
+the first.
+"""
+
+from __future__ import annotations
+
+from swell.api.kinds import JOBS, POD_GROUPS, REPLICA_SETS
+from swell.api.meta import Body
+from swell.api.requests import template_requests
+from swell.api.resource import Resource
+from swell.api.trainingjob import TrainingJobStatus
+from swell.operator.framework.children import controller_reference, gang_spec
+from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob.labels import Role, workload_name
+from swell.operator.trainingjob.pods import role_labels, selector_labels, template
+from swell.operator.trainingjob.snapshot import DISRUPTED, TrainingJobSnapshot, is_leaving
+from swell.runtime.plan import CreateObject, Step, patch_object
+
+# A preemption is no failure of the trainer, and does not count against any limit.
+IGNORE_DISRUPTIONS: Body = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": DISRUPTED, "status": "True"}]}]
+}
+
+
+def create_training_job(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
+    """Create the children that are missing, and correct the size of ReplicaSets."""
+    steps: list[Step] = []
+    if snapshot.has_group and snapshot.group is None:
+        steps.append(CreateObject(POD_GROUPS, parse_to_group(snapshot)))
+    for role in snapshot.roles:
+        steps += (
+            _create_trainer(snapshot, status)
+            if role is Role.TRAINER
+            else _create_set(snapshot, role)
+        )
+    return steps
+
+
+def parse_to_master(snapshot: TrainingJobSnapshot) -> Body:
+    """The ReplicaSet of the master."""
+    return _replica_set(snapshot, Role.MASTER)
+
+
+def parse_to_pserver(snapshot: TrainingJobSnapshot) -> Body:
+    """The ReplicaSet of the pservers."""
+    return _replica_set(snapshot, Role.PSERVER)
+
+
+def parse_to_trainer(snapshot: TrainingJobSnapshot, target: int) -> Body:
+    """The Indexed Job of the trainers, with as many of them as there should be now."""
+    spec: Body = {
+        "completionMode": "Indexed",
+        "parallelism": target,
+        "completions": target,
+        "manualSelector": True,
+        "selector": {"matchLabels": selector_labels(snapshot, Role.TRAINER)},
+        "podFailurePolicy": IGNORE_DISRUPTIONS,
+        "podReplacementPolicy": "Failed",
+        "template": template(snapshot, Role.TRAINER),
+    }
+    if snapshot.job.spec.fault_tolerant:
+        spec["backoffLimitPerIndex"] = snapshot.settings.restart_limit
+    else:
+        spec["backoffLimit"] = 0
+    return _body(snapshot, JOBS, Role.TRAINER, spec)
+
+
+def parse_to_group(snapshot: TrainingJobSnapshot) -> Body:
+    """The PodGroup: the minimum of every role must be scheduled together.
+
+    It follows the job's spec, never the target: growing must not raise the minimum of a running
+    job.
+    """
+    asked, meta = snapshot.job.spec.annotations, snapshot.job.metadata
+    spec = gang_spec(
+        {role.value: n_minimum(snapshot, role) for role in snapshot.roles},
+        {role.value: template_requests(template(snapshot, role)) for role in snapshot.roles},
+        queue="default",
+        priority_class=asked.priority if snapshot.priority_class_found else "",
+    )
+    marks = {labels.JOB_NAME: meta.name, labels.JOB_UID: meta.uid}
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {**_metadata(snapshot, snapshot.group_name), "labels": marks},
+        "spec": spec,
+    }
+
+
+def n_minimum(snapshot: TrainingJobSnapshot, role: Role) -> int:
+    """The number of pods a role starts with; a ReplicaSet keeps it."""
+    match role:
+        case Role.MASTER:
+            return 1
+        case Role.PSERVER:
+            return snapshot.job.spec.pserver.minimum
+        case Role.TRAINER:
+            return snapshot.job.spec.trainer_minimum
+
+
+def _create_set(snapshot: TrainingJobSnapshot, role: Role) -> list[Step]:
+    """The ReplicaSet of a role; one that was resized by others is corrected."""
+    held = snapshot.replica_sets.get(role)
+    if held is None:
+        is_master = role is Role.MASTER
+        body = parse_to_master(snapshot) if is_master else parse_to_pserver(snapshot)
+        return [CreateObject(REPLICA_SETS, body)]
+    wanted, meta = n_minimum(snapshot, role), held.metadata
+    if held.spec.replicas == wanted or is_leaving(meta):
+        return []
+    change: Body = {"spec": {"replicas": wanted}}
+    # The version keeps this from arriving after the release has set the replicas to 0.
+    return [patch_object(REPLICA_SETS, meta.key, meta.uid, change, version=meta.resource_version)]
+
+
+def _create_trainer(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
+    if snapshot.trainer is not None:
+        return []
+    return [CreateObject(JOBS, parse_to_trainer(snapshot, sizes.target(snapshot, status)))]
+
+
+def _replica_set(snapshot: TrainingJobSnapshot, role: Role) -> Body:
+    spec: Body = {
+        "replicas": n_minimum(snapshot, role),
+        "selector": {"matchLabels": selector_labels(snapshot, role)},
+        "template": template(snapshot, role),
+    }
+    return _body(snapshot, REPLICA_SETS, role, spec)
+
+
+def _body(
+    snapshot: TrainingJobSnapshot, resource: Resource[object], role: Role, spec: Body
+) -> Body:
+    name = workload_name(snapshot.job.metadata.name, role)
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {**_metadata(snapshot, name), "labels": role_labels(snapshot, role)},
+        "spec": spec,
+    }
+
+
+def _metadata(snapshot: TrainingJobSnapshot, name: str) -> Body:
+    owners = [controller_reference(snapshot.job)]
+    return {
+        "name": name,
+        "namespace": snapshot.job.metadata.namespace,
+        "ownerReferences": owners,
+    }

@@ -1,0 +1,221 @@
+"""The TrainingJob kind as the framework runs it: informers, snapshots, and the rules of the kind.
+
+Decides nothing: `decide` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+
+from swell.api.codec import convert, to_body
+from swell.api.core import Node
+from swell.api.kinds import (
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    TRAINING_JOBS,
+)
+from swell.api.meta import Body, Key, ObjectMeta
+from swell.api.pod import Pod
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import PodGroup
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase, TrainingJobStatus
+from swell.api.validation import validate
+from swell.api.workloads import Job, ReplicaSet
+from swell.operator.framework.kind import (
+    ON_NODE,
+    ChildInformer,
+    ControllerDependencies,
+    JobKind,
+    KindNames,
+    RunnableInformer,
+    SnapshotInputs,
+    owned_by,
+)
+from swell.operator.framework.malformed import MalformedRules
+from swell.operator.framework.orphans import OrphanRules
+from swell.operator.trainingjob.cleanup import delete_training_job
+from swell.operator.trainingjob.decide import after_the_end, decide
+from swell.operator.trainingjob.labels import JOB_NAME, JOB_UID, Role, workload_name
+from swell.operator.trainingjob.settings import TrainingJobSettings
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot, is_leaving
+from swell.operator.trainingjob.status import fail_malformed
+from swell.runtime.cache import CacheIndex
+from swell.runtime.cluster import Malformed, Selection
+from swell.runtime.informer import Informer, by_controller_key
+from swell.runtime.reflector import InformerOptions
+
+# Pods and the counts in their workloads' statuses change in bursts.
+SETTLE_S = 0.2
+OWNED = by_controller_key(TRAINING_JOBS.kind)
+
+
+def _job_key(meta: ObjectMeta, _: object) -> Iterable[Key]:
+    name = meta.labels.get(JOB_NAME)
+    return (Key(meta.namespace, name),) if name else ()
+
+
+def _job_uid(meta: ObjectMeta, _: object) -> Iterable[str]:
+    uid = meta.labels.get(JOB_UID)
+    return (uid,) if uid else ()
+
+
+# The owner of a pod is a workload; the pod's labels name the job.
+OF_JOB: CacheIndex[object] = CacheIndex("job", _job_key)
+OF_JOB_UID: CacheIndex[object] = CacheIndex("job UID", _job_uid)
+
+NAMES = KindNames(
+    "trainingjob", "TrainingJob operator", "TrainingJob caches", lease_suffix="-trainingjob"
+)
+
+ORPHANS = OrphanRules(
+    jobs=TRAINING_JOBS,
+    kinds=(PODS, REPLICA_SETS, JOBS, POD_GROUPS),
+    label=JOB_UID,
+    pod_owners=(REPLICA_SETS, JOBS),
+    uid_label=JOB_UID,
+    # By default Kubernetes keeps the pods of a Job that is deleted.
+    propagation="Background",
+)
+
+
+def training_job_kind(
+    settings: TrainingJobSettings,
+) -> JobKind[TrainingJob, TrainingJobSnapshot, TrainingJobInformers]:
+    """The kind with these settings."""
+    return JobKind(
+        names=NAMES,
+        resource=TRAINING_JOBS,
+        settings=settings,
+        informers=partial(new_informers, settings=settings),
+        snapshot=partial(take_snapshot, settings=settings),
+        decide=decide,
+        malformed=MALFORMED,
+        orphans=ORPHANS,
+        children_of=_children_of,
+        jobs_of=_jobs_of,
+        settle_s=SETTLE_S,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJobInformers:
+    """The informers of the kind."""
+
+    jobs: Informer[TrainingJob]
+    replica_sets: Informer[ReplicaSet]
+    batch_jobs: Informer[Job]
+    pods: Informer[Pod]
+    groups: Informer[PodGroup]
+    priorities: Informer[PriorityClass]
+    nodes: Informer[Node]
+
+    @property
+    def children(self) -> list[tuple[ChildInformer, str]]:
+        owned: list[ChildInformer] = [self.replica_sets, self.batch_jobs, self.groups]
+        return [*((informer, OWNED.name) for informer in owned), (self.pods, OF_JOB.name)]
+
+    @property
+    def every(self) -> list[RunnableInformer]:
+        sets, jobs = self.replica_sets, self.batch_jobs
+        return [self.jobs, sets, jobs, self.pods, self.groups, self.priorities, self.nodes]
+
+
+def new_informers(
+    dependencies: ControllerDependencies, *, settings: TrainingJobSettings
+) -> TrainingJobInformers:
+    """The informers, not yet running. A cluster may lack PodGroups, and TrainingJobs at first."""
+    options = InformerOptions(resync_s=settings.resync_period_s, sees_own_writes=True)
+    informer = partial(dependencies.informer, options=options)
+    optional = partial(dependencies.informer, options=replace(options, is_optional=True))
+    ours = Selection(settings.namespace, labels=JOB_UID)
+    return TrainingJobInformers(
+        jobs=optional(TRAINING_JOBS, Selection(settings.namespace)),
+        replica_sets=informer(REPLICA_SETS, ours, OWNED),
+        batch_jobs=informer(JOBS, ours, OWNED),
+        pods=informer(PODS, ours, OF_JOB, OF_JOB_UID, ON_NODE),
+        groups=optional(POD_GROUPS, ours, OWNED),
+        priorities=informer(PRIORITY_CLASSES),
+        nodes=informer(NODES),
+    )
+
+
+def take_snapshot(
+    job: TrainingJob,
+    informers: TrainingJobInformers,
+    inputs: SnapshotInputs,
+    *,
+    settings: TrainingJobSettings,
+) -> TrainingJobSnapshot:
+    """The snapshot of one job, from the caches of this moment."""
+    key, uid = job.metadata.key, job.metadata.uid
+
+    def workload(role: Role) -> Key:
+        return Key(key.namespace, workload_name(key.name, role))
+
+    priority = Key("", job.spec.annotations.priority)
+    pods = informers.pods.by_index(OF_JOB_UID.name, uid)
+    # A node matters only to pods that are being deleted, whose end it may never report: all other
+    # pods are the concern of their workloads.
+    leaving = dict.fromkeys(pod.spec.node_name for pod in pods if is_leaving(pod.metadata))
+    return TrainingJobSnapshot(
+        job=job,
+        master=owned_by(informers.replica_sets, workload(Role.MASTER), uid),
+        pserver=owned_by(informers.replica_sets, workload(Role.PSERVER), uid),
+        trainer=owned_by(informers.batch_jobs, workload(Role.TRAINER), uid),
+        group=owned_by(informers.groups, key, uid),
+        pods=pods,
+        nodes=inputs.node_states(name for name in leaving if name),
+        problems=problems_of(job) if job.status.phase is TrainingJobPhase.EMPTY else (),
+        priority_class_found=informers.priorities.get(priority) is not None,
+        gang_served=informers.groups.is_served,
+        refused=inputs.refused,
+        settings=settings,
+    )
+
+
+def problems_of(job: TrainingJob) -> tuple[str, ...]:
+    """The problems that validation finds in a job's spec."""
+    # `to_body` leaves out fields that have their default, but validation needs to know the kind.
+    body = {"apiVersion": job.api_version, "kind": job.kind, **to_body(job)}
+    return tuple(map(str, validate(body)))
+
+
+def _placeholder(meta: ObjectMeta, body: Body) -> TrainingJob:
+    """A job that has only its metadata, and its status if that can be decoded."""
+    try:
+        status = convert(body.get("status", {}), TrainingJobStatus)
+    except msgspec.ValidationError:
+        status = TrainingJobStatus()
+    return TrainingJob(metadata=meta, status=status)
+
+
+def _problem(found: Malformed) -> str:
+    return "; ".join(map(str, validate(found.body))) or found.error
+
+
+MALFORMED: MalformedRules[TrainingJob, TrainingJobSnapshot] = MalformedRules(
+    placeholder=_placeholder,
+    problem=_problem,
+    has_ended=lambda snapshot: (
+        snapshot.job.status.released or snapshot.job.status.phase in FINAL_PHASES
+    ),
+    delete=delete_training_job,
+    after_end=after_the_end,
+    fail=lambda snapshot, message, _: fail_malformed(snapshot, message),
+)
+
+
+def _children_of(job: Key) -> Selection:
+    return Selection(job.namespace, labels=f"{JOB_UID},{JOB_NAME}={job.name}")
+
+
+def _jobs_of(pod: Pod) -> Iterable[Key]:
+    return _job_key(pod.metadata, pod) if is_leaving(pod.metadata) else ()
