@@ -71,7 +71,7 @@ class LeaseOptions:
 
 @dataclass(frozen=True, slots=True)
 class EndpointOptions:
-    """What others observe of a controller: metrics, health and log lines."""
+    """The ways to observe a controller: metrics, health and log lines."""
 
     metrics_addr: Annotated[str, option("--metrics-addr", "host:port for metrics and health.")] = ""
     health_addr: Annotated[str, option("--health-addr", "host:port for health alone.")] = ""
