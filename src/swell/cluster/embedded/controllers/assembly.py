@@ -1,6 +1,7 @@
-"""Puts the built-in controllers together and hands them to a manager to run.
+"""Assembly of the built-in controllers, which a manager then runs.
 
-Each acts under its own name, so the store's log tells who did what. They share one cache of pods.
+Each controller writes under its own actor name, which the store's log shows. They share one cache
+of pods.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import TypeVar
 from swell.api.kinds import JOBS, LEASES, NAMESPACES, NODES, PODS, REPLICA_SETS
 from swell.api.meta import Key
 from swell.api.resource import ApiObject, Resource
-from swell.api.workloads import Job
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
@@ -40,14 +40,14 @@ from swell.runtime.executor import Executor, Observer
 from swell.runtime.informer import Informer, by_controller_key
 from swell.runtime.manager import Manager
 from swell.runtime.queue import WorkQueue
-from swell.runtime.uncertain import Children
+from swell.runtime.uncertain import AnyInformer, Children
 
 T = TypeVar("T", bound=ApiObject)
 S = TypeVar("S")
 
 READER = "controller-caches"
-# Pods change and objects go in swarms, and a look costs as much as there are of them: their owner
-# or namespace is looked at this long after the first change.
+# Pods change and objects are deleted in bursts, and a pass over an owner or a namespace costs as
+# much as it has objects. So a pass starts this long after the first change.
 SETTLE_S = 0.05
 _PODS_OF_SETS = by_controller_key(REPLICA_SETS.kind)
 _PODS_OF_JOBS = by_controller_key(JOBS.kind)
@@ -55,7 +55,10 @@ _PODS_OF_JOBS = by_controller_key(JOBS.kind)
 
 @dataclass(frozen=True, slots=True)
 class BuiltinControllerSettings:
-    """What an operator may choose. Without a garbage collector somebody else runs one."""
+    """Settings of the built-in controllers.
+
+    Without `garbage_collector` none is run here; the simulator steps its own.
+    """
 
     node_monitor_grace_s: float = GRACE_S_DEFAULT
     garbage_collector: bool = True
@@ -68,16 +71,16 @@ def add_controllers(
     settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
     connect: Callable[[str], Cluster] | None = None,
 ) -> None:
-    """Have a manager run every built-in controller of an embedded cluster.
+    """Add every built-in controller of an embedded cluster to a manager.
 
-    `connect` gives an actor its way to the API server, where it is not to be the direct one.
+    `connect` returns the connection of an actor to the API server; the default is a direct one.
     """
     direct = partial(InProcessCluster, api)
     _Assembly(manager, api, random, connect or direct).add_all(settings)
 
 
 class _Assembly:
-    """The parts the controllers share while they are put together."""
+    """The parts that the controllers share."""
 
     def __init__(
         self, manager: Manager, api: ApiServer, random: Random, connect: Callable[[str], Cluster]
@@ -99,86 +102,93 @@ class _Assembly:
     def _add_replica_sets(self) -> None:
         name = "replicaset-controller"
         sets = self._informer(REPLICA_SETS, [by_namespace()])
-        sight = ReplicaSetSnapshots(self._pods, sets, self._random)
-        controller = Controller(
+        snapshots = ReplicaSetSnapshots(self._pods, sets, self._random)
+        controller = self._add(
             name,
-            Reconciler(sight.snapshot, decide_replica_set),
+            Reconciler(snapshots.snapshot, decide_replica_set),
             owners=sets,
             children=[Children(self._pods, _PODS_OF_SETS.name, _same_namespace, SETTLE_S)],
-            executor=self._executor(name, [sets, self._pods], tells=True),
-            queue=self._queue(),
-            clock=self._api.clock,
+            executor=self._executor(name, [sets, self._pods], emits_events=True),
         )
-        sight.refusals = controller.rejected_write
+        snapshots.refusals = controller.rejected_write
         self._pods.add_handler(wake_adopters(self._pods, sets, controller.wake))
-        self._manager.add(name, controller.run, controller.stop)
 
     def _add_jobs(self) -> None:
         name = "job-controller"
         jobs = self._informer(JOBS, [by_namespace()])
-        sight = JobSnapshots(self._pods, jobs, self._random)
-        controller = Controller(
+        snapshots = JobSnapshots(self._pods, jobs, self._random)
+        controller = self._add(
             name,
-            Reconciler(sight.snapshot, decide_job),
+            Reconciler(snapshots.snapshot, decide_job),
             owners=jobs,
             children=[Children(self._pods, _PODS_OF_JOBS.name, _same_namespace, SETTLE_S)],
-            executor=self._executor(name, [jobs, self._pods], tells=True),
-            queue=self._queue(),
-            clock=self._api.clock,
+            executor=self._executor(name, [jobs, self._pods], emits_events=True),
         )
-        sight.refusals = controller.rejected_write
+        snapshots.refusals = controller.rejected_write
         self._pods.add_handler(wake_adopters(self._pods, jobs, controller.wake))
-        self._manager.add(name, controller.run, controller.stop)
-        self._add_release(jobs, sight)
-
-    def _add_release(self, jobs: Informer[Job], sight: JobSnapshots) -> None:
-        name = "job-pod-release"
-        controller = Controller(
-            name,
-            Reconciler(sight.tracked, decide_release),
+        # Pods are the keys of the second controller: their Job may not exist any more.
+        release = self._add(
+            "job-pod-release",
+            Reconciler(snapshots.tracked, decide_release),
             owners=self._pods,
             others=[jobs],
-            executor=self._executor("job-controller", [self._pods]),
-            queue=self._queue(),
-            clock=self._api.clock,
+            executor=self._executor(name, [self._pods]),
         )
-        jobs.add_handler(sight.wake_pods(_PODS_OF_JOBS.name, controller.wake))
-        self._manager.add(name, controller.run, controller.stop)
+        jobs.add_handler(snapshots.wake_pods(_PODS_OF_JOBS.name, release.wake))
 
     def _add_namespaces(self) -> None:
         name = "namespace-controller"
         namespaces = self._informer(NAMESPACES)
-        sight = NamespaceSnapshots(self._api, namespaces)
+        snapshots = NamespaceSnapshots(self._api, namespaces)
         queue = self._queue()
-        controller = Controller(
+        self._add(
             name,
-            Reconciler(sight.snapshot, decide_namespace),
+            Reconciler(snapshots.snapshot, decide_namespace),
             owners=namespaces,
             executor=self._executor(name, [namespaces]),
             queue=queue,
-            clock=self._api.clock,
         )
-        sight.on_removal(lambda key: queue.add_after(key, SETTLE_S))
-        self._manager.add(name, controller.run, controller.stop)
+        snapshots.on_removal(lambda key: queue.add_after(key, SETTLE_S))
 
     def _add_nodes(self, grace_s: float) -> None:
         name = "node-lifecycle-controller"
         nodes = self._informer(NODES)
         leases = self._informer(LEASES, selection=Selection(LEASE_NAMESPACE))
-        sight = NodeSnapshots(nodes, leases, self._api.clock, grace_s)
-        controller = Controller(
+        snapshots = NodeSnapshots(nodes, leases, self._api.clock, grace_s)
+        controller = self._add(
             name,
-            Reconciler(sight.snapshot, decide_node),
+            Reconciler(snapshots.snapshot, decide_node),
             owners=nodes,
             others=[leases],
             executor=self._executor(name, [nodes]),
-            queue=self._queue(),
-            clock=self._api.clock,
         )
-        sight.watch_leases(controller.wake)
-        self._manager.add(name, controller.run, controller.stop)
+        snapshots.watch_leases(controller.wake)
 
     # -- parts -------------------------------------------------------------------------------
+
+    def _add(
+        self,
+        name: str,
+        reconciler: Reconciler[S],
+        *,
+        owners: AnyInformer,
+        executor: Executor,
+        children: Sequence[Children] = (),
+        others: Sequence[AnyInformer] = (),
+        queue: WorkQueue[Key] | None = None,
+    ) -> Controller[S]:
+        controller = Controller(
+            name,
+            reconciler,
+            owners=owners,
+            children=children,
+            others=others,
+            executor=executor,
+            queue=queue or self._queue(),
+            clock=self._api.clock,
+        )
+        self._manager.add(name, controller.run, controller.stop)
+        return controller
 
     def _informer(
         self,
@@ -198,10 +208,10 @@ class _Assembly:
         return informer
 
     def _executor(
-        self, actor: str, informers: Sequence[Observer], *, tells: bool = False
+        self, actor: str, informers: Sequence[Observer], *, emits_events: bool = False
     ) -> Executor:
         cluster = self._connect(actor)
-        if not tells:
+        if not emits_events:
             return Executor(cluster, informers=informers)
         recorder = EventRecorder(cluster, actor, clock=self._api.clock, random=self._random)
         self._manager.add(f"{actor} events", recorder.run)

@@ -1,7 +1,8 @@
-"""Which pods belong to an owner with a selector: whom to adopt, whom to let go. Pure.
+"""Which pods an owner with a selector claims: it adopts some and releases others.
 
-A pod without a controller that the selector matches is adopted; one that it no longer matches is
-let go. An owner on its way out does neither, and nobody adopts what is being deleted.
+A pod without a controller is adopted when the selector matches it; a pod of the owner that it no
+longer matches is released. An owner that is being deleted does neither, and a pod that is being
+deleted is not adopted. This is the behaviour of Kubernetes' controller reference manager.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from swell.runtime.plan import PatchObject
 
 @dataclass(frozen=True, slots=True)
 class PodClaims:
-    """The pods an owner has, and the patches that settle it with the others."""
+    """The pods an owner has, and the patches that adopt or release others."""
 
     owned: tuple[Pod, ...]
     patches: tuple[PatchObject, ...]
 
 
 def controller_reference(owner: ApiObject, resource: Resource[object]) -> OwnerReference:
-    """What a controlled object says of its controller."""
+    """The owner reference of an object to its controller."""
     return OwnerReference(
         api_version=resource.api_version,
         kind=resource.kind,
@@ -41,7 +42,7 @@ def controller_reference(owner: ApiObject, resource: Resource[object]) -> OwnerR
 
 
 def selects(selector: LabelSelector | None) -> Callable[[Pod], bool]:
-    """Whether a pod's labels match; no selector matches nothing."""
+    """The test of a pod's labels; without a selector no pod matches."""
     parsed = from_label_selector(to_body(selector)) if selector is not None else None
     return lambda pod: parsed is not None and parsed.matches(pod.metadata.labels)
 
@@ -54,9 +55,9 @@ def claim(
     settling: bool,
     finalizer: str = "",
 ) -> PodClaims:
-    """Settle who owns which of the pods; not `settling` takes things as they are.
+    """Claim pods for an owner; without `settling` none is adopted or released.
 
-    A finalizer is put on what is adopted, and taken off what is let go.
+    A finalizer is added to adopted pods and removed from released ones.
     """
     owned: list[Pod] = []
     patches: list[PatchObject] = []
@@ -75,7 +76,7 @@ def claim(
 
 
 def finalizer_removal(pod: Pod, finalizer: str) -> PatchObject:
-    """Take a finalizer off, whatever others do to the pod at the same time."""
+    """Remove a finalizer; concurrent changes of the pod do not conflict with it."""
     return _patch(pod, {"$deleteFromPrimitiveList/finalizers": [finalizer]})
 
 
@@ -92,6 +93,8 @@ def _released(reference: OwnerReference, finalizer: str) -> Body:
 
 
 def _patch(pod: Pod, metadata: Body) -> PatchObject:
-    """Strategic, so that it adds to or takes from lists; the UID makes sure of which pod."""
+    """A strategic patch, which changes single items of lists. The UID guards against a new pod of
+    the same name.
+    """
     body = {"metadata": {"uid": pod.metadata.uid, **metadata}}
     return PatchObject(PODS, pod.metadata.key, Patch(PatchKind.STRATEGIC, body))

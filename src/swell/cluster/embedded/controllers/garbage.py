@@ -1,14 +1,15 @@
-"""Owner garbage collection: dependents go with their owner, wait for it, or are set free.
+"""The garbage collector of owners and dependents.
 
-Works from the store's own commits: an index of dependents by owner UID, kept up with every commit,
-tells what a change concerns, so the work per event does not grow with the cluster. Owners are
-known by UID: an object of the same name is somebody else.
+It works from the store's commits and keeps an index of dependents by owner UID, so the work for one
+commit does not grow with the cluster. An owner is identified by its UID: another object of the same
+name is not the owner. `step` handles one object that is due; `run` handles them as they come.
 
-`step` does one thing that is due; `run` does them as they come. The rules:
-- An object all of whose owners are gone is deleted; while one is there, references to gone ones
-  are taken off.
-- An owner deleted in the foreground waits for its dependents that block it; they are deleted.
-- An owner deleted as orphaning waits until no dependent refers to it any more.
+The rules, which are Kubernetes':
+- An object is deleted when all its owners are gone. While one exists, references to owners that are
+  gone are removed.
+- An owner deleted with propagation Foreground waits for the dependents that block it, which are
+  deleted.
+- An owner deleted with propagation Orphan waits until no dependent refers to it.
 """
 
 from __future__ import annotations
@@ -25,53 +26,56 @@ from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError, NotFoundError
 
 ACTOR = "garbage-collector"
-RETRY_S = 5.0
+RETRY_S = 5.0  # until failed writes are tried again
 
 
 class DependencyNode(NamedTuple):
-    """One object of the graph, by where it is stored."""
+    """An object of the graph of owners and dependents, by where it is stored."""
 
     collection: str
     key: Key
 
 
 class GarbageCollector:
+    """Collects garbage in one API server's store."""
+
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        # Dicts instead of sets throughout: their order is that of events, the same in every run.
+        # Dicts instead of sets, since they keep the order of events: simulations must repeat.
         self._dependents: dict[str, dict[DependencyNode, None]] = {}
-        # Owners seen to go while they had dependents: known to be gone, whatever their kind.
+        # UIDs of owners that were removed while they had dependents. They are known to be gone,
+        # even when their kind is no longer served.
         self._gone: dict[str, None] = {}
         self._due: dict[DependencyNode, None] = {}
         self._failed: dict[DependencyNode, None] = {}
         self._wake: asyncio.Event = asyncio.Event()
         for collection in api.storage.collections():
             for key, stored in api.storage.list(collection).items:
-                self._refer(DependencyNode(collection, key), stored)
+                self._index(DependencyNode(collection, key), stored)
                 if _concerns(stored):
                     self._due[DependencyNode(collection, key)] = None
-        api.storage.on_commit.append(self._see)
+        api.storage.on_commit.append(self._on_commit)
 
     @property
     def idle(self) -> bool:
         return not self._due and not self._failed
 
     def step(self) -> bool:
-        """Do what is due for one object; whether anything was due."""
+        """Handle one object that is due; returns whether there was one."""
         if not self._due:
             return False
         node = next(iter(self._due))
         del self._due[node]
         try:
-            self._attend(node)
+            self._handle(node)
         except NotFoundError:
-            pass  # gone meanwhile: its own commit has told us what follows
+            pass  # removed meanwhile: the commit of its removal has marked what is due
         except ClusterError:
             self._failed[node] = None
         return True
 
     def drain(self) -> None:
-        """Do everything that is due, and what follows from it."""
+        """Handle everything that is due, including what becomes due meanwhile."""
         while self.step():
             pass
 
@@ -89,18 +93,18 @@ class GarbageCollector:
 
     # -- the graph ---------------------------------------------------------------------------
 
-    def _see(self, commit: Commit) -> None:
-        """Keep the index true, and note what this commit makes due."""
+    def _on_commit(self, commit: Commit) -> None:
+        """Update the index, and mark what this commit makes due."""
         before, after = commit.before, commit.after
         if before is not None and after is not None and not _differ(before, after):
             return
         node = DependencyNode(commit.collection, commit.key)
         if after is not None:
-            self._gone.pop(after.uid, None)  # its end was undone
+            self._gone.pop(after.uid, None)  # its removal was undone
         if before is not None:
-            self._forget(node, before)
+            self._unindex(node, before)
         if after is not None:
-            self._refer(node, after)
+            self._index(node, after)
             if _concerns(after):
                 self._due[node] = None
         if before is not None:
@@ -117,18 +121,18 @@ class GarbageCollector:
             self._due.update(dependents)
 
     def _wake_owners(self, node: DependencyNode, before: Stored) -> None:
-        """An owner that waits in the foreground may have waited for this dependent."""
+        """Mark owners as due that are deleted in the foreground: they may wait for this one."""
         for reference in _owners(before):
             owner = self._owner_node(node, reference)
             stored = self._api.storage.get(*owner) if owner else None
             if owner and stored is not None and _waits_for_dependents(stored):
                 self._due[owner] = None
 
-    def _refer(self, node: DependencyNode, stored: Stored) -> None:
+    def _index(self, node: DependencyNode, stored: Stored) -> None:
         for reference in _owners(stored):
             self._dependents.setdefault(reference.get("uid", ""), {})[node] = None
 
-    def _forget(self, node: DependencyNode, stored: Stored) -> None:
+    def _unindex(self, node: DependencyNode, stored: Stored) -> None:
         for reference in _owners(stored):
             uid = reference.get("uid", "")
             held = self._dependents.get(uid)
@@ -139,7 +143,7 @@ class GarbageCollector:
                     self._gone.pop(uid, None)
 
     def _owner_node(self, dependent: DependencyNode, reference: Body) -> DependencyNode | None:
-        """Where an owner would be stored; None when its kind is not served (now)."""
+        """Where an owner is stored, if it exists; None when its kind is not served."""
         kind = self._api.registry.of_object(
             reference.get("apiVersion", ""), reference.get("kind", "")
         )
@@ -150,7 +154,7 @@ class GarbageCollector:
 
     # -- what is due -------------------------------------------------------------------------
 
-    def _attend(self, node: DependencyNode) -> None:
+    def _handle(self, node: DependencyNode) -> None:
         stored = self._api.storage.get(*node)
         if stored is None:
             return
@@ -162,7 +166,7 @@ class GarbageCollector:
                 self._delete_dependents(node, stored)
             return
         if _owners(stored):
-            self._judge_dependent(node, stored)
+            self._handle_dependent(node, stored)
 
     def _orphan_dependents(self, node: DependencyNode, owner: Stored) -> None:
         for dependent in self._others(node, owner):
@@ -173,7 +177,7 @@ class GarbageCollector:
         self._drop_finalizer(node, owner, ORPHAN)
 
     def _delete_dependents(self, node: DependencyNode, owner: Stored) -> None:
-        """Let go of the owner when nothing blocks it any more; else see to what does."""
+        """Remove the owner's finalizer when no dependent blocks it; else mark those as due."""
         blocking = False
         for dependent in self._others(node, owner):
             stored = self._api.storage.get(*dependent)
@@ -188,9 +192,10 @@ class GarbageCollector:
             self._drop_finalizer(node, owner, FOREGROUND)
 
     def _waits_for(self, node: DependencyNode, goal: DependencyNode) -> bool:
-        """Whether an owner that waits for its dependents waits for this one in the end.
+        """Whether `node` waits, directly or through others, for `goal`.
 
-        In a circle of owners each would wait for the next; whoever finds itself in one lets go.
+        In a cycle of owners each would wait for the next for ever; so a dependent that waits for
+        its own owner does not block it.
         """
         seen, todo = {node}, [node]
         while todo:
@@ -210,11 +215,11 @@ class GarbageCollector:
         return False
 
     def _others(self, node: DependencyNode, owner: Stored) -> list[DependencyNode]:
-        """The dependents, less the owner: who owns itself does not wait for itself."""
+        """The dependents without the owner, which may be its own dependent."""
         return [found for found in self._dependents.get(owner.uid, {}) if found != node]
 
-    def _judge_dependent(self, node: DependencyNode, stored: Stored) -> None:
-        """Delete an object that no owner holds; take gone owners off one that some still hold."""
+    def _handle_dependent(self, node: DependencyNode, stored: Stored) -> None:
+        """Delete an object without owners; remove references to owners that are gone."""
         solid: list[Body] = []
         waiting = False
         for reference in _owners(stored):
@@ -222,7 +227,7 @@ class GarbageCollector:
                 continue
             owner_node = self._owner_node(node, reference)
             if owner_node is None:
-                return  # the owner's kind is unknown: it cannot be said to be gone
+                return  # its kind is not served, so whether it is gone is unknown
             owner = self._api.storage.get(*owner_node)
             if owner is None or owner.uid != reference.get("uid"):
                 continue
@@ -269,12 +274,12 @@ def _owners(stored: Stored) -> list[Body]:
 
 
 def _concerns(stored: Stored) -> bool:
-    """Whether a state by itself may call for something to be done."""
+    """Whether an object has owners or is being deleted, so that it may be due."""
     return bool(_owners(stored)) or bool(stored.metadata.get("deletionTimestamp"))
 
 
 def _differ(before: Stored, after: Stored) -> bool:
-    """Whether the graph sees a change: most writes touch neither owners nor deletion."""
+    """Whether a write changed what the graph consists of; most writes do not."""
     old, new = before.metadata, after.metadata
     return any(
         old.get(field) != new.get(field)

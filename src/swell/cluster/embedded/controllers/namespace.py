@@ -1,6 +1,7 @@
-"""How a deleted namespace is emptied: pods first, then all the rest, then its own finalizer. Pure.
+"""Decides how a deleted namespace is emptied: pods first, then the rest, then its own finalizer.
 
-Objects are deleted by UID and go when their finalizers let them; the namespace waits for the last.
+Objects are deleted by UID, and may stay while they have finalizers. The namespace's finalizer is
+removed when the last object is gone.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from swell.api.codec import to_body
 from swell.api.core import Namespace
@@ -32,7 +35,7 @@ FINALIZE = NAMESPACES.sub("finalize", Namespace)
 
 @dataclass(frozen=True, slots=True)
 class NamespacedObject:
-    """One object in a namespace, as far as its end matters."""
+    """One object in a namespace, with what matters for its deletion."""
 
     resource: Resource[Body]
     key: Key
@@ -50,14 +53,14 @@ class NamespaceSnapshot:
 
 
 def is_emptying(namespace: Namespace) -> bool:
-    """Whether it was deleted and still waits for its contents to go."""
+    """Whether the namespace was deleted and still waits for its contents."""
     deleted = namespace.metadata.deletion_timestamp is not None
     return deleted and FINALIZER in namespace.spec.finalizers
 
 
-def decide_namespace(view: NamespaceSnapshot, now: float) -> Plan:
-    """One step of a deleted namespace towards its end."""
-    namespace, contents = view.namespace, view.contents
+def decide_namespace(snapshot: NamespaceSnapshot, now: float) -> Plan:
+    """Plan the next step of a deleted namespace."""
+    namespace, contents = snapshot.namespace, snapshot.contents
     if not is_emptying(namespace):
         return NOTHING
     pods = tuple(content for content in contents if str(content.resource) == str(PODS))
@@ -67,9 +70,9 @@ def decide_namespace(view: NamespaceSnapshot, now: float) -> Plan:
         if not c.is_deleted
     )
     if deletes:
-        # Some will wait for finalizers without a word: look again at what is left.
+        # Objects with finalizers stay, which no event reports: a second pass reports them.
         return Plan((Together(deletes),), wake_at=now, reasons=("contents",))
-    # While there are pods nothing else was touched yet, and nothing is said of it.
+    # While there are pods nothing else has been deleted yet, so nothing is reported as remaining.
     steps = _status_steps(namespace, () if pods else contents, now)
     if contents:
         return Plan(steps, reasons=("waiting",))
@@ -100,30 +103,25 @@ def _status_steps(
 def _conditions(
     held: tuple[Condition, ...], remaining: Sequence[NamespacedObject], now: float
 ) -> tuple[Condition, ...]:
-    """What the namespace says of its emptying. Times change only with the status they are of."""
+    """The conditions of the deletion. A transition time changes only with its status."""
     old = {condition.type: condition for condition in held}
-    told = {c.type: _kept_time(old.get(c.type), c) for c in _told(remaining, format_time(now))}
-    others = tuple(condition for condition in held if condition.type not in told)
-    return (*others, *told.values())
+    new = {
+        c.type: _kept_time(old.get(c.type), c)
+        for c in _deletion_conditions(remaining, format_time(now))
+    }
+    others = tuple(condition for condition in held if condition.type not in new)
+    return (*others, *new.values())
 
 
 def _kept_time(old: Condition | None, new: Condition) -> Condition:
     if old is None or old.status != new.status:
         return new
-    return old if (old.reason, old.message) == (new.reason, new.message) else _at(new, old)
+    if (old.reason, old.message) == (new.reason, new.message):
+        return old
+    return msgspec.structs.replace(new, last_transition_time=old.last_transition_time)
 
 
-def _at(new: Condition, old: Condition) -> Condition:
-    return Condition(
-        type=new.type,
-        status=new.status,
-        reason=new.reason,
-        message=new.message,
-        last_transition_time=old.last_transition_time,
-    )
-
-
-def _told(remaining: Sequence[NamespacedObject], moment: str) -> list[Condition]:
+def _deletion_conditions(remaining: Sequence[NamespacedObject], moment: str) -> list[Condition]:
     kinds = Counter(str(content.resource) for content in remaining)
     waited = Counter(name for content in remaining for name in content.finalizers)
 

@@ -1,6 +1,6 @@
-"""What is said of a node that has fallen silent, and unsaid when it is back. Pure.
+"""Decides about nodes whose Lease is no longer renewed: conditions and taints.
 
-A node is alive while its Lease is renewed. One that never had a Lease is not ours to judge.
+A node is alive while its Lease is renewed. A node that never had a Lease is left alone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from swell.api.times import format_time
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.plan import NOTHING, PatchObject, Plan, patch_object
 
+# For many releases kube-controller-manager's default of --node-monitor-grace-period.
 GRACE_S_DEFAULT = 40.0
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 READY = "Ready"
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
-# By what the node says of itself. Nobody evicts here, so nothing stronger than NoSchedule.
+# By the status of the condition Ready. The effect is NoSchedule: nothing here evicts by taints.
 TAINTS = {"True": (), "False": (NOT_READY,), "Unknown": (NOT_READY, UNREACHABLE)}
 
 
@@ -33,42 +34,42 @@ class NodeLeaseSnapshot:
     grace_s: float
 
 
-def decide_node(view: NodeLeaseSnapshot, now: float) -> Plan:
-    """Say that a silent node's state is unknown, and taint nodes by whether they are ready."""
-    if view.silent_s is None:
+def decide_node(snapshot: NodeLeaseSnapshot, now: float) -> Plan:
+    """Set the conditions of a silent node to Unknown, and taint nodes by whether they are ready."""
+    if snapshot.silent_s is None:
         return NOTHING
-    is_lost = view.silent_s >= view.grace_s
+    is_lost = snapshot.silent_s >= snapshot.grace_s
     if is_lost:
-        unsure = _unsure_conditions(view.node, now)
-        if unsure:
-            # The taints follow in the next pass, from the node as it then is.
-            return Plan((_status_patch(view.node, unsure),), reasons=("silent",))
-    wake_at = None if is_lost else now + view.grace_s - view.silent_s
-    taints = _taints(view.node)
-    if taints == view.node.spec.taints:
+        unknown = _unknown_conditions(snapshot.node, now)
+        if unknown:
+            # The taints follow in the next pass, which sees the new conditions.
+            return Plan((_status_patch(snapshot.node, unknown),), reasons=("silent",))
+    wake_at = None if is_lost else now + snapshot.grace_s - snapshot.silent_s
+    taints = _taints(snapshot.node)
+    if taints == snapshot.node.spec.taints:
         return Plan(wake_at=wake_at)
-    metadata = view.node.metadata
+    metadata = snapshot.node.metadata
     body: Body = {"spec": {"taints": [to_body(taint) for taint in taints] or None}}
     version = metadata.resource_version
     patch = patch_object(NODES, metadata.key, metadata.uid, body, version=version)
     return Plan((patch,), wake_at=wake_at, reasons=("taints",))
 
 
-def _unsure_conditions(node: Node, now: float) -> list[Body]:
-    """The conditions only the node could know, where they still claim to be known."""
+def _unknown_conditions(node: Node, now: float) -> list[Body]:
+    """The conditions that only the node can know, as Unknown, where they are not already."""
     held = {condition.type: condition for condition in node.status.conditions}
-    unsure: list[Body] = []
+    unknown: list[Body] = []
     for type_ in (READY, *PRESSURES):
         condition = held.get(type_)
         if condition is not None and condition.status == "Unknown":
             continue
         if condition is None and type_ != READY:
             continue
-        unsure.append(_unknown(type_, condition, now))
-    return unsure
+        unknown.append(_unknown_condition(type_, condition, now))
+    return unknown
 
 
-def _unknown(type_: str, before: Condition | None, now: float) -> Body:
+def _unknown_condition(type_: str, before: Condition | None, now: float) -> Body:
     never = before is None
     return {
         "type": type_,
@@ -80,7 +81,7 @@ def _unknown(type_: str, before: Condition | None, now: float) -> Body:
 
 
 def _status_patch(node: Node, conditions: list[Body]) -> PatchObject:
-    """Strategic, by condition type: what else the node reported stays as it is."""
+    """A strategic patch, which merges conditions by type: other conditions stay."""
     metadata = node.metadata
     body = {
         "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
@@ -90,7 +91,7 @@ def _status_patch(node: Node, conditions: list[Body]) -> PatchObject:
 
 
 def _taints(node: Node) -> tuple[Taint, ...]:
-    """The taints a node should have; a node that has not yet said anything keeps what it has."""
+    """The taints a node should have; without a condition Ready it keeps those it has."""
     ready = next((c.status for c in node.status.conditions if c.type == READY), "")
     if ready not in TAINTS:
         return node.spec.taints

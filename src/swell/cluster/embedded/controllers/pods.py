@@ -1,4 +1,4 @@
-"""What controllers read from a pod: whether it counts, whether it is ready, when it ended. Pure."""
+"""Properties of a pod that controllers read: whether it is active, ready, and when it finished."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def is_finished(pod: Pod) -> bool:
 
 
 def is_deleted(pod: Pod) -> bool:
-    """Whether its deletion was asked for; it may still run."""
+    """Whether the pod's deletion was requested; it may still run."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether it runs or will run: what controllers count as theirs."""
+    """Whether the pod runs or will run. Controllers count only active pods."""
     return not is_finished(pod) and not is_deleted(pod)
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Whether it is on its way out without having finished yet."""
+    """Whether the pod is being deleted and has not finished yet."""
     return not is_finished(pod) and is_deleted(pod)
 
 
@@ -36,7 +36,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def is_available(pod: Pod, min_ready_s: int, now: float) -> bool:
-    """Whether it has been ready for long enough."""
+    """Whether the pod has been ready for at least `min_ready_s`."""
     if not is_ready(pod):
         return False
     if not min_ready_s:
@@ -46,7 +46,7 @@ def is_available(pod: Pod, min_ready_s: int, now: float) -> bool:
 
 
 def ready_since(pod: Pod) -> float | None:
-    """When it became ready, if it is and says so."""
+    """When the pod became ready; None when it is not, or has no transition time."""
     condition = ready_condition(pod)
     if condition is None or condition.status != "True" or not condition.last_transition_time:
         return None
@@ -63,10 +63,10 @@ def created_at(pod: Pod) -> float:
 
 
 def finished_at(pod: Pod) -> float:
-    """When a finished or deleted pod ended, by the best witness there is.
+    """When a finished or deleted pod ended, as Kubernetes' Job controller determines it.
 
-    That is its containers; then the moment it ceased to be ready; then the moment of the delete,
-    which the deletion timestamp is the grace period after; at last its creation.
+    The first of these that is known: the end of its last container, the time it ceased to be ready,
+    the time of its deletion, its creation.
     """
     ended = _containers_finished_at(pod)
     if ended is not None:
@@ -75,13 +75,14 @@ def finished_at(pod: Pod) -> float:
     if ready is not None and ready.status == "False" and ready.last_transition_time:
         return parse_time(ready.last_transition_time)
     if pod.metadata.deletion_timestamp is not None:
+        # The timestamp lies one grace period after the request.
         grace_s = pod.metadata.deletion_grace_period_seconds or 0
         return parse_time(pod.metadata.deletion_timestamp) - grace_s
     return created_at(pod)
 
 
 def _containers_finished_at(pod: Pod) -> float | None:
-    """When the last container ended; None unless all have. Sidecars end after the others."""
+    """When the last container ended; None unless all have. Sidecars count: they end last."""
     ended = 0.0
     for status in (*pod.status.container_statuses, *sidecar_statuses(pod)):
         terminated = status.state.terminated
@@ -92,6 +93,6 @@ def _containers_finished_at(pod: Pod) -> float | None:
 
 
 def sidecar_statuses(pod: Pod) -> Iterable[ContainerStatus]:
-    """Statuses of init containers that run beside the others until the end."""
+    """The statuses of sidecars: init containers that run beside the others until the end."""
     names = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
     return [status for status in pod.status.init_container_statuses if status.name in names]

@@ -1,8 +1,9 @@
-"""Which pods go first when there are too many: those whose loss costs least. Pure.
+"""The order in which surplus pods are deleted: first those whose loss costs least.
 
-The order is Kubernetes': not scheduled, not running, not ready, cheap by annotation, crowded on
-their node, ready for a short time, restarted often, young. Ages are compared by their order of
-magnitude, and pods alike in it by UID, so that not always the youngest goes.
+It is Kubernetes' order (ActivePodsWithRanks): pods that are not scheduled, not running, not ready,
+cheap by annotation, on a node with many related pods, ready for a short time, restarted often,
+young. A ReplicaSet compares ages by their order of magnitude, with the UID as tie-break, so that
+not always the youngest pod is deleted.
 """
 
 from __future__ import annotations
@@ -30,22 +31,26 @@ _NS_PER_S = 1e9
 
 
 def dispensable_first(pods: Iterable[Pod]) -> list[Pod]:
-    """The order in which a Job gives up active pods: cost, crowding and magnitudes do not count."""
+    """Active pods in the order in which a Job deletes them.
+
+    Unlike for a ReplicaSet, annotation and node do not count, and ages are compared exactly.
+    """
     return sorted(pods, key=cmp_to_key(_compare_plainly))
 
 
 def cheapest_first(pods: Iterable[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
-    """The order in which a ReplicaSet gives up active pods.
+    """Active pods in the order in which a ReplicaSet deletes them.
 
-    `related` are the pods of all sets with the same controller: spreading is their common matter.
+    `related` are the pods of all sets with the same controller: pods on nodes that hold many of
+    them go first.
     """
-    crowd = Counter(pod.spec.node_name for pod in related if is_active(pod))
+    related_per_node = Counter(pod.spec.node_name for pod in related if is_active(pod))
 
     def compare(one: Pod, other: Pod) -> int:
         return (
             _by_stage(one, other)
             or deletion_cost(one) - deletion_cost(other)
-            or crowd[other.spec.node_name] - crowd[one.spec.node_name]
+            or related_per_node[other.spec.node_name] - related_per_node[one.spec.node_name]
             or _by_magnitude(ready_since(one), ready_since(other), (one, other), now)
             or _by_restarts(one, other)
             or _by_magnitude(created_at(one), created_at(other), (one, other), now)
@@ -55,7 +60,7 @@ def cheapest_first(pods: Iterable[Pod], related: Iterable[Pod], now: float) -> l
 
 
 def deletion_cost(pod: Pod) -> int:
-    """The annotation's value; what is no proper 32-bit number counts as 0."""
+    """The annotation's value; anything but a plain 32-bit number counts as 0."""
     text = pod.metadata.annotations.get(DELETION_COST, "")
     if not _COST.fullmatch(text) or (text.startswith("0") and text != "0"):
         return 0
@@ -80,7 +85,7 @@ def _by_stage(one: Pod, other: Pod) -> int:
 
 
 def _newer_first(one: float | None, other: float | None) -> int:
-    """No time at all counts as the newest."""
+    """Compare two times, newer first; a missing time counts as the newest."""
     one, other = one or math.inf, other or math.inf
     return (one < other) - (one > other)
 
@@ -94,12 +99,12 @@ def _by_magnitude(one: float | None, other: float | None, pods: tuple[Pod, Pod],
 
 
 def _magnitude(age_s: float) -> int:
-    """An age's power of two, in nanoseconds as the original counts."""
+    """The binary order of magnitude of an age, in nanoseconds as in Kubernetes."""
     return int(math.log2(age_s * _NS_PER_S)) if age_s > 0 else -1
 
 
 def _by_restarts(one: Pod, other: Pod) -> int:
-    """Restarts of ordinary containers first, of sidecars second; the more the sooner to go."""
+    """Compare restarts, more first: those of ordinary containers, then those of sidecars."""
     mine, others = _restarts(one), _restarts(other)
     return (mine < others) - (mine > others)
 

@@ -1,7 +1,7 @@
-"""What a ReplicaSet needs next: pods made, given up, adopted or let go, and a true status. Pure.
+"""Decides about ReplicaSets: pods to adopt, release, create or delete, and the status.
 
-Ownership is settled first and by itself; then the status says what is, then pods are made or
-deleted. How it fared shows in the next pass, woken by the pods themselves.
+Adoption and release take a pass of their own. Otherwise the status is written first, from what was
+found, then pods are created or deleted. Their own events wake the next pass, which counts them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ REPLICA_FAILURE = "ReplicaFailure"
 class ReplicaSetSnapshot:
     """A ReplicaSet, its pods and those it might adopt, and the last write refused for it.
 
-    `related` are the active pods of all sets with the same controller; `seed` names new pods.
+    `related` are the active pods of all sets with the same controller. `seed` determines the names
+    of new pods.
     """
 
     replica_set: ReplicaSet
@@ -53,31 +54,31 @@ class ReplicaSetSnapshot:
     seed: int
 
 
-def decide_replica_set(view: ReplicaSetSnapshot, now: float) -> Plan:
-    """One step of a ReplicaSet towards what its spec asks for."""
-    owner = view.replica_set
+def decide_replica_set(snapshot: ReplicaSetSnapshot, now: float) -> Plan:
+    """Plan the next step of a ReplicaSet towards the size in its spec."""
+    owner = snapshot.replica_set
     reference = controller_reference(owner, REPLICA_SETS)
     alive = owner.metadata.deletion_timestamp is None
-    candidates = [pod for pod in view.pods if not is_finished(pod)]
+    candidates = [pod for pod in snapshot.pods if not is_finished(pod)]
     claims = claim(candidates, reference, selects(owner.spec.selector), settling=alive)
     if claims.patches:
         return Plan((Together(claims.patches),), reasons=("ownership",))
     active = [pod for pod in claims.owned if is_active(pod)]
     excess = len(active) - owner.spec.replicas if alive else 0
-    refused = view.refusal if excess < 0 and _is_create(view.refusal) else None
+    refused = snapshot.refusal if excess < 0 and _is_create(snapshot.refusal) else None
     waiting = refused is not None and now < refused.retry_at
     steps = [*_status_steps(owner, claims.owned, refused, now)]
     if waiting and refused is not None:
         return Plan(tuple(steps), wake_at=refused.retry_at, reasons=(refused.reason,))
     if excess < 0:
-        steps += _create_steps(view, min(-excess, BURST_MAX))
+        steps += _create_steps(snapshot, min(-excess, BURST_MAX))
     elif excess > 0:
-        steps += _delete_steps(view, active, min(excess, BURST_MAX), now)
+        steps += _delete_steps(snapshot, active, min(excess, BURST_MAX), now)
     return Plan(tuple(steps), wake_at=_next_available_at(owner, active, now))
 
 
-def _create_steps(view: ReplicaSetSnapshot, count: int) -> list[Step]:
-    owner = view.replica_set
+def _create_steps(snapshot: ReplicaSetSnapshot, count: int) -> list[Step]:
+    owner = snapshot.replica_set
     reference = controller_reference(owner, REPLICA_SETS)
     prefix = f"{owner.metadata.name}-"
     creates = [
@@ -86,23 +87,23 @@ def _create_steps(view: ReplicaSetSnapshot, count: int) -> list[Step]:
             reference,
             owner.metadata.namespace,
             prefix,
-            name_with_suffix(prefix, view.seed, position),
+            name_with_suffix(prefix, snapshot.seed, position),
         )
         for position in range(count)
     ]
-    told = [_event(owner, "SuccessfulCreate", f"Created pod: {c.key.name}") for c in creates]
-    return [*slow_start(creates), *told]
+    events = [_event(owner, "SuccessfulCreate", f"Created pod: {c.key.name}") for c in creates]
+    return [*slow_start(creates), *events]
 
 
 def _delete_steps(
-    view: ReplicaSetSnapshot, active: Sequence[Pod], count: int, now: float
+    snapshot: ReplicaSetSnapshot, active: Sequence[Pod], count: int, now: float
 ) -> list[Step]:
-    doomed = cheapest_first(active, view.related, now)[:count]
-    told = [
-        _event(view.replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
-        for pod in doomed
+    to_delete = cheapest_first(active, snapshot.related, now)[:count]
+    events = [
+        _event(snapshot.replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+        for pod in to_delete
     ]
-    return [Together(tuple(pod_deletion(pod) for pod in doomed)), *told]
+    return [Together(tuple(pod_deletion(pod) for pod in to_delete)), *events]
 
 
 def _status_steps(
@@ -114,7 +115,7 @@ def _status_steps(
         return []
     metadata = owner.metadata
     if status.replicas == 0:
-        patch["replicas"] = 0  # the one field that is always shown
+        patch["replicas"] = 0  # the one field of the status that is required
     return [PatchStatus(REPLICA_SETS, metadata.key, metadata.resource_version, patch)]
 
 
@@ -139,7 +140,7 @@ def _status(
 def _conditions(
     owner: ReplicaSet, n_active: int, refused: RejectedWrite | None, now: float
 ) -> tuple[Condition, ...]:
-    """ReplicaFailure while pods cannot be made; it stays until a new attempt has succeeded."""
+    """The condition ReplicaFailure while creates are refused; it stays until all pods exist."""
     held = owner.status.conditions
     if any(c.type == REPLICA_FAILURE for c in held):
         if n_active < owner.spec.replicas:
@@ -158,7 +159,7 @@ def _conditions(
 
 
 def _next_available_at(owner: ReplicaSet, active: Sequence[Pod], now: float) -> float | None:
-    """When the next pod will have been ready for long enough."""
+    """When the next pod will have been ready for minReadySeconds."""
     min_ready_s = owner.spec.min_ready_seconds
     if not min_ready_s:
         return None

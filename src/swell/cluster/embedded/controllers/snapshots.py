@@ -1,6 +1,6 @@
-"""What the ReplicaSet and the Job controllers see: their owners, pods of those, pods of nobody.
+"""The snapshots on which the controllers decide, read from caches and from the store.
 
-Reads caches and remembers what decisions need from one pass to the next. Decides nothing.
+Each class keeps what its decisions need from one pass to the next, and decides nothing itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NAMESPACE = "namespace"
 
 
 def orphans_by_namespace() -> CacheIndex[object]:
-    """Finds the objects no controller owns."""
+    """The index of objects that have no controller."""
     return CacheIndex(
         ORPHANS, lambda metadata, _: () if metadata.controller else (metadata.namespace,)
     )
@@ -51,7 +51,7 @@ def by_namespace() -> CacheIndex[object]:
     return CacheIndex(NAMESPACE, lambda metadata, _: (metadata.namespace,))
 
 
-class _Selecting(Protocol):
+class _SelectorSpec(Protocol):
     @property
     def selector(self) -> LabelSelector | None: ...
 
@@ -61,7 +61,7 @@ class _PodOwner(Protocol):
     def metadata(self) -> ObjectMeta: ...
 
     @property
-    def spec(self) -> _Selecting: ...
+    def spec(self) -> _SelectorSpec: ...
 
 
 O = TypeVar("O", bound=_PodOwner)  # noqa: E741
@@ -70,7 +70,7 @@ O = TypeVar("O", bound=_PodOwner)  # noqa: E741
 def wake_adopters(
     pods: Informer[Pod], owners: Informer[O], wake: Callable[[Key], None]
 ) -> Callable[[Key], None]:
-    """A handler of pods: one that nobody owns concerns every owner whose selector it matches."""
+    """A handler of pods: one without a controller wakes every owner whose selector matches it."""
 
     def on_pod(key: Key) -> None:
         pod = pods.get(key)
@@ -138,7 +138,7 @@ class JobSnapshots:
         )
 
     def tracked(self, key: Key) -> TrackedPod | None:
-        """A pod that may wait for a Job that will never come."""
+        """A pod, with the Job that its owner reference names, for `decide_release`."""
         pod = self._pods.get(key)
         if pod is None:
             return None
@@ -147,7 +147,7 @@ class JobSnapshots:
         return TrackedPod(pod, job)
 
     def wake_pods(self, index: str, wake: Callable[[Key], None]) -> Callable[[Key], None]:
-        """A handler of Jobs: one that has ended or gone leaves pods to be let go."""
+        """A handler of Jobs: one that has ended or was deleted wakes its pods, to be released."""
 
         def on_job(key: Key) -> None:
             job = self._jobs.get(key)
@@ -169,7 +169,10 @@ class JobSnapshots:
 
 
 class NamespaceSnapshots:
-    """Snapshots for `decide_namespace`."""
+    """Snapshots for `decide_namespace`, read from the store.
+
+    A namespace has objects of every kind; informers for all of them would cache the whole cluster.
+    """
 
     def __init__(self, api: ApiServer, namespaces: Informer[Namespace]) -> None:
         self._api = api
@@ -184,14 +187,14 @@ class NamespaceSnapshots:
         self._emptying[key.name] = None
         return NamespaceSnapshot(namespace, tuple(self._contents(key.name)))
 
-    def on_removal(self, tell: Callable[[Key], object]) -> None:
-        """Tell the key of a namespace being emptied whenever something in it has gone."""
+    def on_removal(self, wake: Callable[[Key], object]) -> None:
+        """Wake a namespace that is being emptied whenever an object in it was removed."""
 
-        def see(commit: Commit) -> None:
+        def on_commit(commit: Commit) -> None:
             if commit.after is None and commit.key.namespace in self._emptying:
-                tell(Key("", commit.key.namespace))
+                wake(Key("", commit.key.namespace))
 
-        self._api.storage.on_commit.append(see)
+        self._api.storage.on_commit.append(on_commit)
 
     def _contents(self, namespace: str) -> Iterable[NamespacedObject]:
         for kind in self._api.registry:
@@ -219,7 +222,11 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 
 class NodeSnapshots:
-    """Snapshots for `decide_node`."""
+    """Snapshots for `decide_node`: a node, and how long its Lease has not been renewed.
+
+    That time is measured from the moment a renewal was seen here, on a clock that stops while the
+    machine sleeps: a laptop that wakes up must not take all its nodes for lost.
+    """
 
     def __init__(
         self, nodes: Informer[Node], leases: Informer[Lease], clock: Clock, grace_s: float
@@ -228,13 +235,14 @@ class NodeSnapshots:
         self._leases = leases
         self._clock = clock
         self._grace_s = grace_s
-        # By node: the renewal last seen, and when.
+        # By node: the renewal last seen, and when it was seen.
         self._seen: dict[str, tuple[tuple[str, str | None], float]] = {}
 
     def watch_leases(self, wake: Callable[[Key], None]) -> None:
-        """Note when renewals are seen, and wake nodes whose Lease is new.
+        """Record when renewals are seen, and wake nodes whose Lease is new.
 
-        A renewal needs no pass: the node's next one is due when it would be late, and not before.
+        A renewal itself wakes nothing: the next pass is due when the node would be late, which
+        `decide_node` has already asked for.
         """
 
         def on_lease(key: Key) -> None:
@@ -262,20 +270,26 @@ class NodeSnapshots:
 
 # --- seeds of pod names --------------------------------------------------------------------------
 
-_BITS = 64
+_SEED_BITS = 64
 
 
 class NameSeeds:
+    """Random seeds of pod names, one for each owner and set of its pods.
+
+    While the pods are the same, so is the seed, and a repeated attempt names the same pods. So a
+    create that was refused or whose answer was lost is never repeated under another name.
+    """
+
     def __init__(self, random: Random) -> None:
         self._random = random
         self._drawn: dict[Key, tuple[tuple[Uid, ...], int]] = {}
 
     def of(self, owner: Key, uid: Uid, pods: Iterable[Pod]) -> int:
-        """The number for an owner as it is now."""
-        situation = (uid, *sorted(pod.metadata.uid for pod in pods))
+        """The seed for an owner with these pods."""
+        uids = (uid, *sorted(pod.metadata.uid for pod in pods))
         drawn = self._drawn.get(owner)
-        if drawn is None or drawn[0] != situation:
-            drawn = self._drawn[owner] = (situation, self._random.getrandbits(_BITS))
+        if drawn is None or drawn[0] != uids:
+            drawn = self._drawn[owner] = (uids, self._random.getrandbits(_SEED_BITS))
         return drawn[1]
 
     def forget(self, owner: Key) -> None:

@@ -1,7 +1,7 @@
-"""Pods made from an owner's template, and their names. Pure.
+"""The writes that controllers share: pods from a template, slow start, status patches.
 
-A name ends in characters derived from a seed: the same seed gives the same names, so a create
-whose answer was lost, or that was refused, is tried again under the same name.
+The name of a pod ends in characters derived from a seed. The same seed gives the same names, so a
+create whose answer was lost, or that was refused, is repeated under the same name.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from swell.api.meta import ApiStruct, Body, OwnerReference
 from swell.api.pod import Pod
 from swell.runtime.plan import Action, CreateObject, DeleteObject, Together
 
-# No vowels and nothing that looks like one: suffixes must not spell words.
+# Kubernetes' alphabet of generated names: without vowels, so that no words come out.
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
+# A pod's name is used as a host name, which has 63 characters.
 PREFIX_LENGTH_MAX = 63 - SUFFIX_LENGTH
 
 
 def name_with_suffix(prefix: str, seed: int, position: int) -> str:
-    """A pod's name, as an API server would have generated it from the prefix."""
+    """The name of a pod, in the form that an API server generates from a prefix."""
     number = int.from_bytes(blake2b(f"{seed}/{position}".encode(), digest_size=8).digest())
     suffix = ""
     for _ in range(SUFFIX_LENGTH):
@@ -56,12 +57,16 @@ def pod_deletion(pod: Pod) -> DeleteObject:
 # --- slow start ----------------------------------------------------------------------------------
 
 FIRST_STEP = 1
-# In one pass; a larger difference takes several.
+# Kubernetes' limit of creates or deletes in one pass; a larger difference takes several.
 BURST_MAX = 500
 
 
 def slow_start(actions: Sequence[Action]) -> tuple[Together, ...]:
-    """Steps of 1, 2, 4, 8 … actions."""
+    """Group actions into steps of 1, 2, 4, 8 … of them.
+
+    An error that concerns the first pod mostly concerns all: a plan stops at the first step that
+    fails, so a quota or a bad template costs one refused request and not five hundred.
+    """
     steps: list[Together] = []
     size, begin = FIRST_STEP, 0
     while begin < len(actions):
@@ -75,9 +80,9 @@ def slow_start(actions: Sequence[Action]) -> tuple[Together, ...]:
 
 
 def status_patch(old: ApiStruct, new: ApiStruct) -> Body:
-    """What turns the old status into the new one; empty when they are equal.
+    """The merge patch that turns the old status into the new one; empty when they are equal.
 
-    Only fields of the struct are touched: what others keep in a status stays.
+    It names only fields of the struct, so that fields which others add to the status stay.
     """
     return _difference(to_body(old), to_body(new))
 

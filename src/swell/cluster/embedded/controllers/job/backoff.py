@@ -1,7 +1,7 @@
-"""How long a Job waits after failures before it makes the next pod. Pure.
+"""How long a Job waits after failures before it creates the next pod.
 
-Ten seconds after the first failure, twice as long after each further one, up to ten minutes; a
-success makes it forget the failures before it.
+The delays are those of Kubernetes: ten seconds after the first failure, twice as long after each
+further one, up to ten minutes. A success resets them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ FAILURES_MAX = 7
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """The latest failures, by when and which pod. Pods may be deleted; the record remembers them.
+    """The latest failures with their times and pods, which may have been deleted since.
 
-    Seeing a pod again changes nothing, so a pass may be repeated at will.
+    Recording the same pods again changes nothing, so a pass may be repeated.
     """
 
     failures: tuple[tuple[float, Uid], ...] = ()
     succeeded_at: float | None = None
 
     def after_seeing(self, job: Job, pods: Sequence[Pod]) -> FailureRecord:
+        """The record with the failures among these pods, less those before the last success."""
         if not self.failures and not any(_is_failure(job, pod) for pod in pods):
             return self
         known = (self.succeeded_at,) if self.succeeded_at is not None else ()
@@ -46,7 +47,7 @@ class FailureRecord:
 
     @property
     def retry_at(self) -> float:
-        """When the next pod may be made; 0 when nothing speaks against making it now."""
+        """When the next pod may be created; 0 without failures."""
         return self.failures[-1][0] + RETRY.full_s(len(self.failures)) if self.failures else 0.0
 
 
@@ -54,7 +55,10 @@ NO_FAILURES = FailureRecord()
 
 
 def _is_failure(job: Job, pod: Pod) -> bool:
-    """Whether it failed, other than by being given up: then it lost its finalizer before."""
+    """Whether the pod failed by itself.
+
+    A surplus pod that the Job deletes loses its finalizer first, and does not count.
+    """
     if is_tracked(pod):
         return has_failed(job, pod)
     return pod.status.phase is PodPhase.FAILED and not is_deleted(pod)

@@ -1,7 +1,6 @@
-"""Where a Job stands, counted from its pods and its status. Pure.
+"""Counts the pods of a Job, together with those that its status has counted already.
 
-Every finished pod counts exactly once. Until it does it keeps the tracking finalizer; the status
-names it as uncounted while the finalizer is taken off, and when that has gone, the number grows.
+Every finished pod counts exactly once; `status` describes how.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from swell.cluster.embedded.controllers.pods import (
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """Pods by what they are doing, and how many have ended how, uncounted ones included.
+    """Pods by state, and the numbers of succeeded and failed ones, including uncounted ones.
 
-    `succeeded_indexes` and `failed_indexes` are None for Jobs that have none. `replaceable` are
-    the failed pods, one an index, whose successors inherit their count of failures: they are kept
-    until those are there.
+    `succeeded_indexes` and `failed_indexes` are None for Jobs that have none. `replaceable` has the
+    latest failed pod of each index that needs a new pod. The new pod inherits its number of
+    failures, so it keeps its finalizer until the new one exists.
     """
 
     active: tuple[Pod, ...]
@@ -51,6 +50,7 @@ class JobCounts:
 
 
 def count_pods(job: Job, pods: Sequence[Pod]) -> JobCounts:
+    """Count the pods that a Job owns."""
     uncounted = job.status.uncounted_terminated_pods or UncountedPods()
     active = tuple(pod for pod in pods if is_active(pod))
     succeeded = _newly_ended(
@@ -83,7 +83,7 @@ def _limits_each_index(job: Job) -> bool:
 
 
 def _newly_ended(job: Job, ended: Iterable[Pod], uncounted: Sequence[str]) -> list[Pod]:
-    """Those that neither the numbers nor the lists of the status hold yet."""
+    """The finished pods that neither the numbers nor the lists of the status contain yet."""
     return [
         pod
         for pod in ended
@@ -94,7 +94,7 @@ def _newly_ended(job: Job, ended: Iterable[Pod], uncounted: Sequence[str]) -> li
 
 
 def counted_indexes(job: Job) -> Indexes:
-    """The completed indexes the status holds, as far as the Job still has them."""
+    """The completed indexes in the status, without those a smaller Job no longer has."""
     return Indexes.parse(job.status.completed_indexes, job.spec.completions or 0)
 
 
@@ -122,18 +122,18 @@ def _failed_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
 
 
 def _exhausts_index(job: Job, pod: Pod) -> bool:
-    """Whether its failure was the last one its index was allowed."""
+    """Whether the pod's failure was the last one that its index was allowed."""
     if not has_failed(job, pod):
         return False
-    judgement = failure_outcome(job.spec.pod_failure_policy, pod)
-    if judgement.action is FailureAction.FAIL_INDEX:
+    outcome = failure_outcome(job.spec.pod_failure_policy, pod)
+    if outcome.action is FailureAction.FAIL_INDEX:
         return True
     limit = job.spec.backoff_limit_per_index or 0
-    return judgement.is_counted and failure_count(pod) >= limit
+    return outcome.is_counted and failure_count(pod) >= limit
 
 
 def _replaceable(job: Job, pods: Iterable[Pod], settled: Indexes) -> dict[int, Pod]:
-    """The latest failed pod of each index that is open and has no pod at work."""
+    """The latest failed pod of each index that is neither settled nor has an active pod."""
     latest: dict[int, Pod] = {}
     for pod in pods:
         index = valid_index(job, pod)
@@ -149,5 +149,5 @@ def _attempt(pod: Pod) -> tuple[int, float, Uid]:
 
 
 def n_attempts_before(pod: Pod) -> int:
-    """Failures of its index before it, counted and ignored."""
+    """The number of earlier failures of the pod's index, counted and ignored."""
     return failure_count(pod) + ignored_failure_count(pod)

@@ -1,7 +1,8 @@
-"""What a Job needs next: pods made or given up, finished ones counted, its end declared. Pure.
+"""Decides about Jobs: one pass, and the release of pods that no Job will count.
 
-Order in a plan: the status records what was found and decided, then pods are deleted, counted ones
-let go, new ones made. An end becomes final in a pass of its own, when no pod is left to wait for.
+The order of a plan matters: the status first records what was found and decided, then pods are
+deleted, counted pods lose their finalizer, and new pods are created. An end becomes final in a
+later pass, when no pod is left.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from swell.runtime.plan import (
     Write,
 )
 
+# The value of spec.managedBy that means this controller, as an empty one does.
 OWN_NAME = "kubernetes.io/job-controller"
 
 
@@ -62,7 +64,8 @@ OWN_NAME = "kubernetes.io/job-controller"
 class BatchJobSnapshot:
     """A Job, its pods and those it might adopt.
 
-    `record` remembers failures, `refusal` is the last write refused, `seed` names new pods.
+    `record` has earlier failures, `refusal` is the last refused write, `seed` determines the names
+    of new pods.
     """
 
     job: Job
@@ -74,22 +77,25 @@ class BatchJobSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobDecision:
-    """What one look at a Job brought: pods to delete and to make, its end, its status."""
+    """The result of one pass: pods to create and delete, the end, counted pods, the status.
 
-    population: PodChanges
-    doomed: tuple[Pod, ...]
-    ending: JobEnd | None
+    `to_delete` are the surplus pods, or all active ones when the Job has ended.
+    """
+
+    changes: PodChanges
+    to_delete: tuple[Pod, ...]
+    end: JobEnd | None
     tracking: Tracking
     status: JobStatus
 
 
-def decide_job(view: BatchJobSnapshot, now: float) -> Plan:
-    """One step of a Job towards its end."""
-    job = view.job
+def decide_job(snapshot: BatchJobSnapshot, now: float) -> Plan:
+    """Plan the next step of a Job."""
+    job = snapshot.job
     if is_finished(job) or job.spec.managed_by not in {"", OWN_NAME}:
         return NOTHING
     claims = claim(
-        view.pods,
+        snapshot.pods,
         controller_reference(job, JOBS),
         selects(job.spec.selector),
         settling=_is_alive(job),
@@ -97,11 +103,11 @@ def decide_job(view: BatchJobSnapshot, now: float) -> Plan:
     )
     if claims.patches:
         return Plan((Together(claims.patches),), reasons=("ownership",))
-    outlook = _look(view, claims.owned, now)
+    decision = _evaluate(snapshot, claims.owned, now)
     return Plan(
-        tuple(_steps(job, outlook)),
-        wake_at=_wake_at(job, outlook),
-        reasons=(outlook.ending.reason,) if outlook.ending else (),
+        tuple(_steps(job, decision)),
+        wake_at=_wake_at(job, decision),
+        reasons=(decision.end.reason,) if decision.end else (),
     )
 
 
@@ -109,91 +115,92 @@ def _is_alive(job: Job) -> bool:
     return job.metadata.deletion_timestamp is None
 
 
-def _look(view: BatchJobSnapshot, pods: Sequence[Pod], now: float) -> JobDecision:
-    job = view.job
-    counted = count_pods(job, pods)
-    population = PodChanges()
-    doomed = counted.active
-    ending = find_end(job, pods, counted, now)
-    if ending is None:
+def _evaluate(snapshot: BatchJobSnapshot, pods: Sequence[Pod], now: float) -> JobDecision:
+    job = snapshot.job
+    # 1. Count the pods; 2. see whether the Job has ended: then all active pods are deleted.
+    counts = count_pods(job, pods)
+    changes = PodChanges()
+    to_delete = counts.active
+    end = find_end(job, pods, counts, now)
+    # 3. If not, choose the pods to create or delete; with none left active, it may be complete.
+    if end is None:
         if _is_alive(job):
-            population = plan_pods(job, counted, view.record, view.seed, now)
-            population = _without_refused(population, view.refusal, now)
-        doomed = population.doomed
-        n_active = len(counted.active) - len(doomed) + len(population.creates)
-        if reaches_completions(job, counted, n_active):
-            ending = COMPLETIONS_REACHED
-    given_up = {pod.metadata.uid for pod in population.doomed}
-    kept = [pod for pod in pods if pod.metadata.uid not in given_up]
-    tracking = track(job, kept, counted, ending)
-    status = next_status(job, counted, doomed, tracking, now)
-    if ending is not None:
-        status = with_end(status, ending, tracking, now)
+            changes = plan_pods(job, counts, snapshot.record, snapshot.seed, now)
+            changes = _without_refused(changes, snapshot.refusal, now)
+        to_delete = changes.to_delete
+        n_active = len(counts.active) - len(to_delete) + len(changes.creates)
+        if reaches_completions(job, counts, n_active):
+            end = COMPLETIONS_REACHED
+    # 4. Count what has finished. Surplus pods are left out: they never count.
+    surplus = {pod.metadata.uid for pod in changes.to_delete}
+    kept = [pod for pod in pods if pod.metadata.uid not in surplus]
+    tracking = track(job, kept, counts, end)
+    status = next_status(job, counts, to_delete, tracking, now)
+    if end is not None:
+        status = with_end(status, end, tracking, now)
     elif _is_alive(job):
         status = with_suspension(job, status, now)
-    return JobDecision(population, doomed, ending, tracking, status)
+    return JobDecision(changes, to_delete, end, tracking, status)
 
 
-def _without_refused(
-    population: PodChanges, refusal: RejectedWrite | None, now: float
-) -> PodChanges:
-    """No creates while the server would refuse them again."""
+def _without_refused(changes: PodChanges, refusal: RejectedWrite | None, now: float) -> PodChanges:
+    """The changes without creates, while the server would refuse them again."""
     if refusal is None or not isinstance(refusal.action, CreateObject):
-        return population
-    if not population.creates or now >= refusal.retry_at:
-        return population
+        return changes
+    if not changes.creates or now >= refusal.retry_at:
+        return changes
     return PodChanges(retry_at=refusal.retry_at)
 
 
-def _steps(job: Job, outlook: JobDecision) -> list[Step]:
+def _steps(job: Job, decision: JobDecision) -> list[Step]:
     steps: list[Step] = []
-    patch = status_patch(job.status, outlook.status)
+    patch = status_patch(job.status, decision.status)
     if patch:
         metadata = job.metadata
         steps.append(PatchStatus(JOBS, metadata.key, metadata.resource_version, patch))
-    given_up = [pod for pod in outlook.population.doomed if is_tracked(pod)]
-    # Who is given up does not count as failed, so it is let go before it is deleted.
-    steps += _together([finalizer_removal(pod, TRACKING) for pod in given_up])
-    steps += _together([pod_deletion(pod) for pod in outlook.doomed])
-    steps += _together([finalizer_removal(pod, TRACKING) for pod in outlook.tracking.released])
-    steps += slow_start(outlook.population.creates)
-    return [*steps, *_events(job, outlook)]
+    surplus = [pod for pod in decision.changes.to_delete if is_tracked(pod)]
+    # A surplus pod does not count as failed, so it loses its finalizer before it is deleted.
+    steps += _together([finalizer_removal(pod, TRACKING) for pod in surplus])
+    steps += _together([pod_deletion(pod) for pod in decision.to_delete])
+    steps += _together([finalizer_removal(pod, TRACKING) for pod in decision.tracking.released])
+    steps += slow_start(decision.changes.creates)
+    return [*steps, *_events(job, decision)]
 
 
 def _together(writes: Sequence[Write]) -> list[Step]:
     return [Together(tuple(writes))] if writes else []
 
 
-def _wake_at(job: Job, outlook: JobDecision) -> float | None:
-    """When pods may be made that had to wait, or when the Job will have run too long."""
-    started = outlook.status.start_time
+def _wake_at(job: Job, decision: JobDecision) -> float | None:
+    """When pods may be created that have to wait, or when the Job reaches its deadline."""
+    started = decision.status.start_time
     deadline = deadline_at(job, parse_time(started) if started else None)
-    moments = (outlook.population.retry_at, None if outlook.ending else deadline)
+    moments = (decision.changes.retry_at, None if decision.end else deadline)
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _events(job: Job, outlook: JobDecision) -> list[EmitEvent]:
-    told = [("SuccessfulDelete", f"Deleted pod: {p.metadata.name}") for p in outlook.doomed]
-    told += [
+def _events(job: Job, decision: JobDecision) -> list[EmitEvent]:
+    events = [("SuccessfulDelete", f"Deleted pod: {p.metadata.name}") for p in decision.to_delete]
+    events += [
         ("SuccessfulCreate", f"Created pod: {create.key.name}")
-        for create in outlook.population.creates
+        for create in decision.changes.creates
     ]
-    for condition in outlook.status.conditions:
+    for condition in decision.status.conditions:
         if condition in job.status.conditions:
             continue
         if condition.type == SUSPENDED:
             reason = "Suspended" if condition.status == "True" else "Resumed"
-            told.append((reason, condition.message))
+            events.append((reason, condition.message))
         elif condition.type == COMPLETE:
-            told.append(("Completed", "Job completed"))
+            events.append(("Completed", "Job completed"))
         elif condition.type == FAILED:
             warning = (condition.reason, condition.message)
-            return [*_normal(job, told), _event(job, EventSeverity.WARNING, *warning)]
-    return _normal(job, told)
+            return [*_normal(job, events), _event(job, EventSeverity.WARNING, *warning)]
+    return _normal(job, events)
 
 
-def _normal(job: Job, told: Sequence[tuple[str, str]]) -> list[EmitEvent]:
-    return [_event(job, EventSeverity.NORMAL, reason, message) for reason, message in told]
+def _normal(job: Job, events: Sequence[tuple[str, str]]) -> list[EmitEvent]:
+    return [_event(job, EventSeverity.NORMAL, reason, message) for reason, message in events]
 
 
 def _event(job: Job, severity: EventSeverity, reason: str, message: str) -> EmitEvent:
@@ -205,26 +212,29 @@ def _event(job: Job, severity: EventSeverity, reason: str, message: str) -> Emit
 
 @dataclass(frozen=True, slots=True)
 class TrackedPod:
-    """A pod and the Job of the name it says controls it, whatever its UID."""
+    """A pod, and the Job that has the name of its controller, whatever its UID."""
 
     pod: Pod
     job: Job | None
 
 
-def decide_release(view: TrackedPod, now: float) -> Plan:
-    """Take the finalizer off, unless a Job is there to do it. The time does not matter."""
+def decide_release(snapshot: TrackedPod, now: float) -> Plan:
+    """Remove the tracking finalizer of a pod that no Job will count.
+
+    Its Job was deleted or has ended. Without this the pod could never be deleted.
+    """
     del now
-    if not is_tracked(view.pod) or _is_awaited(view):
+    if not is_tracked(snapshot.pod) or _is_awaited(snapshot):
         return NOTHING
-    return Plan((finalizer_removal(view.pod, TRACKING),), reasons=("nobody counts it",))
+    return Plan((finalizer_removal(snapshot.pod, TRACKING),), reasons=("nobody counts it",))
 
 
-def _is_awaited(view: TrackedPod) -> bool:
-    controller, job = view.pod.metadata.controller, view.job
+def _is_awaited(snapshot: TrackedPod) -> bool:
+    controller, job = snapshot.pod.metadata.controller, snapshot.job
     if controller is None:
         return False
     if (controller.api_version, controller.kind) != (JOBS.api_version, JOBS.kind):
-        return True  # somebody else's pod: what its finalizers mean is theirs to know
+        return True  # a pod of another kind of owner, which uses the finalizer in its own way
     if job is None or job.metadata.uid != controller.uid:
         return False
     return job.spec.managed_by not in {"", OWN_NAME} or not is_finished(job)

@@ -1,7 +1,7 @@
-"""Whether a Job has come to its end, and which. Pure.
+"""Whether a Job has ended, and how.
 
-An end once recorded stands, whatever happens to pods afterwards. Among several ends failures come
-before success, as Kubernetes orders them.
+An end that is recorded in the status stands, whatever happens to pods afterwards. When several ends
+apply, failures come before success, in Kubernetes' order.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from swell.api.meta import Condition
 from swell.api.pod import Pod, PodPhase
 from swell.api.times import parse_time
 from swell.api.workloads import Job, SuccessPolicy
+from swell.cluster.embedded.builtin.jobs import BACKOFF_LIMIT
 from swell.cluster.embedded.controllers.job.counts import JobCounts
 from swell.cluster.embedded.controllers.job.failurepolicy import FailureAction, failure_outcome
 from swell.cluster.embedded.controllers.job.indexes import Indexes
@@ -22,12 +23,18 @@ SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
 FAILURE_TARGET = "FailureTarget"
 COMPLETE = "Complete"
 FAILED = "Failed"
-BACKOFF_LIMIT_DEFAULT = 6
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """An end decided upon. It is recorded before pods are touched, and final when all are gone."""
+    """How a Job ends. The end takes two steps, each a condition in the status:
+
+        running --recorded--> SuccessCriteriaMet --no pod left--> Complete
+        running --recorded--> FailureTarget      --no pod left--> Failed
+
+    The interim condition is recorded before any pod is deleted, so that a crash in between does
+    not lose the decision.
+    """
 
     is_success: bool
     reason: str
@@ -61,28 +68,30 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
     return any(c.type == type_ and c.status == "True" for c in conditions)
 
 
-def find_end(job: Job, pods: Sequence[Pod], counted: JobCounts, now: float) -> JobEnd | None:
-    """The end a Job has reached, other than by its completions."""
+def find_end(job: Job, pods: Sequence[Pod], counts: JobCounts, now: float) -> JobEnd | None:
+    """The end that a Job has reached; None when it has not ended. Completions are checked later,
+    by `reaches_completions`, when it is known which pods stay.
+    """
     return (
         _recorded(job)
         or _failed_by_policy(job, pods)
-        or _failed_by_limits(job, pods, counted, now)
-        or _failed_by_indexes(job, counted)
-        or _succeeded_by_policy(job, counted)
+        or _failed_by_limits(job, pods, counts, now)
+        or _failed_by_indexes(job, counts)
+        or _succeeded_by_policy(job, counts)
     )
 
 
-def reaches_completions(job: Job, counted: JobCounts, n_active: int) -> bool:
-    """Whether all that was asked for has succeeded, and nothing runs any more."""
+def reaches_completions(job: Job, counts: JobCounts, n_active: int) -> bool:
+    """Whether enough pods have succeeded and none is active. Without completions one is enough."""
     if n_active:
         return False
     if job.spec.completions is None:
-        return counted.n_succeeded > 0
-    return counted.n_succeeded >= job.spec.completions
+        return counts.n_succeeded > 0
+    return counts.n_succeeded >= job.spec.completions
 
 
 def deadline_at(job: Job, started_at: float | None) -> float | None:
-    """When a Job that runs since then will have run too long."""
+    """When a Job that started then exceeds activeDeadlineSeconds; None without a deadline."""
     limit_s = job.spec.active_deadline_seconds
     if limit_s is None or started_at is None or job.spec.suspend:
         return None
@@ -100,18 +109,18 @@ def _recorded(job: Job) -> JobEnd | None:
 def _failed_by_policy(job: Job, pods: Iterable[Pod]) -> JobEnd | None:
     policy = job.spec.pod_failure_policy
     for pod in pods if policy is not None else ():
-        judgement = failure_outcome(policy, pod)
-        if judgement.action is FailureAction.FAIL_JOB and has_failed(job, pod):
-            return JobEnd(False, "PodFailurePolicy", judgement.message)
+        outcome = failure_outcome(policy, pod)
+        if outcome.action is FailureAction.FAIL_JOB and has_failed(job, pod):
+            return JobEnd(False, "PodFailurePolicy", outcome.message)
     return None
 
 
 def _failed_by_limits(
-    job: Job, pods: Iterable[Pod], counted: JobCounts, now: float
+    job: Job, pods: Iterable[Pod], counts: JobCounts, now: float
 ) -> JobEnd | None:
     limit = job.spec.backoff_limit
-    limit = BACKOFF_LIMIT_DEFAULT if limit is None else limit
-    if counted.n_failed > limit or _restarted_too_often(job, pods, limit):
+    limit = BACKOFF_LIMIT if limit is None else limit
+    if counts.n_failed > limit or _restarted_too_often(job, pods, limit):
         return _BACKOFF_LIMIT
     started = job.status.start_time
     deadline = deadline_at(job, parse_time(started) if started else None)
@@ -119,7 +128,7 @@ def _failed_by_limits(
 
 
 def _restarted_too_often(job: Job, pods: Iterable[Pod], limit: int) -> bool:
-    """Pods that restart in place fail without ever being failed pods: their restarts count."""
+    """Whether restarts in place exceed the limit: with OnFailure, pods never become failed."""
     if (job.spec.template.get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
     n_restarts = sum(
@@ -128,11 +137,11 @@ def _restarted_too_often(job: Job, pods: Iterable[Pod], limit: int) -> bool:
         if pod.status.phase in {PodPhase.RUNNING, PodPhase.PENDING}
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
     )
-    return n_restarts >= max(limit, 1)
+    return n_restarts >= max(limit, 1)  # a limit of 0 is exceeded by the first restart
 
 
-def _failed_by_indexes(job: Job, counted: JobCounts) -> JobEnd | None:
-    failed, succeeded = counted.failed_indexes, counted.succeeded_indexes
+def _failed_by_indexes(job: Job, counts: JobCounts) -> JobEnd | None:
+    failed, succeeded = counts.failed_indexes, counts.succeeded_indexes
     if not failed or succeeded is None:
         return None
     allowed = job.spec.max_failed_indexes
@@ -143,8 +152,8 @@ def _failed_by_indexes(job: Job, counted: JobCounts) -> JobEnd | None:
     return None
 
 
-def _succeeded_by_policy(job: Job, counted: JobCounts) -> JobEnd | None:
-    succeeded, policy = counted.succeeded_indexes, job.spec.success_policy
+def _succeeded_by_policy(job: Job, counts: JobCounts) -> JobEnd | None:
+    succeeded, policy = counts.succeeded_indexes, job.spec.success_policy
     if not succeeded or policy is None:
         return None
     matched = _matched_rule(policy, succeeded, job.spec.completions or 0)

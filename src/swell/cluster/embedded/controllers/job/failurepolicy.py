@@ -1,6 +1,6 @@
-"""What a Job's podFailurePolicy says of one failed pod. Pure.
+"""How a failed pod counts by a Job's podFailurePolicy.
 
-The first rule that matches decides; a failure that none matches is counted.
+The first rule that matches decides. A failure that no rule matches is counted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from swell.api.workloads import ExitCodesRequirement, PodFailurePolicy, PodFailu
 
 
 class FailureAction(Enum):
+    """The actions of podFailurePolicy rules."""
+
     IGNORE = "Ignore"
     COUNT = "Count"
     FAIL_INDEX = "FailIndex"
@@ -22,7 +24,7 @@ class FailureAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FailureOutcome:
-    """What a failure means; `message` says why, where it is the Job's end."""
+    """The action for a failed pod, and the message for the case that it ends the Job."""
 
     action: FailureAction
     message: str = ""
@@ -37,7 +39,7 @@ COUNTED = FailureOutcome(FailureAction.COUNT)
 
 
 def failure_outcome(policy: PodFailurePolicy | None, pod: Pod) -> FailureOutcome:
-    """The judgement on a failed pod."""
+    """The outcome of a failed pod by the policy; counted when there is no policy."""
     for number, rule in enumerate(policy.rules if policy else ()):
         cause = _cause(rule, pod)
         action = _ACTIONS.get(rule.action)
@@ -47,7 +49,7 @@ def failure_outcome(policy: PodFailurePolicy | None, pod: Pod) -> FailureOutcome
 
 
 def _cause(rule: PodFailureRule, pod: Pod) -> str:
-    """What about the pod makes a rule apply; empty when it does not."""
+    """The cause for which a rule matches the pod, as text; empty when it does not match."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         container = _exited(pod.status.container_statuses, rule.on_exit_codes) or _exited(
@@ -67,7 +69,7 @@ def _cause(rule: PodFailureRule, pod: Pod) -> str:
 def _exited(
     statuses: Iterable[ContainerStatus], requirement: ExitCodesRequirement
 ) -> ContainerStatus | None:
-    """The first container that ended with an exit code as required; success never is one."""
+    """The first failed container whose exit code meets the requirement."""
     for status in statuses:
         if requirement.container_name not in {None, status.name}:
             continue

@@ -1,6 +1,6 @@
-"""Sets of completion indexes as a Job's status writes them: `0-3,5,7`. Pure.
+"""Sets of completion indexes, in the notation of a Job's status: `0-3,5,7`.
 
-Kept as intervals: a Job with a million completions has few of them.
+They are kept as intervals: even a Job with a million completions has few of those.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
+    """The indexes from `first` to `last`, both included."""
+
     first: int
     last: int
 
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """Disjoint intervals in rising order, with a gap between any two."""
+    """A set of indexes as disjoint intervals in rising order, with a gap between any two."""
 
     intervals: tuple[Interval, ...] = ()
 
@@ -28,7 +30,7 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str, below: int) -> Indexes:
-        """The indexes a text names, as far as they are below a limit; what is no number is left."""
+        """The indexes below a limit that a text names; parts that are no numbers are skipped."""
         found: list[Interval] = []
         for part in text.split(",") if text else ():
             first, dash, last = part.partition("-")
@@ -49,7 +51,7 @@ class Indexes:
         return any(first <= index <= last for first, last in self.intervals)
 
     def overlap(self, other: Indexes) -> int:
-        """How many indexes both have."""
+        """The number of indexes in both sets."""
         return sum(
             max(0, min(mine.last, theirs.last) - max(mine.first, theirs.first) + 1)
             for mine in self.intervals
@@ -57,7 +59,7 @@ class Indexes:
         )
 
     def first_missing(self, count: int, below: int) -> list[int]:
-        """The lowest indexes that are not in the set."""
+        """The `count` lowest indexes below a limit that are not in the set."""
         return list(islice(self._missing(below), count))
 
     def _missing(self, below: int) -> Iterator[int]:
@@ -75,11 +77,12 @@ def _written(interval: Interval) -> str:
     first, last = interval
     if first == last:
         return str(first)
+    # Kubernetes writes two neighbours as `4,5`, and only longer runs as `4-6`.
     return f"{first}{',' if last == first + 1 else '-'}{last}"
 
 
 def _merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Intervals in rising order of their beginnings, joined where they touch."""
+    """Join intervals that touch; they are given in rising order of their beginnings."""
     merged: list[Interval] = []
     for interval in intervals:
         if merged and interval.first <= merged[-1].last + 1:

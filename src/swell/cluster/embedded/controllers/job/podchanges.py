@@ -1,6 +1,7 @@
-"""Which pods a Job makes and which it gives up. Pure.
+"""Which pods a Job creates and which it deletes.
 
-Never both in one pass: pods are given up first. After failures new ones wait their time.
+One pass never does both: surplus pods are deleted first. After failures new pods wait for the
+back-off.
 """
 
 from __future__ import annotations
@@ -44,84 +45,88 @@ INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 @dataclass(frozen=True, slots=True)
 class PodChanges:
-    """Pods to give up, pods to make, and when others may be made that had to wait."""
+    """Pods to delete, pods to create, and when pods may be created that have to wait."""
 
-    doomed: tuple[Pod, ...] = ()
+    to_delete: tuple[Pod, ...] = ()
     creates: tuple[CreateObject, ...] = ()
     retry_at: float | None = None
 
 
 def plan_pods(
-    job: Job, counted: JobCounts, record: FailureRecord, seed: int, now: float
+    job: Job, counts: JobCounts, record: FailureRecord, seed: int, now: float
 ) -> PodChanges:
-    wanted = _n_wanted(job, counted)
-    doomed = _doomed(job, counted.active, max(0, len(counted.active) - wanted))
-    if doomed:
-        return PodChanges(doomed=tuple(doomed if job.spec.suspend else doomed[:BURST_MAX]))
-    missing = wanted - len(counted.active)
+    """Compare the active pods of a Job with those it should have."""
+    wanted = _n_wanted(job, counts)
+    to_delete = _to_delete(job, counts.active, max(0, len(counts.active) - wanted))
+    if to_delete:
+        return PodChanges(to_delete=tuple(to_delete if job.spec.suspend else to_delete[:BURST_MAX]))
+    missing = wanted - len(counts.active)
     if replaces_only_failed(job.spec):
-        missing -= len(counted.terminating)
+        missing -= len(counts.terminating)
     if missing <= 0:
         return PodChanges()
     missing = min(missing, BURST_MAX)
-    if counted.failed_indexes is not None:
-        return _replacements(job, counted, _open_indexes(job, counted, missing), seed, now)
+    if counts.failed_indexes is not None:
+        return _replacements(job, counts, _missing_indexes(job, counts, missing), seed, now)
     if record.retry_at > now:
         return PodChanges(retry_at=record.retry_at)
     if is_indexed(job):
-        indexes = _open_indexes(job, counted, missing)
+        indexes = _missing_indexes(job, counts, missing)
         return PodChanges(creates=tuple(_indexed_pod(job, i, None, seed) for i in indexes))
     return PodChanges(creates=tuple(_pod(job, position, seed) for position in range(missing)))
 
 
-def _n_wanted(job: Job, counted: JobCounts) -> int:
-    """How many pods should be at work now."""
+def _n_wanted(job: Job, counts: JobCounts) -> int:
+    """The number of pods that should be active now."""
     if job.spec.suspend:
         return 0
     if job.spec.completions is None:
-        # One success is the end: whoever is still at work may finish, nobody new begins.
-        return len(counted.active) if counted.n_succeeded else job.spec.parallelism
-    return max(0, min(job.spec.completions - counted.n_succeeded, job.spec.parallelism))
+        # A work queue: after the first success the active pods may finish, and none is created.
+        return len(counts.active) if counts.n_succeeded else job.spec.parallelism
+    return max(0, min(job.spec.completions - counts.n_succeeded, job.spec.parallelism))
 
 
-def _doomed(job: Job, active: Sequence[Pod], at_least: int) -> list[Pod]:
-    """Pods to give up: all without an index of the Job or of their own, then the cheapest."""
+def _to_delete(job: Job, active: Sequence[Pod], at_least: int) -> list[Pod]:
+    """Pods to delete, at least so many.
+
+    All pods whose index is invalid or held by another pod too, then those that rank first.
+    """
     if not is_indexed(job):
         return dispensable_first(active)[:at_least] if at_least else []
-    doomed: list[Pod] = []
+    to_delete: list[Pod] = []
     holders: dict[int, list[Pod]] = {}
     for pod in active:
         index = completion_index(pod)
         if index is None or index >= (job.spec.completions or 0):
-            doomed.append(pod)
+            to_delete.append(pod)
         else:
             holders.setdefault(index, []).append(pod)
     left: list[Pod] = []
-    for _, rivals in sorted(holders.items()):
-        *extra, kept = dispensable_first(rivals) if len(rivals) > 1 else rivals
-        doomed += extra
+    for _, duplicates in sorted(holders.items()):
+        *extra, kept = dispensable_first(duplicates) if len(duplicates) > 1 else duplicates
+        to_delete += extra
         left.append(kept)
-    n_more = at_least - len(doomed)
-    return doomed + dispensable_first(left)[:n_more] if n_more > 0 else doomed
+    n_more = at_least - len(to_delete)
+    return to_delete + dispensable_first(left)[:n_more] if n_more > 0 else to_delete
 
 
-def _open_indexes(job: Job, counted: JobCounts, count: int) -> list[int]:
-    taken = (counted.succeeded_indexes or Indexes()) | indexes_of(counted.active)
+def _missing_indexes(job: Job, counts: JobCounts, count: int) -> list[int]:
+    taken = (counts.succeeded_indexes or Indexes()) | indexes_of(counts.active)
     if replaces_only_failed(job.spec):
-        taken |= indexes_of(counted.terminating)
-    if counted.failed_indexes is not None:
-        taken |= counted.failed_indexes
+        taken |= indexes_of(counts.terminating)
+    if counts.failed_indexes is not None:
+        taken |= counts.failed_indexes
     return taken.first_missing(count, job.spec.completions or 0)
 
 
 def _replacements(
-    job: Job, counted: JobCounts, indexes: Sequence[int], seed: int, now: float
+    job: Job, counts: JobCounts, indexes: Sequence[int], seed: int, now: float
 ) -> PodChanges:
-    """Pods for indexes that fail on their own account, each after its own wait."""
+    """New pods of indexes that have a back-off limit of their own, each after its own delay."""
     creates: list[CreateObject] = []
     waiting: list[float] = []
     for index in indexes:
-        former = counted.replaceable.get(index)
+        former = counts.replaceable.get(index)
         retry_at = _retry_at(former) if former is not None else 0.0
         if retry_at > now:
             waiting.append(retry_at)
@@ -140,7 +145,7 @@ def _pod(job: Job, position: int, seed: int) -> CreateObject:
 
 
 def _indexed_pod(job: Job, index: int, former: Pod | None, seed: int) -> CreateObject:
-    """The pod of an index, told which one by annotation, label, host name and variable."""
+    """The pod of an index, which it finds in annotation, label, host name and variable."""
     template = _tracked(job.spec.template)
     metadata, spec = template["metadata"], template["spec"]
     annotations = {**(metadata.get("annotations") or {}), COMPLETION_INDEX: str(index)}
@@ -150,10 +155,10 @@ def _indexed_pod(job: Job, index: int, former: Pod | None, seed: int) -> CreateO
     spec = {**spec, "hostname": f"{job.metadata.name}-{index}"}
     for field in ("initContainers", "containers"):
         if spec.get(field):
-            spec[field] = [_told_index(container) for container in spec[field]]
+            spec[field] = [_with_index_variable(container) for container in spec[field]]
     template = {"metadata": {**metadata, "annotations": annotations, "labels": labels}}
-    ending = f"-{index}-"
-    prefix = job.metadata.name[: PREFIX_LENGTH_MAX - len(ending)] + ending
+    suffix = f"-{index}-"
+    prefix = job.metadata.name[: PREFIX_LENGTH_MAX - len(suffix)] + suffix
     return _created(job, {**template, "spec": spec}, prefix, seed, index)
 
 
@@ -170,16 +175,16 @@ def _created(job: Job, template: Body, prefix: str, seed: int, position: int) ->
 
 
 def _failure_counts(job: Job, former: Pod | None) -> dict[str, str]:
-    """What a pod inherits from the one it replaces."""
+    """The failure counts that a pod inherits from the one it replaces."""
     if former is None:
         return {FAILURE_COUNT: "0"}
-    counted = failure_outcome(job.spec.pod_failure_policy, former).is_counted
-    n_ignored = ignored_failure_count(former) + (not counted)
-    counts = {FAILURE_COUNT: str(failure_count(former) + counted)}
-    return {**counts, IGNORED_FAILURE_COUNT: str(n_ignored)} if n_ignored else counts
+    is_counted = failure_outcome(job.spec.pod_failure_policy, former).is_counted
+    n_ignored = ignored_failure_count(former) + (not is_counted)
+    annotations = {FAILURE_COUNT: str(failure_count(former) + is_counted)}
+    return {**annotations, IGNORED_FAILURE_COUNT: str(n_ignored)} if n_ignored else annotations
 
 
-def _told_index(container: Body) -> Body:
+def _with_index_variable(container: Body) -> Body:
     env = container.get("env") or []
     if any(variable.get("name") == INDEX_VARIABLE for variable in env):
         return container

@@ -1,4 +1,4 @@
-"""What a Job reads from its pods: the index, the failures before it, whether it counts. Pure."""
+"""What a Job reads from a pod: its completion index, its failures, and whether it counts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def is_indexed(job: Job) -> bool:
 
 
 def is_tracked(pod: Pod) -> bool:
-    """Whether it waits to be counted: its Job has not taken the finalizer off."""
+    """Whether the pod still has the tracking finalizer: its Job has not counted it yet."""
     return TRACKING in pod.metadata.finalizers
 
 
 def completion_index(pod: Pod) -> int | None:
-    """The index it works on; None without a proper one."""
+    """The pod's completion index; None without a valid annotation."""
     text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
     return int(text) if text.isdecimal() and text.isascii() else None
 
 
 def valid_index(job: Job, pod: Pod) -> int | None:
-    """Its index, if it is one of the Job's."""
+    """The pod's completion index; None when it is not below the Job's completions."""
     index = completion_index(pod)
     return index if index is not None and index < (job.spec.completions or 0) else None
 
@@ -42,12 +42,15 @@ def indexes_of(pods: Iterable[Pod]) -> Indexes:
 
 
 def replaces_only_failed(spec: JobSpec) -> bool:
-    """Whether a pod is replaced when it has ended, and not already when it is being deleted."""
+    """Whether a pod is replaced only when it has failed, not already while it is being deleted."""
     return spec.pod_replacement_policy == "Failed" or spec.pod_failure_policy is not None
 
 
 def has_failed(job: Job, pod: Pod) -> bool:
-    """Whether it counts as failed; so does a pod that is deleted, unless its end is awaited."""
+    """Whether the pod counts as failed.
+
+    A pod that is being deleted does too, unless only failed pods are replaced.
+    """
     if pod.status.phase is PodPhase.FAILED:
         return True
     if replaces_only_failed(job.spec):
@@ -56,7 +59,7 @@ def has_failed(job: Job, pod: Pod) -> bool:
 
 
 def failure_count(pod: Pod) -> int:
-    """Failures of its index before it that counted."""
+    """The number of earlier failures of the pod's index that counted."""
     return _annotated(pod, FAILURE_COUNT)
 
 

@@ -1,4 +1,17 @@
-"""The status of a Job, given what was counted and decided. Pure."""
+"""The status of a Job, computed from its counts and its end.
+
+Every finished pod is counted exactly once, in three writes (Kubernetes' job tracking):
+
+    finished, has the finalizer
+      | 1. the status lists its UID as uncounted
+    listed, has the finalizer
+      | 2. the finalizer is removed
+    listed, has no finalizer
+      | 3. the status raises the number and drops the UID
+    counted
+
+Whichever write is lost, the next pass continues from what it finds.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +40,18 @@ SUSPENDED = "Suspended"
 
 
 def next_status(
-    job: Job, counted: JobCounts, doomed: Sequence[Pod], tracking: Tracking, now: float
+    job: Job, counts: JobCounts, to_delete: Sequence[Pod], tracking: Tracking, now: float
 ) -> JobStatus:
-    """The status with its counts and start; pods about to be deleted count as on their way out."""
+    """The status with counts and start time. Pods about to be deleted count as terminating."""
     started = job.status.start_time
     if started is None and not job.spec.suspend:
         started = format_time(now)
-    lost, done = counted.failed_indexes, counted.succeeded_indexes
+    lost, done = counts.failed_indexes, counts.succeeded_indexes
     return msgspec.structs.replace(
         job.status,
-        active=len(counted.active) - len(doomed),
-        ready=counted.n_ready - sum(is_ready(pod) for pod in doomed),
-        terminating=len(counted.terminating) + len(doomed),
+        active=len(counts.active) - len(to_delete),
+        ready=counts.n_ready - sum(is_ready(pod) for pod in to_delete),
+        terminating=len(counts.terminating) + len(to_delete),
         succeeded=tracking.n_succeeded,
         failed=tracking.n_failed,
         completed_indexes=str(done) if done is not None else "",
@@ -48,40 +61,40 @@ def next_status(
     )
 
 
-def with_end(status: JobStatus, ending: JobEnd, tracking: Tracking, now: float) -> JobStatus:
-    """Record an end; declare it final when it stands recorded and no pod is left to wait for."""
-    recorded = is_true(status.conditions, ending.interim)
+def with_end(status: JobStatus, end: JobEnd, tracking: Tracking, now: float) -> JobStatus:
+    """Record an end, or declare it final when it is recorded and no pod is left."""
+    recorded = is_true(status.conditions, end.interim)
     if not recorded:
-        return _with_condition(status, ending.interim, ending, now)
+        return _with_condition(status, end.interim, end, now)
     if status.active or status.terminating or not tracking.is_settled:
         return status
-    status = _with_condition(status, ending.final, ending, now)
-    if not ending.is_success:
+    status = _with_condition(status, end.final, end, now)
+    if not end.is_success:
         return status
     return msgspec.structs.replace(status, completion_time=format_time(now))
 
 
 def with_suspension(job: Job, status: JobStatus, now: float) -> JobStatus:
-    """Say whether the Job is suspended. Its clock starts anew whenever it goes on."""
+    """Set the condition Suspended. A resumed Job starts anew: its deadline counts from now."""
     held = next((c for c in status.conditions if c.type == SUSPENDED), None)
     if job.spec.suspend == (held is not None and held.status == "True"):
         return status
     if job.spec.suspend:
-        told = _condition(SUSPENDED, "True", "JobSuspended", "Job suspended", now)
+        condition = _condition(SUSPENDED, "True", "JobSuspended", "Job suspended", now)
     else:
-        told = _condition(SUSPENDED, "False", "JobResumed", "Job resumed", now)
+        condition = _condition(SUSPENDED, "False", "JobResumed", "Job resumed", now)
     others = status.conditions
     if held is None:
-        conditions = (*others, told)
+        conditions = (*others, condition)
     else:
-        conditions = tuple(told if c.type == SUSPENDED else c for c in others)
+        conditions = tuple(condition if c.type == SUSPENDED else c for c in others)
     started = None if job.spec.suspend else format_time(now)
     return msgspec.structs.replace(status, conditions=conditions, start_time=started)
 
 
-def _with_condition(status: JobStatus, type_: str, ending: JobEnd, now: float) -> JobStatus:
-    told = _condition(type_, "True", ending.reason, ending.message, now)
-    return msgspec.structs.replace(status, conditions=(*status.conditions, told))
+def _with_condition(status: JobStatus, type_: str, end: JobEnd, now: float) -> JobStatus:
+    condition = _condition(type_, "True", end.reason, end.message, now)
+    return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
 
 
 def _condition(type_: str, status: str, reason: str, message: str, now: float) -> Condition:
@@ -98,13 +111,13 @@ def _condition(type_: str, status: str, reason: str, message: str, now: float) -
 
 # --- tracking ------------------------------------------------------------------------------------
 
-# Keeps a status with as many UIDs below 20 KB.
+# Kubernetes' limit: it keeps a status with as many UIDs below 20 KB.
 UNCOUNTED_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """The counts a status shall hold, and the pods whose finalizer goes once it holds them."""
+    """The counts that the status is to have, and the pods whose finalizer is removed after that."""
 
     n_succeeded: int
     n_failed: int
@@ -113,12 +126,15 @@ class Tracking:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every pod is counted, and free."""
+        """Whether every pod is counted and has lost its finalizer."""
         return not self.released and self.uncounted == UncountedPods()
 
 
-def track(job: Job, pods: Sequence[Pod], counted: JobCounts, ending: JobEnd | None) -> Tracking:
-    """Count what has been freed, name what has ended. `pods` are without those given up."""
+def track(job: Job, pods: Sequence[Pod], counts: JobCounts, end: JobEnd | None) -> Tracking:
+    """Count pods that have lost their finalizer, and list those that have finished.
+
+    `pods` are without the surplus ones, which do not count.
+    """
     held = job.status.uncounted_terminated_pods or UncountedPods()
     tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
     succeeded = [uid for uid in held.succeeded if uid in tracked]
@@ -127,42 +143,43 @@ def track(job: Job, pods: Sequence[Pod], counted: JobCounts, ending: JobEnd | No
     n_failed = job.status.failed + len(held.failed) - len(failed)
     released: list[Pod] = []
     known, new_indexes = counted_indexes(job), set[int]()
+    # In the order of indexes, so that completedIndexes stays short while it grows.
     for pod in sorted(pods, key=lambda pod: completion_index(pod) or -1):
-        if not is_tracked(pod) or not _is_releasable(job, pod, counted, ending):
+        if not is_tracked(pod) or not _is_releasable(job, pod, counts, end):
             continue
         released.append(pod)
         uid = pod.metadata.uid
         if pod.status.phase is PodPhase.SUCCEEDED and uid not in failed:
             if is_indexed(job):
-                # The index itself keeps it from counting twice; only the number is bounded.
+                # Indexes are a set, so nothing can count twice; only their number is bounded.
                 index = valid_index(job, pod)
                 if index is not None and index not in known:
                     new_indexes.add(index)
             elif uid not in succeeded:
                 succeeded.append(uid)
-        elif uid not in failed and _counts_as_failed(job, pod, ending):
+        elif uid not in failed and _counts_as_failed(job, pod, end):
             failed.append(uid)
         if len(new_indexes) + len(succeeded) + len(failed) >= UNCOUNTED_MAX:
             break
-    if counted.succeeded_indexes is not None:
-        n_succeeded = len(counted.succeeded_indexes)
+    if counts.succeeded_indexes is not None:
+        n_succeeded = len(counts.succeeded_indexes)
     uncounted = UncountedPods(succeeded=tuple(succeeded), failed=tuple(failed))
     return Tracking(n_succeeded, n_failed, uncounted, tuple(released))
 
 
-def _is_releasable(job: Job, pod: Pod, counted: JobCounts, ending: JobEnd | None) -> bool:
-    if job.metadata.deletion_timestamp is not None or ending is not None:
+def _is_releasable(job: Job, pod: Pod, counts: JobCounts, end: JobEnd | None) -> bool:
+    if job.metadata.deletion_timestamp is not None or end is not None:
         return True
     if pod.status.phase is PodPhase.SUCCEEDED:
         return True
     index = completion_index(pod)
-    awaited = counted.replaceable.get(index) if index is not None else None
+    awaited = counts.replaceable.get(index) if index is not None else None
     return has_failed(job, pod) and (awaited is None or awaited.metadata.uid != pod.metadata.uid)
 
 
-def _counts_as_failed(job: Job, pod: Pod, ending: JobEnd | None) -> bool:
-    """Whether its end counts; when a Job fails, so do the pods that were still at work."""
-    if not has_failed(job, pod) and (ending is None or ending.is_success):
+def _counts_as_failed(job: Job, pod: Pod, end: JobEnd | None) -> bool:
+    """Whether the pod counts as failed. When the Job fails, so do its active pods."""
+    if not has_failed(job, pod) and (end is None or end.is_success):
         return False
     if is_indexed(job) and valid_index(job, pod) is None:
         return False
