@@ -107,7 +107,7 @@ class AutoscalerJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ReplicaClaim:
     """The replica that a pod is by its labels; the index is None for roles without indexes."""
 
     job: JobId
@@ -126,7 +126,7 @@ class AutoscalerPod:
     phase: PodPhase
     is_leaving: bool
     created_at: float
-    claim: Claim | None
+    claim: ReplicaClaim | None
 
     @property
     def is_finished(self) -> bool:
@@ -178,7 +178,7 @@ def view_pod(pod: Pod, reader: NeedsReader) -> AutoscalerPod:
     )
 
 
-def _claim(pod: Pod) -> Claim | None:
+def _claim(pod: Pod) -> ReplicaClaim | None:
     owner = pod.metadata.controller
     if owner is not None and owner.kind == JobKind.AI_TRAINING_JOB:
         return _replica_claim(pod, owner.name, owner.uid)
@@ -187,7 +187,7 @@ def _claim(pod: Pod) -> Claim | None:
     return _workload_claim(pod)
 
 
-def _replica_claim(pod: Pod, job: str, uid: Uid) -> Claim | None:
+def _replica_claim(pod: Pod, job: str, uid: Uid) -> ReplicaClaim | None:
     """Read the replica of an AITrainingJob's pod from its labels, or else from its name."""
     labels = pod.metadata.labels
     stem, _, number = pod.metadata.name.rpartition("-")
@@ -195,10 +195,10 @@ def _replica_claim(pod: Pod, job: str, uid: Uid) -> Claim | None:
     index = _index(labels.get(_REPLICA_INDEX, number))
     if not role or index is None:
         return None
-    return Claim(JobId(pod.metadata.namespace, job), uid, role, index)
+    return ReplicaClaim(JobId(pod.metadata.namespace, job), uid, role, index)
 
 
-def _workload_claim(pod: Pod) -> Claim | None:
+def _workload_claim(pod: Pod) -> ReplicaClaim | None:
     """Read the replica of a TrainingJob's pod, which names its job in a label."""
     labels = pod.metadata.labels
     for label, role in _ROLE_LABELS.items():
@@ -210,7 +210,7 @@ def _workload_claim(pod: Pod) -> Claim | None:
                 if index is None:
                     return None
             job = JobId(pod.metadata.namespace, labels[label], JobKind.TRAINING_JOB)
-            return Claim(job, Uid(labels.get(_TRAINING_JOB_UID, "")), role, index)
+            return ReplicaClaim(job, Uid(labels.get(_TRAINING_JOB_UID, "")), role, index)
     return None
 
 

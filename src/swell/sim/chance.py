@@ -1,7 +1,7 @@
-"""Randomness keyed by what it decides, not by the order of asking.
+"""Randomness keyed by what it decides, not by the order of the draws.
 
-A number depends on the seed and on a key such as (site, n-th call) alone. Changing one part of a
-program therefore leaves every other draw as it was, and a seed keeps telling the same story.
+A number depends only on the seed and on a key such as (site, n-th call). A change in one part of a
+program therefore leaves all other draws as they were, and a seed keeps producing the same run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Chance:
-    """Draws for one seed. Stateless: the same key always gives the same number."""
+    """The draws of one seed. It has no state: the same key always gives the same number."""
 
     __slots__ = ("_prefix",)
 
@@ -23,7 +23,7 @@ class Chance:
         self._prefix = f"{seed}\0"
 
     def uniform(self, *key: object) -> float:
-        """A number in [0, 1)."""
+        """Returns a number in [0, 1)."""
         text = self._prefix + "\0".join(map(str, key))
         return (int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) >> 11) / (1 << 53)
 
@@ -31,12 +31,12 @@ class Chance:
         return low + (high - low) * self.uniform(*key)
 
     def integer(self, low: int, high: int, *key: object) -> int:
-        """A whole number from low to high, both included."""
+        """Returns a whole number from low to high, both included."""
         return low + int((high - low + 1) * self.uniform(*key))
 
     def pick(self, options: Sequence[T], *key: object) -> T:
         return options[int(len(options) * self.uniform(*key))]
 
     def generator(self, *key: object) -> random.Random:
-        """A generator of its own, for a component that wants to be given one."""
+        """Returns a generator for a component that takes one."""
         return random.Random(self._prefix + "\0".join(map(str, key)))  # noqa: S311

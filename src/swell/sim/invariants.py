@@ -1,7 +1,7 @@
-"""What must hold, checked on every commit, and what must come about once the faults are over.
+"""Safety checks on every commit, and liveness checks once the faults are over.
 
-Truth is the store's commit log, which knows who wrote. Checks only look; the judge keeps what
-they found and counts how often they were asked.
+The commit log of the store, which knows the author of every write, is the truth. Checks only read;
+the checker keeps their violations and counts their evaluations.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Protocol
 
 from swell.cluster.embedded.storage import Commit
 
+# A run ends at its first violation; more of the same instant explain it no better.
 VIOLATIONS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One breach: which rule, what happened, when."""
+    """One violation: the rule, what happened, and when."""
 
     invariant: str
     message: str
@@ -29,29 +30,29 @@ class Violation:
 
 
 class SafetyCheck(Protocol):
-    """A rule that no commit may break. An instance serves one run and may remember commits."""
+    """A rule that no commit may break. An instance belongs to one run and may keep state."""
 
     @property
     def name(self) -> str: ...
 
     def on_commit(self, commit: Commit) -> Iterable[str]:
-        """What is wrong with this commit, given the earlier ones."""
+        """Returns what is wrong with this commit, given the earlier ones."""
         ...
 
 
 class LivenessCheck(Protocol):
-    """A state that must be reached when nothing goes wrong any more."""
+    """A state that must be reached after the faults have ended."""
 
     @property
     def name(self) -> str: ...
 
     def missing(self) -> Iterable[str]:
-        """What is not yet as it should be."""
+        """Returns what is still missing."""
         ...
 
 
 class InvariantChecker:
-    """Puts every commit before the safety checks and, at the end, the world before the others."""
+    """Runs the safety checks on every commit, and the liveness checks at the end."""
 
     def __init__(
         self,
@@ -78,12 +79,12 @@ class InvariantChecker:
         self._broken.set()
 
     def missing(self) -> list[tuple[str, str]]:
-        """What liveness still lacks: (rule, what)."""
+        """Returns what the liveness checks miss, as pairs of rule and message."""
         self.evaluations += len(self._liveness)
         return [(check.name, what) for check in self._liveness for what in check.missing()]
 
     async def wait_broken(self, within_s: float) -> bool:
-        """Whether anything is violated, now or within a time: a run may end early then."""
+        """Wait for a violation, up to a time. Returns whether there was one."""
         try:
             async with asyncio.timeout(within_s):
                 await self._broken.wait()

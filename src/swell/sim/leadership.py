@@ -1,6 +1,6 @@
-"""Replicas of which one leads: how they run, and the rules of leaders.
+"""Replicas of which one leads, and their rules.
 
-Nobody sends a write after its lease ran out, by its own clock; and somebody leads in the end.
+A replica sends no write after its lease has expired by its own clock, and in the end one leads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEASE_TIMES = LeaseTimes()
 async def lead(
     ports: Ports, lease: Key, work: Callable[[Ports], Awaitable[None]], *, guarded: bool = True
 ) -> None:
-    """Work while leading; a paused replica may believe that it still does."""
+    """Run a component while it leads. Unguarded, a paused replica may go on without its lease."""
     elector = LeaderElector(
         ports.cluster, lease, ports.name, clock=ports.clock, random=ports.random, times=LEASE_TIMES
     )
@@ -42,7 +42,7 @@ async def lead(
 
 
 def in_pair(subject: SimulationSubject, lease: Key) -> SimulationSubject:
-    """The subject with two processes of each component, and the rules of leaders added."""
+    """Returns the subject with two processes of each component and the rules of leaders."""
 
     def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         return [*subject.safety(world), LeadersWrite(world, LEASE_TIMES.renew_deadline_s)]
@@ -60,7 +60,10 @@ def in_pair(subject: SimulationSubject, lease: Key) -> SimulationSubject:
 
 
 class LeadersWrite:
-    """Checks every write that is sent, which is earlier than every write that is applied."""
+    """A write is sent only while the lease is held.
+
+    Sent writes are checked, not commits: a write that lands late was still legal.
+    """
 
     name = "only leaders write"
 
@@ -89,7 +92,7 @@ class LeadersWrite:
 
 @dataclass
 class LeaderExists:
-    """Somebody holds the lease."""
+    """One replica holds the lease."""
 
     world: SimulatedWorld
     lease: Key

@@ -1,11 +1,11 @@
-"""An asyncio loop in virtual time: waiting costs nothing, and the same program runs the same way.
+"""An asyncio event loop in virtual time: waiting costs nothing, and every run is the same.
 
-The selector never waits: it moves the clock to the next timer. There are no sockets, no threads
-and no wall clock here, so a wait that nothing can end is seen at once and raised as a deadlock,
-and work that repeats without time passing is raised as a livelock.
+The selector never waits: it moves the clock to the next timer. There are no sockets, no threads and
+no wall clock. So a wait that nothing can end is found at once and raised as a deadlock, and work
+that repeats without time passing is raised as a livelock.
 
 Tasks may belong to a scope (a simulated process), and a scope may be frozen: nothing in it runs
-until it is thawed, while its timers go on expiring, as for a process stopped by its machine.
+until it is thawed, while its timers go on expiring, as for a process that was stopped (SIGSTOP).
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ R = TypeVar("R")
 # The simulated process a task belongs to; tasks inherit it from the task that creates them.
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 
-# 2026-01-01T00:00:00Z, where every virtual clock starts.
+# 2026-01-01T00:00:00Z. Any fixed time would do; every virtual clock starts here.
 EPOCH_S = 1_767_225_600.0
+# Far more turns than the largest burst of callbacks needs at one instant.
 MAX_TURNS_AT_ONE_INSTANT = 100_000
 
 
 class DeadlockError(Exception):
-    """Every task waits for something that no timer and no task will bring about."""
+    """All tasks wait, and no timer is set that could wake one of them."""
 
     def __init__(self, waiting: list[str]) -> None:
         super().__init__(f"nothing left to run; waiting: {', '.join(waiting)}")
@@ -37,7 +38,7 @@ class DeadlockError(Exception):
 
 
 class LivelockError(Exception):
-    """Tasks keep one another busy without time passing."""
+    """Tasks keep each other busy without time passing."""
 
     def __init__(self, at_s: float) -> None:
         super().__init__(f"{MAX_TURNS_AT_ONE_INSTANT} turns of the loop at {at_s:.3f} s")
@@ -45,11 +46,14 @@ class LivelockError(Exception):
 
 
 class UnhandledError(Exception):
-    """A callback or a task nobody awaited failed."""
+    """A callback, or a task that is not awaited, has failed."""
 
 
 class VirtualClock:
-    """The running virtual loop's time. Its wall part may be made to jump; monotonic never does."""
+    """The time of the running virtual loop.
+
+    Its wall time may jump; its monotonic time never does.
+    """
 
     def __init__(self, epoch_s: float = EPOCH_S) -> None:
         self._epoch_s = epoch_s
@@ -69,7 +73,7 @@ class VirtualClock:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """See the module's docstring. Use `run`, which also ends what is left over."""
+    """The event loop of a simulation. Use `run`, which also cancels the tasks that are left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +82,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks: WeakValueDictionary[int, asyncio.Task[Any]] = WeakValueDictionary()
         self._n_tasks = 0
         self._frozen: dict[str, list[asyncio.Handle]] = {}
-        self._selector = self  # what BaseEventLoop asks for events
+        self._selector = self  # the base loop calls `select` on it
         self._ready = _ReadyQueue(self._divert)
         self.unhandled: list[str] = []
         self.set_exception_handler(_note_unhandled)
@@ -87,7 +91,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now_s
 
     def select(self, timeout: float | None) -> tuple[()]:
-        """Called between turns: the place where time passes."""
+        """Advance the time. The base loop calls this between two turns."""
         if timeout is None:
             raise DeadlockError([task.get_name() for task in self.tasks()])
         if timeout > 0:
@@ -101,15 +105,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return ()
 
     def freeze(self, scope: str) -> None:
-        """Stop everything that runs in a scope, timers excepted."""
+        """Stop all callbacks of a scope. Its timers go on."""
         self._frozen.setdefault(scope, [])
 
     def thaw(self, scope: str) -> None:
-        """Let a scope go on; what became ready meanwhile runs now, in the order it did."""
+        """Continue a scope: callbacks that became ready meanwhile run now, in their order."""
         self._ready.extend(self._frozen.pop(scope, []))
 
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """Unfinished tasks, oldest first (asyncio's own set has no stable order)."""
+        """Returns unfinished tasks, oldest first; asyncio's own set has no stable order."""
         return [task for _, task in sorted(self._tasks.items()) if not task.done()]
 
     def create_task(
@@ -126,7 +130,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     def _divert(self, handle: asyncio.Handle) -> bool:
-        """Whether a ready handle belongs to a frozen scope and was put aside."""
+        """Whether a ready handle belongs to a frozen scope; such a handle is kept for `thaw`."""
         if not self._frozen:
             return False
         scope = handle._context.get(SCOPE, "")  # type: ignore[attr-defined]  # noqa: SLF001
@@ -146,9 +150,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def run(main: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine in virtual time from zero; then cancel what it left behind.
+    """Run a coroutine in virtual time from zero, then cancel the tasks that it left running.
 
-    Raises UnhandledError if anything failed where nobody looked.
+    Raises UnhandledError if a callback or a task that was not awaited has failed.
     """
     loop = VirtualLoop()
     try:
@@ -163,7 +167,7 @@ def run(main: Coroutine[Any, Any, R]) -> R:
 
 @contextlib.contextmanager
 def _ending(loop: VirtualLoop) -> Iterator[None]:
-    """Cancel leftovers in the order they were created, twice at most: cleaning up may hang."""
+    """Cancel tasks in the order of their creation, twice at most, because clean-up may hang."""
     try:
         yield
     finally:
@@ -193,7 +197,7 @@ def _note_unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 
 class _ReadyQueue(deque[asyncio.Handle]):
-    """The loop's queue of handles to run; those of frozen scopes are put aside when popped."""
+    """The base loop's queue of ready handles; those of frozen scopes are kept back when popped."""
 
     def __init__(self, divert: Callable[[asyncio.Handle], bool]) -> None:
         super().__init__()
@@ -201,13 +205,13 @@ class _ReadyQueue(deque[asyncio.Handle]):
 
     def popleft(self) -> asyncio.Handle:
         handle = super().popleft()
-        return _NOTHING if self._divert(handle) else handle
+        return _SKIPPED if self._divert(handle) else handle
 
 
 class _SkippedHandle:
-    """Stands in for a handle that was put aside: the loop skips what is cancelled."""
+    """Replaces a handle that was kept back: the base loop skips cancelled handles."""
 
     _cancelled = True
 
 
-_NOTHING: Any = _SkippedHandle()
+_SKIPPED: Any = _SkippedHandle()

@@ -1,4 +1,4 @@
-"""Reads a simulated world as rules need it: its objects, a commit's, and what was true when."""
+"""Reads a run: objects of the store, states of a commit, their history, and the trace."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def pods_in(world: SimulatedWorld) -> list[Pod]:
 
 
 def one_of(world: SimulatedWorld, resource: Resource[T], name: str) -> T | None:
-    """The user's object of that name, if there is one."""
+    """Returns the object of that name in the users' namespace, if there is one."""
     key = Key(NAMESPACE if resource.namespaced else "", name)
     stored = world.storage.get(str(resource), key)
     return stored.typed(resource.struct) if stored else None
 
 
 def states(commit: Commit, resource: Resource[T]) -> tuple[T | None, T | None]:
-    """The object before and after; nothing if the commit is about another kind."""
+    """Returns the object before and after a commit, or nothing if it is of another kind."""
     if commit.collection != str(resource):
         return None, None
     return (
@@ -57,13 +57,13 @@ def pod_states(commit: Commit) -> tuple[Pod | None, Pod | None]:
 
 
 def owner_of(pod: Pod) -> Uid:
-    """The UID of a pod's controller, empty if it has none."""
+    """Returns the UID of a pod's controller, or an empty one."""
     owner = pod.metadata.controller
     return owner.uid if owner else Uid("")
 
 
 def owned(world: SimulatedWorld, collection: str, uid: Uid) -> list[tuple[Key, Stored]]:
-    """Objects of a kind that name an owner of this UID."""
+    """Returns the objects of a kind that have an owner of this UID."""
     return [
         (key, stored)
         for key, stored in world.storage.list(collection).items
@@ -72,10 +72,10 @@ def owned(world: SimulatedWorld, collection: str, uid: Uid) -> list[tuple[Key, S
 
 
 class ObjectHistory(Generic[J]):
-    """Every job's states by version: what was true when a write was sent.
+    """The states of every job by version, to find the state at the time a write was sent.
 
-    A job that others tore away (finalizer and all) counts as it last was: nobody can see at once
-    what others do, only what it did itself.
+    A job that another actor has removed with its finalizer counts as it last was: a process cannot
+    know at once what others do, only what it has done itself.
     """
 
     def __init__(self, world: SimulatedWorld, resource: Resource[J]) -> None:
@@ -86,7 +86,7 @@ class ObjectHistory(Generic[J]):
         world.storage.on_commit.append(self._on_commit)
 
     def was_gone(self, uid: Uid, version: int) -> bool:
-        """Whether the job did not exist any more, whoever deleted it."""
+        """Whether the job was gone at this version, whichever actor deleted it."""
         return self._gone.get(uid, version + 1) <= version
 
     def at(self, uid: Uid, version: int) -> J | None:
@@ -98,7 +98,7 @@ class ObjectHistory(Generic[J]):
         return found
 
     def when_sent(self, commit: Commit, verb: str, uid: Uid) -> J | None:
-        """The job as it was when this commit's write was sent."""
+        """Returns the job at the time this commit's write was sent."""
         return self.at(uid, self.version_when_sent(commit, verb))
 
     def version_when_sent(self, commit: Commit, verb: str) -> int:
@@ -116,13 +116,13 @@ class ObjectHistory(Generic[J]):
 
 
 class Trace:
-    """Takes every commit and every call, in order, with its time."""
+    """Records commits, calls and faults in order: as a digest, and on request as lines of text."""
 
     def __init__(self, monotonic: Callable[[], float], *, keep: bool = False) -> None:
         self._monotonic = monotonic
         self._digest = sha256()
         self._keep = keep
-        self.story: list[str] = []
+        self.lines: list[str] = []
 
     def on_commit(self, commit: Commit) -> None:
         state = commit.after or commit.before
@@ -138,13 +138,13 @@ class Trace:
         self._note(f"fault {fault}")
 
     def note(self, text: str) -> None:
-        """Anything else worth telling; it counts as part of the run."""
+        """Record any other fact; it counts for the digest."""
         self._note(text)
 
-    def tell(self, text: str) -> None:
-        """Something for readers only."""
+    def log(self, text: str) -> None:
+        """Add a line for readers, which does not count for the digest."""
         if self._keep:
-            self.story.append(f"{self._monotonic():10.3f}  log {text}")
+            self.lines.append(f"{self._monotonic():10.3f}  log {text}")
 
     def digest(self) -> str:
         return self._digest.hexdigest()[:16]
@@ -153,4 +153,4 @@ class Trace:
         line = f"{self._monotonic():10.3f}  {text}"
         self._digest.update(line.encode())
         if self._keep:
-            self.story.append(line)
+            self.lines.append(line)

@@ -1,8 +1,14 @@
-"""A simulated operating-system process: it runs a component, dies at any point, and starts again.
+"""A simulated process: it runs a component, crashes at any point, and starts again.
 
-A crash takes everything the process had in memory, at once: no clean-up of its own reaches the
-cluster, since its client is cut off before its tasks are ended. A pause stops it without its
-noticing, as a long garbage collection or a suspended machine does.
+                crash, or exit on purpose            after a delay
+    running --------------------------------> ended ----------------> running, with empty memory
+       |  ^
+       v  | after a time
+      paused
+
+A crash loses everything in memory at once. No clean-up reaches the cluster, because the client is
+cut off before the tasks are cancelled. A paused process does not notice the pause, as with a long
+garbage collection or a suspended machine.
 """
 
 from __future__ import annotations
@@ -22,14 +28,15 @@ from swell.sim.faults.network import SimulatedNetwork
 from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.loop import SCOPE, VirtualLoop
 
+# A task may catch a cancellation to clean up; after this many it counts as one that cannot end.
 _CANCELS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All that a component under test is given of the world; `name` is new with every life.
+    """Everything that a component under test gets from outside. `name` is new with every life.
 
-    What it puts into `exposed` the checks can look at: its caches, for example.
+    Checks can read what the component puts into `exposed`, for example its caches.
     """
 
     name: str
@@ -43,15 +50,15 @@ Main = Callable[[Ports], Coroutine[Any, Any, None]]
 
 
 class ProcessFailedError(Exception):
-    """A component ended, or would not end, by itself."""
+    """A component has ended by itself, or could not be ended."""
 
 
 class ProcessExitError(Exception):
-    """Raised by a component that gives up on purpose, in order to be started again."""
+    """Raised by a component that ends on purpose, to be started again."""
 
 
 class _Life:
-    """From one start to the next crash."""
+    """One life of a process, from a start to the next crash."""
 
     def __init__(self, process: SimulatedProcess) -> None:
         self.actor = process.name
@@ -72,7 +79,7 @@ class _Life:
 
 
 class SimulatedProcess:
-    """Keeps a component running through its crashes."""
+    """Starts a component again after each crash."""
 
     def __init__(
         self,
@@ -92,39 +99,39 @@ class SimulatedProcess:
         self._life: _Life | None = None
         self._n_lives = 0
         self._restart_after_s = 0.0
-        self._doomed_lives = 0
+        self._crash_loop_starts = 0
 
     async def run(self) -> None:
-        """Start, and start again after every crash, until cancelled."""
+        """Run the component, again after every crash, until cancelled."""
         while True:
             self._n_lives += 1
             life = self._life = _Life(self)
-            if self._doomed_lives:
-                self._doomed_lives -= 1
+            if self._crash_loop_starts:
+                self._crash_loop_starts -= 1
                 _loop().call_later(self._lifetime_s(), self._end, life, context=Context())
             await self._live(life)
             await self._network.clock.sleep(self._restart_after_s)
 
     def crash(self, fault: Fault) -> bool:
-        """Die now, to be started again some time later; False when it was dead already."""
+        """Crash now and restart some time later. Returns False if it had crashed already."""
         if self._life is None or self._life.is_over.is_set():
             return False
         self._restart_after_s = fault.scaled(0.1, 15)
         if fault.kind == FaultKind.CRASH_LOOP:
-            self._doomed_lives = 3
+            self._crash_loop_starts = 3  # lives of a few seconds
         self._end(self._life)
         return True
 
     def pause(self, duration_s: float) -> None:
-        """Stop everything in the process for a while."""
+        """Stop everything in the process for a time."""
         loop = _loop()
         loop.freeze(self.name)
         loop.call_later(duration_s, loop.thaw, self.name, context=Context())
 
     def heal(self) -> None:
-        """The faults are over: no pause or crash loop goes on."""
+        """End pauses and crash loops: the faulty phase is over."""
         _loop().thaw(self.name)
-        self._doomed_lives = 0
+        self._crash_loop_starts = 0
         self._restart_after_s = min(self._restart_after_s, 1.0)
 
     def _end(self, life: _Life) -> None:
@@ -163,7 +170,7 @@ class SimulatedProcess:
             raise ProcessFailedError(f"{self.name} ended by itself")
 
     async def _reap(self, task: asyncio.Task[None]) -> None:
-        """End a task that may take more than one telling: its clean-up is cut short as well."""
+        """Cancel a task until it ends, also while it cleans up."""
         for _ in range(_CANCELS_MAX):
             if task.done():
                 return
@@ -182,7 +189,7 @@ def _loop() -> VirtualLoop:
 
 
 class BugMeter:
-    """Raises where a controller says that a pass of it was a bug: the process ends by itself."""
+    """A meter that raises when a controller has contained a bug, so that the run fails."""
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
         del seconds

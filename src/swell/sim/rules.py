@@ -1,4 +1,4 @@
-"""Rules that every controller of jobs and pods keeps. Subjects say what their jobs are."""
+"""Rules for every controller of jobs and pods. A subject says what its jobs are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ObservedJob:
-    """A job as these rules see it."""
+    """The part of a job that these rules read."""
 
     metadata: ObjectMeta
     phase: str
@@ -35,7 +35,7 @@ Jobs = Callable[[], Iterable[ObservedJob]]
 
 @dataclass
 class OneLivePod:
-    """At most one live pod for each place, where pods have one; one that is ending counts."""
+    """There is at most one live pod for each replica; a pod that is terminating counts."""
 
     place_of: Callable[[Pod], Hashable | None]
     name: str = "one live pod"
@@ -58,7 +58,7 @@ class OneLivePod:
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Who made an object, and at which version."""
+    """The author and version of an object's creation."""
 
     actor: str
     version: int
@@ -66,9 +66,9 @@ class Creation:
 
 @dataclass
 class NothingLeftBehind:
-    """When the finalizer is taken off, nothing the job owns exists.
+    """When a finalizer is removed, nothing that the job owns is left.
 
-    Except what whoever takes it off need not know of: by default, what another one made.
+    Objects that the remover cannot know of are excepted: by default, those of other authors.
     """
 
     world: SimulatedWorld
@@ -100,7 +100,7 @@ class NothingLeftBehind:
 
 @dataclass
 class JobsEnd:
-    """Every job that nobody deletes ends."""
+    """Every job that is not deleted ends."""
 
     jobs: Jobs
     name: str = "jobs end"
@@ -113,7 +113,7 @@ class JobsEnd:
 
 @dataclass
 class DeletedGo:
-    """Deleted jobs disappear, and what they own with them."""
+    """Deleted jobs disappear, with everything that they own."""
 
     world: SimulatedWorld
     jobs: Jobs
@@ -133,7 +133,7 @@ class DeletedGo:
                     yield f"{collection} {key} outlives its job"
 
     def _is_owned(self, owner: dict[str, str]) -> bool:
-        """Whether it belongs to something between it and its job that is still there."""
+        """Whether the owner is an object between it and its job that still exists."""
         return any(
             stored.uid == owner["uid"]
             for collection in self.collections
@@ -143,7 +143,7 @@ class DeletedGo:
 
 @dataclass
 class CachesAreTrue:
-    """Informers that processes expose hold what the store holds, in the same versions."""
+    """The informers that processes expose hold the objects of the store, in the same versions."""
 
     world: SimulatedWorld
     is_followed: Callable[[str, Stored], bool] = lambda *_: True
@@ -167,7 +167,7 @@ class CachesAreTrue:
 def owned_by(
     world: SimulatedWorld, collections: Iterable[str], uid: Uid
 ) -> Iterator[tuple[str, Stored]]:
-    """What a job owns of these kinds, with names."""
+    """Returns the objects of these kinds that a job owns, with their names."""
     for collection in collections:
         for key, stored in owned(world, collection, uid):
             yield f"{collection} {key}", stored

@@ -1,7 +1,7 @@
-"""What is tried (a subject) and in which circumstances (a scenario). Values, and nothing runs here.
+"""The system under test (a subject) and the circumstances of a run (a scenario). Values only.
 
-Operator, scheduler and autoscaler each bring a subject: their components, the rules they must
-keep, their scenarios. The machinery around them is the same.
+Operator, scheduler and autoscaler each have a subject: their components, rules and scenarios. The
+simulator around them is the same.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ USER = "user"  # the actor whose creates count as submitted work
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What users do, and for how long things go wrong meanwhile."""
+    """The actions of users, and the lengths of the phases of a run."""
 
     name: str
     script: Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
     faulty_s: float = 240.0  # how long faults are on
-    settle_s: float = 900.0  # from then on, how long everything may take to be right
-    rest_s: float = 15.0  # events and numbers are told at their own pace, after what they tell of
-    quiet_s: float = 60.0  # and then, how long nobody may write
+    settle_s: float = 900.0  # then, how long until all liveness checks hold
+    rest_s: float = 15.0  # then, how long delayed events and counts may still be written
+    quiet_s: float = 60.0  # and then, how long no process under test may write
     replicas: int = 1  # processes of each component
-    # Whether what comes out, and how often anything is created and deleted for it, depends on no
-    # timing: not so where users act at their own time, whatever has come about by then.
+    # Whether the end state and the numbers of creates and deletes do not depend on timing. They do
+    # where users act at fixed times, whatever has happened by then.
     steady: bool = False
     disturbances: Mapping[str, float] = field(default_factory=dict)  # kind to highest rate
 
@@ -47,14 +47,14 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class SimulationSubject:
-    """Components under test with their rules."""
+    """Components under test, with their rules and scenarios."""
 
     name: str
     components: Mapping[str, Main]
     scenarios: tuple[Scenario, ...]
     safety: Callable[[SimulatedWorld], Sequence[SafetyCheck]]
     liveness: Callable[[SimulatedWorld], Sequence[LivenessCheck]]
-    end_state: Callable[[SimulatedWorld], object]  # what must not depend on faults, comparable
+    end_state: Callable[[SimulatedWorld], object]  # comparable; it must not depend on faults
     kinds: Sequence[ServedKind] = ()
     behavior_of: Callable[[SimulatedWorld, Pod], PodBehavior] | None = None
     disturbances: Callable[[SimulatedWorld], Mapping[str, Disturbance]] = lambda _: {}

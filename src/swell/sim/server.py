@@ -1,4 +1,4 @@
-"""The embedded API server as the simulated world has it: the same kinds and rules, virtual time."""
+"""The embedded API server in virtual time, with its garbage collector."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from swell.sim.chance import Chance
 
 T = TypeVar("T")
 
-# Versions do not begin at one, so that nobody takes them for a count.
+# Not 1: a program that takes versions for counts must fail.
 FIRST_VERSION = 1000
+# A limit above the length of any list. With a limit, a version means exactly that version.
 _WHOLE = 1_000_000
 
 
 @cache
 def _embedded_kinds() -> tuple[ServedKind, ...]:
-    """What an embedded cluster serves, compiled once for all worlds: kinds hold no state."""
+    """Returns the kinds of an embedded cluster. They have no state, so all worlds share them."""
     rng = Chance(0).generator("unused")
     return tuple(new_api_server(Storage(lambda: 0.0), SystemClock(), rng).registry)
 
 
 class SimulatedServer:
-    """One cluster's API server with its store, and a view of its past."""
+    """The API server of one world with its store, and lists of its past."""
 
     def __init__(self, clock: Clock, chance: Chance, kinds: Sequence[ServedKind]) -> None:
         registry = Registry()
@@ -55,13 +56,13 @@ class SimulatedServer:
         return InProcessCluster(self._api, actor)
 
     def controllers(self) -> list[Coroutine[Any, Any, None]]:
-        """What a cluster runs by itself."""
+        """Returns the controllers that the cluster itself runs."""
         return [collect_garbage(self.collector, self._api.clock, self._chance)]
 
     async def list_back(
         self, resource: Resource[T], selection: Selection, n_commits: int
     ) -> ObjectList[T] | None:
-        """The list some commits ago; None when it was no different or is forgotten."""
+        """Returns the list some commits ago, or None if it was the same or is compacted."""
         version = self.storage.version - n_commits
         if version <= self.storage.compacted:
             return None
@@ -77,11 +78,12 @@ class SimulatedServer:
         return f"00000000-0000-4000-8000-{self._n_uids:012d}"
 
 
+# The longest interval of the garbage collector.
 PACE_S_MAX = 10.0
 
 
 async def collect_garbage(collector: GarbageCollector, clock: Clock, chance: Chance) -> None:
-    """Collect from time to time until cancelled."""
+    """Collect garbage at varying intervals until cancelled: never at once, sometimes late."""
     n_rounds = 0
     while True:
         n_rounds += 1

@@ -1,7 +1,7 @@
 """One simulated cluster: server, nodes, users, nemesis, and the processes under test.
 
-The world runs in two phases. While faults are on, anything may happen that breaks no safety rule.
-Then faults stop, everything must become right in time, and after that nobody may write any more.
+A run has two phases. While faults are on, only safety is checked. Then the faults stop, all
+liveness checks must hold in time, and after that no process under test may write any more.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     from swell.cluster.embedded.storage import Commit
     from swell.sim.actors.fleet import Fleet
 
-_POLL_S = 5.0
-_LOOK_S = 0.5
+_POLL_S = 5.0  # between two evaluations of the liveness checks
+_LOOK_S = 0.5  # between two looks of a waiting user
 _MINUTE_S = 60.0
+# The quiet phase is tried again when another actor wrote meanwhile, which may need an answer.
 _QUIET_TRIES = 3
 _LEASES = str(LEASES)
 
 
 class SimulatedWorld:
-    """Everything of one run. Made and used inside a virtual loop."""
+    """All parts of one run. It must be created and used inside a virtual loop."""
 
     def __init__(
         self,
@@ -76,24 +77,26 @@ class SimulatedWorld:
         self._tasks: list[asyncio.Task[None]] = []
         self._recent: dict[str, deque[float]] = {p.name: deque() for p in self.processes}
         self.storage.on_commit += [self._count, self.trace.on_commit, self.checker.on_commit]
-        self.injector.on_taken.append(self.trace.on_fault)
+        self.injector.on_fault_taken.append(self.trace.on_fault)
         self.network.on_call += [self.trace.on_call, self._note_issue, self._bound_calls]
 
     def connect(self, actor: str) -> Cluster:
-        """A faultless client, for the world's own actors."""
+        """Returns a client without faults, for actors that are not under test."""
         return self.server.connect(actor)
 
     def is_subject(self, actor: str) -> bool:
-        """Whether a commit's author is under test."""
+        """Whether an actor is a process under test."""
         return actor in self._recent
 
     def issued_version(self, site: str) -> int:
-        """The store's version when a write was last sent. What it did may land much later, yet
-        its sender can only be blamed for what was true by then."""
+        """Returns the store's version at the time a write was last sent.
+
+        The write may land much later, but its sender could only know what was true by then.
+        """
         return self._issued[site]
 
     async def until(self, condition: Callable[[], bool], within_s: float = 60.0) -> bool:
-        """Whether something comes to pass in time; users wait so before they go on."""
+        """Wait for a condition. Returns whether it became true in time."""
         deadline_s = self.clock.monotonic() + within_s
         while not condition():
             if self.clock.monotonic() >= deadline_s:
@@ -102,16 +105,16 @@ class SimulatedWorld:
         return True
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something for the world; its failure is the run's."""
+        """Run a task of the world. If it fails, the run fails."""
         task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(self._on_done)
         self._tasks.append(task)
 
     async def run(self) -> None:
-        """Both phases. What was violated is the judge's to say."""
+        """Run both phases. The checker has the violations."""
         async with self._actors():
             await self.checker.wait_broken(self.scenario.faulty_s)
-            self._calm()
+            self._stop_faults()
             if not self.checker.violations and await self._settles():
                 await self._stays_quiet()
 
@@ -144,7 +147,7 @@ class SimulatedWorld:
     def _missing(self) -> list[tuple[str, str]]:
         return self.checker.missing() if self._script_ended else [("script", "has not ended")]
 
-    def _calm(self) -> None:
+    def _stop_faults(self) -> None:
         self.trace.note("faults off")
         self.injector.on = False
         self.network.refused_until_s.clear()
@@ -152,7 +155,7 @@ class SimulatedWorld:
             process.heal()
 
     async def _settles(self) -> bool:
-        """Whether everything becomes right in time; what does not is reported."""
+        """Whether all liveness checks hold in time; what is missing is reported."""
         deadline_s = self.clock.monotonic() + self.scenario.settle_s
         while missing := self._missing():
             if self.clock.monotonic() >= deadline_s:
@@ -172,7 +175,7 @@ class SimulatedWorld:
                 return
             n_writes = self._subject_writes() - before
             if n_writes == self.writes.total() - before_in_all:
-                break  # else others have given reason to write: a slow node, for example
+                break  # otherwise another actor, such as a slow node, gave a reason to write
         if n_writes:
             self.checker.report("quiet", f"{n_writes} writes though nothing changed")
         for rule, what in self.checker.missing():
@@ -189,7 +192,7 @@ class SimulatedWorld:
         self._issued[site] = self.storage.version
 
     def _bound_calls(self, actor: str, site: str) -> None:
-        """A process that calls without pause is in a hot loop, whatever it achieves."""
+        """Report a process that makes too many calls in a minute: it is in a hot loop."""
         recent = self._recent[actor]
         now_s = self.clock.monotonic()
         recent.append(now_s)

@@ -136,7 +136,7 @@ class WholeGangs:
     _disturbed_until: float = 0.0
 
     def __post_init__(self) -> None:
-        self.world.injector.on_taken.append(self._on_fault)
+        self.world.injector.on_fault_taken.append(self._on_fault)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         pods, groups = pod_states(commit), states(commit, POD_GROUPS)

@@ -1,1 +1,7 @@
-"""Those who act in the simulated world beside the components under test."""
+"""The actors of a simulated cluster beside the processes under test.
+
+- `pod_lifecycle`: pods that start, run, end and stop, as a kubelet reports them.
+- `fleet`: nodes that fail and come back, with the pods on them.
+- `user`: a user with one kind of job.
+- `nemesis`: disturbances of the cluster itself.
+"""

@@ -1,8 +1,8 @@
-"""Nodes with their kubelets; and, where no scheduler is under test, one that binds anywhere.
+"""Nodes with their kubelets, and a simple scheduler where none is under test.
 
-Nodes are lost and come back, report broken accelerators, and cannot pull images for a while. A node
-that is lost goes on running what it ran, but hears and says nothing; one whose object is deleted
-has died with everything on it. Pods do what their story says.
+Nodes become unreachable and come back, report broken accelerators, and fail to pull images. An
+unreachable node goes on running its pods, but neither receives nor reports anything. A node whose
+object is deleted has died with all its pods.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _NOTICE_S = 5.0  # until the control plane notices that a node is silent
 
 @dataclass(slots=True)
 class SimulatedMachine:
-    """The truth about a node. Times are of the monotonic clock."""
+    """The real state of a node, reported or not. Times are of the monotonic clock."""
 
     name: str
-    life: int = 0  # a machine that died and was replaced is another one
+    life: int = 0  # changes when the machine dies and is replaced
     is_up: bool = True
     exists: bool = True
     unready: list[tuple[float, float]] = field(default_factory=list)  # from, until
@@ -43,7 +43,7 @@ class SimulatedMachine:
 
 
 class Fleet:
-    """All nodes of a world. It hears of pods by the commit log, so it never lags."""
+    """All nodes of a world. It reads the commit log, so it never lags."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Fleet:
         world.storage.on_commit.append(self._on_commit)
 
     async def start(self) -> None:
-        """Have the nodes."""
+        """Register the nodes."""
         for machine in self.machines.values():
             await self._register(machine)
 
-    # -- what happens to nodes ---------------------------------------------------------------
+    # --- nodes
 
     def lose(self, name: str, for_s: float, *, dies: bool) -> bool:
-        """A node falls silent; whether it was there to do so."""
+        """Make a node unreachable, or let it die. Returns False if it was not up."""
         machine = self.machines[name]
         if not machine.is_up:
             return False
@@ -91,7 +91,7 @@ class Fleet:
         await self._patch_node(name, {"allocatable": _allocatable(n_cpus)})
 
     def was_unready_for(self, name: str, at_s: float) -> float:
-        """For how long a node had not been ready at a moment."""
+        """Returns for how long a node had been unready at a moment."""
         for begin_s, end_s in self.machines[name].unready:
             if begin_s <= at_s < end_s:
                 return at_s - begin_s
@@ -152,7 +152,7 @@ class Fleet:
     def _dated(self) -> Body:
         return {"lastTransitionTime": format_time(self._world.clock.now())}
 
-    # -- what happens to pods ----------------------------------------------------------------
+    # --- pods
 
     def _on_commit(self, commit: Commit) -> None:
         if commit.collection != str(PODS) or commit.after is None:
@@ -182,10 +182,10 @@ class Fleet:
         ]
 
     async def _run(self, pod: Pod) -> None:
-        world, story = self._world, self._behavior_of(self._world, pod)
+        world, behavior = self._world, self._behavior_of(self._world, pod)
         machine = self.machines[pod.spec.node_name]
         life = machine.life
-        await world.clock.sleep(story.start_s)
+        await world.clock.sleep(behavior.start_s)
         while world.clock.monotonic() < self.images_broken_until_s:
             waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
             if not await self._report(pod, machine, life, "Pending", waiting):
@@ -193,14 +193,14 @@ class Fleet:
             await world.clock.sleep(_NOTICE_S)
         if not await self._report(pod, machine, life, "Running", {"running": {}}):
             return
-        await world.clock.sleep(story.run_s)
-        ended = {"terminated": {"exitCode": story.exit_code, "reason": "Ended"}}
-        await self._report(pod, machine, life, story.end, ended)
+        await world.clock.sleep(behavior.run_s)
+        ended = {"terminated": {"exitCode": behavior.exit_code, "reason": "Ended"}}
+        await self._report(pod, machine, life, behavior.end, ended)
 
     async def _report(
         self, pod: Pod, machine: SimulatedMachine, life: int, phase: str, state: Body
     ) -> bool:
-        """Whether the pod is still there and running; one being stopped is not ours any more."""
+        """Report a state when the node is up. Returns whether the pod goes on running."""
         while not machine.is_up:
             await self._world.clock.sleep(_LOOK_S)
         if machine.life != life:
@@ -209,7 +209,7 @@ class Fleet:
         return await pod_lifecycle.report(self._kubelet, pod, status) and machine.life == life
 
     async def _stop(self, pod: Pod) -> None:
-        """Take a pod down, when its node hears of it."""
+        """Stop a pod as soon as its node is up."""
         await self._world.clock.sleep(self._behavior_of(self._world, pod).stop_s)
         machine = self.machines.get(pod.spec.node_name)
         while machine is not None and not machine.is_up:
@@ -219,7 +219,7 @@ class Fleet:
         await pod_lifecycle.remove(self._kubelet, pod)
 
     async def evict(self, pod: Pod) -> bool:
-        """As a node under pressure does: the pod fails as disrupted, then it is deleted."""
+        """Evict a pod as a node under pressure does: it fails as disrupted, then is deleted."""
         disrupted = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -248,7 +248,7 @@ def _allocatable(n_cpus: int) -> Body:
 
 
 def _avoided(pod: Pod) -> Sequence[str]:
-    """Nodes that a pod says it must not run on."""
+    """Returns the nodes that the affinity of a pod excludes."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return [

@@ -1,6 +1,6 @@
-"""Whoever disturbs the cluster itself: at every tick the book may name a disturbance.
+"""The nemesis: it disturbs the cluster itself. At every tick the injector may decide a disturbance.
 
-Disturbances are faults like any other: drawn per seed, written into the plan, shrunk with it.
+Disturbances are faults like any other: they are drawn by seed, written into plans and shrunk.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 TICK_S = 2.0
 
-# Does the disturbance; False when there was nothing to disturb.
+# Carries out a disturbance; returns False if there was nothing to disturb.
 Disturbance = Callable[[Fault], Awaitable[bool]]
 
 
 class Nemesis:
-    """Each kind of disturbance has a site of its own, so that one more kind moves no other."""
+    """Runs disturbances. Each kind has its own site, so that a new kind changes no other draws."""
 
     def __init__(
         self, injector: FaultInjector, clock: Clock, disturbances: Mapping[str, Disturbance]
@@ -44,7 +44,7 @@ class Nemesis:
 
 MONKEY = "monkey"
 
-# Chance per tick of the nemesis at the height of a season.
+# The highest probability per tick.
 RATES_MAX: Mapping[str, float] = {
     FaultKind.COMPACTED: 0.05,
     FaultKind.KILLED: 0.02,
@@ -55,7 +55,7 @@ RATES_MAX: Mapping[str, float] = {
 
 
 def common_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
-    """The disturbances of `RATES_MAX`, for one world."""
+    """Returns the disturbances of `RATES_MAX` for one world. Subjects add their own."""
     acts = _CommonDisturbances(world)
     return {
         FaultKind.COMPACTED: acts.compact,
@@ -67,12 +67,14 @@ def common_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
 
 
 class _CommonDisturbances:
+    """Disturbances that any cluster can have."""
+
     def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._monkey = world.connect(MONKEY)
 
     async def compact(self, _: Fault) -> bool:
-        """Forget the past: who wants to go on from it must list again."""
+        """Compact the log: watches from an older version must list again."""
         storage = self._world.storage
         storage.compact(storage.version)
         return True
@@ -82,7 +84,7 @@ class _CommonDisturbances:
         return processes[int(fault.amount * len(processes))].crash(fault)
 
     async def delete_pod(self, fault: Fault) -> bool:
-        """Delete any pod, running or not, as people and drained nodes do."""
+        """Delete any pod, running or not, as users and drained nodes do."""
         pods = self._world.storage.list(str(PODS)).items
         if not pods:
             return False
@@ -91,7 +93,7 @@ class _CommonDisturbances:
         return True
 
     async def jump_clock(self, fault: Fault) -> bool:
-        # Cubed: often by seconds, which times written down are compared in, up to an hour.
+        # Cubed: mostly seconds, the precision of written times, and up to an hour.
         self._world.clock.jump(3600 * fault.scaled(-1, 1) ** 3)
         return True
 

@@ -1,7 +1,7 @@
-"""The nodes' part: pods start, run, end and are taken down, each after its own story.
+"""Pods that start, run, end and are stopped, as the kubelet and the scheduler write it.
 
-Obeys what a kubelet must: status is written for the pod's UID, and a pod marked for deletion goes
-away only when its process has stopped.
+The rules of a kubelet hold: every write is for one UID, a pod may be gone by then, and a pod that
+is marked for deletion is removed only when its process has stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ACTOR = "kubelet"
 
 @dataclass(frozen=True, slots=True)
 class PodBehavior:
-    """What a pod does if it is left alone, and how long it takes to stop if it is not."""
+    """How long a pod takes to start, to run and to stop, and its exit code."""
 
     start_s: float
     run_s: float
@@ -37,7 +37,7 @@ class PodBehavior:
 
 
 class Kubelet:
-    """All nodes at once. It hears of pods by the commit log, so it never lags."""
+    """The kubelet of all nodes. It reads the commit log, so it never lags."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class Kubelet:
         if pod := stopped_by(commit):
             self._spawn(self._stop(pod, self._behavior_of(pod)))
 
-    async def _run(self, pod: Pod, story: PodBehavior) -> None:
-        await self._clock.sleep(story.start_s)
+    async def _run(self, pod: Pod, behavior: PodBehavior) -> None:
+        await self._clock.sleep(behavior.start_s)
         if not await report(self._cluster, pod, {"phase": "Running"}):
             return
-        await self._clock.sleep(story.run_s)
-        ended = {"terminated": {"exitCode": story.exit_code, "reason": "Ended"}}
-        await report(self._cluster, pod, phase(pod, story.end, ended))
+        await self._clock.sleep(behavior.run_s)
+        ended = {"terminated": {"exitCode": behavior.exit_code, "reason": "Ended"}}
+        await report(self._cluster, pod, phase(pod, behavior.end, ended))
 
-    async def _stop(self, pod: Pod, story: PodBehavior) -> None:
-        await self._clock.sleep(story.stop_s)
+    async def _stop(self, pod: Pod, behavior: PodBehavior) -> None:
+        await self._clock.sleep(behavior.stop_s)
         await remove(self._cluster, pod)
 
 
@@ -74,7 +74,7 @@ _GONE = (NotFoundError, ConflictError, InvalidError)
 
 
 def bound_by(commit: Commit) -> Pod | None:
-    """The pod that this commit gave a node."""
+    """Returns the pod that this commit bound to a node."""
     before, pod = pod_states(commit)
     if pod is None or not pod.spec.node_name or (before and before.spec.node_name):
         return None
@@ -82,7 +82,7 @@ def bound_by(commit: Commit) -> Pod | None:
 
 
 def stopped_by(commit: Commit) -> Pod | None:
-    """The pod that this commit marked for deletion."""
+    """Returns the pod that this commit marked for deletion."""
     before, pod = pod_states(commit)
     if pod is None or not pod.metadata.deletion_timestamp:
         return None
@@ -90,7 +90,7 @@ def stopped_by(commit: Commit) -> Pod | None:
 
 
 async def bind(cluster: Cluster, pod: Pod, node: str) -> bool:
-    """Whether the pod was there to be bound."""
+    """Bind a pod. Returns whether it still existed."""
     meta = pod.metadata
     binding: Body = {
         "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
@@ -104,7 +104,7 @@ async def bind(cluster: Cluster, pod: Pod, node: str) -> bool:
 
 
 async def report(cluster: Cluster, pod: Pod, status: Body, *, is_stopping: bool = False) -> bool:
-    """Whether the pod is still there; one being stopped says nothing more of itself."""
+    """Write a pod's status. Returns whether the pod still exists and is not being stopped."""
     patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
     try:
         current = await cluster.get(PODS, pod.metadata.key)
@@ -119,7 +119,7 @@ async def report(cluster: Cluster, pod: Pod, status: Body, *, is_stopping: bool 
 
 
 async def remove(cluster: Cluster, pod: Pod) -> None:
-    """Its process has ended: the record goes."""
+    """Remove a pod whose process has ended."""
     try:
         await cluster.delete(PODS, pod.metadata.key, DeleteRequest(uid=pod.metadata.uid, grace_s=0))
     except _GONE:
@@ -127,7 +127,7 @@ async def remove(cluster: Cluster, pod: Pod) -> None:
 
 
 def phase(pod: Pod, phase: str, state: Body) -> Body:
-    """A status of that phase in which every container is in that state."""
+    """Returns a status of this phase with every container in this state."""
     return {
         "phase": phase,
         "containerStatuses": [{"name": c.name, "state": state} for c in pod.spec.containers],

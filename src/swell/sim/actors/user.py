@@ -1,4 +1,4 @@
-"""Somebody with kubectl and one kind of job: submits, changes, deletes, waits and looks."""
+"""A user of one kind of job, who submits, changes, deletes, waits and looks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ J = TypeVar("J", bound=ApiObject)
 
 
 class SimulatedUser(Generic[J]):
-    """`make` writes the manifest of a job from its name and whatever else it takes."""
+    """A user of one kind of job. `make` writes the manifest of a job from its name and more."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class SimulatedUser(Generic[J]):
         await self.cluster.delete(self._resource, Key(NAMESPACE, name))
 
     async def force_delete(self, name: str) -> None:
-        """Take the finalizer off, then delete: what is left is the garbage collector's."""
+        """Remove the finalizer, then delete: the garbage collector has to remove the rest."""
         await self.patch(name, {"metadata": {"finalizers": None}})
         await self.delete(name)
 
@@ -59,11 +59,11 @@ class SimulatedUser(Generic[J]):
         await self.patch(name, {"metadata": {"annotations": {key: text}}})
 
     async def wait(self, *what: object, up_to_s: float = 10) -> None:
-        """As long as it takes this user this time."""
+        """Wait for a random time."""
         await self.world.clock.sleep(self.world.chance.between(0, up_to_s, "user", *what))
 
     async def until(self, name: str, holds: Callable[[J], bool], within_s: float = 100) -> bool:
-        """Whether something becomes true of a job in time."""
+        """Wait for a condition on a job. Returns whether it became true in time."""
 
         def look() -> bool:
             job = self.job(name)

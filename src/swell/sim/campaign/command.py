@@ -1,7 +1,8 @@
-"""Many runs, and what they show. A campaign passes when nothing was violated, every planted bug
-was found, and the same seeds gave the same runs in other processes.
+"""The command line of a campaign: many runs, a report, and an exit code.
 
-Controllers register what they want tried (`Entry`); nothing here knows any of them.
+A campaign passes when no rule was violated, every planted bug was found, and the same seeds gave
+the same runs in other processes. Each controller registers a `CampaignEntry`; this module knows
+none.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from swell.sim.campaign.trial import TrialResult, replay, shrink_faults, try_see
 from swell.sim.faults.plan import FaultPlan, read_plan, write_plan
 from swell.sim.scenario import Scenario, SimulationSubject
 
+# Runs that are repeated in other processes, to check that they are deterministic.
 DIGEST_SEEDS = 50
+# Of each planted bug this many runs are shrunk, and the smallest plan is kept.
 KILLS_SHRUNK = 4
 COMPARED_ONE_IN = 4
 HASH_SEEDS = ("1", "4242")
@@ -41,13 +44,13 @@ HASH_SEEDS = ("1", "4242")
 
 @dataclass(frozen=True, slots=True)
 class CampaignEntry:
-    """A subject, and its planted bugs: the same subject with one flaw each."""
+    """A subject and its planted bugs, which are the same subject with one flaw each."""
 
     subject: SimulationSubject
     mutants: Mapping[str, SimulationSubject] = field(default_factory=dict)
     share: float = 1.0  # of the seeds asked for
-    whose_writes: str = ""  # the component whose every write is tried, where not all are
-    core: frozenset[str] = frozenset()  # the scenarios in which they are, where not in all
+    whose_writes: str = ""  # the component whose writes are tried one by one; by default all
+    core: frozenset[str] = frozenset()  # the scenarios for that; by default all
 
     def core_scenarios(self) -> Iterator[Scenario]:
         for scenario in self.subject.scenarios:
@@ -58,7 +61,7 @@ class CampaignEntry:
         return range(first, first + round(n_seeds * self.share))
 
 
-# Another way of trying things, with so many specs; its exit code.
+# Another kind of test, run before a campaign: takes the number of specs, returns an exit code.
 Sweep = Callable[[int, TextIO], int]
 
 
@@ -70,17 +73,20 @@ def main(
     *,
     first: Sequence[Sweep] = (),
 ) -> int:
-    """The command line. `module` is what to run with -m for the same entries elsewhere; sweeps
-    come before a whole campaign."""
+    """Run the command line.
+
+    `module` runs the same entries in another process, with `python -m`. Sweeps run before a whole
+    campaign.
+    """
     options = _options(argv)
     entries = [e for e in entries if options.subject in ("", e.subject.name)]
     if options.digest:
         out.write(digest(entries, options.digest) + "\n")
         return 0
     if options.seed is not None:
-        return _tell_seed(entries, options.seed, out)
+        return _print_seed(entries, options.seed, out)
     if options.plan:
-        return _tell_plan(entries, read_plan(options.plan), out)
+        return _print_plan(entries, read_plan(options.plan), out)
     if options.record:
         return _record_plans(entries, options.mutant_seeds, options.record, out)
     code = 0
@@ -91,7 +97,7 @@ def main(
 
 
 def digest(entries: Sequence[CampaignEntry], n_seeds: int) -> str:
-    """One hash of many runs: equal in every process, or something leaks in from outside."""
+    """Returns one hash of many runs. If processes differ, a run depends on something outside."""
     total = sha256()
     for entry in entries:
         for result in search_at_random(entry.subject, entry.seeds(0, n_seeds)):
@@ -100,7 +106,7 @@ def digest(entries: Sequence[CampaignEntry], n_seeds: int) -> str:
 
 
 def digests_elsewhere(module: str, n_seeds: int, subject: str = "") -> list[str]:
-    """The digest as processes with different hash seeds compute it."""
+    """Returns the digests that processes with different hash seeds compute."""
     command = [sys.executable, "-m", module, "--digest", str(n_seeds), "--subject", subject]
     return [
         subprocess.run(
@@ -115,7 +121,7 @@ def digests_elsewhere(module: str, n_seeds: int, subject: str = "") -> list[str]
 
 
 def subject_of(entries: Sequence[CampaignEntry], plan: FaultPlan) -> SimulationSubject:
-    """What a plan was made for, with its planted bug if it names one."""
+    """Returns the subject of a plan, with the planted bug if it has one."""
     entry = next(entry for entry in entries if entry.subject.name == plan.subject)
     return entry.mutants[plan.mutant] if plan.mutant else entry.subject
 
@@ -148,7 +154,7 @@ def _run(
             figures.add(result)
         figures.cpu_s += sum(os.times()[:4]) - started_cpu_s  # workers included
         figures.add_time(entry.subject.name, time.perf_counter() - started_s)
-        _tell_progress(f"{entry.subject.name}: {len(seeds)} seeds", figures, out)
+        _print_progress(f"{entry.subject.name}: {len(seeds)} seeds", figures, out)
     for entry in entries:
         for scenario in entry.core_scenarios():
             for result in search_writes_in_parallel(
@@ -158,7 +164,7 @@ def _run(
         n_compared = options.seeds // COMPARED_ONE_IN
         for result in search_differences(entry.subject, entry.seeds(options.first, n_compared)):
             figures.add_extra("compared", result)
-        _tell_progress(f"{entry.subject.name}: a fault at every write", figures, out)
+        _print_progress(f"{entry.subject.name}: a fault at every write", figures, out)
     for name, mutant in _mutants(entries):
         kills = kills_of(mutant, name, range(options.mutant_seeds))
         figures.add_hunt(name, next(kills, None))
@@ -167,7 +173,7 @@ def _run(
     return 0 if figures.passed else 1
 
 
-def _tell_progress(done: str, figures: CampaignFigures, out: TextIO) -> None:
+def _print_progress(done: str, figures: CampaignFigures, out: TextIO) -> None:
     out.write(f"{done}; so far {len(figures.failures)} failed runs\n")
     out.flush()
 
@@ -177,35 +183,35 @@ def _mutants(entries: Sequence[CampaignEntry]) -> Iterator[tuple[str, Simulation
         yield from entry.mutants.items()
 
 
-def _tell_seed(entries: Sequence[CampaignEntry], seed: int, out: TextIO) -> int:
+def _print_seed(entries: Sequence[CampaignEntry], seed: int, out: TextIO) -> int:
     results = [
         try_seed(entry.subject, scenario_of(entry.subject, seed), seed, keep_trace=True)
         for entry in entries
     ]
     for result in results:
-        _tell(result, out)
+        _print_result(result, out)
     n_violations = sum(len(result.violations) for result in results)
     out.write(json.dumps({"seed": seed, "violations": n_violations}) + "\n")
     return 1 if n_violations else 0
 
 
-def _tell_plan(entries: Sequence[CampaignEntry], plan: FaultPlan, out: TextIO) -> int:
+def _print_plan(entries: Sequence[CampaignEntry], plan: FaultPlan, out: TextIO) -> int:
     result = replay(subject_of(entries, plan), plan, keep_trace=True)
-    _tell(result, out)
+    _print_result(result, out)
     out.write(json.dumps({"seed": plan.seed, "violations": len(result.violations)}) + "\n")
     return 1 if result.violations else 0
 
 
-def _tell(result: TrialResult, out: TextIO) -> None:
+def _print_result(result: TrialResult, out: TextIO) -> None:
     out.write(f"{result.subject}, scenario {result.scenario}, seed {result.seed}\n")
-    for line in result.story:
+    for line in result.trace:
         out.write(line + "\n")
     for violation in result.violations:
         out.write(f"VIOLATED {violation}\n")
 
 
 def _record_plans(entries: Sequence[CampaignEntry], n_seeds: int, folder: Path, out: TextIO) -> int:
-    """Find each planted bug anew, several times, and write down the least that shows it."""
+    """Find each planted bug again, several times, and write the smallest plan that shows it."""
     n_survivors = 0
     for name, mutant in _mutants(entries):
         plans = [

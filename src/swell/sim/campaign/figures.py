@@ -1,4 +1,4 @@
-"""Sums over the runs of a campaign, as a table to read and one line of JSON."""
+"""Sums over the runs of a campaign, printed as a table and as one line of JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FAILURES_SHOWN = 20
 
 @dataclass(slots=True)
 class CampaignFigures:
-    """What a campaign has shown so far."""
+    """The sums of a campaign so far."""
 
     seeds: Counter[str] = field(default_factory=Counter)  # by subject, as all counters below
     seconds: dict[str, float] = field(default_factory=dict)
@@ -35,14 +35,14 @@ class CampaignFigures:
     deterministic: bool = False
 
     def add(self, result: TrialResult) -> None:
-        """A run from a seed."""
+        """Add a run from a seed."""
         self.seeds[result.subject] += 1
         self.jobs[result.subject] += result.n_submitted
         self.calls[result.subject] += result.calls
         self._add(result)
 
     def add_extra(self, search: str, result: TrialResult) -> None:
-        """A run of another kind of search."""
+        """Add a run of another kind of search."""
         self.extra_runs[search] += 1
         self._add(result)
 
@@ -75,7 +75,7 @@ class CampaignFigures:
             "passed": self.passed,
             "seeds": n_seeds,
             "seeds_per_s": round(n_seeds / max(sum(self.seconds.values()), 1e-9), 1),
-            # A busy machine slows the clock on the wall, not this.
+            # Unlike wall time, cpu time does not depend on the load of the machine.
             "seeds_per_cpu_s": round(n_seeds / max(self.cpu_s, 1e-9), 1),
             "seeds_by_subject": dict(self.seeds),
             "seeds_per_s_by_subject": {
@@ -88,7 +88,8 @@ class CampaignFigures:
             "commits": self.commits,
             "invariant_evaluations": self.evaluations,
             "violations": sum(len(result.violations) for result in self.failures),
-            # None failed in N: with 95 % confidence fewer than 3 in N do.
+            # The rule of three: if none of N runs failed, the failure rate is below 3/N with 95 %
+            # confidence.
             "failure_rate_below": round(3 / n_seeds, 6) if n_seeds and not self.failures else None,
             "mutants_killed": f"{len(self.kills)} of {len(self.kills) + len(self.survivors)}",
             "seeds_to_kill": {kill.mutant: kill.seeds for kill in self.kills},

@@ -1,6 +1,7 @@
-"""Ways to look for trouble: at random, at every write in turn, and by comparison.
+"""Searches for failing runs: at random, at every write in turn, and by comparison.
 
-All of them return results for others to count; none prints.
+They return results and print nothing. The parallel ones fork worker processes, because a subject
+holds functions, which cannot be sent to a process; their results come in the same order.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.invariants import Violation
 from swell.sim.scenario import Scenario, SimulationSubject
 
-# What is done at each write of the reference run.
+# The faults tried at each write of the run without faults.
 AT_EVERY_WRITE = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TIMEOUT_AFTER)
 
 
 def scenario_of(subject: SimulationSubject, seed: int) -> Scenario:
-    """Seeds go round the scenarios."""
+    """Returns the scenario of a seed: seeds take the scenarios in turn."""
     return subject.scenarios[seed % len(subject.scenarios)]
 
 
@@ -33,12 +34,10 @@ def search_at_random(subject: SimulationSubject, seeds: range) -> Iterator[Trial
 def search_every_write(
     subject: SimulationSubject, scenario: Scenario, seed: int, whose: str = ""
 ) -> Iterator[TrialResult]:
-    """The faultless run first; then, for each write in it, one run for each thing done to it.
+    """Run without faults first; then once for each write of that run and each kind of fault.
 
-    `whose` names the component whose writes are meant; all of them by default.
-
-    Every run is also compared with the faultless one: a fault may cost time, but must not change
-    what comes out.
+    `whose` names the component whose writes are tried, by default all. Every run is compared with
+    the one without faults: a fault may cost time, but must not change the end state.
     """
     reference = try_faults(subject, scenario, seed)
     yield reference
@@ -48,7 +47,7 @@ def search_every_write(
 
 
 def faults_at_writes(reference: TrialResult, whose: str = "") -> list[Fault]:
-    """Everything that is done to the writes of a run, one thing at a time."""
+    """Returns all faults at the writes of a run, for one run each."""
     return [
         Fault(write.site, write.nth, kind, amount=0.2)
         for write in reference.write_sites
@@ -58,16 +57,16 @@ def faults_at_writes(reference: TrialResult, whose: str = "") -> list[Fault]:
 
 
 def try_against(subject: SimulationSubject, reference: TrialResult, fault: Fault) -> TrialResult:
-    """The same run with one fault, compared with the one without."""
+    """Run again with one fault, and compare with the run without it."""
     scenario = subject.scenario(reference.scenario)
     result = try_faults(subject, scenario, reference.seed, [fault])
     return _compared(result, reference, effects=scenario.steady)
 
 
 def search_differences(subject: SimulationSubject, seeds: range) -> Iterator[TrialResult]:
-    """Random runs compared with faultless ones, where the end depends on no timing.
+    """Compare random runs with runs without faults, in scenarios that do not depend on timing.
 
-    Faults may change how often things are done, but not what comes of it.
+    Faults may change how often something is done, but not the end state.
     """
     for seed in seeds:
         scenario = scenario_of(subject, seed)
@@ -77,7 +76,7 @@ def search_differences(subject: SimulationSubject, seeds: range) -> Iterator[Tri
 
 
 def _compared(result: TrialResult, reference: TrialResult, *, effects: bool) -> TrialResult:
-    """A result with its differences from the faultless run counted as violations."""
+    """Returns the result, with differences from the run without faults as violations."""
     found: list[Violation] = []
     if not result.violations:
         if result.end_state != reference.end_state:
@@ -91,7 +90,7 @@ def _compared(result: TrialResult, reference: TrialResult, *, effects: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """How a planted bug was found."""
+    """The run that found a planted bug."""
 
     mutant: str
     seeds: int  # tried until then, this one included
@@ -103,7 +102,7 @@ class Kill:
 
 
 def kills_of(mutant: SimulationSubject, name: str, seeds: range) -> Iterator[Kill]:
-    """The seeds that show a planted bug, as they are found."""
+    """Returns the runs that find a planted bug, one after the other."""
     for n_tried, result in enumerate(search_at_random(mutant, seeds), 1):
         if result.violations:
             yield Kill(name, n_tried, result)
@@ -112,24 +111,24 @@ def kills_of(mutant: SimulationSubject, name: str, seeds: range) -> Iterator[Kil
 T = TypeVar("T")
 
 _CHUNK = 20
-_tries: list[Callable[[Any], TrialResult]] = []  # what this worker is to do
+_worker_function: list[Callable[[Any], TrialResult]] = []  # set in each worker process
 
 
 def search_in_parallel(
     subject: SimulationSubject, seeds: range, n_workers: int
 ) -> Iterator[TrialResult]:
-    """The same results as `search_at_random`, sooner."""
+    """Returns the same results as `search_at_random`, sooner."""
 
     def try_one(seed: int) -> TrialResult:
         return try_seed(subject, scenario_of(subject, seed), seed)
 
-    yield from _share_out(try_one, seeds, n_workers)
+    yield from _run_in_parallel(try_one, seeds, n_workers)
 
 
 def search_writes_in_parallel(
     subject: SimulationSubject, scenario: Scenario, seed: int, whose: str, n_workers: int
 ) -> Iterator[TrialResult]:
-    """The same results as `search_every_write`, sooner."""
+    """Returns the same results as `search_every_write`, sooner."""
     reference = try_faults(subject, scenario, seed)
 
     def try_one(fault: Fault) -> TrialResult:
@@ -137,20 +136,20 @@ def search_writes_in_parallel(
 
     yield reference
     if not reference.violations:
-        yield from _share_out(try_one, faults_at_writes(reference, whose), n_workers)
+        yield from _run_in_parallel(try_one, faults_at_writes(reference, whose), n_workers)
 
 
-def _share_out(
+def _run_in_parallel(
     try_one: Callable[[T], TrialResult], what: Sequence[T], n_workers: int
 ) -> Iterator[TrialResult]:
     if n_workers < 2 or len(what) < _CHUNK * n_workers:
         yield from map(try_one, what)
         return
     with ProcessPoolExecutor(
-        n_workers, get_context("fork"), initializer=_tries.append, initargs=(try_one,)
+        n_workers, get_context("fork"), initializer=_worker_function.append, initargs=(try_one,)
     ) as pool:
         yield from pool.map(_try, what, chunksize=_CHUNK)
 
 
 def _try(one: object) -> TrialResult:
-    return _tries[-1](one)
+    return _worker_function[-1](one)

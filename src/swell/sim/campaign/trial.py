@@ -1,4 +1,4 @@
-"""One run of a subject in a scenario, from a seed or from a plan, and what came of it."""
+"""One run of a subject in a scenario, from a seed or from a plan, and its result."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from swell.sim.scenario import USER, Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
 
 _LEASES = str(LEASES)
-# Who crashes may not have told of what it did: events are no effects.
-_PASSING = frozenset({_LEASES, str(EVENTS)})
+# Events and leases are no effects: a process that crashes may not have emitted its events.
+_NOT_COUNTED = frozenset({_LEASES, str(EVENTS)})
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSite:
-    """The n-th time a process under test sent one particular write."""
+    """The n-th write of a process under test at one site."""
 
     site: str
     nth: int
@@ -35,7 +35,7 @@ class WriteSite:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What a run showed."""
+    """The result of a run."""
 
     subject: str
     scenario: str
@@ -53,7 +53,7 @@ class TrialResult:
     end_state: object
     effects: Counter[str]  # creates and deletes by the subject, per kind
     write_sites: tuple[WriteSite, ...]
-    story: tuple[str, ...]
+    trace: tuple[str, ...]
 
     def breaks(self, invariant: str) -> bool:
         return any(violation.invariant == invariant for violation in self.violations)
@@ -62,7 +62,7 @@ class TrialResult:
 def try_seed(
     subject: SimulationSubject, scenario: Scenario, seed: int, *, keep_trace: bool = False
 ) -> TrialResult:
-    """Faults at random, with this seed's rates."""
+    """Run with random faults, at the rates of this seed."""
     chance = Chance(seed)
     source = DrawnFaults(chance, draw_rates(chance, scenario.rates_max))
     return _try(subject, scenario, seed, source, keep_trace=keep_trace)
@@ -76,12 +76,12 @@ def try_faults(
     *,
     keep_trace: bool = False,
 ) -> TrialResult:
-    """Exactly these faults; the seed gives everything else its course."""
+    """Run with exactly these faults; the seed decides everything else."""
     return _try(subject, scenario, seed, PlannedFaults(faults), keep_trace=keep_trace)
 
 
 def replay(subject: SimulationSubject, plan: FaultPlan, *, keep_trace: bool = False) -> TrialResult:
-    """A written plan."""
+    """Run a written plan again."""
     scenario = subject.scenario(plan.scenario)
     return try_faults(subject, scenario, plan.seed, plan.faults, keep_trace=keep_trace)
 
@@ -89,7 +89,7 @@ def replay(subject: SimulationSubject, plan: FaultPlan, *, keep_trace: bool = Fa
 def shrink_faults(
     subject: SimulationSubject, result: TrialResult, invariant: str
 ) -> tuple[Fault, ...]:
-    """The least faults of a run that still break the same rule."""
+    """Returns the least faults of a run that still break the same rule."""
     scenario = subject.scenario(result.scenario)
 
     def fails(faults: Sequence[Fault]) -> bool:
@@ -124,7 +124,7 @@ def _try(
 
 @contextlib.contextmanager
 def _logs_in_trace(made: list[_TrialRecorder], *, keep: bool) -> Iterator[None]:
-    """Components' logs are part of the story, or are not made at all."""
+    """Add the logs of components to the trace, or switch them off if it is not kept."""
     handler = _TraceHandler(made)
     root = logging.getLogger("swell")
     former = root.level, root.propagate
@@ -140,17 +140,19 @@ def _logs_in_trace(made: list[_TrialRecorder], *, keep: bool) -> Iterator[None]:
 
 
 class _TraceHandler(logging.Handler):
+    """Writes log records to the trace of a run."""
+
     def __init__(self, made: list[_TrialRecorder]) -> None:
         super().__init__()
         self._made = made
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._made:
-            self._made[0].world.trace.tell(record.getMessage())
+            self._made[0].world.trace.log(record.getMessage())
 
 
 class _TrialRecorder:
-    """Gathers from a world while it runs what is wanted of it afterwards."""
+    """Collects the result of a run while it runs."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
@@ -186,13 +188,13 @@ class _TrialRecorder:
             end_state=self._end_state,
             effects=self._effects,
             write_sites=tuple(self._sites),
-            story=tuple(world.trace.story),
+            trace=tuple(world.trace.lines),
         )
 
     def _on_commit(self, commit: Commit) -> None:
         self._n_commits += 1
         self._n_submitted += commit.actor == USER and commit.before is None
-        if not self.world.is_subject(commit.actor) or commit.collection in _PASSING:
+        if not self.world.is_subject(commit.actor) or commit.collection in _NOT_COUNTED:
             return
         if commit.before is None:
             self._effects[f"create {commit.collection}"] += 1
@@ -215,10 +217,11 @@ T = TypeVar("T")
 def shrink(
     items: Sequence[T], fails: Callable[[Sequence[T]], bool], *, tries_max: int = 2000
 ) -> list[T]:
-    """A sub-list, in order, that still fails and of which no single item can be left out.
+    """Returns a sub-list, in order, that still fails and of which no single item can be dropped.
 
-    `fails` must hold for `items`. The search is ddmin (Zeller): drop ever smaller chunks, start
-    over with larger ones after each success. Past `tries_max` the best so far is returned.
+    `fails` must hold for `items`. The search is delta debugging (Zeller's ddmin): drop ever smaller
+    chunks, and start again with larger ones after each success. After `tries_max` tries the best
+    list so far is returned.
     """
     best = list(items)
     chunk = max(1, len(best) // 2)

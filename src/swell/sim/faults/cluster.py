@@ -1,7 +1,7 @@
-"""The cluster port with faults: a Cluster in front of any other, for one life of one process.
+"""A Cluster with faults in front of another Cluster, for one life of one process.
 
-Decides nothing itself: the book says what goes wrong at which call, `effects` what that means.
-Here every call is named, counted and sent on its way. Calls of a dead process never come back.
+Every call gets a site and is counted here. The injector decides its fault, and `effects` carries it
+out. Calls of a process that has crashed never return.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ ON_CREATE = (
     FaultKind.CRASH_LOOP,
     FaultKind.PAUSED,
 )
-# A create carries no precondition, so nobody could be safe from one that is applied arbitrarily
-# late; API servers drop requests whose client has gone. Changes say what they expect to find.
+# A create has no precondition, so no controller could be safe from one that is applied much later;
+# API servers drop requests whose client has gone. Other writes have preconditions.
 ON_CHANGE = (*ON_CREATE, FaultKind.CONFLICT, FaultKind.APPLIED_LATE)
 
 
 class FaultyCluster:
-    """A Cluster whose calls go wrong as the book says."""
+    """A Cluster whose calls have the faults that the injector decides."""
 
     def __init__(self, inner: Cluster, network: SimulatedNetwork, life: ProcessLife) -> None:
         self._inner = inner
         self._network = network
         self._life = life
-        # Kinds this life has seen a list of. A later consistent list may be made stale: that
-        # breaks the server's promise, but who never goes back in time does not depend on it. Made
-        # stale for an empty memory, nobody could tell.
+        # Kinds that this life has listed. A later list may be made stale, although a server would
+        # not do that: an informer must never go back in time. A first list is never stale, because
+        # a process without memory could not notice.
         self._listed: set[str] = set()
 
     async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:

@@ -1,4 +1,4 @@
-"""What each fault does to a request, and what its caller sees of it."""
+"""The effect of each kind of fault on a request, and on its caller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STALE_COMMITS_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCall(Generic[R_co]):
-    """One request: where it is counted, what carries it out, what may befall it."""
+    """One request: the site it is counted at, the function that sends it, and possible faults."""
 
     site: str
     kind: str
@@ -32,16 +32,19 @@ class SimulatedCall(Generic[R_co]):
         return FaultKind.TIMEOUT_AFTER in self.offered
 
     def no_answer(self) -> Exception:
-        """What a client makes of silence: only a write leaves doubt."""
+        """Returns the error of a client that gets no answer: for a write the outcome is unknown."""
         return OutcomeUnknownError(self.site) if self.is_write else UnreachableError(self.site)
 
 
 async def apply_fault(
     call: SimulatedCall[R], fault: Fault, network: SimulatedNetwork, life: ProcessLife
 ) -> R:
-    """Carry out a call with a fault: raises what the caller sees, or answers after all."""
+    """Carry out a call with a fault.
+
+    Raises what the caller sees, or returns an answer after all.
+    """
     if not network.injector.on:
-        return await call.request()  # the faults ended while it was on its way
+        return await call.request()  # the faulty phase ended meanwhile
     if fault.kind == FaultKind.STALE_LIST:
         return await _answer_stale(call, fault, network)
     network.injector.hit(fault)
@@ -50,7 +53,7 @@ async def apply_fault(
 
 
 async def _answer_stale(call: SimulatedCall[R], fault: Fault, network: SimulatedNetwork) -> R:
-    n_commits = 1 + int(STALE_COMMITS_MAX * fault.amount**2)  # mostly the recent past
+    n_commits = 1 + int(STALE_COMMITS_MAX * fault.amount**2)  # squared: mostly the recent past
     stale = await call.stale(n_commits) if call.stale else None
     if stale is None:
         return await call.request()
@@ -59,11 +62,11 @@ async def _answer_stale(call: SimulatedCall[R], fault: Fault, network: Simulated
 
 
 def refuse_while_forbidden(call: SimulatedCall[R], network: SimulatedNetwork) -> None:
-    """While a kind is refused, every write to it is; while a verb of it is, as by a quota, that."""
-    now_s, seasons = network.clock.monotonic(), network.refused_until_s
-    if call.is_write and now_s < seasons.get(call.kind, 0.0):
+    """Refuse writes to a kind, or one verb of it as by a quota, while such a fault lasts."""
+    now_s, ends_s = network.clock.monotonic(), network.refused_until_s
+    if call.is_write and now_s < ends_s.get(call.kind, 0.0):
         raise refusal(403, "Forbidden")
-    if now_s < seasons.get(f"{call.site.split(' ')[1]} {call.kind}", 0.0):
+    if now_s < ends_s.get(f"{call.site.split(' ')[1]} {call.kind}", 0.0):
         raise refusal(403, "Forbidden", message="exceeded quota")
 
 
@@ -81,6 +84,8 @@ def refusal(code: int, reason: str, *, message: str = "", retry_after_s: int = 0
 
 @dataclass(frozen=True, slots=True)
 class _FaultContext:
+    """The arguments of an effect."""
+
     call: SimulatedCall[object]
     fault: Fault
     network: SimulatedNetwork
@@ -91,75 +96,75 @@ class _FaultContext:
         raise self.call.no_answer()
 
 
-# Each effect raises what the caller sees. One that returns lets the request go on.
+# Each effect raises what the caller sees. If it returns, the request is sent after all.
 
 
 async def _conflict(_: _FaultContext) -> None:
     raise refusal(409, "Conflict")
 
 
-async def _server_error(scene: _FaultContext) -> None:
-    """A server that fails after storing answers the same as one that fails before."""
-    if scene.call.is_write and scene.fault.amount < 0.25:
-        await unanswered(scene.call.request)
-    if scene.fault.amount < 0.5:
+async def _server_error(context: _FaultContext) -> None:
+    """Answer 500 or 503. A server may fail before or after it has stored the write."""
+    if context.call.is_write and context.fault.amount < 0.25:
+        await unanswered(context.call.request)
+    if context.fault.amount < 0.5:
         raise refusal(500, "InternalError")
     raise refusal(503, "ServiceUnavailable")
 
 
-async def _throttle(scene: _FaultContext) -> None:
-    raise refusal(429, "TooManyRequests", retry_after_s=1 + int(scene.fault.scaled(0, 5)))
+async def _throttle(context: _FaultContext) -> None:
+    raise refusal(429, "TooManyRequests", retry_after_s=1 + int(context.fault.scaled(0, 5)))
 
 
-async def _unreachable(scene: _FaultContext) -> None:
-    raise UnreachableError(scene.call.site)
+async def _unreachable(context: _FaultContext) -> None:
+    raise UnreachableError(context.call.site)
 
 
-async def _time_out_before(scene: _FaultContext) -> None:
-    await scene.stay_silent()
+async def _time_out_before(context: _FaultContext) -> None:
+    await context.stay_silent()
 
 
-async def _time_out_after(scene: _FaultContext) -> None:
-    await unanswered(scene.call.request)
-    await scene.stay_silent()
+async def _time_out_after(context: _FaultContext) -> None:
+    await unanswered(context.call.request)
+    await context.stay_silent()
 
 
-async def _apply_late(scene: _FaultContext) -> None:
-    delay_s = CLIENT_TIMEOUT_S + scene.fault.scaled(0, 20)
-    scene.network.send_later(delay_s, scene.call.request)
-    await scene.stay_silent()
+async def _apply_late(context: _FaultContext) -> None:
+    delay_s = CLIENT_TIMEOUT_S + context.fault.scaled(0, 20)
+    context.network.send_later(delay_s, context.call.request)
+    await context.stay_silent()
 
 
-async def _slow_down(scene: _FaultContext) -> None:
-    await scene.network.clock.sleep(scene.fault.scaled(0.5, CLIENT_TIMEOUT_S - 1))
+async def _slow_down(context: _FaultContext) -> None:
+    await context.network.clock.sleep(context.fault.scaled(0.5, CLIENT_TIMEOUT_S - 1))
 
 
-async def _refuse_kind(scene: _FaultContext) -> None:
-    """For everybody and for a while, as when a role is edited or a webhook is broken."""
-    ends_s = scene.network.clock.monotonic() + scene.fault.scaled(2, 30)
-    scene.network.refused_until_s[scene.call.kind] = ends_s
-    raise refusal(403, "Forbidden") if scene.fault.amount < 0.5 else refusal(422, "Invalid")
+async def _refuse_kind(context: _FaultContext) -> None:
+    """Refuse a kind for a while and for all clients, as after a bad RBAC edit or webhook."""
+    ends_s = context.network.clock.monotonic() + context.fault.scaled(2, 30)
+    context.network.refused_until_s[context.call.kind] = ends_s
+    raise refusal(403, "Forbidden") if context.fault.amount < 0.5 else refusal(422, "Invalid")
 
 
-async def _truncate(scene: _FaultContext) -> None:
-    await scene.call.request()
-    if scene.call.is_write:
-        raise scene.call.no_answer()
+async def _truncate(context: _FaultContext) -> None:
+    await context.call.request()
+    if context.call.is_write:
+        raise context.call.no_answer()
     raise refusal(500, "InternalError", message="unexpected end of JSON input")
 
 
-async def _crash_before(scene: _FaultContext) -> None:
-    await scene.life.crash(scene.fault)
+async def _crash_before(context: _FaultContext) -> None:
+    await context.life.crash(context.fault)
 
 
-async def _crash_after(scene: _FaultContext) -> None:
-    await unanswered(scene.call.request)
-    await scene.life.crash(scene.fault)
+async def _crash_after(context: _FaultContext) -> None:
+    await unanswered(context.call.request)
+    await context.life.crash(context.fault)
 
 
-async def _pause(scene: _FaultContext) -> None:
-    """The request was decided on before the pause and reaches the server after it."""
-    await scene.life.pause(scene.fault.scaled(5, 90))
+async def _pause(context: _FaultContext) -> None:
+    """Pause the process between its decision and the request."""
+    await context.life.pause(context.fault.scaled(5, 90))
 
 
 _EFFECTS: Mapping[FaultKind, Callable[[_FaultContext], Awaitable[None]]] = {

@@ -1,4 +1,4 @@
-"""What the clients of one simulated run share: the faults, the clock, and requests under way."""
+"""The state that all clients of a run share: faults, clock, and requests in flight."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from swell.sim.faults.plan import Fault, FaultInjector
 
 T = TypeVar("T")
 
-# What a client waits for an answer. Watches may lag by more than this: faults must overlap.
+# How long a client waits for an answer. Watches may lag by more: so a retry can happen before the
+# first attempt is seen.
 CLIENT_TIMEOUT_S = 10.0
 
 
 class PastLists(Protocol):
-    """Collections as they once were."""
+    """Lists of collections as they were some commits ago."""
 
     async def list_back(
         self, resource: Resource[T], selection: Selection, n_commits: int
     ) -> ObjectList[T] | None:
-        """The list some commits ago; None when it was no different or is forgotten."""
+        """Returns the list some commits ago, or None if it was the same or is compacted."""
         ...
 
 
 class ProcessLife(Protocol):
-    """A process from one start to its next crash: whose calls are made, who dies of them."""
+    """One life of a process, from a start to the next crash."""
 
     @property
     def actor(self) -> str: ...
 
     def check_alive(self) -> None:
-        """Raise CancelledError in what is left of a dead process."""
+        """Raise CancelledError if the process has crashed: its tasks may not go on."""
         ...
 
     async def crash(self, fault: Fault) -> None:
@@ -46,12 +47,12 @@ class ProcessLife(Protocol):
         ...
 
     async def pause(self, duration_s: float) -> None:
-        """Stand still, with everything else in the process."""
+        """Stop the whole process for a time."""
         ...
 
 
 class SimulatedNetwork:
-    """Between all clients and the API server."""
+    """The network between all clients and the API server."""
 
     def __init__(
         self, injector: FaultInjector, chance: Chance, clock: Clock, past: PastLists
@@ -67,16 +68,16 @@ class SimulatedNetwork:
         self._under_way: list[asyncio.Task[None]] = []
 
     async def travel(self, site: str, longest_s: float = 0.02) -> None:
-        """The ordinary time a message takes."""
+        """Wait for the ordinary latency of one message."""
         self._trips[site] += 1
         await self.clock.sleep(longest_s * self._chance.uniform("trip", site, self._trips[site]))
 
     def send_later(self, delay_s: float, request: Callable[[], Awaitable[object]]) -> None:
-        """Deliver a request when its sender has given up on it, or died."""
+        """Deliver a request after its sender has given up or crashed."""
         self._under_way = [task for task in self._under_way if not task.done()]
         task = asyncio.get_running_loop().create_task(
             self._send(delay_s, request),
-            context=Context(),  # of no process: none can stop it
+            context=Context(),  # outside of all scopes, so that a crash does not cancel it
         )
         self._under_way.append(task)
 
@@ -86,7 +87,7 @@ class SimulatedNetwork:
 
 
 async def unanswered(request: Callable[[], Awaitable[object]]) -> None:
-    """Carry out a request whose answer nobody will see: a refusal is lost as well."""
+    """Carry out a request whose answer is lost, even if it is an error."""
     try:
         await request()
     except ClusterError:

@@ -1,8 +1,8 @@
-"""What may go wrong, when it does in one run, and the written plan that makes it happen again.
+"""Kinds of faults, the injector that decides them in a run, and written plans that repeat a run.
 
-Every decision is made at a *site*: who does what to which object ("operator create pods default/
-fit-0"), and which time it is (the n-th call there). A run records the faults that were decided;
-that list alone, with the scenario and its seed, replays the run, and can be shrunk.
+Every fault is decided at a *site*: actor, verb and object ("operator create pods default/fit-0"),
+and the number of the call at that site. A run records the faults that were decided. That list, with
+the scenario and the seed, replays the run and can be shrunk.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from swell.sim.chance import Chance
 
 
 class FaultKind(StrEnum):
-    """The faults of the cluster port, and common ones of the cluster. A kind is text: subjects
-    add their own."""
+    """The faults of the client, and common ones of the cluster. Subjects add kinds of their own."""
 
     CONFLICT = "F1 conflict"
     SERVER_ERROR = "F2 server error"
@@ -52,7 +51,7 @@ class FaultKind(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One decision. `amount` in [0, 1) says how much or which, as the kind understands it."""
+    """One fault at one call. `amount` in [0, 1) is a degree or a choice, depending on the kind."""
 
     site: str
     nth: int
@@ -67,7 +66,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class FaultPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run written down: what was run, and every fault that was decided in it."""
+    """A run in writing: its scenario, its seed, and all faults that were decided in it."""
 
     subject: str
     scenario: str
@@ -86,13 +85,13 @@ def write_plan(path: Path, plan: FaultPlan) -> None:
 
 
 class FaultSource(Protocol):
-    """Decides whether something goes wrong at the n-th call of a site."""
+    """Decides whether the n-th call of a site has a fault."""
 
     def decide(self, site: str, nth: int, offered: tuple[str, ...]) -> Fault | None: ...
 
 
 class PlannedFaults:
-    """Exactly the faults of a plan."""
+    """Decides exactly the faults of a plan."""
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._faults = {(fault.site, fault.nth): fault for fault in faults}
@@ -103,22 +102,22 @@ class PlannedFaults:
 
 
 class DrawnFaults:
-    """Faults at random, each kind with its own rate per call."""
+    """Decides faults at random, each kind with its own rate per call."""
 
     def __init__(self, chance: Chance, rates: Mapping[str, float]) -> None:
         self._chance = chance
         self._rates = rates
-        self._in_season: dict[tuple[str, ...], list[tuple[str, float]]] = {}
+        self._active_rates: dict[tuple[str, ...], list[tuple[str, float]]] = {}
 
     def decide(self, site: str, nth: int, offered: tuple[str, ...]) -> Fault | None:
-        in_season = self._in_season.get(offered)
-        if in_season is None:
-            in_season = [(kind, self._rates[kind]) for kind in offered if self._rates.get(kind)]
-            self._in_season[offered] = in_season
-        if not in_season:
+        active = self._active_rates.get(offered)
+        if active is None:
+            active = [(kind, self._rates[kind]) for kind in offered if self._rates.get(kind)]
+            self._active_rates[offered] = active
+        if not active:
             return None
         left = self._chance.uniform("fault", site, nth)
-        for kind, rate in in_season:
+        for kind, rate in active:
             left -= rate
             if left < 0:
                 return Fault(site, nth, kind, self._chance.uniform("amount", site, nth))
@@ -126,10 +125,10 @@ class DrawnFaults:
 
 
 class FaultInjector:
-    """Asks the source at every site, and keeps what it decided and what came of it.
+    """Asks the source at every call, and records the faults that were decided and their effects.
 
-    A fault is *drawn* when decided and *hit* when it changed what the caller saw: a stale list of
-    a collection that never changed is drawn, not hit.
+    A fault is *taken* when it is decided, and *hit* when it changed what the caller saw: a stale
+    list of a collection that never changed is taken, but not hit.
     """
 
     def __init__(self, source: FaultSource) -> None:
@@ -138,7 +137,7 @@ class FaultInjector:
         self.on = True
         self.taken: list[Fault] = []
         self.hits: Counter[str] = Counter()
-        self.on_taken: list[Callable[[Fault], None]] = []
+        self.on_fault_taken: list[Callable[[Fault], None]] = []
 
     def consult(self, site: str, offered: tuple[str, ...]) -> Fault | None:
         self._calls[site] += 1
@@ -147,16 +146,13 @@ class FaultInjector:
         fault = self._source.decide(site, self._calls[site], offered)
         if fault is not None:
             self.taken.append(fault)
-            for hook in self.on_taken:
+            for hook in self.on_fault_taken:
                 hook(fault)
         return fault
 
     def count(self, site: str) -> int:
-        """How often a site was reached so far."""
+        """Returns how often a site was reached so far."""
         return self._calls[site]
 
     def hit(self, fault: Fault) -> None:
         self.hits[fault.kind] += 1
-
-    def drawn(self) -> Counter[str]:
-        return Counter(fault.kind for fault in self.taken)

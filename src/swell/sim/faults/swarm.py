@@ -1,8 +1,8 @@
-"""How often each fault happens in a run: drawn per seed, so that runs differ in kind.
+"""The rate of each kind of fault in a run, drawn by seed: swarm testing.
 
-Rare bugs need particular faults to overlap, which a mixture of everything seldom brings about. So
-some seeds mix many faults at moderate rates, some take two to four kinds only, but often, and some
-take kinds that are known to be dangerous together.
+Rare bugs need particular faults to overlap, which a mixture of all kinds seldom produces. So some
+seeds mix many faults at moderate rates, some use only two to four kinds, but often, and some use
+kinds that are known to be dangerous together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from swell.sim.chance import Chance
 from swell.sim.faults.plan import FaultKind
 
-# Chance per call (or per event, or per tick of an actor) at the height of a fault's season.
+# The highest probability per call (or per event, or per tick of an actor).
 RATES_MAX: Mapping[str, float] = {
     FaultKind.CONFLICT: 0.10,
     FaultKind.SERVER_ERROR: 0.10,
@@ -62,14 +62,14 @@ OVERLAPS: Sequence[Mapping[str, float]] = (
     {FaultKind.PAUSED: 0.08, FaultKind.KILLED: 0.03, FaultKind.DELAYED: 0.10},
 )
 
-# However hard the season, most calls get through.
+# The sum of all rates is cut to this, so that controllers still make progress.
 _TOTAL_MAX = 0.6
-# Of calls that are made seldom, and not by themselves the work.
+# Faults of calls that are rare and do no work by themselves; their rates are not cut.
 _OWN_SITES = frozenset({FaultKind.STALE_LIST, FaultKind.BOOKMARK_ONLY})
 
 
 def draw_rates(chance: Chance, rates_max: Mapping[str, float] = RATES_MAX) -> dict[str, float]:
-    """The rates of one seed."""
+    """Returns the rates of one seed."""
     mode = chance.uniform("swarm")
     if mode < 0.4:
         return _scaled(_mixture(chance, rates_max))
@@ -94,7 +94,7 @@ def _focus(chance: Chance, rates_max: Mapping[str, float]) -> dict[str, float]:
 
 
 def _scaled(rates: dict[str, float]) -> dict[str, float]:
-    """No more faults in sum than leave room for work; those of lists and openings are apart."""
+    """Cut the sum of the rates; faults of lists and of opening a watch do not count."""
     total = sum(rate for kind, rate in rates.items() if kind not in _OWN_SITES)
     scale = min(1.0, _TOTAL_MAX / max(total, 1e-9))
     return {k: rate if k in _OWN_SITES else rate * scale for k, rate in rates.items()}

@@ -1,7 +1,7 @@
-"""Watch streams that lag, repeat themselves, skip, stop and lose their history.
+"""Watch streams that lag, repeat events, skip states, end, or lose their history.
 
-A stream stays one a Kubernetes server could have sent, alone or with the list that follows a cut:
-versions never fall, and what is left out is only what a later event of the object makes good.
+A stream remains one that a Kubernetes server could send, alone or with the list that follows after
+a cut: versions never decrease, and a state is skipped only if a later event of the object follows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def disturbed_watch(
     kind: str,
     version: str,
 ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-    """A watch with the faults the book decides on, when it opens and at every event."""
+    """Open a watch with the faults that the injector decides, at opening and at every event."""
     life.check_alive()
     site = f"{life.actor} watch {kind}"
     fault = network.injector.consult(site, ON_OPEN)
@@ -82,34 +82,34 @@ def _refuse_opening(fault: Fault) -> None:
 
 
 async def _only_bookmark(version: str) -> AsyncIterator[WatchEvent[T]]:
-    """A stream that says how far it got, and ends."""
+    """A stream that sends one bookmark and ends."""
     yield WatchEvent(EventType.BOOKMARK, None, version)
 
 
 class _Arrivals(Generic[T]):
-    """Events the server has sent and the client has not yet been given."""
+    """Events that the server has sent and the client has not received yet."""
 
     def __init__(self, events: AsyncIterator[WatchEvent[T]]) -> None:
         self._waiting: list[WatchEvent[T]] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._pump = asyncio.create_task(self._fill(events))
 
     async def _fill(self, events: AsyncIterator[WatchEvent[T]]) -> None:
         try:
             async for event in events:
                 self._waiting.append(event)
-                self._news.set()
+                self._changed.set()
         finally:
-            self._news.set()
+            self._changed.set()
 
     async def next(self) -> WatchEvent[T] | None:
-        """The next event, None at the end of the stream; raises what ended it otherwise."""
+        """Returns the next event, or None at the end; raises the error that ended the stream."""
         while not self._waiting:
             if self._pump.done():
                 self._pump.result()
                 return None
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         return self._waiting.pop(0)
 
     async def stop(self) -> None:
@@ -122,7 +122,7 @@ class _Arrivals(Generic[T]):
 
 
 class _Delivery(Generic[T]):
-    """Hands arrivals to the client: late, twice, merged, or no more."""
+    """Delivers events to the client: late, twice, merged, or not any more."""
 
     def __init__(
         self, network: SimulatedNetwork, life: ProcessLife, kind: str, arrivals: _Arrivals[T]
@@ -174,17 +174,17 @@ class _Delivery(Generic[T]):
 
 
 def merged(events: Iterable[WatchEvent[T]]) -> list[WatchEvent[T]]:
-    """The same change with the states in between left out, as a list after a cut would show it.
+    """Returns the events without the states in between, as a list after a cut would show them.
 
-    An object replaced by one of the same name appears as a modification. One that came and went
-    is still reported gone: its creator knew of it before the watch did.
+    An object that was replaced by one of the same name appears as modified. One that was created
+    and deleted is still reported as deleted, because its creator knows of it already.
     """
     first: dict[Key | None, EventType] = {}
     last: dict[Key | None, WatchEvent[T]] = {}
     for event in events:
         key = _key_of(event)
         first.setdefault(key, event.type)
-        last.pop(key, None)  # to the end: the order is that of the last versions
+        last.pop(key, None)  # moved to the end: events are ordered by their last versions
         last[key] = event
     result: list[WatchEvent[T]] = []
     for key, event in last.items():
@@ -198,7 +198,7 @@ def merged(events: Iterable[WatchEvent[T]]) -> list[WatchEvent[T]]:
 
 
 def _key_of(event: WatchEvent[T]) -> Key | None:
-    """Which object an event is about; None for a bookmark."""
+    """Returns the key of an event's object, or None for a bookmark."""
     held: object = event.object
     if held is None:
         return None
