@@ -15,7 +15,7 @@ from swell.api.scheduling import QueueState
 from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.informer import Informer
 from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE, QueueController
-from swell.scheduler.model.queues import CLOSED_BY_PARENT
+from swell.scheduler.model.queue_rules import CLOSED_BY_PARENT
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
 from swell.sim.server import SimulatedServer

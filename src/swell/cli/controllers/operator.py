@@ -24,7 +24,7 @@ from swell.operator.trainingjob.settings import TrainingJobSettings
 
 if TYPE_CHECKING:
     from swell.autoscaler.settings import AutoscalerSettings
-    from swell.cli.controllers.process import ProcessDependencies
+    from swell.cli.controllers.process import ProgramDependencies
     from swell.operator.framework.kind import AnyJobKind
     from swell.runtime.manager import Manager
 
@@ -207,7 +207,7 @@ def operator(
 def _run(process: ControllerProcess, services: OperatorServices) -> None:
     from swell.cli.controllers.process import run_controller
 
-    async def add_services(manager: Manager, dependencies: ProcessDependencies) -> None:
+    async def add_services(manager: Manager, dependencies: ProgramDependencies) -> None:
         from swell.operator.framework.program import install_crds
 
         if services.install_crds:
@@ -219,7 +219,7 @@ def _run(process: ControllerProcess, services: OperatorServices) -> None:
 
 def _add_services(
     manager: Manager,
-    dependencies: ProcessDependencies,
+    dependencies: ProgramDependencies,
     lease: LeaseOptions,
     services: OperatorServices,
 ) -> None:

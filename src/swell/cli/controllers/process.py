@@ -31,7 +31,7 @@ from swell.runtime.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessDependencies:
+class ProgramDependencies:
     """The parts of the process that its services use."""
 
     access: Access
@@ -43,7 +43,7 @@ class ProcessDependencies:
 
 
 # Adds the services of a controller to the manager of its process.
-AddServices = Callable[[Manager, ProcessDependencies], Awaitable[None]]
+AddServices = Callable[[Manager, ProgramDependencies], Awaitable[None]]
 
 
 def collect_seldom() -> None:
@@ -117,6 +117,6 @@ async def _serve(
             manager.add(f"http {address}", endpoints.run)
     async with connect(access, clock, rng, limits) as cluster:
         await add_services(
-            manager, ProcessDependencies(access, cluster, clock, rng, metrics, health)
+            manager, ProgramDependencies(access, cluster, clock, rng, metrics, health)
         )
         await manager.run(handle_signals=True)

@@ -21,7 +21,7 @@ from swell.cli.options import option_groups
 from swell.scheduler.live.settings import SchedulerSettings
 
 if TYPE_CHECKING:
-    from swell.cli.controllers.process import ProcessDependencies
+    from swell.cli.controllers.process import ProgramDependencies
     from swell.runtime.manager import Manager
 
 _DEFAULTS = SchedulerSettings()
@@ -91,7 +91,7 @@ def _run(process: ControllerProcess, settings: SchedulerSettings) -> None:
     from swell.cluster.kube.policy import LIMITS
     from swell.scheduler.live.controller import schedule
 
-    async def add_services(manager: Manager, dependencies: ProcessDependencies) -> None:
+    async def add_services(manager: Manager, dependencies: ProgramDependencies) -> None:
         work = partial(
             schedule,
             dependencies.cluster,

@@ -32,7 +32,7 @@ from swell.runtime.errors import ForbiddenError, NotFoundError
 from swell.scheduler.config import Config
 from swell.scheduler.explain.explain import explain
 from swell.scheduler.explain.explanation import Explanation, GroupStanding
-from swell.scheduler.model.queues import DEFAULT_QUEUE
+from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.scheduler.model.ungrouped import with_virtual_groups

@@ -25,7 +25,6 @@ from swell.cli.output import aligned, print_list, print_names, print_object, tab
 from swell.cluster.kube import calls
 from swell.runtime.cluster import DeleteRequest, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
-from swell.scheduler.model.queues import BUILT_IN
 
 # Asks for a Table as kubectl does; a server that makes none sends the objects.
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -116,7 +115,12 @@ def delete(
 
 def _refuse_built_in(target: ObjectArguments) -> None:
     """Refuse to delete queues that the scheduler would only create again."""
-    for name in target.names if str(target.resource) == str(QUEUES) else ():
+    if str(target.resource) != str(QUEUES):
+        return
+    # Imported here: other kinds need nothing of the scheduler.
+    from swell.scheduler.model.queue_rules import BUILT_IN
+
+    for name in target.names:
         if name in BUILT_IN:
             raise CommandError(f"queue {name} is always there", "it would come again at once")
 

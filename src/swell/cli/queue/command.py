@@ -25,7 +25,7 @@ from swell.cli.queue.table import described, listed
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
-from swell.scheduler.model.queues import (
+from swell.scheduler.model.queue_rules import (
     CLOSED_BY_PARENT,
     DEFAULT_QUEUE,
     SHUT,

@@ -11,7 +11,7 @@ from swell.api.scheduling import PodGroup, Queue
 from swell.cli.objects.describe import events_text
 from swell.cli.output import aligned
 from swell.cluster.kube.oneshot import OneShot
-from swell.scheduler.model.queues import is_closed_by_parent, parent_name
+from swell.scheduler.model.queue_rules import is_closed_by_parent, parent_name
 
 _UNLIMITED = "-"
 # Groups that `describe` lists; a queue may hold thousands.

@@ -30,7 +30,7 @@ from swell.scheduler.explain.queue_limits import (
 )
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import slots
-from swell.scheduler.model.queues import BUILT_IN
+from swell.scheduler.model.queue_rules import BUILT_IN
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import PODS, TOLERANCE, Vector, amount_line, amount_text
 from swell.scheduler.model.tasks import GROUP_ANNOTATION, Task, TaskStatus

@@ -14,7 +14,7 @@ from swell.api.quantity import parse
 from swell.api.requests import scheduling_amount
 from swell.scheduler.explain.explanation import Advice, QueueFacts
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.queues import SHUT, is_closed_by_parent
+from swell.scheduler.model.queue_rules import SHUT, is_closed_by_parent
 from swell.scheduler.model.reasons import QueueLimit, Refusal, WaitReason
 from swell.scheduler.model.resources import amount_text, amount_texts
 from swell.scheduler.model.tasks import HELD, Task, TaskStatus

@@ -31,7 +31,7 @@ from swell.runtime.plan import (
     patch_object,
 )
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.model.queues import (
+from swell.scheduler.model.queue_rules import (
     BUILT_IN,
     CLOSED_BY_PARENT,
     DEFAULT_QUEUE,

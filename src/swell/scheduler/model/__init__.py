@@ -5,7 +5,8 @@
 - `elastic`: roles of training jobs, which can be shrunk.
 - `jobs`: PodGroups with their tasks, and counts by status.
 - `ungrouped`: a virtual group for each pod that names none.
-- `queues`: queues with what their jobs hold, their state, and their tree.
+- `queue_rules`: the state of a queue, and which queues may exist beside each other.
+- `queues`: queues with what their jobs hold, and their tree.
 - `nodes`: all nodes as matrices, with what is idle now and later.
 - `affinity`: which pods are where by label, for pod affinity and topology spread.
 - `volumes`: whether the volume claims of a pod are bound.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from swell.api.scheduling import PodGroup, PodGroupPhase
-from swell.scheduler.model.queues import DEFAULT_QUEUE, QueueInfo
+from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
+from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import Dimensions, Vector, excess, widened
 from swell.scheduler.model.tasks import (
     ALLOCATED,

@@ -16,7 +16,8 @@ import numpy as np
 from swell.scheduler.config import PluginOption
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.queues import ROOT, QueueInfo
+from swell.scheduler.model.queue_rules import ROOT
+from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.reasons import QueueLimit, Refusal, WaitReason
 from swell.scheduler.model.resources import (
     PODS,

@@ -19,7 +19,7 @@ from swell.scheduler.live.queue_controller import (
     QueueView,
     decide,
 )
-from swell.scheduler.model.queues import CLOSED_BY_PARENT
+from swell.scheduler.model.queue_rules import CLOSED_BY_PARENT
 from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
 from swell.sim.server import SimulatedServer

@@ -6,7 +6,7 @@ import pytest
 
 from swell.api.codec import convert
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue, QueueState, QueueStatus
-from swell.scheduler.model.queues import (
+from swell.scheduler.model.queue_rules import (
     CLOSED_BY_PARENT,
     DesiredQueueStatus,
     desired_status_of,
