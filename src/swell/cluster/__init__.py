@@ -1,1 +1,7 @@
-"""The ways to have a cluster: any Kubernetes, or the embedded one."""
+"""The two ways to have a cluster: any Kubernetes, or the embedded one.
+
+- `home`: the state folder of an embedded cluster and its locks.
+- `decoding`: the answers of an API server, from JSON bytes to the values of the port.
+- `kube`: a client of any Kubernetes.
+- `embedded`: a cluster of our own.
+"""

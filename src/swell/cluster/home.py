@@ -1,7 +1,7 @@
-"""The state folder of an embedded cluster: who runs there, and where its files are.
+"""The state folder of an embedded cluster: its locks, and the names of its files.
 
-A running server holds a lock on a file in the folder, and writes into it who it is. The lock ends
-with the process, however that ends, so nobody is ever fooled by a stale pid.
+A running process holds a lock on a file in the folder and writes its pid and role into it. The lock
+ends with the process, even if it is killed, so that a stale pid is never taken for a running one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ NODE_LOCK = "node.lock"
 READY_LOCK = "ready.lock"
 KUBECONFIG = "kubeconfig"
 SERVER = "swell server"
-# Somebody who only looks whether a lock is held holds it for a moment.
-LOOKED_AT_S = 0.2
+# `lock_holder` takes a lock for a moment to see whether it is free, so a first failure is retried.
+RETRY_S = 0.2
 PAUSE_S = 0.01
 
 
@@ -34,7 +34,7 @@ class AlreadyRunningError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A process that holds a lock. The pid is 0 while it has not yet written its own."""
+    """A process that holds a lock. The pid is 0 until the process has written its own."""
 
     pid: int
     what: str
@@ -42,7 +42,7 @@ class LockHolder:
 
 @contextmanager
 def hold_lock(home: Path, name: str = LOCK, what: str = SERVER) -> Iterator[None]:
-    """Be the one process that serves this folder; AlreadyRunningError when there is one."""
+    """Hold a lock of this folder; AlreadyRunningError when another process has it."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(home / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -55,7 +55,7 @@ def hold_lock(home: Path, name: str = LOCK, what: str = SERVER) -> Iterator[None
 
 
 def lock_holder(home: Path, name: str = LOCK) -> LockHolder | None:
-    """Who holds a lock of this folder now."""
+    """The process that holds a lock of this folder now; None when the lock is free."""
     try:
         descriptor = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -77,7 +77,7 @@ def is_running(home: Path) -> bool:
 
 
 def _lock(descriptor: int, home: Path) -> None:
-    deadline = time.monotonic() + LOOKED_AT_S
+    deadline = time.monotonic() + RETRY_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

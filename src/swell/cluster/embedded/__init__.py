@@ -1,1 +1,22 @@
-"""The embedded cluster: store, API semantics, HTTPS server, small built-in controllers."""
+"""The embedded cluster: an API server with its store, its kinds, HTTPS, and built-in controllers.
+
+A request comes in by `http` or `client`, becomes a verb of `apiserver`, is checked by the rules of
+its kind, and ends as a commit in `storage`, whose log feeds the watches.
+
+- `assembly`: the whole server, put together.
+- `http`: HTTPS, as kubectl and client libraries speak it.
+- `client`: the same server for a client in the same process.
+- `apiserver`: every verb on every kind, as one object.
+- `verbs`: the verbs themselves.
+- `refusals`: every refusal: code, reason, message and causes.
+- `patching`: the three kinds of patches.
+- `selectors`: label and field selectors.
+- `objectmeta`: the rules of metadata, the same for every kind.
+- `registry`: the served kinds, and the contract of their rules.
+- `builtin`: the built-in kinds and their rules.
+- `customresources`: the kinds that definitions bring.
+- `commits`: the values in the store.
+- `storage`: the versioned map and its log, in memory.
+- `durable`: the same on disk.
+- `controllers`: the controllers that every cluster runs.
+"""

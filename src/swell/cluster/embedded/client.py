@@ -1,7 +1,7 @@
-"""The cluster port on an API server in the same process: no bytes on a wire, the same answers.
+"""The `Cluster` port on an API server in the same process: the same answers, without a network.
 
-Bodies given are not kept or changed. Structs handed out are shared with everyone who reads the
-same version; they are immutable. Untyped bodies are copies.
+Bodies passed in are copied. Structs are shared by all readers of the same version, which is safe
+because they are immutable. Untyped bodies are copies.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from swell.runtime.errors import MalformedError
 
 T = TypeVar("T")
 
-BOOKMARK_INTERVAL_S = 60.0
+BOOKMARK_INTERVAL_S = 60.0  # as over HTTP
 _SUCCESS = Status(status="Success")
 
 
 class InProcessCluster:
-    """What one actor sees and does; its name is on every commit it makes."""
+    """A client of one API server. Every commit it makes carries the name of its actor."""
 
     def __init__(self, api: ApiServer, actor: str) -> None:
         self._api = api
@@ -63,7 +63,7 @@ class InProcessCluster:
                 return self._api.get_scale(kind, key)
             return self._api.get(kind, key, resource_version)
 
-        return _answer(resource, await self._api.answer(read))
+        return _object(resource, await self._api.answer(read))
 
     async def list(
         self,
@@ -112,53 +112,53 @@ class InProcessCluster:
         return self._watching(resource, options, timeout_s)
 
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
-        key, own, call = _key_of(resource, body), _copied(body), self._call(options)
+        key, own, request = _key_of(resource, body), _copied(body), self._request(options)
 
         def write() -> Stored | None:
             kind = self._kind(resource)
             match resource.subresource:
                 case "":
-                    return self._api.create(kind, key.namespace, own, call)
+                    return self._api.create(kind, key.namespace, own, request)
                 case "binding":
-                    self._api.bind(kind, key, own, call)
+                    self._api.bind(kind, key, own, request)
                 case "eviction":
-                    self._api.evict(kind, key, own, call)
+                    self._api.evict(kind, key, own, request)
                 case _:
                     raise refusals.method_not_allowed("create")
             return None
 
         stored = await self._api.answer(write)
-        return _success(resource) if stored is None else _answer(resource, stored)
+        return _success(resource) if stored is None else _object(resource, stored)
 
     async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
-        key, own, call = _key_of(resource, body), _copied(body), self._call(options)
+        key, own, request = _key_of(resource, body), _copied(body), self._request(options)
         written = await self._api.answer(
             lambda: self._api.update(
-                self._kind(resource), key, own, call, subresource=resource.subresource
+                self._kind(resource), key, own, request, subresource=resource.subresource
             )
         )
-        return _answer(resource, written.stored)
+        return _object(resource, written.stored)
 
     async def patch(
         self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
     ) -> T:
-        own, call = Patch(patch.kind, _copied(patch.body)), self._call(options)
+        own, request = Patch(patch.kind, _copied(patch.body)), self._request(options)
         stored = await self._api.answer(
             lambda: self._api.patch(
-                self._kind(resource), key, own, call, subresource=resource.subresource
+                self._kind(resource), key, own, request, subresource=resource.subresource
             )
         )
-        return _answer(resource, stored)
+        return _object(resource, stored)
 
     async def delete(
         self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
     ) -> T | None:
-        call = RequestContext(self._actor, dry_run=deletion.dry_run)
+        request = RequestContext(self._actor, dry_run=deletion.dry_run)
         options = _delete_options(deletion)
         deleted = await self._api.answer(
-            lambda: self._api.delete(self._kind(resource), key, options, call)
+            lambda: self._api.delete(self._kind(resource), key, options, request)
         )
-        return None if deleted.gone else _answer(resource, deleted.stored)
+        return None if deleted.gone else _object(resource, deleted.stored)
 
     async def delete_collection(
         self,
@@ -166,11 +166,11 @@ class InProcessCluster:
         selection: Selection = EVERYTHING,
         deletion: DeleteRequest = PLAIN_DELETION,
     ) -> None:
-        call = RequestContext(self._actor, dry_run=deletion.dry_run)
+        request = RequestContext(self._actor, dry_run=deletion.dry_run)
         chosen = ListOptions(selection.namespace, selection.labels, selection.fields)
         options = _delete_options(deletion)
         await self._api.answer(
-            lambda: self._api.delete_collection(self._kind(resource), chosen, options, call)
+            lambda: self._api.delete_collection(self._kind(resource), chosen, options, request)
         )
 
     # -- inside ------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class InProcessCluster:
     async def _events(
         self, resource: Resource[T], watch: Watch | FailedWatch, timeout_s: float | None
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Events as they come, a bookmark in every quiet minute, the end at the time-out."""
+        """The events of a watch, with a bookmark in every quiet minute, until the timeout."""
         clock = self._api.clock
         end = None if timeout_s is None else clock.monotonic() + timeout_s
         while True:
@@ -198,7 +198,11 @@ class InProcessCluster:
                 if event.stored is None:
                     yield WatchEvent(event.type, None, str(event.version))
                 else:
-                    yield WatchEvent(event.type, _seen(resource, event.stored), str(event.version))
+                    yield WatchEvent(
+                        event.type,
+                        _decoded_or_malformed(resource, event.stored),
+                        str(event.version),
+                    )
             if events:
                 continue
             wait_s = BOOKMARK_INTERVAL_S
@@ -212,7 +216,7 @@ class InProcessCluster:
             except TimeoutError:
                 yield WatchEvent(EventType.BOOKMARK, None, str(watch.version))
 
-    def _call(self, options: WriteOptions) -> RequestContext:
+    def _request(self, options: WriteOptions) -> RequestContext:
         return RequestContext(self._actor, options.dry_run, options.field_validation or "")
 
     def _kind(self, resource: Resource[T]) -> ServedKind:
@@ -233,7 +237,7 @@ def _key_of(resource: Resource[T], body: Body) -> Key:
 
 
 def _copied(body: object) -> Body:
-    """Our own copy: encoding and decoding is the fastest way to one, and JSON is what goes in."""
+    """A copy of a body. Encoding and decoding is the fastest way, and refuses what is no JSON."""
     return cast("Body", decode(encode(body), object))
 
 
@@ -243,15 +247,15 @@ def _decoded(resource: Resource[T], stored: Stored) -> T:
     return stored.typed(resource.struct)
 
 
-def _answer(resource: Resource[T], stored: Stored) -> T:
-    """The one object that was asked for; MalformedError when its shape is not understood."""
-    found = _seen(resource, stored)
+def _object(resource: Resource[T], stored: Stored) -> T:
+    """The object of a response; MalformedError when it does not fit the resource's struct."""
+    found = _decoded_or_malformed(resource, stored)
     if isinstance(found, Malformed):
         raise MalformedError(found.key, found.error)
     return found
 
 
-def _seen(resource: Resource[T], stored: Stored) -> T | Malformed:
+def _decoded_or_malformed(resource: Resource[T], stored: Stored) -> T | Malformed:
     try:
         return _decoded(resource, stored)
     except msgspec.ValidationError as error:
@@ -265,7 +269,7 @@ def _malformed(stored: Stored, error: msgspec.ValidationError) -> Malformed:
 
 
 def _success(resource: Resource[T]) -> T:
-    """Bindings and evictions are answered with a Status, whatever struct was asked for."""
+    """The response to a binding or an eviction: a Status, decoded as the resource's struct."""
     return decode(encode(_SUCCESS), resource.struct)
 
 

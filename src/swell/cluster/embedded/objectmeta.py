@@ -1,6 +1,7 @@
 """The rules of `metadata`, the same for every kind: names, labels, annotations, owners, finalizers.
 
-Pure: from bodies to field errors. What was valid when stored is not looked at again.
+Pure: from bodies to field errors. A field that an update does not change is not checked again, so
+that an object stored under older rules can still be updated.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded.registry import ServedKind
 from swell.schema.field_errors import FieldError, forbidden, invalid, required, too_long
 
-ANNOTATIONS_BYTES_MAX = 256 << 10
+ANNOTATIONS_BYTES_MAX = 256 << 10  # of all keys and values together, as in Kubernetes
 _QUALIFIED_LENGTH_MAX = 253 + len("/") + 63
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -31,28 +32,28 @@ _NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
     "segment": (_SEGMENT, 1 << 16, "a path segment: not . or .., and without / and %"),
 }
 _WELL_KNOWN_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
-_FIXED = (
+_IMMUTABLE = (
     *("name", "namespace", "uid"),
     *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
 )
 
 
 def name_problem(name: str, rule: str = "subdomain") -> str:
-    """What is wrong with a name, or nothing."""
-    pattern, n_max, called = _NAME_RULES[rule]
+    """The problem with a name, empty when there is none."""
+    pattern, n_max, description = _NAME_RULES[rule]
     if len(name) > n_max:
         return f"must be no more than {n_max} characters"
-    return "" if pattern.fullmatch(name) else f"must be {called}"
+    return "" if pattern.fullmatch(name) else f"must be {description}"
 
 
 def qualified_name_problem(name: str) -> str:
-    """What is wrong with a label key, an annotation key or a finalizer, or nothing."""
+    """The problem with a label key, annotation key or finalizer, empty when there is none."""
     if len(name) > _QUALIFIED_LENGTH_MAX:
         return "must be a name of at most 63 characters with an optional prefix of at most 253"
     return _qualified_name_problem(name)
 
 
-@lru_cache(maxsize=4096)  # the same few keys are on every object
+@lru_cache(maxsize=4096)  # most objects have the same few keys
 def _qualified_name_problem(name: str) -> str:
     prefix, slash, rest = name.rpartition("/")
     if slash and ("/" in prefix or name_problem(prefix)):
@@ -63,7 +64,7 @@ def _qualified_name_problem(name: str) -> str:
 
 
 def label_value_problem(value: str) -> str:
-    """What is wrong with a label's value, or nothing."""
+    """The problem with a label's value, empty when there is none."""
     if len(value) > 63:
         return "must be no more than 63 characters"
     if value and not _QUALIFIED.fullmatch(value):
@@ -72,7 +73,7 @@ def label_value_problem(value: str) -> str:
 
 
 def metadata_errors(kind: ServedKind, metadata: Body, old: Body | None) -> list[FieldError]:
-    """Everything wrong with the metadata of a new object, or of a new version of an old one."""
+    """All errors in the metadata of a new object, or of a new version of an old one."""
     errors: list[FieldError] = []
     if old is None:
         errors += _name_errors(kind, metadata)
@@ -90,8 +91,8 @@ def metadata_errors(kind: ServedKind, metadata: Body, old: Body | None) -> list[
 def _name_errors(kind: ServedKind, metadata: Body) -> list[FieldError]:
     errors: list[FieldError] = []
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
-    # Something follows the prefix, so a dash may end it. A real server looks away from the
-    # character before that dash, too.
+    # A suffix follows the prefix, so it may end with a dash. A real server masks that dash for
+    # the check, and the character before it is lost in the process.
     masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
     if prefix and (problem := name_problem(masked, kind.name_rule)):
         errors.append(invalid("metadata.generateName", prefix, problem))
@@ -105,14 +106,14 @@ def _name_errors(kind: ServedKind, metadata: Body) -> list[FieldError]:
 def _change_errors(metadata: Body, old: Body) -> list[FieldError]:
     errors = [
         invalid(f"metadata.{field}", metadata.get(field), "field is immutable")
-        for field in _FIXED
+        for field in _IMMUTABLE
         if metadata.get(field) != old.get(field)
     ]
     if old.get("deletionTimestamp"):
         added = set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ())
         if added:
-            told = "no new finalizers can be added if the object is being deleted, found new "
-            errors.append(forbidden("metadata.finalizers", told + ", ".join(sorted(added))))
+            problem = "no new finalizers can be added if the object is being deleted, found new "
+            errors.append(forbidden("metadata.finalizers", problem + ", ".join(sorted(added))))
     return errors
 
 
@@ -168,9 +169,9 @@ def _finalizer_errors(finalizers: list[str]) -> list[FieldError]:
 
 
 def _unqualified_errors(finalizers: list[str]) -> list[FieldError]:
-    told = "name is neither a standard finalizer name nor is it fully qualified"
+    problem = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        invalid(f"metadata.finalizers[{n}]", name, told)
+        invalid(f"metadata.finalizers[{n}]", name, problem)
         for n, name in enumerate(finalizers)
         if "/" not in name and name not in _WELL_KNOWN_FINALIZERS
     ]

@@ -1,6 +1,6 @@
-"""Label and field selectors: their grammar and refusals as Kubernetes has them.
+"""Label and field selectors, with the grammar and error messages of Kubernetes.
 
-Pure. A selector is parsed once per request and then asked about many objects.
+Pure. A selector is parsed once per request and then matched against many objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from swell.cluster.embedded.registry import FieldPath
 
 
 class SelectorError(Exception):
-    """The text is no selector, or asks for a field the kind does not select by."""
+    """The text is no selector, or names a field that the kind cannot be selected by."""
 
 
 class Requirement(NamedTuple):
@@ -49,6 +49,8 @@ class Requirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelRequirements:
+    """A parsed label selector: all requirements must match."""
+
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -57,17 +59,20 @@ class LabelRequirements:
 
 @lru_cache(maxsize=256)
 def parse_labels(text: str) -> LabelRequirements:
-    """A label selector from its text; SelectorError."""
+    """Parse a label selector; SelectorError when the text is none."""
     return LabelRequirements(_LabelParser(_tokens(text)).requirements())
 
 
 def from_label_selector(spec: Body | None) -> LabelRequirements | None:
-    """The selector of an object's `matchLabels` and `matchExpressions`; None selects nothing."""
+    """The selector of an object's `matchLabels` and `matchExpressions`.
+
+    A missing selector gives None, which stands for "selects nothing"; an empty one selects all.
+    """
     if spec is None:
         return None
     found = [Requirement(k, "in", (v,)) for k, v in (spec.get("matchLabels") or {}).items()]
     for term in spec.get("matchExpressions") or ():
-        operator = _SPELLED.get(term.get("operator", ""))
+        operator = _OBJECT_OPERATORS.get(term.get("operator", ""))
         if operator is None:
             raise SelectorError(f"{term.get('operator')!r} is not a valid label selector operator")
         found.append(_requirement(term.get("key", ""), operator, tuple(term.get("values") or ())))
@@ -91,6 +96,8 @@ def selector_text(selector: object) -> str:
 
 
 class FieldTerm(NamedTuple):
+    """One condition on a field: its text equals a value, or differs from it."""
+
     path: tuple[str, ...]
     absent: str
     equal: bool
@@ -102,15 +109,17 @@ class FieldTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
+    """A parsed field selector: all terms must hold."""
+
     terms: tuple[FieldTerm, ...] = ()
 
     def matches(self, text_at: Callable[[tuple[str, ...]], str | None]) -> bool:
-        """Whether an object matches, given how to look its fields up."""
+        """Whether an object matches. `text_at` looks up one of its fields."""
         return all(term.holds(text_at(term.path)) for term in self.terms)
 
 
 def parse_fields(text: str, known: Mapping[str, FieldPath]) -> FieldSelector:
-    """A field selector from its text; SelectorError, also when a field is not known."""
+    """Parse a field selector; SelectorError when the text is none or a field is unknown."""
     terms: list[FieldTerm] = []
     for part in _split_escaped(text):
         if not part:
@@ -130,12 +139,12 @@ _SYMBOLS = frozenset("=!(),<>")
 _BLANKS = frozenset(" \t\r\n")
 _OPERATORS = {"in": "in", "notin": "notin", "=": "in", "==": "in", "!=": "notin"}
 _OPERATORS |= {"<": "<", ">": ">"}
-_SPELLED = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+_OBJECT_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 _END = ""
 
 
 def _tokens(text: str) -> list[str]:
-    """Symbols and words, then an end mark. Two-character operators are one token."""
+    """Symbols and words, then an end mark. An operator of two characters is one token."""
     found: list[str] = []
     at = 0
     while at < len(text):
@@ -159,7 +168,7 @@ def _is_word(token: str) -> bool:
 
 
 class _LabelParser:
-    """Recursive descent over the tokens; every method consumes what it returns."""
+    """A recursive descent over the tokens. Every method consumes what it returns."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -193,7 +202,7 @@ class _LabelParser:
         return _requirement(key, operator, values)
 
     def _values(self) -> tuple[str, ...]:
-        """A bracketed list; an empty place in it is the empty value."""
+        """A list in brackets; an empty place in it is the empty value."""
         self._expect("(")
         values = [self._word() if _is_word(self._peek()) else ""]
         while self._peek() == ",":
@@ -248,7 +257,7 @@ def _integer(text: str) -> int | None:
 
 
 def _split_escaped(text: str) -> list[str]:
-    """The terms between commas; a backslash keeps what follows it together."""
+    """The terms between commas; a comma after a backslash belongs to its term."""
     parts = [""]
     escaped = False
     for char in text:

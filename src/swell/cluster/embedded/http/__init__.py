@@ -1,1 +1,17 @@
-"""HTTPS in front of the embedded API server: what kubectl and client libraries speak to."""
+"""HTTPS in front of the embedded API server, for kubectl and client libraries.
+
+- `__main__`: the server as a command of its own.
+- `serving`: the server's life on one state folder.
+- `credentials`: certificate, token, port and kubeconfig.
+- `handler`: the entry point of every request.
+- `routing`: which resource a path names, and which form Accept asks for.
+- `resources`: requests for resources, from method and path to a verb and its response.
+- `options`: the options in queries and bodies.
+- `bodies`: JSON and YAML bodies.
+- `responses`: objects, lists, events and Status objects as bytes.
+- `tables`: the tables that kubectl prints.
+- `watches`: watches as streams of lines.
+- `logs`: the logs of pods, fetched from node agents.
+- `discovery`: the documents that list what is served.
+- `openapi`: the documents that describe it.
+"""

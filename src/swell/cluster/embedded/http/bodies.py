@@ -1,6 +1,7 @@
-"""Request bodies, from bytes to JSON data: JSON as lenient as Go reads it, YAML, and duplicates.
+"""Request bodies, from bytes to JSON data: JSON as leniently as Go reads it, YAML, duplicates.
 
-Fast for what clients send; only what the fast reader refuses is looked at twice. Pure.
+Valid JSON is decoded by msgspec alone. Only a body that msgspec refuses is read a second time with
+Go's leniency. Pure.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ import msgspec
 from swell.api import codec
 from swell.cluster.embedded.refusals import bad_request
 
-DEPTH_MAX = 200  # what no real object reaches, and every recursion of ours survives
+DEPTH_MAX = 200  # no real object comes near, and every recursion of ours survives it
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _KEY_MARK = re.compile(rb'"\s*:')
 
 
 def read_json(raw: bytes) -> object:
-    """JSON data; bad_request. Invalid UTF-8 and half surrogates become U+FFFD, as Go has it."""
+    """Decode JSON; 400 when it is invalid.
+
+    As in Go, invalid UTF-8 and half surrogates become U+FFFD.
+    """
     try:
         value: object = codec.decode(raw, object)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -31,13 +35,15 @@ def read_json(raw: bytes) -> object:
 
 
 def read_yaml(raw: bytes) -> object:
-    """JSON data written as YAML; bad_request."""
+    """Decode YAML into JSON data; 400 when it is invalid."""
     import yaml
 
     try:
         text = raw.decode("utf-8", "replace")
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.CSafeLoader)):
-            raise bad_request("YAML aliases are not accepted")  # a few bytes could mean gigabytes
+            raise bad_request(
+                "YAML aliases are not accepted"
+            )  # a few bytes could expand to gigabytes
         value: object = yaml.load(text, yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
@@ -48,10 +54,10 @@ def read_yaml(raw: bytes) -> object:
 
 
 def duplicate_fields(raw: bytes, value: object) -> list[str]:
-    """Paths of the fields given more than once; the last one of each counted.
+    """The paths of the fields that a JSON text gives more than once. The last value counts.
 
-    Colons after quotes are counted first: they are at least as many as keys were written, so that
-    only a text with more of them than the data has keys can hold a duplicate.
+    Colons after quotes are counted first, which is cheap: there is one for every written key (and
+    some inside texts), so that a text with as many of them as the data has keys has no duplicate.
     """
     if len(_KEY_MARK.findall(raw)) == _n_keys(value):
         return []
@@ -63,7 +69,7 @@ def duplicate_fields(raw: bytes, value: object) -> list[str]:
 
 
 class _Pairs(list[tuple[str, object]]):
-    """The members of a JSON object as they were written."""
+    """The members of a JSON object, duplicates included."""
 
 
 def _duplicates(value: object, path: str) -> Iterator[str]:
@@ -94,7 +100,7 @@ def _n_keys(value: object) -> int:
 
 
 def _read_leniently(raw: bytes) -> object:
-    """A second look at what is not clean JSON: bad characters are replaced, the rest is refused."""
+    """Decode JSON with bad characters replaced; 400 for everything else that is invalid."""
     try:
         value: object = json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse_constant)
         return codec.decode(_without_halves(value), object)
@@ -103,7 +109,7 @@ def _read_leniently(raw: bytes) -> object:
 
 
 def _without_halves(value: object) -> bytes:
-    """Encode again, with half surrogates replaced."""
+    """Encode again, with half surrogates replaced by U+FFFD."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
@@ -113,7 +119,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _with_floats(value: object) -> object:
-    """Integers beyond 64 bits become floats, as Go reads them."""
+    """The same value with integers beyond 64 bits as floats, as Go reads them."""
     if isinstance(value, dict):
         return {name: _with_floats(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What clients need to reach an embedded server and be let in: certificate, token, port.
+"""The certificate, token and port of an embedded server, and the kubeconfig that has all three.
 
-All of it is made at the first start and kept: a client's kubeconfig stays good over restarts.
-Whoever can read the token owns the server, so its files are readable by their owner alone.
+They are made at the first start and kept, so that a kubeconfig stays valid over restarts. The token
+gives full access, so only the owner of the folder can read its files.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from swell.cluster.home import KUBECONFIG
 
 HOST = "127.0.0.1"
 CONTEXT = "swell"
-_VALID_DAYS = 3650
+_VALID_DAYS = 3650  # the certificate is never renewed
 
 
 class PortError(Exception):
-    """The port asked for cannot be had; says why."""
+    """The server cannot listen on a port; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where things are in the state folder. Nothing is made before it is asked for."""
+    """The paths of the credentials in the state folder. Making one creates no file."""
 
     folder: Path
 
@@ -56,14 +56,14 @@ class Files:
 
 
 def token_of(files: Files) -> str:
-    """The one token that is accepted."""
+    """The only token that the server accepts; it is made on first use."""
     if not files.token_file.exists():
         write_private(files.token_file, secrets.token_urlsafe(32))
     return files.token_file.read_text().strip()
 
 
 def server_tls(files: Files) -> ssl.SSLContext:
-    """TLS with the certificate of this folder."""
+    """A TLS context with the certificate of this folder, which is made on first use."""
     if not (files.certificate.exists() and files.key.exists()):
         _write_certificate(files)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -73,10 +73,11 @@ def server_tls(files: Files) -> ssl.SSLContext:
 
 
 def listening_socket(files: Files, port: int | None) -> socket.socket:
-    """A loopback socket on the port asked for, else on the one used last, else on any free one."""
-    kept = _kept_port(files)
-    for wanted in [port] if port is not None else [kept, 0]:
+    """A loopback socket on the given port, else on the one used last, else on any free one."""
+    last = _last_port(files)
+    for wanted in [port] if port is not None else [last, 0]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # A restarted server must get its port back although old connections are in TIME_WAIT.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HOST, wanted))
@@ -92,7 +93,7 @@ def listening_socket(files: Files, port: int | None) -> socket.socket:
 
 
 def write_kubeconfig(files: Files, port: int) -> None:
-    """A kubeconfig for this server, replaced in one step so that nobody reads half of it."""
+    """Write the kubeconfig of this server, in one step so that no client reads half of it."""
     authority = base64.b64encode(files.certificate.read_bytes()).decode()
     cluster = {"server": f"https://{HOST}:{port}", "certificate-authority-data": authority}
     config = {
@@ -115,7 +116,7 @@ def write_private(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def _kept_port(files: Files) -> int:
+def _last_port(files: Files) -> int:
     try:
         return int(files.port_file.read_text())
     except (OSError, ValueError):
@@ -132,7 +133,7 @@ def _write_certificate(files: Files) -> None:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "swell")])
     begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
-    # The server also shows it to node agents whose logs it fetches.
+    # The server is also a client: it shows this certificate to node agents when it fetches logs.
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     usage = x509.ExtendedKeyUsage(purposes)
     certificate = (

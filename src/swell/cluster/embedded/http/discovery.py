@@ -1,4 +1,4 @@
-"""What is served, in the forms clients ask for it: group by group, or aggregated. Pure."""
+"""Discovery documents: the served groups, versions and resources, separate or aggregated. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from swell.cluster.embedded.registry import ServedKind
 
 AGGREGATED_VERSION = "apidiscovery.k8s.io/v2"
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_WORDS = {None: 2, "beta": 1, "alpha": 0}
+_STABILITY = {None: 2, "beta": 1, "alpha": 0}
 
 
 class DiscoveredSubresource(NamedTuple):
-    """A subresource as discovery shows it; without a kind it has its parent's."""
+    """A subresource in discovery. Without a kind of its own it has its parent's."""
 
     verbs: tuple[str, ...]
     kind: str = ""
@@ -42,7 +42,7 @@ SUBRESOURCES: Mapping[str, DiscoveredSubresource] = {
 
 
 def core_versions(port: int) -> Body:
-    """`/api`."""
+    """The document at `/api`."""
     address = {"clientCIDR": "0.0.0.0/0", "serverAddress": f"{HOST}:{port}"}
     return {
         "kind": "APIVersions",
@@ -52,14 +52,14 @@ def core_versions(port: int) -> Body:
 
 
 def group_list(kinds: Iterable[ServedKind]) -> Body:
-    """`/apis`."""
+    """The document at `/apis`."""
     grouped = _by_group(kinds)
     groups = [_group(name, versions) for name, versions in grouped.items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def group(kinds: Iterable[ServedKind], name: str) -> Body | None:
-    """`/apis/GROUP`; None when nothing of it is served."""
+    """The document at `/apis/GROUP`; None when the group is not served."""
     versions = _by_group(kinds).get(name)
     if not versions or not name:
         return None
@@ -67,11 +67,11 @@ def group(kinds: Iterable[ServedKind], name: str) -> Body | None:
 
 
 def resource_list(kinds: Iterable[ServedKind], group_name: str, version: str) -> Body | None:
-    """`/apis/GROUP/VERSION` or `/api/v1`; None when nothing of it is served."""
+    """The document at `/apis/GROUP/VERSION` or `/api/v1`; None when that is not served."""
     served = [k for k in kinds if (k.group, k.version) == (group_name, version)]
     if not served:
         return None
-    resources = [shown for kind in served for shown in (_resource(kind), *_subresources(kind))]
+    resources = [entry for kind in served for entry in (_resource(kind), *_subresources(kind))]
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -81,9 +81,9 @@ def resource_list(kinds: Iterable[ServedKind], group_name: str, version: str) ->
 
 
 def aggregated(kinds: Iterable[ServedKind], *, core: bool) -> Body:
-    """All groups but the core one, or only that, with their resources."""
+    """The aggregated document: the core group, or all other groups, with their resources."""
     grouped = _by_group(kinds)
-    items = [_whole_group(n, versions) for n, versions in grouped.items() if (n == "") is core]
+    items = [_aggregated_group(n, versions) for n, versions in grouped.items() if (n == "") is core]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": AGGREGATED_VERSION,
@@ -93,15 +93,15 @@ def aggregated(kinds: Iterable[ServedKind], *, core: bool) -> Body:
 
 
 def version_rank(version: str) -> tuple[int, int, int]:
-    """Sorts versions as Kubernetes prefers them, best last: v1 over v2beta1 over v1alpha1."""
+    """A sort key for versions, best last: v1 over v2beta1 over v1alpha1, as in Kubernetes."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (-1, 0, 0)
-    return (_WORDS[match[2]], int(match[1]), int(match[3] or 0))
+    return (_STABILITY[match[2]], int(match[1]), int(match[3] or 0))
 
 
 def _by_group(kinds: Iterable[ServedKind]) -> dict[str, dict[str, list[ServedKind]]]:
-    """Groups in the order they are served, versions best first."""
+    """Kinds by group and version: groups in the order of registration, versions best first."""
     found: dict[str, dict[str, list[ServedKind]]] = {}
     for kind in kinds:
         found.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
@@ -112,12 +112,12 @@ def _by_group(kinds: Iterable[ServedKind]) -> dict[str, dict[str, list[ServedKin
 
 
 def _group(name: str, versions: Mapping[str, object]) -> Body:
-    shown = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": shown, "preferredVersion": shown[0]}
+    entry = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": entry, "preferredVersion": entry[0]}
 
 
 def _resource(kind: ServedKind) -> Body:
-    shown: Body = {
+    entry: Body = {
         "name": kind.plural,
         "singularName": kind.singular or kind.kind.lower(),
         "namespaced": kind.namespaced,
@@ -125,17 +125,19 @@ def _resource(kind: ServedKind) -> Body:
         "verbs": list(kind.verbs),
         "storageVersionHash": "",
     }
-    if kind.short_names:
-        shown["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        shown["categories"] = list(kind.categories)
-    return shown
+    return entry | _names(kind)
+
+
+def _names(kind: ServedKind) -> Body:
+    """The optional names of a kind; empty ones are left out, as a real server does."""
+    names = {"shortNames": kind.short_names, "categories": kind.categories}
+    return {field: list(given) for field, given in names.items() if given}
 
 
 def _subresources(kind: ServedKind) -> Iterable[Body]:
     for name in sorted(kind.subresources & SUBRESOURCES.keys()):
         sub = SUBRESOURCES[name]
-        shown: Body = {
+        entry: Body = {
             "name": f"{kind.plural}/{name}",
             "singularName": "",
             "namespaced": kind.namespaced,
@@ -143,17 +145,17 @@ def _subresources(kind: ServedKind) -> Iterable[Body]:
             "verbs": list(sub.verbs),
         }
         if sub.group:
-            shown |= {"group": sub.group, "version": sub.version}
-        yield shown
+            entry |= {"group": sub.group, "version": sub.version}
+        yield entry
 
 
-def _whole_group(name: str, versions: Mapping[str, list[ServedKind]]) -> Body:
+def _aggregated_group(name: str, versions: Mapping[str, list[ServedKind]]) -> Body:
     return {
         "metadata": {"name": name} if name else {},
         "versions": [
             {
                 "version": version,
-                "resources": [_whole_resource(kind) for kind in kinds],
+                "resources": [_aggregated_resource(kind) for kind in kinds],
                 "freshness": "Current",
             }
             for version, kinds in versions.items()
@@ -161,25 +163,25 @@ def _whole_group(name: str, versions: Mapping[str, list[ServedKind]]) -> Body:
     }
 
 
-def _whole_resource(kind: ServedKind) -> Body:
-    shown: Body = {
+def _aggregated_resource(kind: ServedKind) -> Body:
+    entry: Body = {
         "resource": kind.plural,
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular or kind.kind.lower(),
         "verbs": list(kind.verbs),
     }
-    if kind.short_names:
-        shown["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        shown["categories"] = list(kind.categories)
-    subs = [_whole_sub(kind, name) for name in sorted(kind.subresources & SUBRESOURCES.keys())]
-    return shown | ({"subresources": subs} if subs else {})
+    entry |= _names(kind)
+    subs = [
+        _aggregated_subresource(kind, name)
+        for name in sorted(kind.subresources & SUBRESOURCES.keys())
+    ]
+    return entry | ({"subresources": subs} if subs else {})
 
 
-def _whole_sub(kind: ServedKind, name: str) -> Body:
+def _aggregated_subresource(kind: ServedKind, name: str) -> Body:
     sub = SUBRESOURCES[name]
-    shown = {"group": kind.group, "version": kind.version, "kind": sub.kind or kind.kind}
+    entry = {"group": kind.group, "version": kind.version, "kind": sub.kind or kind.kind}
     if sub.group:
-        shown |= {"group": sub.group, "version": sub.version}
-    return {"subresource": name, "responseKind": shown, "verbs": list(sub.verbs)}
+        entry |= {"group": sub.group, "version": sub.version}
+    return {"subresource": name, "responseKind": entry, "verbs": list(sub.verbs)}

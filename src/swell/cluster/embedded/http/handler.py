@@ -1,6 +1,6 @@
-"""The way of every request: who asks, what for, and the answer, which may be a refusal.
+"""The entry point of every request: the token, the path, then a resource or a document.
 
-One function, no middlewares: what it costs, every write pays.
+It is one function without middlewares, because every write pays for what happens here.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from swell.cluster.embedded.http.routing import (
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError
 
-KUBERNETES = "v1.36.3"  # whose behaviour this server shows
+KUBERNETES = "v1.36.3"  # the version whose behaviour this server has
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class Handler:
-    """Answers requests; made once a server."""
+    """Answers all requests of one server."""
 
     def __init__(self, api: ApiServer, resources: Resources, token: str, port: int) -> None:
         self._api = api
@@ -48,35 +48,36 @@ class Handler:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+            # Compared in constant time, so that the token cannot be guessed byte by byte.
             if not hmac.compare_digest(given, self._expected):
                 raise refusals.unauthorized()
             path, _, query_text = request.raw_path.partition("?")
             segments = split_path(path)
             query = parse_query(query_text)
-            address = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
-            if address is not None and address.plural:
-                answer = await self._resources.handle(request, address, query)
+            resource = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
+            if resource is not None and resource.plural:
+                response = await self._resources.handle(request, resource, query)
             elif request.method != "GET":
                 raise refusals.path_method_not_allowed()
             else:
-                answer = self._document(request, segments, address)
+                response = self._document(request, segments, resource)
             if "pretty" in query and is_true(query, "pretty"):
-                _prettify(answer)
+                _prettify(response)
         except ClusterError as error:
             return responses.of_refusal(error)
-        return answer
+        return response
 
     def _document(
-        self, request: web.BaseRequest, segments: tuple[str, ...], address: ResourcePath | None
+        self, request: web.BaseRequest, segments: tuple[str, ...], resource: ResourcePath | None
     ) -> web.Response:
-        """What is no resource: health, version, discovery, schemas."""
+        """The paths that are no resource: health, version, discovery, schemas."""
         top = segments[0]
         if top in _HEALTH and len(segments) == 1:
             return responses.of_text("ok")
         if top == "version" and len(segments) == 1:
             return responses.of_body(_version())
         if top in {"api", "apis"}:
-            return self._discovery(request, segments, address)
+            return self._discovery(request, segments, resource)
         if segments[:2] == ("openapi", "v3"):
             path = "/".join(segments[2:])
             return self._cached(f"openapi {path}", lambda: self._schemas(path))
@@ -87,23 +88,23 @@ class Handler:
         raise refusals.unknown_path()
 
     def _discovery(
-        self, request: web.BaseRequest, segments: tuple[str, ...], address: ResourcePath | None
+        self, request: web.BaseRequest, segments: tuple[str, ...], resource: ResourcePath | None
     ) -> web.Response:
         kinds = self._api.registry
         if len(segments) == 1:
             core = segments[0] == "api"
             if accepted_form(request.headers.get("Accept", "")) is Form.DISCOVERY:
-                answer = self._cached(
+                response = self._cached(
                     f"aggregated {core}", lambda: discovery.aggregated(kinds, core=core)
                 )
-                answer.headers["Content-Type"] = _DISCOVERY_TYPE
-                return answer
+                response.headers["Content-Type"] = _DISCOVERY_TYPE
+                return response
             if core:
                 return responses.of_body(discovery.core_versions(self._port))
             return self._cached("groups", lambda: discovery.group_list(kinds))
-        if address is None:
+        if resource is None:
             raise refusals.unknown_path()
-        group, version = address.group, address.version
+        group, version = resource.group, resource.version
         if not version:
             return self._cached(f"group {group}", lambda: discovery.group(kinds, group))
         return self._cached(
@@ -117,7 +118,7 @@ class Handler:
         return openapi.document(list(registry), path, self._custom_schema)
 
     def _custom_schema(self, kind: ServedKind) -> Body | None:
-        """The schema in the definition that a custom kind was made of."""
+        """The schema of a custom kind, from its definition."""
         stored = self._api.storage.get(DEFINITIONS, Key("", kind.resource))
         versions = stored.body["spec"]["versions"] if stored else []
         found: Body = next((v for v in versions if v["name"] == kind.version), {})
@@ -125,17 +126,17 @@ class Handler:
         return schema
 
     def _cached(self, name: str, make: Callable[[], Body | None]) -> web.Response:
-        """A document, kept until the served kinds change; NotFound when there is none."""
+        """A document, cached until the served kinds change; 404 when there is none."""
         if self._revision != self._api.registry.revision:
             self._revision = self._api.registry.revision
             self._documents.clear()
-        held = self._documents.get(name)
-        if held is None:
+        cached = self._documents.get(name)
+        if cached is None:
             made = make()
             if made is None:
                 raise refusals.unknown_path()
-            held = self._documents[name] = encode(made)
-        return responses.of_bytes(held)
+            cached = self._documents[name] = encode(made)
+        return responses.of_bytes(cached)
 
 
 def _version() -> Body:
@@ -153,9 +154,9 @@ def _version() -> Body:
     }
 
 
-def _prettify(answer: web.StreamResponse) -> None:
-    """Indent an answer for people; what is streamed stays as it is."""
+def _prettify(response: web.StreamResponse) -> None:
+    """Indent a response for people to read; a stream stays as it is."""
     import json
 
-    if isinstance(answer, web.Response) and isinstance(answer.body, bytes) and answer.body:
-        answer.body = json.dumps(json.loads(answer.body), indent=2, ensure_ascii=False).encode()
+    if isinstance(response, web.Response) and isinstance(response.body, bytes) and response.body:
+        response.body = json.dumps(json.loads(response.body), indent=2, ensure_ascii=False).encode()

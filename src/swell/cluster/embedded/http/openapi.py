@@ -1,7 +1,8 @@
 """OpenAPI documents: as much as kubectl needs to explain, validate and patch. Pure.
 
-Version 3, a document a group and version: schemas of the kinds, and for each kind the paths that
-tell kubectl which kind is where, and that the server itself validates fields and takes dry runs.
+They are of version 3, one document per group and version. Each has the schemas of the kinds and
+their paths. From the paths kubectl learns which kind is served where, and that the server validates
+fields and accepts dry runs.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _REF = "#/components/schemas/"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _JSON = "application/json"
 
-# The schema of a custom kind as its definition has it; None when there is none.
+# Returns the schema in the definition of a custom kind; None when it has none.
 CustomSchema = Callable[[ServedKind], Body | None]
 
 
 def index(kinds: Iterable[ServedKind], revision: int) -> Body:
-    """`/openapi/v3`: where the documents are. A client may cache by the hash."""
+    """The document at `/openapi/v3`: the URLs of the others, with a hash to cache them by."""
     paths = {_root(kind): None for kind in kinds}
     return {
         "paths": {
@@ -35,7 +36,7 @@ def index(kinds: Iterable[ServedKind], revision: int) -> Body:
 
 
 def document(kinds: Sequence[ServedKind], path: str, custom_schema: CustomSchema) -> Body | None:
-    """`/openapi/v3/PATH`; None when nothing is served there."""
+    """The document at `/openapi/v3/PATH`; None when nothing is served there."""
     served = [kind for kind in kinds if _root(kind) == path]
     if not served:
         return None
@@ -53,7 +54,7 @@ def document(kinds: Sequence[ServedKind], path: str, custom_schema: CustomSchema
 
 
 def swagger() -> Body:
-    """`/openapi/v2`, which only old clients read: nothing is promised there."""
+    """The document at `/openapi/v2`, which is empty: only old clients read it."""
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 
 
@@ -62,11 +63,11 @@ def _root(kind: ServedKind) -> str:
 
 
 def _add_schema(kind: ServedKind, schemas: Body, custom_schema: CustomSchema) -> str:
-    """Add a kind's schema and all it refers to; the schema's name."""
+    """Add the schema of a kind and all schemas it refers to; returns its name."""
     if not kind.custom:
         name = str(_builtin()["kinds"].get(f"{kind.api_version}/{kind.kind}", ""))
         if name:
-            _copy(name, schemas)
+            _add_builtin(name, schemas)
         return name
     reverse = ".".join(reversed(kind.group.split(".")))
     name = f"{reverse}.{kind.version}.{kind.kind}"
@@ -76,32 +77,34 @@ def _add_schema(kind: ServedKind, schemas: Body, custom_schema: CustomSchema) ->
     schema["properties"] = {**own, **(schema.get("properties") or {}), **meta}
     schema[_GVK] = [_gvk(kind)]
     schemas[name] = schema
-    _copy(_OBJECT_META, schemas)
+    _add_builtin(_OBJECT_META, schemas)
     return name
 
 
-def _copy(name: str, schemas: Body) -> None:
-    """Copy a built-in schema with everything it mentions."""
-    waiting = [name]
-    while waiting:
-        here = waiting.pop()
+def _add_builtin(name: str, schemas: Body) -> None:
+    """Add a built-in schema and all schemas it refers to."""
+    pending = [name]
+    while pending:
+        here = pending.pop()
         definition = _builtin()["definitions"].get(here)
         if here not in schemas and definition is not None:
-            schemas[here] = _referring(definition)
-            waiting.extend(_mentioned(definition))
+            schemas[here] = _with_full_references(definition)
+            pending.extend(_references(definition))
 
 
-def _referring(value: object) -> object:
-    """The same schema with its references as a document writes them; the data has bare names."""
+def _with_full_references(value: object) -> object:
+    """The same schema with references as in a document; the data has bare names."""
     if isinstance(value, dict):
         return {
-            name: _REF + inner if name == "$ref" and isinstance(inner, str) else _referring(inner)
+            name: _REF + inner
+            if name == "$ref" and isinstance(inner, str)
+            else _with_full_references(inner)
             for name, inner in value.items()
         }
-    return [_referring(inner) for inner in value] if isinstance(value, list) else value
+    return [_with_full_references(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _mentioned(value: object) -> Iterable[str]:
+def _references(value: object) -> Iterable[str]:
     held = [value]
     while held:
         here = held.pop()

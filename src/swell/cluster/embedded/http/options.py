@@ -1,4 +1,4 @@
-"""The options of a request, from its query or its body, read as kube-apiserver reads them. Pure."""
+"""The options of a request, parsed from its query or body as kube-apiserver parses them. Pure."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from swell.schema.field_errors import FieldError, invalid, not_supported, too_lo
 
 Query = Mapping[str, list[str]]
 _META = "meta.k8s.io"
-_MANAGER_LENGTH_MAX = 128
+_MANAGER_LENGTH_MAX = 128  # Kubernetes' limit of a fieldManager
 _INT64 = 2**63
 
 
 class DeleteRequest(NamedTuple):
-    """A delete's options, and whether it is only tried."""
+    """The options of a delete, and whether it is a dry run."""
 
     options: DeleteOptions
     dry_run: bool
 
 
 def parse_query(text: str) -> dict[str, list[str]]:
-    """All values of every name; a name without a value has the empty one."""
+    """All values of every parameter; one without a value has the empty text."""
     found: dict[str, list[str]] = {}
     if text:
         for name, value in parse_qsl(text, keep_blank_values=True):
@@ -44,13 +44,13 @@ def parse_query(text: str) -> dict[str, list[str]]:
 
 
 def is_true(query: Query, name: str) -> bool:
-    """A flag counts as set by its mere presence, unless its value says otherwise."""
+    """Whether a flag is set. As in Go's conversion, any value but "false" and "0" sets it."""
     values = query.get(name)
     return values is not None and values[0].lower() not in {"false", "0"}
 
 
 def number(query: Query, name: str) -> int | None:
-    """A number; None when it is not given."""
+    """A 64-bit integer parameter; None when it is not given, 400 when it is no integer."""
     values = query.get(name)
     if not values:
         return None
@@ -91,8 +91,8 @@ def watch_options(query: Query, namespace: str) -> WatchOptions:
     )
 
 
-def write_call(query: Query, actor: str, options_kind: str) -> RequestContext:
-    """The call of a write; `options_kind` names the options when they are refused."""
+def write_context(query: Query, actor: str, options_kind: str) -> RequestContext:
+    """The context of a write; `options_kind` names the options object in a refusal."""
     if not query:
         return RequestContext(actor)
     level = _text(query, "fieldValidation")
@@ -122,12 +122,14 @@ def delete_request_from_query(query: Query) -> DeleteRequest:
 
 
 class _DeleteBody(DeleteOptionsShape):
+    """Delete options as an object of their own."""
+
     kind: str | None = None
     api_version: str | None = None
 
 
 def delete_request_from_body(body: object) -> DeleteRequest:
-    """Options sent as a DeleteOptions object; then the query does not count."""
+    """Options sent as a DeleteOptions object; the query is ignored then."""
     try:
         given = convert(body, _DeleteBody)
     except msgspec.ValidationError as error:

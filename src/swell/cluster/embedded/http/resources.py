@@ -1,4 +1,8 @@
-"""The verbs on collections, objects and subresources, from a request to the API server and back."""
+"""Requests for resources: which verb a method and path mean, its parameters, and its response.
+
+A path names a collection, an object or a subresource. Bodies are read here, too: JSON or YAML, in
+bounded size, with duplicate fields reported or refused.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,9 @@ from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.requests import Deleted, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
-from swell.schema.field_errors import invalid
 
-BODY_BYTES_MAX = 3 << 20
+BODY_BYTES_MAX = 3 << 20  # kube-apiserver's limit
+# Bidirectional streams, which this server does not speak.
 _STREAMS = frozenset({"attach", "exec", "portforward"})
 _WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
 _YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
@@ -33,173 +37,187 @@ _PATCHES = {kind.value: kind for kind in PatchKind}
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequest:
-    """One request, taken apart as far as all verbs need it."""
+    """One HTTP request for a resource, with its path, query and Accept header parsed."""
 
-    request: web.BaseRequest
+    http: web.BaseRequest
     kind: ServedKind
-    address: ResourcePath
+    path: ResourcePath
     query: Query
-    view: Representation
+    representation: Representation
 
     @property
     def key(self) -> Key:
-        return Key(self.address.namespace, self.address.name)
+        return Key(self.path.namespace, self.path.name)
 
     @property
     def actor(self) -> str:
-        return self.request.headers.get("User-Agent", "").partition("/")[0][:64] or "unknown"
+        """The name under which commits record the client: its program, from User-Agent."""
+        return self.http.headers.get("User-Agent", "").partition("/")[0][:64] or "unknown"
 
 
 class Resources:
+    """Handles every request whose path names a resource."""
+
     def __init__(self, api: ApiServer, watches: Watches, logs: LogSource) -> None:
         self._api = api
         self._watches = watches
         self._logs = logs
 
     async def handle(
-        self, request: web.BaseRequest, address: ResourcePath, query: Query
+        self, http: web.BaseRequest, path: ResourcePath, query: Query
     ) -> web.StreamResponse:
-        kind = self._kind(address)
-        form = accepted_form(request.headers.get("Accept", ""))
+        kind = self._kind(path)
+        form = accepted_form(http.headers.get("Accept", ""))
         include = (query.get("includeObject") or [""])[0]
-        view = representation_of(kind, form, include, self._api.clock.now())
-        asked = ResourceRequest(request, kind, address, query, view)
-        if address.subresource:
-            return await self._subresource(asked)
-        if address.name:
-            return await self._object(asked)
-        return await self._collection(asked)
+        representation = representation_of(kind, form, include, self._api.clock.now())
+        request = ResourceRequest(http, kind, path, query, representation)
+        if path.subresource:
+            return await self._subresource(request)
+        if path.name:
+            return await self._object(request)
+        return await self._collection(request)
 
-    def _kind(self, address: ResourcePath) -> ServedKind:
-        kind = self._api.registry.find(address.group, address.version, address.plural)
+    def _kind(self, path: ResourcePath) -> ServedKind:
+        """The kind served at a path; 404 when the path does not fit the kind's scope or parts."""
+        kind = self._api.registry.find(path.group, path.version, path.plural)
         if kind is None:
             raise refusals.unknown_path()
-        misplaced = bool(address.namespace) and not kind.namespaced
-        nowhere = kind.namespaced and address.name and not address.namespace
-        unknown = address.subresource and address.subresource not in kind.subresources
-        if unknown and kind.custom and not misplaced and not nowhere:
-            # Of a custom resource the paths exist; what is not declared is not found.
-            raise refusals.not_found(kind.plural, kind.group, address.name)
-        if misplaced or nowhere or unknown:
+        wrong_scope = bool(path.namespace) and not kind.namespaced
+        no_namespace = kind.namespaced and path.name and not path.namespace
+        unknown = path.subresource and path.subresource not in kind.subresources
+        if unknown and kind.custom and not wrong_scope and not no_namespace:
+            # A real server routes every subresource of a custom resource, and then finds nothing.
+            raise refusals.not_found(kind.plural, kind.group, path.name)
+        if wrong_scope or no_namespace or unknown:
             raise refusals.unknown_path()
         return kind
 
     # -- collections and objects -------------------------------------------------------------
 
-    async def _collection(self, asked: ResourceRequest) -> web.StreamResponse:
-        match asked.request.method:
-            case "GET" if options.is_true(asked.query, "watch"):
-                return await self._watch(asked)
+    async def _collection(self, request: ResourceRequest) -> web.StreamResponse:
+        match request.http.method:
+            case "GET" if options.is_true(request.query, "watch"):
+                return await self._watch(request)
             case "GET":
-                return await self._list(asked)
-            case "POST" if asked.address.namespace or not asked.kind.namespaced:
-                return await self._create(asked)
-            case "DELETE" if "deletecollection" in asked.kind.verbs:
-                return await self._delete_collection(asked)
+                return await self._list(request)
+            case "POST" if request.path.namespace or not request.kind.namespaced:
+                return await self._create(request)
+            case "DELETE" if "deletecollection" in request.kind.verbs:
+                return await self._delete_collection(request)
             case _:
                 raise refusals.path_method_not_allowed()
 
-    async def _object(self, asked: ResourceRequest) -> web.StreamResponse:
-        match asked.request.method:
+    async def _object(self, request: ResourceRequest) -> web.StreamResponse:
+        match request.http.method:
             case "GET":
-                return await self._read(asked)
+                return await self._read(request)
             case "PUT":
-                return await self._update(asked)
+                return await self._update(request)
             case "PATCH":
-                return await self._patch(asked)
+                return await self._patch(request)
             case "DELETE":
-                return await self._delete(asked)
+                return await self._delete(request)
             case _:
                 raise refusals.path_method_not_allowed()
 
-    async def _list(self, asked: ResourceRequest) -> web.StreamResponse:
-        chosen = options.list_options(asked.query, asked.address.namespace)
-        page = await self._api.answer(lambda: self._api.list(asked.kind, chosen))
-        return responses.of_bytes(asked.view.page(page))
+    async def _list(self, request: ResourceRequest) -> web.StreamResponse:
+        chosen = options.list_options(request.query, request.path.namespace)
+        page = await self._api.answer(lambda: self._api.list(request.kind, chosen))
+        return responses.of_bytes(request.representation.page(page))
 
-    async def _watch(self, asked: ResourceRequest) -> web.StreamResponse:
-        chosen = options.watch_options(asked.query, asked.address.namespace)
-        timeout_s = options.number(asked.query, "timeoutSeconds")
-        watch = await self._api.answer(lambda: self._api.watch(asked.kind, chosen))
+    async def _watch(self, request: ResourceRequest) -> web.StreamResponse:
+        chosen = options.watch_options(request.query, request.path.namespace)
+        timeout_s = options.number(request.query, "timeoutSeconds")
+        watch = await self._api.answer(lambda: self._api.watch(request.kind, chosen))
         return await self._watches.serve(
-            asked.request,
+            request.http,
             watch,
-            asked.view,
+            request.representation,
             timeout_s=timeout_s,
             bookmarks=chosen.bookmarks,
         )
 
-    async def _create(self, asked: ResourceRequest) -> web.StreamResponse:
-        call = options.write_call(asked.query, asked.actor, "CreateOptions")
-        body = await _object_body(asked.request, call)
-        namespace = asked.address.namespace
-        stored = await self._api.answer(lambda: self._api.create(asked.kind, namespace, body, call))
-        return responses.of_bytes(asked.view.object(stored), 201, call.warnings)
-
-    async def _update(self, asked: ResourceRequest) -> web.StreamResponse:
-        call = options.write_call(asked.query, asked.actor, "UpdateOptions")
-        body = await _object_body(asked.request, call)
-        sub = asked.address.subresource
-        written = await self._api.answer(
-            lambda: self._api.update(asked.kind, asked.key, body, call, subresource=sub)
-        )
-        shown = asked.view.object(written.stored)
-        return responses.of_bytes(shown, 201 if written.created else 200, call.warnings)
-
-    async def _patch(self, asked: ResourceRequest) -> web.StreamResponse:
-        kind = _patch_kind(asked)
-        call = options.write_call(asked.query, asked.actor, "PatchOptions")
-        raw = await _read(asked.request)
-        patch = Patch(kind, read_json(raw))
-        _report_duplicates(raw, patch.body, call, patched=asked)
-        sub = asked.address.subresource
+    async def _create(self, request: ResourceRequest) -> web.StreamResponse:
+        context = options.write_context(request.query, request.actor, "CreateOptions")
+        body = await _object_body(request.http, context)
+        namespace = request.path.namespace
         stored = await self._api.answer(
-            lambda: self._api.patch(asked.kind, asked.key, patch, call, subresource=sub)
+            lambda: self._api.create(request.kind, namespace, body, context)
         )
-        return responses.of_bytes(asked.view.object(stored), 200, call.warnings)
+        return responses.of_bytes(request.representation.object(stored), 201, context.warnings)
 
-    async def _delete(self, asked: ResourceRequest) -> web.StreamResponse:
-        deletion = await _deletion(asked)
-        call = RequestContext(asked.actor, deletion.dry_run)
+    async def _update(self, request: ResourceRequest) -> web.StreamResponse:
+        context = options.write_context(request.query, request.actor, "UpdateOptions")
+        body = await _object_body(request.http, context)
+        subresource = request.path.subresource
+        written = await self._api.answer(
+            lambda: self._api.update(
+                request.kind, request.key, body, context, subresource=subresource
+            )
+        )
+        updated = request.representation.object(written.stored)
+        return responses.of_bytes(updated, 201 if written.created else 200, context.warnings)
+
+    async def _patch(self, request: ResourceRequest) -> web.StreamResponse:
+        kind = _patch_kind(request)
+        context = options.write_context(request.query, request.actor, "PatchOptions")
+        raw = await _read(request.http)
+        patch = Patch(kind, read_json(raw))
+        _report_duplicates(raw, patch.body, context, patched=request)
+        subresource = request.path.subresource
+        stored = await self._api.answer(
+            lambda: self._api.patch(
+                request.kind, request.key, patch, context, subresource=subresource
+            )
+        )
+        return responses.of_bytes(request.representation.object(stored), 200, context.warnings)
+
+    async def _delete(self, request: ResourceRequest) -> web.StreamResponse:
+        delete = await _delete_request(request)
+        context = RequestContext(request.actor, delete.dry_run)
         deleted = await self._api.answer(
-            lambda: self._api.delete(asked.kind, asked.key, deletion.options, call)
+            lambda: self._api.delete(request.kind, request.key, delete.options, context)
         )
-        waits = not deleted.gone and deletion.options.orphan_dependents is False
-        shown = self._deleted(asked, deleted)
-        return responses.of_bytes(shown, 202 if waits else 200, call.warnings)
+        # 202 tells a client of the deprecated option that dependents are still being deleted.
+        waits = not deleted.gone and delete.options.orphan_dependents is False
+        body = self._deleted(request, deleted)
+        return responses.of_bytes(body, 202 if waits else 200, context.warnings)
 
-    def _deleted(self, asked: ResourceRequest, deleted: Deleted) -> bytes:
-        kind = asked.kind
+    def _deleted(self, request: ResourceRequest, deleted: Deleted) -> bytes:
+        kind = request.kind
         if not deleted.gone or kind.returns_deleted:
-            return asked.view.object(deleted.stored)
+            return request.representation.object(deleted.stored)
         details = StatusDetails(
-            name=asked.address.name, group=kind.group, kind=kind.plural, uid=deleted.stored.uid
+            name=request.path.name, group=kind.group, kind=kind.plural, uid=deleted.stored.uid
         )
         return codec.encode(responses.success(details=details))
 
-    async def _delete_collection(self, asked: ResourceRequest) -> web.StreamResponse:
-        chosen = options.list_options(asked.query, asked.address.namespace)
-        deletion = await _deletion(asked)
-        call = RequestContext(asked.actor, deletion.dry_run)
+    async def _delete_collection(self, request: ResourceRequest) -> web.StreamResponse:
+        chosen = options.list_options(request.query, request.path.namespace)
+        delete = await _delete_request(request)
+        context = RequestContext(request.actor, delete.dry_run)
         page = await self._api.answer(
-            lambda: self._api.delete_collection(asked.kind, chosen, deletion.options, call)
+            lambda: self._api.delete_collection(request.kind, chosen, delete.options, context)
         )
-        return responses.of_bytes(asked.view.page(page), 200, call.warnings)
+        return responses.of_bytes(request.representation.page(page), 200, context.warnings)
 
     # -- subresources ------------------------------------------------------------------------
 
-    async def _subresource(self, asked: ResourceRequest) -> web.StreamResponse:
-        if asked.view.form is Form.TABLE and asked.address.subresource in _WITHOUT_COLUMNS:
+    async def _subresource(self, request: ResourceRequest) -> web.StreamResponse:
+        if (
+            request.representation.form is Form.TABLE
+            and request.path.subresource in _WITHOUT_COLUMNS
+        ):
             raise refusals.not_acceptable()
-        match asked.address.subresource, asked.request.method:
+        match request.path.subresource, request.http.method:
             case (("status" | "scale"), ("GET" | "PUT" | "PATCH")):
-                return await self._part(asked)
+                return await self._subobject(request)
             case "finalize", "PUT":
-                return await self._update(asked)
+                return await self._update(request)
             case (("binding" | "eviction"), "POST"):
-                return await self._pod_order(asked)
+                return await self._pod_verb(request)
             case "log", "GET":
-                return await self._log(asked)
+                return await self._log(request)
             case name, ("GET" | "POST") if name in _STREAMS:
                 raise refusals.not_implemented(name)
             case name, _ if name in {"status", "scale", "finalize", "binding", "eviction", "log"}:
@@ -207,53 +225,53 @@ class Resources:
             case _:
                 raise refusals.unknown_path()
 
-    async def _part(self, asked: ResourceRequest) -> web.StreamResponse:
-        match asked.request.method:
+    async def _subobject(self, request: ResourceRequest) -> web.StreamResponse:
+        match request.http.method:
             case "PUT":
-                return await self._update(asked)
+                return await self._update(request)
             case "PATCH":
-                return await self._patch(asked)
-        return await self._read(asked)
+                return await self._patch(request)
+        return await self._read(request)
 
-    async def _pod_order(self, asked: ResourceRequest) -> web.StreamResponse:
-        call = options.write_call(asked.query, asked.actor, "CreateOptions")
-        body = await _object_body(asked.request, call)
-        verb = self._api.bind if asked.address.subresource == "binding" else self._api.evict
-        await self._api.answer(lambda: verb(asked.kind, asked.key, body, call))
-        return responses.of_body(responses.success(201), 201, call.warnings)
+    async def _pod_verb(self, request: ResourceRequest) -> web.StreamResponse:
+        context = options.write_context(request.query, request.actor, "CreateOptions")
+        body = await _object_body(request.http, context)
+        verb = self._api.bind if request.path.subresource == "binding" else self._api.evict
+        await self._api.answer(lambda: verb(request.kind, request.key, body, context))
+        return responses.of_body(responses.success(201), 201, context.warnings)
 
-    async def _log(self, asked: ResourceRequest) -> web.StreamResponse:
-        pod = (await self._api.answer(lambda: self._api.get(asked.kind, asked.key))).body
-        wanted = parse_log_request(pod, asked.query)
+    async def _log(self, request: ResourceRequest) -> web.StreamResponse:
+        pod = (await self._api.answer(lambda: self._api.get(request.kind, request.key))).body
+        wanted = parse_log_request(pod, request.query)
         if not (pod.get("spec") or {}).get("nodeName"):
             return web.Response(status=204)
         pieces = self._logs.read(pod, wanted)
-        first = await anext(pieces, b"")  # a refusal must come before the answer has begun
+        first = await anext(pieces, b"")  # a refusal must come before the headers are sent
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         response.enable_chunked_encoding()
-        await response.prepare(asked.request)
+        await response.prepare(request.http)
         await response.write(first)
         async for piece in pieces:
             await response.write(piece)
         await response.write_eof()
         return response
 
-    async def _read(self, asked: ResourceRequest) -> web.StreamResponse:
-        version = (asked.query.get("resourceVersion") or [""])[0]
+    async def _read(self, request: ResourceRequest) -> web.StreamResponse:
+        version = (request.query.get("resourceVersion") or [""])[0]
 
         def read() -> Stored:
-            if asked.address.subresource == "scale":
-                return self._api.get_scale(asked.kind, asked.key)
-            return self._api.get(asked.kind, asked.key, version)
+            if request.path.subresource == "scale":
+                return self._api.get_scale(request.kind, request.key)
+            return self._api.get(request.kind, request.key, version)
 
-        return responses.of_bytes(asked.view.object(await self._api.answer(read)))
+        return responses.of_bytes(request.representation.object(await self._api.answer(read)))
 
 
 # -- bodies ----------------------------------------------------------------------------------
 
 
 async def _read(request: web.BaseRequest) -> bytes:
-    """The whole body, unless it is too large."""
+    """The whole body; 413 when it is too large."""
     if (request.content_length or 0) > BODY_BYTES_MAX:
         raise refusals.too_large(BODY_BYTES_MAX)
     parts: list[bytes] = []
@@ -266,7 +284,7 @@ async def _read(request: web.BaseRequest) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _object_body(request: web.BaseRequest, call: RequestContext) -> Body:
+async def _object_body(request: web.BaseRequest, context: RequestContext) -> Body:
     """An object sent as JSON or YAML; duplicate fields are reported or refused."""
     media = _media_type(request)
     if media in _YAML:
@@ -274,22 +292,22 @@ async def _object_body(request: web.BaseRequest, call: RequestContext) -> Body:
     elif media in {"", responses.JSON}:
         raw = await _read(request)
         body = read_json(raw)
-        _report_duplicates(raw, body, call)
+        _report_duplicates(raw, body, context)
     else:
         raise refusals.unsupported_media(media, responses.JSON, "application/yaml")
     if body is None:
-        return {}  # as Go reads null into a struct
+        return {}  # Go decodes null into an empty struct
     if not isinstance(body, dict):
         raise bad_request("the body is not a JSON object")
     return body
 
 
-async def _deletion(asked: ResourceRequest) -> options.DeleteRequest:
-    """Options from the body if there is one, else from the query; never from both."""
-    media = _media_type(asked.request)
-    raw = await _read(asked.request) if asked.request.body_exists else b""
+async def _delete_request(request: ResourceRequest) -> options.DeleteRequest:
+    """The options of a delete: from its body if it has one, else from its query."""
+    media = _media_type(request.http)
+    raw = await _read(request.http) if request.http.body_exists else b""
     if not raw:
-        return options.delete_request_from_query(asked.query)
+        return options.delete_request_from_query(request.query)
     if media in _YAML:
         return options.delete_request_from_body(read_yaml(raw))
     if media not in {"", responses.JSON}:
@@ -297,11 +315,11 @@ async def _deletion(asked: ResourceRequest) -> options.DeleteRequest:
     return options.delete_request_from_body(read_json(raw))
 
 
-def _patch_kind(asked: ResourceRequest) -> PatchKind:
-    media = _media_type(asked.request)
+def _patch_kind(request: ResourceRequest) -> PatchKind:
+    media = _media_type(request.http)
     kind = _PATCHES.get(media)
-    if kind is None or (kind is PatchKind.STRATEGIC and asked.kind.custom):
-        known = [k for k in _PATCHES if not (asked.kind.custom and "strategic" in k)]
+    if kind is None or (kind is PatchKind.STRATEGIC and request.kind.custom):
+        known = [k for k in _PATCHES if not (request.kind.custom and "strategic" in k)]
         raise refusals.unsupported_media(media, *known)
     return kind
 
@@ -313,18 +331,15 @@ def _media_type(request: web.BaseRequest) -> str:
 
 
 def _report_duplicates(
-    raw: bytes, body: object, call: RequestContext, patched: ResourceRequest | None = None
+    raw: bytes, body: object, context: RequestContext, patched: ResourceRequest | None = None
 ) -> None:
-    if call.field_validation == "Ignore":
+    if context.field_validation == "Ignore":
         return
     found = [f'duplicate field "{path}"' for path in duplicate_fields(raw, body)]
     if not found:
         return
-    if call.field_validation != "Strict":
-        call.warnings.extend(found)
+    if context.field_validation != "Strict":
+        context.warnings.extend(found)
         return
-    if patched is None:
-        raise bad_request(f"strict decoding error: {', '.join(found)}")
-    kind = patched.kind
-    error = invalid("patch", ", ".join(found), "strict decoding error")
-    raise refusals.invalid(kind.kind, kind.group, patched.address.name, [error])
+    kind, name = (patched.kind, patched.path.name) if patched else (None, "")
+    raise refusals.duplicate_fields(found, kind, name)

@@ -1,4 +1,4 @@
-"""Runs the embedded API server over HTTPS on one state folder, until it is told to stop."""
+"""Runs the embedded API server over HTTPS on one state folder, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 
 DATABASE = "store.db"
-SHUTDOWN_S = 5.0
+SHUTDOWN_S = 5.0  # for requests and controllers that are still running
 HEADER_BYTES_MAX = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A running server."""
+    """A running server: its API, its port, and the kubeconfig to reach it."""
 
     api: ApiServer
     port: int
@@ -47,16 +47,16 @@ def serve(
 ) -> None:
     """Serve a state folder in the foreground until SIGTERM or SIGINT."""
     with home.hold_lock(folder):
-        asyncio.run(_serve_until_told(folder, port, on_ready, settings))
+        asyncio.run(_serve_until_stopped(folder, port, on_ready, settings))
 
 
-async def _serve_until_told(
+async def _serve_until_stopped(
     folder: Path,
     port: int | None,
     on_ready: Callable[[Served], None] | None,
     settings: BuiltinControllerSettings,
 ) -> None:
-    """A durable server with its controllers; the end of one of these is the end of all."""
+    """Run a durable server with its controllers. When one of them ends, all end."""
     clock, rng = SystemClock(), random.SystemRandom()
     durable = await DurableStorage.open(folder / DATABASE, clock.now)
     try:
@@ -84,7 +84,7 @@ async def listening(
     logs: LogSource | None = None,
     stall_s: float = STALL_S,
 ) -> AsyncIterator[Served]:
-    """HTTPS in front of an API server; the kubeconfig is there when this is entered."""
+    """Serve an API server over HTTPS. The kubeconfig is written when this is entered."""
     files = credentials.Files(folder)
     token = credentials.token_of(files)
     tls = credentials.server_tls(files)
@@ -94,7 +94,7 @@ async def listening(
     handler = Handler(api, Resources(api, watches, logs or NoLogs()), token, bound)
     server = web.Server(
         handler.handle,
-        handler_cancellation=True,  # a watch ends with its client, also when nothing happens
+        handler_cancellation=True,  # a quiet watch ends with its client, too
         access_log=None,
         max_field_size=HEADER_BYTES_MAX,
         max_line_size=HEADER_BYTES_MAX,
@@ -103,6 +103,7 @@ async def listening(
     runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
     await web.SockSite(runner, listener, ssl_context=tls, backlog=1024).start()
+    # Clients that find a kubeconfig may rely on the system's objects.
     await api.wait_durable(api.storage.version)
     credentials.write_kubeconfig(files, bound)
     try:

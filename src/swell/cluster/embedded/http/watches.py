@@ -1,7 +1,7 @@
-"""Watches over HTTP: one line an event, as they come, until the client or the time is gone.
+"""Watches over HTTP: one line per event, until the client disconnects or the watch times out.
 
-A watcher reads the store's log at its own pace; nothing is queued for it. A client that takes
-nothing for a while is cut, so that it holds neither memory nor a connection for ever.
+A watch reads the store's log at its client's pace; nothing is queued for it. A client that reads
+nothing for a while is disconnected, so that it does not hold memory and a connection for ever.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import EventType
 from swell.runtime.errors import ClusterError
 
-BOOKMARK_INTERVAL_S = 60.0
-STALL_S = 20.0  # a client that takes nothing for so long is gone or stuck
-LIFE_S = (1800.0, 3600.0)  # when the client names no time; apart, so that not all come back at once
+BOOKMARK_INTERVAL_S = 60.0  # as kube-apiserver sends them
+STALL_S = 20.0  # a client that reads nothing for so long is gone or stuck
+# The life of a watch without timeoutSeconds: kube-apiserver's, spread so that clients do not all
+# come back at once.
+LIFE_S = (1800.0, 3600.0)
 BATCH_BYTES = 256 << 10
 
 
 class Watches:
-    """All watches being served."""
+    """All watches being served, so that closing the server can end them."""
 
     def __init__(self, clock: Clock, rng: random.Random, stall_s: float = STALL_S) -> None:
         self._clock = clock
@@ -41,7 +43,7 @@ class Watches:
         return len(self._tasks)
 
     def close(self) -> None:
-        """End every watch: its client is to come back to the next server."""
+        """End every watch. Clients start new ones on the next server."""
         self._closing = True
         for task in list(self._tasks):
             task.cancel()
@@ -50,7 +52,7 @@ class Watches:
         self,
         request: web.BaseRequest,
         watch: Watch | FailedWatch,
-        view: Representation,
+        representation: Representation,
         *,
         timeout_s: int | None,
         bookmarks: bool,
@@ -58,7 +60,7 @@ class Watches:
         response = web.StreamResponse(headers={"Content-Type": responses.JSON})
         response.enable_chunked_encoding()
         life_s = float(timeout_s) if timeout_s else self._rng.uniform(*LIFE_S)
-        stream = _Stream(request, response, watch, view, bookmarks)
+        stream = _Stream(request, response, watch, representation, bookmarks)
         task = asyncio.ensure_future(self._run(stream, self._clock.monotonic() + life_s))
         self._tasks.add(task)
         try:
@@ -77,14 +79,14 @@ class Watches:
             await self._pump(stream, end)
             await stream.response.write_eof()
         except TimeoutError:
-            # It would not even take the news that it is cut.
+            # The client reads nothing, so an orderly end would wait for it, too.
             if stream.request.transport is not None:
                 stream.request.transport.abort()
         except ConnectionError:
-            return  # the client went away, as clients do
+            return  # the client disconnected, which is how most watches end
 
     async def _pump(self, stream: _Stream, end: float) -> None:
-        """Events until the end; a bookmark in every quiet minute for who asked for them."""
+        """Send events until the end, and bookmarks in quiet minutes to a client that wants them."""
         while not self._closing:
             try:
                 events = stream.watch.poll()
@@ -107,7 +109,7 @@ class Watches:
                     await self._write(stream, stream.lines([mark]))
 
     async def _write(self, stream: _Stream, lines: Iterable[bytes]) -> None:
-        """Send lines in batches; TimeoutError when the client does not take them."""
+        """Send lines in batches; TimeoutError when the client does not read them."""
         batch: list[bytes] = []
         size = 0
         for line in lines:
@@ -125,25 +127,25 @@ class Watches:
 
 
 class _Stream:
-    """One watch, its client, and how it wants its events."""
+    """One watch, its client, and the representation of its events."""
 
     def __init__(
         self,
         request: web.BaseRequest,
         response: web.StreamResponse,
         watch: Watch | FailedWatch,
-        view: Representation,
+        representation: Representation,
         bookmarks: bool,
     ) -> None:
         self.request = request
         self.response = response
         self.watch = watch
         self.bookmarks = bookmarks
-        self._view = view
+        self._representation = representation
         self._first = True
 
     def lines(self, events: Iterable[StoredEvent]) -> Iterable[bytes]:
         for event in events:
-            line = self._view.event(event, first=self._first)
+            line = self._representation.event(event, first=self._first)
             self._first = False
             yield line

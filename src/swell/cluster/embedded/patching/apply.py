@@ -1,4 +1,7 @@
-"""A patch applied to an object's body: which kinds there are, and JSON merge patches (RFC 7386)."""
+"""Applies a patch of any kind to an object's body, and JSON merge patches (RFC 7386) themselves.
+
+Errors of a patch become refusals here; `refusals` lists which status each gets.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from swell.cluster.embedded.patching.strategic import (
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.cluster import Patch, PatchKind
 
-OPERATIONS_MAX = 10_000
+OPERATIONS_MAX = 10_000  # kube-apiserver's limit
 NAMES = ("apiVersion", "kind")
 
 
 def apply_patch(kind: ServedKind, body: Body, patch: Patch) -> Body:
-    """The patched body; the one given may be changed. ClusterError when the patch is no good."""
+    """The patched body; the given one may be changed. ClusterError when the patch is bad."""
     match patch.kind:
         case PatchKind.JSON:
             return _json_patch(body, patch.body)
@@ -31,7 +34,7 @@ def apply_patch(kind: ServedKind, body: Body, patch: Patch) -> Body:
 
 
 def merge(body: Body, patch: Body) -> Body:
-    """RFC 7386: null removes, objects are merged, everything else replaces."""
+    """Merge by RFC 7386: null removes, objects are merged, every other value replaces."""
     merged = dict(body)
     for field, value in patch.items():
         if value is None:
@@ -63,7 +66,7 @@ def _strategic(kind: ServedKind, body: Body, patch: object) -> Body:
         raise refusals.strategic_patch_unsupported()
     if not isinstance(patch, dict):
         raise refusals.bad_request("a strategic merge patch must be an object")
-    # The object's own kind counts, whatever the patch calls it.
+    # The object keeps its own type, whatever the patch names.
     named = {k: v for k, v in patch.items() if k not in NAMES or not isinstance(v, str)}
     try:
         return strategic_merge(body, named, kind.merge_schema)

@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902) with the strictness of Kubernetes: every path must lead somewhere."""
+"""JSON patches (RFC 6902), as strict as Kubernetes: every path must exist."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from swell.schema.scalars import JSON_TYPES
 
-# A patch may copy parts of itself; this bounds what it can grow to.
+# Repeated copies double the object each time; this bounds the size of one copy.
 COPIES_MAX = 10_000
 
 
 class JsonPatchError(Exception):
-    """An operation cannot be carried out."""
+    """An operation cannot be applied to the document."""
 
 
 def apply_operations(document: Any, operations: list[dict[str, Any]]) -> Any:
-    """The patched document. Containers on the way are copied, so the given one is left alone."""
+    """The patched document; the given one is not changed."""
     patched = copy.deepcopy(document)
     for operation in operations:
         name = operation.get("op", "")
@@ -57,7 +57,7 @@ def _get(document: Any, pointer: list[str]) -> Any:
 
 
 def _index(items: list[Any], step: str, *, beyond: bool = False) -> int:
-    """The position a step names; one beyond the last where something is added."""
+    """The index that a step names; with `beyond` also the one after the last, for adding."""
     if beyond and step == "-":
         return len(items)
     digits = step.removeprefix("-")
@@ -138,7 +138,7 @@ def _test(document: Any, operation: dict[str, Any]) -> Any:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Python's equality, but for true and 1, which are different in JSON."""
+    """Whether two JSON values are equal. Unlike in Python, true and 1 differ."""
     numbers = {"integer", "number"}
     kinds = {JSON_TYPES[type(left)], JSON_TYPES[type(right)]}
     return bool(left == right) and (len(kinds) == 1 or kinds <= numbers)

@@ -1,7 +1,12 @@
-"""Strategic merge patches: merge patches that know which lists are merged, and by which key.
+"""Strategic merge patches: merge patches that also merge lists, by a key of their elements.
 
-What is known comes from the schema (`x-kubernetes-patch-strategy`, `-merge-key`); directives in the
-patch (`$patch`, `$retainKeys`, `$setElementOrder/...`, `$deleteFromPrimitiveList/...`) go beyond.
+The schema says which lists are merged and by which key (`x-kubernetes-patch-strategy`,
+`x-kubernetes-patch-merge-key`). Directives in the patch do the rest:
+
+    $patch: replace | delete | merge      replace or delete the object or element it stands in
+    $retainKeys: [...]                    remove all other fields
+    $setElementOrder/FIELD: [...]         order a merged list
+    $deleteFromPrimitiveList/FIELD: [...] remove values from a list of plain values
 """
 
 from __future__ import annotations
@@ -19,12 +24,12 @@ DELETE_PRIMITIVES = "$deleteFromPrimitiveList/"
 
 
 class StrategicMergeError(Exception):
-    """The patch makes no sense for this object."""
+    """A directive or an element of the patch does not fit the object or its schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeSchema:
-    """A schema among the definitions it may refer to, as far as merging asks."""
+    """A schema with the definitions it may refer to; only what merging needs."""
 
     schema: Body
     definitions: Mapping[str, Body] = field(repr=False)
@@ -75,7 +80,7 @@ def strategic_merge(original: Body, patch: Body, schema: MergeSchema) -> Body:
 
 
 def _check_directives(patch: Body, schema: MergeSchema) -> None:
-    """Refuse what no directive can mean."""
+    """Refuse directives that are unknown or do not fit their fields."""
     if DIRECTIVE in patch and patch[DIRECTIVE] not in ("merge", "replace", "delete"):
         raise StrategicMergeError(f"unknown patch directive {patch[DIRECTIVE]!r}")
     for name, value in patch.items():
@@ -104,7 +109,7 @@ def _retained(original: Body, patch: Body) -> Body:
 
 def _merged_value(held: Any, value: Any, schema: MergeSchema, order: Any) -> Any:
     if "replace" in schema.strategies and isinstance(value, dict):
-        return value  # to the letter: nothing in it is a directive
+        return value  # taken literally: directives inside have no effect
     if isinstance(held, dict) and isinstance(value, dict):
         return strategic_merge(held, value, schema)
     if isinstance(held, list) and isinstance(value, list) and "merge" in schema.strategies:
@@ -113,7 +118,7 @@ def _merged_value(held: Any, value: Any, schema: MergeSchema, order: Any) -> Any
 
 
 def _clean(value: Any) -> Any:
-    """What is new is taken as it is, without nulls; a directive has nothing to work on."""
+    """A value without an old one: nulls are removed, and so are objects with a directive."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return {}
@@ -179,7 +184,7 @@ def _key_of(item: Any, key: str) -> Any:
 
 
 def _ordered(held: list[Any], touched: list[Any], order: list[Any] | None, key: str) -> list[Any]:
-    """Patched elements in the patch's order, the others where they were in relation to them."""
+    """A merged list: patched elements in the patch's order, others at their old relative place."""
     positions = {_key_of(item, key): at for at, item in enumerate(held)}
     touched_keys = {_key_of(item, key) for item in touched}
     wanted = [_key_of(item, key) for item in order or ()]
@@ -197,7 +202,7 @@ def _ordered(held: list[Any], touched: list[Any], order: list[Any] | None, key: 
 
 
 def _reorder_untouched(merged: Body, patch: Body, schema: MergeSchema) -> None:
-    """An order may come alone, for a list the patch does not change otherwise."""
+    """Reorder the lists for which the patch has an order but no elements."""
     for name, order in patch.items():
         field_name = name.removeprefix(ELEMENT_ORDER)
         if name == field_name or field_name in patch:

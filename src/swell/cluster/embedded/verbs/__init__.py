@@ -1,1 +1,11 @@
-"""The API server's verbs, by subject. All synchronous: nothing happens between check and commit."""
+"""The verbs of the API server. All are synchronous: nothing runs between a check and its commit.
+
+- `requests`: parameters and results of the verbs, and bodies that are no stored kind.
+- `core`: the parts that all verbs share, and every commit they make.
+- `reading`: get, list and the start of a watch.
+- `watching`: filters, and a watch as a cursor on the log.
+- `writing`: create, update and patch.
+- `deleting`: delete and deletecollection.
+- `podverbs`: bindings and evictions.
+- `scaling`: the scale subresource.
+"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from swell.api.codec import encode
@@ -33,24 +34,17 @@ class _Expiry(NamedTuple):
     version: int
 
 
+@dataclass(slots=True, eq=False)
 class ServerCore:
     """Reads from and commits to the store on behalf of the verbs."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        registry: Registry,
-        clock: Clock,
-        new_uid: Callable[[], str],
-        rng: random.Random,
-    ) -> None:
-        self.storage = storage
-        self.registry = registry
-        self.clock = clock
-        self.new_uid = new_uid
-        self.rng = rng
-        # Oldest first. That holds because all kinds that expire have the same time to live.
-        self._expiries: deque[_Expiry] = deque()
+    storage: Storage
+    registry: Registry
+    clock: Clock
+    new_uid: Callable[[], str]
+    rng: random.Random
+    # Oldest first. That holds because all kinds that expire have the same time to live.
+    _expiries: deque[_Expiry] = field(default_factory=deque, init=False)
 
     def find(self, kind: ServedKind, key: Key) -> Stored | None:
         """The object in its stored version; None when there is none."""

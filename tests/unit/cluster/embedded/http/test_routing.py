@@ -12,7 +12,7 @@ from swell.cluster.embedded.http.options import (
     number,
     parse_query,
     watch_options,
-    write_call,
+    write_context,
 )
 from swell.cluster.embedded.http.routing import (
     Form,
@@ -126,7 +126,7 @@ def test_list_and_watch_options() -> None:
 def test_write_options_that_are_none(text: str, field: str) -> None:
     """An unknown value is invalid, and the options are named."""
     with pytest.raises(InvalidError) as refusal:
-        write_call(parse_query(text), "me", "CreateOptions")
+        write_context(parse_query(text), "me", "CreateOptions")
 
     details = refusal.value.status.details
     assert details is not None
