@@ -1,1 +1,27 @@
-"""What users write and what we read: typed objects, quantities, defaults, validation, CRDs."""
+"""The objects that users write and that Swell reads: structs, schemas, validation and CRDs.
+
+Nothing here knows a cluster, a clock or the network. In reading order:
+
+- `meta`: metadata, keys, conditions and the server's Status.
+- `codec`: JSON to structs and back.
+- `resource`: names a kind, where it is served, and its struct.
+- `quantity`: exact amounts such as 500m or 1.5Gi.
+- `times`: timestamps as the API writes them.
+- `backoff`: the one exponential back-off of all packages.
+- `defaults`: the sizes of a role that a manifest leaves out.
+- `pod`: pods.
+- `core`: nodes, services, config maps, events, leases and other small kinds.
+- `workloads`: batch Jobs and ReplicaSets.
+- `policy`: disruption budgets and priority classes.
+- `storage`: volumes, claims and storage classes.
+- `scheduling`: Volcano's PodGroup and Queue.
+- `aitrainingjob`: our elastic job.
+- `trainingjob`: the older job of three fixed roles.
+- `kinds`: every resource with its struct.
+- `requests`: what a pod asks of a node.
+- `matching`: selectors, taints and tolerations.
+- `schemas`: the shape and the rules of our kinds, as data.
+- `crds`: CustomResourceDefinitions generated from the schemas.
+- `validation`: every problem of a manifest, with a hint.
+- `manifest`: reads manifest files, and knows the line of every field.
+"""

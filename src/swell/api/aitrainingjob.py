@@ -1,7 +1,7 @@
 """AITrainingJob: an elastic job of one or more roles, each a set of equal pods.
 
-Holds what users write (`spec`) and what the operator, the scheduler and the autoscaler record
-(`status`). The pod template stays raw JSON: it goes into pods as it came.
+The spec is written by users, the status by operator, scheduler and autoscaler. The pod template
+stays raw JSON: it goes into pods as it came.
 """
 
 from __future__ import annotations
@@ -15,6 +15,20 @@ API_GROUP = "elasticdeeplearning.ai"
 
 
 class AITrainingJobPhase(Enum):
+    """The phase of a job. Nothing leaves the final phases.
+
+        "" --> Pending <--> Creating <--> Running
+                  ^            ^             ^
+                  +------------+-------------+---> Terminating <--> Restarting
+                                                        |
+                          all pods are gone             v
+                                         Succeed, Failed, Timeout, Preempted, NodeFail
+
+    Pods come and go between two looks, so any living phase may follow any other. A job that ends
+    before anything was created for it goes from "" to its final phase. The table is in
+    `swell.operator.aitrainingjob.phases`.
+    """
+
     EMPTY = ""
     PENDING = "Pending"
     CREATING = "Creating"
@@ -48,7 +62,7 @@ class CleanPodPolicy(Enum):
 
 
 class JobEndPolicy(Enum):
-    """Over how many roles a job ends."""
+    """How many of its roles must end for a job to end."""
 
     ANY = "Any"
     ALL = "All"
@@ -56,7 +70,7 @@ class JobEndPolicy(Enum):
 
 
 class RoleEndPolicy(Enum):
-    """Over how many pods a role ends."""
+    """Which of its pods must end for a role to end."""
 
     ANY = "Any"
     RANK0 = "Rank0"
@@ -65,7 +79,7 @@ class RoleEndPolicy(Enum):
 
 
 class EdlPolicy(Enum):
-    """Who may resize a role: the autoscaler, a person, nobody."""
+    """Says whether the autoscaler, a user or neither may resize a role."""
 
     AUTO = "Auto"
     MANUAL = "Manual"
@@ -73,6 +87,8 @@ class EdlPolicy(Enum):
 
 
 class RestartPolicy(Enum):
+    """Which causes are followed by a restart."""
+
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
     ON_NODE_FAIL = "OnNodeFail"
@@ -82,13 +98,15 @@ class RestartPolicy(Enum):
 
 
 class RestartScope(Enum):
+    """How much is restarted: the pod, its role, or the job."""
+
     POD = "Pod"
     REPLICA = "Replica"
     ALL = "All"
 
 
 class ResizeAuthor(Enum):
-    """Who changed a role's target."""
+    """The component or person that changed a role's target."""
 
     USER = "user"
     AUTOSCALER = "autoscaler"
@@ -128,11 +146,13 @@ class ReplicaSpec(ApiStruct, frozen=True):
 
     @property
     def gang_minimum(self) -> int:
-        """How many pods of the role must start together."""
+        """The number of pods of the role that must start together."""
         return self.minimum if self.is_elastic else self.size
 
 
 class AITrainingJobSpec(ApiStruct, frozen=True):
+    """The spec of a job."""
+
     framework_type: str = ""
     fault_tolerant: bool = False
     priority: str = ""
@@ -147,22 +167,24 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
 
     @property
     def retryable_exit_codes(self) -> frozenset[int]:
-        """The codes in `restartingExitCode`; what is no number there is left out."""
+        """The exit codes in `restartingExitCode`; parts that are no number are ignored."""
         parts = str(self.restarting_exit_code).split(",")
         return frozenset(int(part) for part in map(str.strip, parts) if part.isdecimal())
 
 
-# What is recorded is written whole: people and scripts read it, and a missing field says nothing.
+# Records are written in full, defaults included: people and scripts read them.
 
 
 class PhaseRecord(ApiStruct, frozen=True, omit_defaults=False):
+    """A phase the job was in, and since when."""
+
     phase: AITrainingJobPhase = AITrainingJobPhase.EMPTY
     time: str = ""
     message: str = ""
 
 
 class ReplicaStatus(ApiStruct, frozen=True, omit_defaults=False):
-    """Pods of one role by what they do."""
+    """Counts of the pods of one role."""
 
     pending: int = 0
     scheduled: int = 0
@@ -179,7 +201,7 @@ RECORDS_MAX = 20
 class ScaleRecord(
     ApiStruct, frozen=True, omit_defaults=False, rename={"from_": "from", "for_": "for"}
 ):
-    """One resize: `for_` names the group that was to get the room."""
+    """One resize of a role. `for_` names the group that was to get the room."""
 
     time: str = ""
     role: str = ""
@@ -191,7 +213,7 @@ class ScaleRecord(
 
 
 class Restart(ApiStruct, frozen=True, omit_defaults=False):
-    """A restart under way: the pods to go are those in scope labelled with an older count."""
+    """A restart under way. Its victims are the pods in scope that carry an older restart count."""
 
     scope: RestartScope = RestartScope.ALL
     role: str = ""
@@ -202,7 +224,7 @@ class Restart(ApiStruct, frozen=True, omit_defaults=False):
 
 
 class Ending(ApiStruct, frozen=True, omit_defaults=False):
-    """How the job will end, written before anything is deleted for it."""
+    """How the job will end. It is recorded before anything is deleted for it."""
 
     phase: AITrainingJobPhase = AITrainingJobPhase.EMPTY
     reason: str = ""
@@ -211,12 +233,16 @@ class Ending(ApiStruct, frozen=True, omit_defaults=False):
 
 
 class AvoidedNode(ApiStruct, frozen=True, omit_defaults=False):
+    """A node that new pods of the job must not use until a time."""
+
     name: str = ""
     until: str = ""
     reason: str = ""
 
 
 class AITrainingJobStatus(ApiStruct, frozen=True):
+    """The status of a job, as operator, scheduler and autoscaler record it."""
+
     phase: AITrainingJobPhase = AITrainingJobPhase.EMPTY
     reason: str = ""
     message: str = ""
@@ -243,6 +269,8 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
 
 
 class AITrainingJob(ApiStruct, frozen=True):
+    """An elastic job."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: AITrainingJobSpec = AITrainingJobSpec()
     status: AITrainingJobStatus = AITrainingJobStatus()

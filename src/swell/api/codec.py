@@ -1,4 +1,4 @@
-"""JSON and back. The one place that turns bytes into structs, fast, and says what is malformed."""
+"""JSON to structs and back. Decoding raises msgspec.ValidationError for a wrong shape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
-# Byte-identical output for equal content, whatever the order a dict was built in.
+# Equal content gives equal bytes, whatever the order in which a dict was built.
 _stable_encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -29,18 +29,18 @@ def _decoder(type_: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 def decode(raw: bytes | memoryview, type_: type[T]) -> T:
-    """A struct from JSON bytes; msgspec.ValidationError when its shape is wrong."""
+    """Returns a struct from JSON bytes; raises msgspec.ValidationError if the shape is wrong."""
     return cast("T", _decoder(cast("Hashable", type_)).decode(raw))
 
 
 def convert(body: object, type_: type[T]) -> T:
-    """A struct from JSON already decoded into dicts and lists."""
+    """Returns a struct from JSON that is decoded into dicts and lists already."""
     if type_ is dict:
         return cast("T", body)
     return msgspec.convert(body, type_)
 
 
 def to_body(value: object) -> dict[str, Any]:
-    """Plain JSON data from a struct."""
+    """Returns a struct as plain JSON data."""
     # By way of bytes, because msgspec.to_builtins keeps tuples, which JSON does not have.
     return cast("dict[str, Any]", msgspec.json.decode(_encoder.encode(value)))

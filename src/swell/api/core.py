@@ -1,4 +1,4 @@
-"""ConfigMaps: the members of a job as its pods read them, and the node agent's volumes."""
+"""The small kinds of the core API group, and Leases, as far as Swell reads them."""
 
 from __future__ import annotations
 
@@ -10,33 +10,9 @@ from swell.api.meta import ApiStruct, Condition, ObjectMeta, Uid
 from swell.api.quantity import QuantityText
 
 
-class ConfigMap(ApiStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    data: dict[str, str] = {}
-    binary_data: dict[str, str] = {}
-    immutable: bool = False
-    api_version: str = "v1"
-    kind: str = "ConfigMap"
-
-
-class NamespaceSpec(ApiStruct, frozen=True):
-    finalizers: tuple[str, ...] = ()
-
-
-class NamespaceStatus(ApiStruct, frozen=True):
-    phase: str = ""
-    conditions: tuple[Condition, ...] = ()
-
-
-class Namespace(ApiStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: NamespaceSpec = NamespaceSpec()
-    status: NamespaceStatus = NamespaceStatus()
-    api_version: str = "v1"
-    kind: str = "Namespace"
-
-
 class Taint(ApiStruct, frozen=True):
+    """A mark on a node that keeps pods away which do not tolerate it."""
+
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -44,17 +20,23 @@ class Taint(ApiStruct, frozen=True):
 
 
 class NodeSpec(ApiStruct, frozen=True):
+    """The part of a node's spec that decides whether pods may go there."""
+
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
 class NodeStatus(ApiStruct, frozen=True):
+    """The part of a node's status that says how much room it has, and whether it is healthy."""
+
     allocatable: dict[str, QuantityText] = {}
     capacity: dict[str, QuantityText] = {}
     conditions: tuple[Condition, ...] = ()
 
 
 class Node(ApiStruct, frozen=True):
+    """A node, as scheduler, autoscaler and operator read it."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
@@ -62,7 +44,32 @@ class Node(ApiStruct, frozen=True):
     kind: str = "Node"
 
 
+class NamespaceSpec(ApiStruct, frozen=True):
+    """Holds the finalizers of a namespace, which keep it until its contents are deleted."""
+
+    finalizers: tuple[str, ...] = ()
+
+
+class NamespaceStatus(ApiStruct, frozen=True):
+    """Whether a namespace is Active or Terminating."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class Namespace(ApiStruct, frozen=True):
+    """A namespace, as far as its deletion concerns the objects in it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
+    api_version: str = "v1"
+    kind: str = "Namespace"
+
+
 class ServicePort(ApiStruct, frozen=True):
+    """One port of a service."""
+
     name: str = ""
     port: int = 0
     protocol: str = "TCP"
@@ -70,6 +77,8 @@ class ServicePort(ApiStruct, frozen=True):
 
 
 class ServiceSpec(ApiStruct, frozen=True):
+    """Selects the pods behind a service. Our services are headless: `cluster_ip` is None."""
+
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     selector: dict[str, str] = {}
     ports: tuple[ServicePort, ...] = ()
@@ -78,22 +87,41 @@ class ServiceSpec(ApiStruct, frozen=True):
 
 
 class Service(ApiStruct, frozen=True):
+    """A service, by which the pods of a job find each other by name."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()
     api_version: str = "v1"
     kind: str = "Service"
 
 
+class ConfigMap(ApiStruct, frozen=True):
+    """A config map: the list of a job's members, or a volume of a pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+    binary_data: dict[str, str] = {}
+    immutable: bool = False
+    api_version: str = "v1"
+    kind: str = "ConfigMap"
+
+
 class ResourceQuotaSpec(ApiStruct, frozen=True):
+    """The most that a namespace may use."""
+
     hard: dict[str, QuantityText] = {}
 
 
 class ResourceQuotaStatus(ApiStruct, frozen=True):
+    """The quota in force and the amounts in use, as the API server counts them."""
+
     hard: dict[str, QuantityText] = {}
     used: dict[str, QuantityText] = {}
 
 
 class ResourceQuota(ApiStruct, frozen=True):
+    """The quota of a namespace."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
@@ -102,13 +130,15 @@ class ResourceQuota(ApiStruct, frozen=True):
 
 
 class EventSeverity(Enum):
-    """An event's `type`."""
+    """The `type` of an event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class ObjectReference(ApiStruct, frozen=True):
+    """Names the object that an event is about."""
+
     api_version: str = ""
     kind: str = ""
     namespace: str = ""
@@ -119,11 +149,15 @@ class ObjectReference(ApiStruct, frozen=True):
 
 
 class EventSource(ApiStruct, frozen=True):
+    """The component that reported an event."""
+
     component: str = ""
     host: str = ""
 
 
 class Event(ApiStruct, frozen=True):
+    """An event of the core group: what happened to an object, for people to read."""
+
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
     reason: str = ""
@@ -142,6 +176,8 @@ class Event(ApiStruct, frozen=True):
 
 
 class LeaseSpec(ApiStruct, frozen=True):
+    """The holder of a lease, and when it renewed it last."""
+
     holder_identity: str = ""
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -150,6 +186,8 @@ class LeaseSpec(ApiStruct, frozen=True):
 
 
 class Lease(ApiStruct, frozen=True):
+    """A lease: of a leader among replicas, or of a node that is alive."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
     api_version: str = "coordination.k8s.io/v1"

@@ -16,10 +16,10 @@ from swell.api.schemas.definitions import DEFINITIONS, Definition, PrinterColumn
 from swell.api.schemas.model import INT32_MAX, Schema, SchemaType
 from swell.api.schemas.shared import QUANTITY_FORMAT
 
-# The only parts of metadata that a CRD may say anything about.
+# A CRD may restrict only these fields of the metadata.
 _METADATA_FIELDS = ("name", "generateName")
 
-_SIZE_WORDS = {
+_SIZE_SUFFIXES = {
     SchemaType.OBJECT: "Properties",
     SchemaType.ARRAY: "Items",
     SchemaType.STRING: "Length",
@@ -28,7 +28,7 @@ _SIZE_WORDS = {
 
 
 def crd(definition: Definition) -> Body:
-    """The CustomResourceDefinition of a kind, as JSON."""
+    """Returns the CustomResourceDefinition of a kind, as JSON."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -141,16 +141,16 @@ def _bounds(schema: Schema) -> Body:
         body["default"] = schema.default
     if schema.minimum is not None:
         body["minimum"] = schema.minimum
-    # A maximum that the format implies need not be repeated.
+    # The format int32 implies its maximum.
     if schema.maximum is not None and schema.maximum < INT32_MAX:
         body["maximum"] = schema.maximum
     if schema.pattern is not None:
         body["pattern"] = f"^{schema.pattern.regex}$"
-    word = _SIZE_WORDS.get(schema.type, "")
+    suffix = _SIZE_SUFFIXES.get(schema.type, "")
     if schema.size_min is not None:
-        body[f"min{word}"] = schema.size_min
+        body[f"min{suffix}"] = schema.size_min
     if schema.size_max is not None:
-        body[f"max{word}"] = schema.size_max
+        body[f"max{suffix}"] = schema.size_max
     return body
 
 
@@ -162,7 +162,7 @@ def _column(column: PrinterColumn) -> Body:
 
 
 class _CrdDumper(yaml.SafeDumper):
-    """Writes equal parts out instead of referring to each other."""
+    """Writes equal parts in full instead of as references to each other."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True

@@ -1,4 +1,4 @@
-"""The resources Swell talks about, each with its struct."""
+"""Every resource that Swell reads or writes, with its struct."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from swell.api.workloads import Job, ReplicaSet
 
 SCHEDULING = "scheduling.volcano.sh"
 
-# Kinds that every Kubernetes has.
+# The kinds of Kubernetes itself.
 PODS = Resource("", "v1", "Pod", "pods", Pod, short_names=("po",))
 NODES = Resource("", "v1", "Node", "nodes", Node, namespaced=False, short_names=("no",))
 NAMESPACES = Resource(
@@ -86,7 +86,7 @@ CUSTOM_RESOURCE_DEFINITIONS: Resource[Body] = Resource(
     short_names=("crd", "crds"),
 )
 
-# Kinds of our own, and the two we share with Volcano.
+# Our own kinds, and the two we share with Volcano.
 AI_TRAINING_JOBS = Resource(
     aitrainingjob.API_GROUP,
     "v1",
@@ -111,6 +111,7 @@ QUEUES = Resource(
     short_names=("q", "queue-v1beta1"),
 )
 
+# The kinds that `swell get` knows without asking the server, in the order of a short name's search.
 ALL: tuple[Resource[Body], ...] = (
     AI_TRAINING_JOBS.untyped(),
     TRAINING_JOBS.untyped(),

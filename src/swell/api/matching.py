@@ -1,4 +1,4 @@
-"""Whether labels, taints and node fields satisfy what a pod asks for. Facts in, bool out."""
+"""Whether labels, taints and node fields satisfy what a pod asks for. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORBIDDING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 def selector_matches(selector: LabelSelector | None, labels: Labels) -> bool:
-    """A missing selector matches nothing, an empty one everything."""
+    """Whether labels match. A missing selector matches nothing, an empty one everything."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
@@ -32,7 +32,7 @@ def is_empty_selector(selector: LabelSelector | None) -> bool:
 
 
 def node_selector_matches(selector: NodeSelector, node: Node) -> bool:
-    """Terms are alternatives; a term without requirements matches nothing."""
+    """Whether one of the terms matches; a term without requirements matches nothing."""
     return any(term_matches(term, node) for term in selector.node_selector_terms)
 
 
@@ -73,7 +73,7 @@ def _numerically(operator: str, value: str | None, bounds: Sequence[str]) -> boo
 
 
 def tolerates_all(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
-    """Whether no taint keeps the pod away."""
+    """Whether the pod tolerates every taint that keeps pods away."""
     tolerations = tuple(tolerations)
     return all(
         any(tolerates(toleration, taint) for toleration in tolerations)
@@ -83,7 +83,7 @@ def tolerates_all(tolerations: Iterable[Toleration], taints: Iterable[Taint]) ->
 
 
 def n_disliked(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> int:
-    """How many taints ask the pod to go elsewhere if it can."""
+    """Returns how many taints ask the pod to go elsewhere if it can."""
     tolerations = tuple(tolerations)
     return sum(
         taint.effect == "PreferNoSchedule"

@@ -1,7 +1,7 @@
 """Metadata every API object carries, and the shape of an API server's Status.
 
-Structs hold only the fields we read; unknown fields are ignored when decoding. A struct is a view
-for reading: what is written to a cluster is a patch, or a body built for that purpose.
+Structs hold only the fields we read; decoding ignores the others. So a struct is never sent back:
+what is written to a cluster is a patch, or a body built for that purpose (ADR 3).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class ApiStruct(
 
 
 class OwnerReference(ApiStruct, frozen=True):
+    """Names an owner: when it is deleted, the garbage collector deletes the object too."""
+
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -42,6 +44,8 @@ class OwnerReference(ApiStruct, frozen=True):
 
 
 class ObjectMeta(ApiStruct, frozen=True):
+    """The metadata of an object."""
+
     name: str = ""
     generate_name: str = ""
     namespace: str = ""
@@ -67,6 +71,8 @@ class ObjectMeta(ApiStruct, frozen=True):
 
 
 class Condition(ApiStruct, frozen=True):
+    """Something that holds of an object or not, with a reason and since when."""
+
     type: str = ""
     status: str = "Unknown"
     reason: str = ""
@@ -77,12 +83,16 @@ class Condition(ApiStruct, frozen=True):
 
 
 class StatusCause(ApiStruct, frozen=True):
+    """One field that is wrong, within a Status."""
+
     reason: str = ""
     message: str = ""
     field: str = ""
 
 
 class StatusDetails(ApiStruct, frozen=True):
+    """The object that a Status is about, and what is wrong with it."""
+
     name: str = ""
     group: str = ""
     kind: str = ""
@@ -92,7 +102,7 @@ class StatusDetails(ApiStruct, frozen=True):
 
 
 class Status(ApiStruct, frozen=True):
-    """What an API server answers instead of an object: mostly errors."""
+    """An API server's answer in place of an object, mostly an error."""
 
     status: str = ""
     message: str = ""

@@ -13,6 +13,8 @@ QuantityText = quantity.QuantityText
 
 
 class PodPhase(Enum):
+    """The phase of a pod, as the kubelet reports it."""
+
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -21,11 +23,15 @@ class PodPhase(Enum):
 
 
 class ResourceRequirements(ApiStruct, frozen=True):
+    """The requests and limits of a container or of a pod."""
+
     requests: dict[str, QuantityText] = {}
     limits: dict[str, QuantityText] = {}
 
 
 class ContainerPort(ApiStruct, frozen=True):
+    """A port of a container. Host ports are a resource of the node."""
+
     name: str = ""
     container_port: int = 0
     host_port: int = 0
@@ -34,6 +40,8 @@ class ContainerPort(ApiStruct, frozen=True):
 
 
 class Container(ApiStruct, frozen=True):
+    """A container, or an init container; with `restart_policy` Always that is a sidecar."""
+
     name: str = ""
     image: str = ""
     ports: tuple[ContainerPort, ...] = ()
@@ -42,6 +50,8 @@ class Container(ApiStruct, frozen=True):
 
 
 class Toleration(ApiStruct, frozen=True):
+    """A taint that a pod tolerates."""
+
     key: str = ""
     operator: str = "Equal"
     value: str = ""
@@ -50,42 +60,58 @@ class Toleration(ApiStruct, frozen=True):
 
 
 class NodeSelectorRequirement(ApiStruct, frozen=True):
+    """One requirement on the labels or fields of a node."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 
 
 class NodeSelectorTerm(ApiStruct, frozen=True):
+    """Requirements that must all hold."""
+
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(ApiStruct, frozen=True):
+    """Terms of which one must hold."""
+
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredSchedulingTerm(ApiStruct, frozen=True):
+    """A term that raises a node's score by its weight."""
+
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(ApiStruct, frozen=True):
+    """The nodes a pod must or would rather run on."""
+
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
 class LabelSelectorRequirement(ApiStruct, frozen=True):
+    """One requirement on labels."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 
 
 class LabelSelector(ApiStruct, frozen=True):
+    """Selects objects by labels. None selects nothing, an empty selector everything."""
+
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
 class PodAffinityTerm(ApiStruct, frozen=True):
+    """Pods near which, within a topology domain, a pod wants to be or not to be."""
+
     label_selector: LabelSelector | None = None
     topology_key: str = ""
     namespaces: tuple[str, ...] = ()
@@ -95,22 +121,30 @@ class PodAffinityTerm(ApiStruct, frozen=True):
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True):
+    """A term that raises a node's score by its weight."""
+
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(ApiStruct, frozen=True):
+    """The terms a pod requires and prefers, for affinity or anti-affinity."""
+
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(ApiStruct, frozen=True):
+    """The affinities of a pod."""
+
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
 class TopologySpreadConstraint(ApiStruct, frozen=True):
+    """How unevenly pods may be spread over topology domains."""
+
     max_skew: int = 1
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
@@ -122,19 +156,27 @@ class TopologySpreadConstraint(ApiStruct, frozen=True):
 
 
 class PodSchedulingGate(ApiStruct, frozen=True):
+    """Keeps a pod from being scheduled until it is removed."""
+
     name: str = ""
 
 
 class PersistentVolumeClaimSource(ApiStruct, frozen=True):
+    """Names the claim behind a volume."""
+
     claim_name: str = ""
 
 
 class Volume(ApiStruct, frozen=True):
+    """A volume of a pod. Only claims decide whether the pod can start."""
+
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
 
 
 class PodSpec(ApiStruct, frozen=True):
+    """The part of a pod's spec that decisions read."""
+
     node_name: str = ""
     scheduler_name: str = ""
     containers: tuple[Container, ...] = ()
@@ -156,15 +198,21 @@ class PodSpec(ApiStruct, frozen=True):
 
 
 class StateWaiting(ApiStruct, frozen=True):
+    """A container that has not started, and why."""
+
     reason: str = ""
     message: str = ""
 
 
 class StateRunning(ApiStruct, frozen=True):
+    """A container that runs."""
+
     started_at: str | None = None
 
 
 class StateTerminated(ApiStruct, frozen=True):
+    """A container that has ended, and how."""
+
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
@@ -174,12 +222,16 @@ class StateTerminated(ApiStruct, frozen=True):
 
 
 class ContainerState(ApiStruct, frozen=True):
+    """One of the three states of a container; the other two are None."""
+
     waiting: StateWaiting | None = None
     running: StateRunning | None = None
     terminated: StateTerminated | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):
+    """The state of a container, and how often it was restarted."""
+
     name: str = ""
     ready: bool = False
     restart_count: int = 0
@@ -187,6 +239,8 @@ class ContainerStatus(ApiStruct, frozen=True):
 
 
 class PodStatus(ApiStruct, frozen=True):
+    """The part of a pod's status that decisions read."""
+
     phase: PodPhase = PodPhase.PENDING
     reason: str = ""
     message: str = ""
@@ -198,6 +252,8 @@ class PodStatus(ApiStruct, frozen=True):
 
 
 class Pod(ApiStruct, frozen=True):
+    """A pod, as operator, scheduler, autoscaler and node agent read it."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

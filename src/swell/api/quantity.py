@@ -1,12 +1,12 @@
 """Kubernetes quantities ("500m", "1.5Gi", "2e3"), exactly: parsing, arithmetic, canonical text.
 
-An amount is a whole number of nano units, so nothing here is ever a float. Reading follows the API
-server: what is finer than a nano is rounded away from zero, and an amount written with a binary
-suffix is capped at 2^63-1. Sums are not capped.
+An amount is a whole number of nano units, so no float is involved. Parsing follows the API server:
+digits finer than a nano are rounded away from zero, and an amount with a binary suffix is capped at
+2^63-1. Sums are not capped.
 
-Two differences, both where the server itself goes wrong: an amount beyond the largest suffix is
-written with that suffix ("1000E", where the server drops the suffix and writes "1"), and numbers
-of more than a thousand digits are refused instead of being carried along.
+It differs from the server in two cases where the server is wrong: an amount beyond the largest
+suffix is written with that suffix ("1000E", where the server drops the suffix and writes "1"), and
+numbers of more than a thousand digits are refused.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_INT64 = 2**63 - 1
 NANO_DIGITS = 9
 NANO = 1_000_000_000
 
-_DIGITS_MAX = 1000
-_EXPONENT_MAX = 2**31 - 1
+_DIGITS_MAX = 1000  # bounds the work that a hostile manifest can cause
+_EXPONENT_MAX = 2**31 - 1  # the server keeps an exponent as int32
 
 _DECIMAL_EXPONENTS = {
     "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
@@ -35,10 +35,10 @@ _DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS
 _BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
-# Every part may be empty, as the server has it: ".", "-" and "Mi" are all zero.
+# As on the server every part may be empty: ".", "-" and "Mi" are all zero.
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
 _EXPONENT = re.compile(r"[eE]([-+]?[0-9]+)")
-# What the server trims from a quantity in JSON: Unicode's white space.
+# The server trims Unicode's white space from a quantity in JSON.
 _WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -46,7 +46,7 @@ _WHITE_SPACE = (
 
 
 class QuantityFormat(Enum):
-    """The family of suffixes a quantity was written with, and is written with again."""
+    """The family of suffixes of a quantity; it is kept when the quantity is written again."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -54,7 +54,7 @@ class QuantityFormat(Enum):
 
 
 class QuantityError(ValueError):
-    """The value is no quantity."""
+    """A value that is no quantity, with the problem."""
 
     def __init__(self, raw: object, problem: str) -> None:
         shown = repr(raw)
@@ -65,17 +65,17 @@ class QuantityError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An exact amount. Equal amounts are equal whatever their format."""
+    """An exact amount. Two equal amounts are equal whatever their format."""
 
     nano: int = 0
     format: QuantityFormat = field(default=QuantityFormat.DECIMAL_SI, compare=False)
 
     def value(self) -> int:
-        """Whole units, rounded away from zero."""
+        """Returns whole units, rounded away from zero."""
         return divide_away(self.nano, NANO)
 
     def milli_value(self) -> int:
-        """Thousandths, rounded away from zero."""
+        """Returns thousandths, rounded away from zero."""
         return divide_away(self.nano, 1_000_000)
 
     def __add__(self, other: Quantity) -> Quantity:
@@ -117,7 +117,7 @@ ZERO = Quantity()
 
 @lru_cache(maxsize=16384, typed=True)
 def parse(raw: QuantityText) -> Quantity:
-    """The amount a manifest's text or number stands for; QuantityError when there is none."""
+    """Returns the amount that a text or number of a manifest means; raises QuantityError."""
     sign, whole, fraction, suffix = _split(raw)
     digits = whole + fraction
     if not digits and not _may_lack_digits(raw, suffix):
@@ -137,18 +137,18 @@ def parse(raw: QuantityText) -> Quantity:
 
 @lru_cache(maxsize=16384, typed=True)
 def milli(raw: QuantityText) -> int:
-    """Thousandths, rounded up: the unit of cpu and of extended resources in scheduling."""
+    """Returns thousandths, rounded up: cpu and extended resources are scheduled in them."""
     return parse(raw).milli_value()
 
 
 @lru_cache(maxsize=16384, typed=True)
 def units(raw: QuantityText) -> int:
-    """Whole units, rounded up: bytes of memory, pods, devices."""
+    """Returns whole units, rounded up: bytes of memory, pods, devices."""
     return parse(raw).value()
 
 
 def total(quantities: Iterable[Quantity]) -> Quantity:
-    """The sum, in the format of the first amount that is not zero."""
+    """Returns the sum, in the format of the first amount that is not zero."""
     result = ZERO
     for quantity in quantities:
         result += quantity
@@ -156,7 +156,7 @@ def total(quantities: Iterable[Quantity]) -> Quantity:
 
 
 def canonical(quantity: Quantity) -> str:
-    """The one text of this amount in its format: no fraction, the largest suffix that fits."""
+    """Returns the one text of an amount in its format: no fraction, the largest exact suffix."""
     if not quantity.nano:
         return "0"
     if quantity.format is QuantityFormat.BINARY_SI and _is_binary_exact(quantity.nano):
@@ -170,10 +170,10 @@ def canonical(quantity: Quantity) -> str:
 
 @lru_cache(maxsize=16384, typed=True)
 def served(raw: QuantityText) -> str:
-    """The text an API server answers with for a quantity it was sent.
+    """Returns the text with which an API server answers for a quantity it was sent.
 
-    That is the canonical one, except that the server gives a text back as it came when its quick
-    look finds nothing to shorten ("1.500", "+1", "0012").
+    That is the canonical one, except that the server returns a text as it came when its fast path
+    finds nothing to shorten ("1.500", "+1", "0012"). The conditions below are those of that path.
     """
     quantity = parse(raw)
     _, whole, fraction, suffix = _split(raw)
@@ -191,7 +191,7 @@ def served(raw: QuantityText) -> str:
 
 
 def divide_away(dividend: int, divisor: int) -> int:
-    """The quotient rounded away from zero; the divisor is positive."""
+    """Returns the quotient rounded away from zero; the divisor must be positive."""
     return -(-dividend // divisor) if dividend >= 0 else dividend // divisor
 
 
@@ -210,7 +210,7 @@ def _as_text(raw: QuantityText) -> str:
 
 
 def _split(raw: QuantityText) -> tuple[str, str, str, str]:
-    """Sign, digits before and after the point, suffix."""
+    """Returns the sign, the digits before and after the point, and the suffix."""
     text = _as_text(raw)
     if len(text) > _DIGITS_MAX:
         raise QuantityError(raw, f"has more than {_DIGITS_MAX} characters")
@@ -235,14 +235,14 @@ def _decimal_exponent(raw: object, suffix: str) -> tuple[int, QuantityFormat]:
 
 
 def _may_lack_digits(raw: object, suffix: str) -> bool:
-    """Whether this is for the server's quick reader, the one that takes no digits for zero."""
+    """Whether the server parses this on its fast path, which takes no digits for zero."""
     if suffix in _BINARY_EXPONENTS:
         return suffix not in {"Pi", "Ei"}
     return _decimal_exponent(raw, suffix)[0] >= -NANO_DIGITS
 
 
 def _shift(raw: object, magnitude: int, exponent: int) -> int:
-    """magnitude * 10^exponent, rounded up to an integer, without ever building a huge power."""
+    """Returns magnitude * 10^exponent, rounded up, without ever computing a huge power."""
     if not magnitude:
         return 0
     if exponent >= 0:
@@ -260,7 +260,7 @@ def _power_of_ten(exponent: int) -> int:
 
 
 def _is_binary_exact(nano: int) -> bool:
-    """Whether the amount is written with a binary suffix without confusion or loss."""
+    """Whether a binary suffix writes the amount exactly; below 1024 the server uses none."""
     return abs(nano) >= 1024 * NANO and nano % NANO == 0
 
 
@@ -273,7 +273,7 @@ def _binary_text(amount: int) -> str:
 
 
 def _engineering(nano: int) -> tuple[int, int]:
-    """Mantissa and exponent with the exponent a multiple of three, as large as possible."""
+    """Returns mantissa and exponent, the exponent being the largest possible multiple of three."""
     mantissa, exponent = nano, -NANO_DIGITS
     while mantissa % 1000 == 0:
         mantissa //= 1000

@@ -1,8 +1,8 @@
-"""What a pod asks of a node: its effective request, as Kubernetes counts it.
+"""The effective requests and limits of a pod, as Kubernetes counts them.
 
-Containers run together; init containers run before them, one after the other, beside the sidecars
-(init containers that restart always) started so far. Overhead comes on top. A container that
-states a limit but no request asks for the limit.
+Containers run together, so their requests add up. Init containers run before them, one after the
+other, beside the sidecars (init containers that restart always) started so far: the largest moment
+counts. Overhead is added. A container with a limit and no request requests the limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_UNITS = frozenset({MEMORY, PODS, EPHEMERAL_STORAGE})
 
 
 def pod_requests(spec: PodSpec) -> Amounts:
-    """The effective request of a pod, exact."""
+    """Returns the effective request of a pod, exactly."""
     amounts = _combined(spec, container_requests)
     if spec.resources is not None:
         stated = {**spec.resources.limits, **spec.resources.requests}
@@ -35,7 +35,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
 
 
 def pod_limits(spec: PodSpec) -> Amounts:
-    """The effective limits of a pod: of the resources that some container limits."""
+    """Returns the effective limits of a pod, for the resources that some container limits."""
     amounts = _combined(spec, lambda container: _parsed(container.resources.limits))
     if spec.resources is not None:
         amounts |= {
@@ -46,19 +46,19 @@ def pod_limits(spec: PodSpec) -> Amounts:
 
 
 def template_requests(template: Body) -> Amounts:
-    """The effective request of the pods that a valid raw template makes."""
+    """Returns the effective request of the pods made from a valid raw template."""
     return pod_requests(convert(template.get("spec", {}), PodSpec))
 
 
 def container_requests(container: Container) -> Amounts:
-    """What one container asks for: its requests, and limits where a request is missing."""
+    """Returns the requests of a container, with its limits where a request is missing."""
     return _parsed({**container.resources.limits, **container.resources.requests})
 
 
 def scheduling_amount(name: str, amount: Quantity) -> int:
-    """The amount as an integer in the unit the resource is scheduled in.
+    """Returns the amount as an integer in the unit in which the resource is scheduled.
 
-    cpu and extended resources in thousandths; memory, storage and huge pages in bytes; pods.
+    Memory, storage and huge pages count in bytes, pods as such, everything else in thousandths.
     """
     if name in _IN_UNITS or name.startswith(HUGE_PAGES_PREFIX):
         return amount.value()
@@ -70,7 +70,7 @@ def scheduling_amounts(amounts: Mapping[str, Quantity]) -> dict[str, int]:
 
 
 def _combined(spec: PodSpec, amounts_of: Callable[[Container], Amounts]) -> Amounts:
-    """The greater of what runs together in the end and what runs at any time before."""
+    """Returns the larger of the amounts of the containers and of any moment before them."""
     together: Amounts = {}
     for container in spec.containers:
         together = _sum(together, amounts_of(container))
@@ -85,7 +85,7 @@ def _combined(spec: PodSpec, amounts_of: Callable[[Container], Amounts]) -> Amou
 
 
 def _is_of_pods(name: str) -> bool:
-    """Whether a pod as a whole may state an amount of this resource."""
+    """Whether Kubernetes lets a pod as a whole state an amount of this resource."""
     return name in {CPU, MEMORY} or name.startswith(HUGE_PAGES_PREFIX)
 
 

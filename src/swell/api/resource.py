@@ -1,4 +1,4 @@
-"""Names one kind of API object, where it is served, and the struct its objects decode to."""
+"""Names a kind of API object, the path it is served at, and the struct it decodes to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from swell.api.meta import Body, ObjectMeta
 
 
 class ApiObject(Protocol):
-    """Anything with metadata: every struct that stands for a whole API object."""
+    """Any struct that stands for a whole API object: it has metadata."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -21,9 +21,9 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T_co]):
-    """A served resource; with `subresource` set, that subresource of it.
+    """A served resource or, with `subresource` set, a subresource of it.
 
-    `struct` is what objects decode to; `dict` where they are wanted as they are.
+    Objects decode to `struct`; with `dict` they stay plain JSON.
     """
 
     group: str
@@ -44,7 +44,7 @@ class Resource(Generic[T_co]):
         return replace(self, subresource="status")
 
     def sub(self, name: str, type_: type[S]) -> Resource[S]:
-        """A subresource that answers with objects of another type, such as `scale`."""
+        """Returns a subresource whose objects have another type, such as `scale`."""
         return Resource(
             group=self.group,
             version=self.version,
@@ -57,11 +57,11 @@ class Resource(Generic[T_co]):
         )
 
     def untyped(self) -> Resource[Body]:
-        """The same resource with objects as plain JSON, every field kept."""
+        """Returns the same resource with objects as plain JSON, so that every field is kept."""
         return replace(self, struct=dict)  # type: ignore[arg-type, return-value]
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """The URL path of the collection, of one object, or of its subresource."""
+        """Returns the URL path of the collection, of one object, or of its subresource."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         tail = f"/{name}" if name else ""

@@ -1,4 +1,4 @@
-"""PodGroup: the gang. Volcano's kind, so that existing manifests keep working."""
+"""PodGroup and Queue: Volcano's kinds, so that its manifests keep working."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from swell.api.quantity import QuantityText
 
 
 class PodGroupPhase(Enum):
+    """The phase of a gang, as Volcano names it.
+
+        "" --> Pending --> Inqueue --> Running --> Completed
+                  ^           |         |   ^
+                  +-----------+         v   |
+           sent back after a          Unknown: some pods run, and the rest cannot be scheduled
+           bind window closed
+
+    A group whose pods are lost goes back from Running to Pending.
+    """
+
     EMPTY = ""
     PENDING = "Pending"
     INQUEUE = "Inqueue"
@@ -21,12 +32,16 @@ class PodGroupPhase(Enum):
 
 
 class NetworkTopology(ApiStruct, frozen=True):
+    """How far apart in the network the pods of a group may be."""
+
     mode: str = ""
     highest_tier_allowed: int | None = None
     highest_tier_name: str = ""
 
 
 class SubGroupPolicy(ApiStruct, frozen=True):
+    """Sub-groups of a group, each of which has to be placed together."""
+
     name: str = ""
     label_selector: LabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -36,6 +51,8 @@ class SubGroupPolicy(ApiStruct, frozen=True):
 
 
 class PodGroupSpec(ApiStruct, frozen=True):
+    """How many pods must start together, and in which queue."""
+
     min_member: int = 0
     min_task_member: dict[str, int] = {}
     queue: str = ""
@@ -46,6 +63,8 @@ class PodGroupSpec(ApiStruct, frozen=True):
 
 
 class PodGroupCondition(ApiStruct, frozen=True):
+    """A condition as Volcano writes it, with an identifier of the scheduling round."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -55,6 +74,8 @@ class PodGroupCondition(ApiStruct, frozen=True):
 
 
 class PodGroupStatus(ApiStruct, frozen=True):
+    """The phase of a group and counts of its pods."""
+
     phase: PodGroupPhase = PodGroupPhase.EMPTY
     conditions: tuple[PodGroupCondition, ...] = ()
     running: int = 0
@@ -63,6 +84,8 @@ class PodGroupStatus(ApiStruct, frozen=True):
 
 
 class PodGroup(ApiStruct, frozen=True):
+    """A gang: pods that start together or not at all."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
@@ -71,6 +94,13 @@ class PodGroup(ApiStruct, frozen=True):
 
 
 class QueueState(Enum):
+    """Whether a queue takes groups.
+
+    Open --- closed by a user or by its parent ---> Closing --- last group gone ---> Closed
+      ^                                                |                               |
+      +------------------------ opened again ----------+-------------------------------+
+    """
+
     EMPTY = ""
     OPEN = "Open"
     CLOSED = "Closed"
@@ -79,10 +109,14 @@ class QueueState(Enum):
 
 
 class Guarantee(ApiStruct, frozen=True):
+    """Resources that are kept for a queue, also while it does not use them."""
+
     resource: dict[str, QuantityText] = {}
 
 
 class QueueSpec(ApiStruct, frozen=True):
+    """The share of a queue: weight, and amounts it is guaranteed, deserves and may not exceed."""
+
     weight: int = 1
     capability: dict[str, QuantityText] = {}
     deserved: dict[str, QuantityText] = {}
@@ -93,6 +127,8 @@ class QueueSpec(ApiStruct, frozen=True):
 
 
 class QueueStatus(ApiStruct, frozen=True):
+    """The state of a queue, counts of its groups, and the amounts in use."""
+
     state: QueueState = QueueState.EMPTY
     pending: int = 0
     inqueue: int = 0
@@ -103,6 +139,8 @@ class QueueStatus(ApiStruct, frozen=True):
 
 
 class Queue(ApiStruct, frozen=True):
+    """A share of the cluster for some of its users."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()

@@ -1,4 +1,4 @@
-"""Volumes, as far as they decide whether a pod can start: claims and the classes behind them."""
+"""Volumes, claims and classes, as far as they decide whether a pod can start."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from swell.api.meta import ApiStruct, ObjectMeta
 
 
 class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
+    """The class and, once bound, the volume of a claim."""
+
     storage_class_name: str | None = None
     volume_name: str = ""
 
 
 class PersistentVolumeClaimStatus(ApiStruct, frozen=True):
+    """Whether a claim is bound."""
+
     phase: str = "Pending"
 
 
 class PersistentVolumeClaim(ApiStruct, frozen=True):
+    """A claim that a pod mounts."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
@@ -23,6 +29,8 @@ class PersistentVolumeClaim(ApiStruct, frozen=True):
 
 
 class StorageClass(ApiStruct, frozen=True):
+    """Says how volumes of a class are made, and whether that waits for the pod's node."""
+
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
@@ -31,14 +39,20 @@ class StorageClass(ApiStruct, frozen=True):
 
 
 class PersistentVolumeSpec(ApiStruct, frozen=True):
+    """The class of a volume."""
+
     storage_class_name: str = ""
 
 
 class PersistentVolumeStatus(ApiStruct, frozen=True):
+    """Whether a volume is bound."""
+
     phase: str = "Pending"
 
 
 class PersistentVolume(ApiStruct, frozen=True):
+    """A volume that a claim may be bound to."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
@@ -47,6 +61,8 @@ class PersistentVolume(ApiStruct, frozen=True):
 
 
 class CSINode(ApiStruct, frozen=True):
+    """The storage drivers of a node. Only its metadata is decoded."""
+
     metadata: ObjectMeta = ObjectMeta()
     api_version: str = "storage.k8s.io/v1"
     kind: str = "CSINode"

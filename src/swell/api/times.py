@@ -7,22 +7,22 @@ from functools import lru_cache
 
 
 def format_time(seconds: float) -> str:
-    """metav1.Time: whole seconds."""
+    """Returns a metav1.Time: whole seconds, rounded down."""
     return _second(int(seconds))
 
 
-@lru_cache(maxsize=64)  # most timestamps written together are the same
+@lru_cache(maxsize=64)  # timestamps written together are mostly equal
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_micro_time(seconds: float) -> str:
-    """metav1.MicroTime: six digits, used by Leases and events."""
+    """Returns a metav1.MicroTime: six digits of a second, as Leases have them."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch; ValueError when the text is no timestamp."""
+    """Returns seconds since the epoch; raises ValueError if the text is no timestamp."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"timestamp without a time zone: {text!r}")

@@ -1,7 +1,7 @@
 """TrainingJob: the older interface of three fixed roles, master, pserver and trainer.
 
-Field names on the wire are the ones existing manifests have, odd as they are. What goes into pods
-unread (probes, tolerations, volumes) stays raw JSON.
+The field names on the wire are those of existing manifests, which mix three styles. What goes into
+pods unread (probes, tolerations, volumes) stays raw JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ API_GROUP = "paddlepaddle.org"
 
 
 class TrainingJobPhase(Enum):
+    """The phase of a TrainingJob. Nothing leaves the three final phases.
+
+    "" --> Creating --> Running <--> Scaling
+     |         |           |            |
+     +---------+-----------+------------+--> Succeed, Failed, Timeout
+    """
+
     EMPTY = ""
     CREATING = "Creating"
     RUNNING = "Running"
@@ -33,22 +40,30 @@ FINAL_PHASES = frozenset(
 
 
 class FrameworkName(Enum):
+    """The frameworks that the older interface knows."""
+
     PADDLE = "paddle"
     TENSORFLOW = "tensorflow"
 
 
 class FrameworkType(Enum):
+    """How the pods work together: alone, as equals, or with parameter servers."""
+
     LOCAL = "local"
     NCCL2 = "nccl2"
     MULTI = "multi"
 
 
 class Framework(ApiStruct, frozen=True):
+    """The framework of a job."""
+
     name: FrameworkName | None = None
     type: FrameworkType | None = None
 
 
 class JobAnnotations(ApiStruct, frozen=True, rename=None):
+    """The annotations block within the spec, which existing manifests have."""
+
     usergroupid: str = ""
     userid: str = ""
     priority: str = ""
@@ -57,7 +72,7 @@ class JobAnnotations(ApiStruct, frozen=True, rename=None):
 
 
 class RoleSpec(ApiStruct, frozen=True, rename=None):
-    """A role. Fields a role has no use for are left at their defaults."""
+    """A role. Fields a role has no use for keep their defaults."""
 
     entrypoint: str = ""
     workspace: str = ""
@@ -84,6 +99,8 @@ class RoleSpec(ApiStruct, frozen=True, rename=None):
 
 
 class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
+    """The spec of a TrainingJob."""
+
     image: str = ""
     port: int = 7164
     ports_num: int = 1
@@ -134,6 +151,8 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
 
 
 class TrainerScaleRecord(ApiStruct, frozen=True, rename={"from_": "from"}):
+    """One change of the number of trainers."""
+
     time: str = ""
     from_: int = 0
     to: int = 0
@@ -143,7 +162,7 @@ class TrainerScaleRecord(ApiStruct, frozen=True, rename={"from_": "from"}):
 
 
 class RoleStatus(ApiStruct, frozen=True):
-    """Pods of one role by what they do."""
+    """Counts of the pods of one role."""
 
     active: int = 0
     ready: int = 0
@@ -152,6 +171,8 @@ class RoleStatus(ApiStruct, frozen=True):
 
 
 class TrainingJobStatus(ApiStruct, frozen=True, rename=None):
+    """The status of a TrainingJob, as its controller and the autoscaler record it."""
+
     phase: TrainingJobPhase = TrainingJobPhase.EMPTY
     reason: str = ""
     trainer_target: int | None = None
@@ -164,6 +185,8 @@ class TrainingJobStatus(ApiStruct, frozen=True, rename=None):
 
 
 class TrainingJob(ApiStruct, frozen=True):
+    """A job of three fixed roles."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: TrainingJobSpec = TrainingJobSpec()
     status: TrainingJobStatus = TrainingJobStatus()

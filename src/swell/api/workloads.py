@@ -1,4 +1,4 @@
-"""batch/v1 Jobs: the trainers of a TrainingJob, and what the embedded Job controller reads."""
+"""Jobs and ReplicaSets: a TrainingJob is made of them, and the embedded controllers run them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,50 @@ from swell.api.pod import LabelSelector
 
 
 class ExitCodesRequirement(ApiStruct, frozen=True):
+    """Exit codes for which a failure rule applies."""
+
     container_name: str | None = None
     operator: str = ""
     values: tuple[int, ...] = ()
 
 
 class PodConditionPattern(ApiStruct, frozen=True):
+    """A pod condition for which a failure rule applies."""
+
     type: str = ""
     status: str = "True"
 
 
 class PodFailureRule(ApiStruct, frozen=True):
+    """One rule of a failure policy: an action, and when it applies."""
+
     action: str = ""
     on_exit_codes: ExitCodesRequirement | None = None
     on_pod_conditions: tuple[PodConditionPattern, ...] = ()
 
 
 class PodFailurePolicy(ApiStruct, frozen=True):
+    """Rules in order; the first that applies to a failed pod decides."""
+
     rules: tuple[PodFailureRule, ...] = ()
 
 
 class SuccessRule(ApiStruct, frozen=True):
+    """Indexes, or a number of them, whose success completes a Job."""
+
     succeeded_indexes: str | None = None
     succeeded_count: int | None = None
 
 
 class SuccessPolicy(ApiStruct, frozen=True):
+    """Rules of which one must hold for a Job to complete early."""
+
     rules: tuple[SuccessRule, ...] = ()
 
 
 class JobSpec(ApiStruct, frozen=True):
+    """The spec of a Job. The pod template stays raw JSON."""
+
     parallelism: int = 1
     completions: int | None = None
     completion_mode: str = "NonIndexed"
@@ -56,11 +70,15 @@ class JobSpec(ApiStruct, frozen=True):
 
 
 class UncountedPods(ApiStruct, frozen=True):
+    """Finished pods that are not counted yet, because they still have their finalizer."""
+
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
 class JobStatus(ApiStruct, frozen=True):
+    """Counts of pods, and the indexes that are done."""
+
     active: int = 0
     ready: int | None = None
     succeeded: int = 0
@@ -75,6 +93,8 @@ class JobStatus(ApiStruct, frozen=True):
 
 
 class Job(ApiStruct, frozen=True):
+    """A batch/v1 Job: the trainers of a TrainingJob."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
@@ -83,6 +103,8 @@ class Job(ApiStruct, frozen=True):
 
 
 class ReplicaSetSpec(ApiStruct, frozen=True):
+    """The spec of a ReplicaSet. The pod template stays raw JSON."""
+
     replicas: int = 1
     min_ready_seconds: int = 0
     selector: LabelSelector = LabelSelector()
@@ -90,6 +112,8 @@ class ReplicaSetSpec(ApiStruct, frozen=True):
 
 
 class ReplicaSetStatus(ApiStruct, frozen=True):
+    """Counts of pods."""
+
     replicas: int = 0
     fully_labeled_replicas: int = 0
     ready_replicas: int = 0
@@ -100,6 +124,8 @@ class ReplicaSetStatus(ApiStruct, frozen=True):
 
 
 class ReplicaSet(ApiStruct, frozen=True):
+    """An apps/v1 ReplicaSet: the masters or parameter servers of a TrainingJob."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()

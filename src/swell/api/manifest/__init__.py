@@ -1,4 +1,10 @@
-"""Reads manifests: YAML or JSON, several documents, lists; and knows the line of every field."""
+"""Reads manifest files, YAML or JSON, and knows the line of every field. In reading order:
+
+- `documents`: splits a file into objects, and validates them.
+- `composer`: builds JSON values from YAML, with the lines of their fields.
+- `scalars`: the value of an unquoted word, as kubectl reads it.
+- `defaulting`: writes defaults out.
+"""
 
 from swell.api.manifest.documents import Document, Finding, ManifestFile, findings_of, read
 

@@ -1,7 +1,7 @@
 """Builds JSON values from the events of a YAML parser, noting the line of every field.
 
-Bounded in depth and in what aliases may blow a document up to; repeated keys, unknown tags and
-broken aliases are told with their line. Never builds anything but plain JSON values.
+Depth is bounded, and so is the size to which aliases may expand a document. Repeated keys, unknown
+tags and broken aliases are reported with their line. Only plain JSON values are built.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import yaml
 from swell.api.manifest.scalars import Scalar, plain_scalar
 from swell.api.validation.problems import Steps, show
 
-DEPTH_MAX = 100
-ALIASED_NODES_MAX = 1_000_000
+DEPTH_MAX = 100  # far beyond any manifest, and below Python's limit of recursion
+ALIASED_NODES_MAX = 1_000_000  # stops a document of nested aliases from filling the memory
 
 Value = Scalar | list["Value"] | dict[str, "Value"]
 
@@ -25,7 +25,7 @@ _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ManifestSyntaxError(ValueError):
-    """The text cannot be read, with the line and what to do."""
+    """The text cannot be read; has the line and a hint what to do."""
 
     def __init__(self, line: int, message: str, hint: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class ManifestSyntaxError(ValueError):
 
 @dataclass(slots=True)
 class Composed:
-    """One document: its value, the lines of its fields, and keys that stand there twice."""
+    """One document: its value, the lines of its fields, and keys that occur twice."""
 
     value: Value = None
     lines: dict[Steps, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class _Anchored:
 
 
 def compose(text: str) -> Iterator[Composed]:
-    """The documents of a YAML text; ManifestSyntaxError where it cannot be read."""
+    """Yields the documents of a YAML text; raises ManifestSyntaxError where it cannot be read."""
     events = yaml.parse(text, Loader=_PARSER)
     try:
         for event in events:
@@ -65,7 +65,7 @@ def compose(text: str) -> Iterator[Composed]:
 
 
 class _Composer:
-    """Follows the events of one document."""
+    """Builds the value of one document from the parser's events."""
 
     def __init__(self, events: Iterator[yaml.Event]) -> None:
         self._events = events
@@ -139,7 +139,7 @@ class _Composer:
 
 
 def _merge(mapping: dict[str, Value], value: Value) -> None:
-    """YAML's `<<`: fields of another object, or of several, that are not there themselves."""
+    """Apply YAML's `<<`: fields of other objects fill in for those that are missing."""
     for source in value if isinstance(value, list) else [value]:
         if isinstance(source, dict):
             for name, part in source.items():

@@ -1,6 +1,6 @@
-"""Splits the text of a manifest file into documents, and lists into their items.
+"""Splits a manifest file into documents, and lists into their items.
 
-What cannot be read becomes findings with file and line; what was readable is kept.
+A part that cannot be read becomes a finding with file and line; the readable parts are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LineTable = Mapping[Steps, int]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem and where it stands in a file."""
+    """A problem and its place in a file."""
 
     file: str
     line: int
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of a manifest file. `load_lines` is asked only when a line is wanted."""
+    """One object of a manifest file. `load_lines` is called only when a line is needed."""
 
     file: str
     body: Body
@@ -44,7 +44,7 @@ class Document:
     prefix: Steps = ()
 
     def line_of(self, steps: Steps) -> int:
-        """The line of a field, or of the nearest thing around it that is there."""
+        """Returns the line of a field, or of the nearest part around it that exists."""
         lines = self.load_lines()
         whole = (*self.prefix, *steps)
         while whole and whole not in lines:
@@ -58,14 +58,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """What was read from a file, and what could not be."""
+    """The objects of a file, and findings for the parts that could not be read."""
 
     documents: tuple[Document, ...]
     findings: tuple[Finding, ...]
 
 
 def read(text: str | bytes, file: str = "-") -> ManifestFile:
-    """All objects in a YAML or JSON text."""
+    """Returns all objects in a YAML or JSON text."""
     documents: list[Document] = []
     findings: list[Finding] = []
     try:
@@ -115,13 +115,13 @@ def _same(lines: LineTable) -> LineTable:
 
 
 def _json_value(text: str) -> Value:
-    """The value of a JSON text; None for anything else, and where YAML's reader is to complain."""
+    """Returns the value of a JSON text; None for YAML, and for errors the YAML parser explains."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
         value: Value = json.loads(text, object_pairs_hook=_distinct, parse_float=number)
         if "\\ud" in text.lower():
-            json.dumps(value, ensure_ascii=False).encode()  # no halves of characters
+            json.dumps(value, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError):
         return None
     return value if _depth(value) <= DEPTH_MAX else None
@@ -149,15 +149,15 @@ def _depth(value: Value) -> int:
 
 
 def _json_lines(text: str) -> LineTable:
-    """JSON is YAML but for tabs, which JSON has only between its words."""
+    """Returns the lines of JSON fields. JSON is YAML except for tabs between its tokens."""
     try:
         return next(compose(text.replace("\t", " "))).lines
-    except ManifestSyntaxError:  # as of a key too long for YAML
+    except ManifestSyntaxError:  # for example a key that is too long for YAML
         return {}
 
 
 def _objects(value: Value, whole: Document) -> Iterator[Document | Finding]:
-    """The object, or the objects of a list; what is none of these is a finding."""
+    """Yields the object, or the objects of a list; a finding for anything else."""
     if value is None:
         return
     if not isinstance(value, dict):
@@ -179,7 +179,7 @@ def _is_list(value: Mapping[str, Value]) -> bool:
 
 
 def findings_of(readings: Iterable[ManifestFile]) -> list[Finding]:
-    """All that is wrong in some files, in the order of files and lines."""
+    """Returns everything that is wrong in some files, ordered by file and line."""
     findings: list[Finding] = []
     for reading in readings:
         found = list(reading.findings)

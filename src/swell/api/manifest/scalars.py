@@ -1,6 +1,7 @@
-"""What an unquoted word in YAML stands for, as kubectl reads it.
+"""The value of an unquoted word in YAML, as kubectl reads it.
 
-That is YAML 1.1 in its booleans and octal numbers, but without numbers to base 60; dates stay text.
+Booleans and octal numbers are those of YAML 1.1. There are no numbers to base 60, and dates stay
+text.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 
 Scalar = str | int | float | bool | None
 
-_WORDS: dict[str, bool | float | None] = {
+_NAMED: dict[str, bool | float | None] = {
     **dict.fromkeys(
         ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
     ),
@@ -32,9 +33,9 @@ _INTEGER_SIZE_MAX = 70  # of 64 bits written in binary, with sign and prefix
 
 
 def plain_scalar(text: str) -> Scalar:
-    """The value of a word without quotes."""
-    if text in _WORDS:
-        return _WORDS[text]
+    """Returns the value of a word without quotes."""
+    if text in _NAMED:
+        return _NAMED[text]
     if not text or text[0] not in "+-.0123456789":
         return text
     plain = text if text[0] == "." else text.replace("_", "")
@@ -46,7 +47,7 @@ def plain_scalar(text: str) -> Scalar:
 
 
 def number(text: str) -> int | float:
-    """The value of a decimal number; 1.0 is 1, as it is by the time a server reads it."""
+    """Returns the value of a decimal number. 1.0 is 1, because kubectl sends it as JSON."""
     value = float(text)
     return int(value) if value.is_integer() and abs(value) < _EXACT_MAX else value
 

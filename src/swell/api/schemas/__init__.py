@@ -1,1 +1,10 @@
-"""What a manifest of each kind of ours looks like: one description for validation and CRDs."""
+"""The shape of our kinds, described once for validation and CRDs (ADR 5). In reading order:
+
+- `model`: the schema type, and functions that build schemas.
+- `shared`: parts that several kinds have in common, pod templates among them.
+- `transitions`: which changes of a running job are refused.
+- `aitrainingjob`: AITrainingJob.
+- `trainingjob`: TrainingJob.
+- `scheduling`: PodGroup and Queue.
+- `definitions`: the names, versions and printer columns of each kind.
+"""

@@ -1,4 +1,7 @@
-"""The schema of AITrainingJob, with the rules between its fields."""
+"""The schema of AITrainingJob and its status, with the rules between its fields.
+
+The API server prunes fields of the status that are not described here.
+"""
 
 from __future__ import annotations
 
@@ -83,16 +86,16 @@ ROLE_NOT_RESERVED = ValidationRule(
     f"self.all(role, !role.matches('(?i)^{RESERVED_ROLE}$'))",
     f"a role must not be named {RESERVED_ROLE}",
 )
-# Roles are lower-cased in the names of pods. A role's letters stand for themselves in a pattern.
-# One role differs from all others: no pattern need be made of it.
+# The names of pods have roles in lower case. So each role is used as a pattern that ignores case;
+# the characters of a role have no special meaning there. A single role needs no pattern.
 ROLES_DISTINCT = ValidationRule(
     "size(self) == 1"
     " || self.all(role, self.exists_one(other, role.matches('(?i)^' + other + '$')))",
     "roles must differ in more than upper and lower case",
 )
 _LAST_INDEX = f"{MAX_REPLICAS.in_cel('self.spec.replicaSpecs[role]')} - 1"
-# The server evaluates this at every write: most names fit with any index, and every field that a
-# rule looks at is dear.
+# The server evaluates this at every write, and reading a field is expensive there. So the first
+# half accepts names that fit with the longest index, without looking at the sizes.
 _INDEX_SIZE_MAX = len(str(INT32_MAX - 1))
 POD_NAMES_FIT = ValidationRule(
     "self.spec.replicaSpecs.all(role,"

@@ -1,4 +1,4 @@
-"""Which kinds are ours, under which names they are served, and what `kubectl get` shows of them."""
+"""Our kinds: the names and versions they are served under, and their `kubectl get` columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from swell.api.schemas.trainingjob import training_job
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A column of `kubectl get`; only in wide output if `is_wide`."""
+    """A column of `kubectl get`; with `is_wide` only of wide output."""
 
     name: str
     path: str
@@ -23,7 +23,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A kind: its names, its versions (the last one is stored) and its schema."""
+    """A kind with its names, its versions (the last one is stored) and its schema."""
 
     group: str
     kind: str

@@ -1,6 +1,6 @@
 """A structural schema: the shape of a JSON value, with its bounds and its rules.
 
-Validation walks it, CRDs are generated from it. Holds no knowledge of any kind.
+Validation walks it, and CRDs are generated from it. It knows no kind of object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Scalar = str | int | bool
 
 
 class SchemaType(Enum):
-    """JSON types as schemas name them; `INT_OR_STRING` is Kubernetes' own."""
+    """JSON types as OpenAPI names them; `INT_OR_STRING` is an extension of Kubernetes."""
 
     ANY = ""
     OBJECT = "object"
@@ -29,9 +29,9 @@ class SchemaType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ValidationRule:
-    """A rule between fields, in CEL. `field` names the one to blame, relative to the schema.
+    """A rule between fields, in CEL. `field` is the path of the wrong one, relative to the schema.
 
-    Where `told` is given, it is CEL for what is said instead of `message`.
+    `message_expression` is CEL that computes the message; `message` is used if that fails.
     """
 
     expression: str
@@ -42,7 +42,7 @@ class ValidationRule:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a whole text must match, and the same in words."""
+    """A regular expression for a whole text, the same as a sentence, and an example."""
 
     regex: str
     requirement: str
@@ -51,6 +51,8 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
+    """The schema of one value. Which fields apply depends on the type."""
+
     type: SchemaType
     description: str = ""
     properties: Mapping[str, Schema] = field(default_factory=dict)
@@ -63,13 +65,13 @@ class Schema:
     minimum: int | None = None
     maximum: int | None = None
     pattern: Pattern | None = None
-    size_min: int | None = None  # characters, items or properties, as the type has it
+    size_min: int | None = None  # characters, items or properties, depending on the type
     size_max: int | None = None
     format: str = ""
     is_open: bool = False  # the server keeps unknown fields
-    reports_unknown: bool = False  # validation reports them all the same
-    map_keys: tuple[str, ...] = ()  # what identifies an item of a list
-    is_atomic: bool = False  # has one owner as a whole; the server records none for its fields
+    reports_unknown: bool = False  # validation reports them although the server keeps them
+    map_keys: tuple[str, ...] = ()  # the fields that identify an item of a list
+    is_atomic: bool = False  # server-side apply tracks one owner for the whole
     rules: tuple[ValidationRule, ...] = ()
 
 
@@ -83,7 +85,7 @@ def table(
     rules: tuple[ValidationRule, ...] = (),
     description: str = "",
 ) -> Schema:
-    """An object with known fields."""
+    """Returns the schema of an object with known fields."""
     return Schema(
         type=SchemaType.OBJECT,
         properties=properties,
@@ -97,7 +99,7 @@ def table(
 
 
 def mapping(values: Schema, *, size_max: int, size_min: int = 0, description: str = "") -> Schema:
-    """An object with free keys."""
+    """Returns the schema of an object with free keys."""
     return Schema(
         type=SchemaType.OBJECT,
         values=values,
@@ -146,7 +148,7 @@ def text(
 
 
 def choice(values: type[Enum], description: str = "", *, default: Enum | None = None) -> Schema:
-    """One of an enumeration's values."""
+    """Returns the schema of a text that is one of an enumeration's values."""
     return Schema(
         type=SchemaType.STRING,
         description=description,
@@ -178,10 +180,10 @@ def boolean(description: str = "", *, default: bool | None = None) -> Schema:
 
 
 def moment(description: str = "") -> Schema:
-    """A time as the API writes it."""
+    """Returns the schema of a timestamp."""
     return Schema(type=SchemaType.STRING, format="date-time", description=description)
 
 
 def open_object(description: str = "") -> Schema:
-    """An object that goes elsewhere unread."""
+    """Returns the schema of an object that is passed on unread."""
     return Schema(type=SchemaType.OBJECT, is_open=True, description=description)

@@ -1,6 +1,7 @@
-"""The schema of PodGroup: takes what is valid for Volcano, and keeps what it does not know.
+"""The schemas of PodGroup and Queue: everything that Volcano accepts is valid.
 
-A newer Volcano may have more fields, so servers keep them; validation tells them all the same.
+A newer Volcano may have more fields, so servers keep unknown ones; validation reports them all the
+same.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from swell.api.schemas.shared import DNS_SUBDOMAIN, MESSAGE_SIZE_MAX, RESOURCES,
 
 
 class TopologyMode(Enum):
+    """Whether a network topology is a requirement or a preference."""
+
     HARD = "hard"
     SOFT = "soft"
 
@@ -106,6 +109,8 @@ def pod_group() -> Schema:
 
 
 class DequeueStrategy(Enum):
+    """Volcano's choices for the order within a queue. Swell accepts and ignores them."""
+
     FIFO = "fifo"
     TRAVERSE = "traverse"
 

@@ -1,4 +1,8 @@
-"""Parts that the schemas of several kinds have in common: names, metadata, amounts, conditions."""
+"""Parts that the schemas of several kinds share: names, metadata, amounts, pod templates.
+
+Of a pod template only the fields that Swell reads are described; the API server validates the rest
+when a pod is created.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from swell.api.schemas.model import (
     text,
 )
 
-NAME_SIZE_MAX = 63  # of a DNS label: names of pods are host names
-MESSAGE_SIZE_MAX = 32768
-QUANTITY_FORMAT = "quantity"  # known to our validation only
+NAME_SIZE_MAX = 63  # of a DNS label, because names of pods are host names
+MESSAGE_SIZE_MAX = 32768  # Kubernetes' limit for the message of a condition
+QUANTITY_FORMAT = "quantity"  # only our validation knows it; CRDs leave it out
 
 DNS_LABEL = Pattern(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?",
@@ -47,7 +51,7 @@ QUANTITY_TEXT = Pattern(
     "must be a number with an optional suffix",
     "500m",
 )
-# Of no declared type, because manifests have 500m, 2 and 1.5, and integer-or-text takes no 1.5.
+# It has no declared type: manifests have 500m, 2 and 1.5, and int-or-string does not take 1.5.
 QUANTITY = Schema(
     type=SchemaType.ANY,
     description="An amount of a resource, such as 500m, 2 or 1.5Gi.",
@@ -63,7 +67,7 @@ _FREE_TEXTS = mapping(text(size_max=262144), size_max=4096)
 def metadata_schema(
     name: Pattern, *, name_size_max: int = NAME_SIZE_MAX, namespaced: bool = True
 ) -> Schema:
-    """Metadata as people write it, and as servers hand it out again."""
+    """Returns the schema of metadata, as users write it and as servers return it."""
     namespace = {"namespace": text(pattern=DNS_LABEL, size_max=NAME_SIZE_MAX)} if namespaced else {}
     return table(
         {

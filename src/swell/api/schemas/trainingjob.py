@@ -1,6 +1,6 @@
-"""The schema of TrainingJob, the same in both of its versions.
+"""The schema of TrainingJob, which is the same in both of its versions.
 
-Existing manifests carry stray fields, so unknown ones are kept everywhere inside the spec.
+Existing manifests have stray fields, so the server keeps unknown ones everywhere in the spec.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What may change in an AITrainingJob once it is under way, as rules for the API server.
+"""The fields of an AITrainingJob that are frozen once it has begun, as a rule for the API server.
 
-`swell.api.validation.transitions` says the same of two manifests, with a hint for each field.
+`swell.api.validation.transitions` checks two manifests by the same fields, with a hint for each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ REPLICAS_FROZEN = (
 _NOT_STARTED = (
     "!has(oldSelf.status) || !has(oldSelf.status.phase) || oldSelf.status.phase == '' || "
 )
-# A status and the rest are never written together. Times are sooner compared than specs.
+# A write of the status changes nothing else, and it changes this time. Comparing two times is
+# cheaper than comparing two specs.
 _TIME = "status.lastReconcileTime"
 _IS_OF_STATUS = (
     f"(has(self.status) && has(self.{_TIME}) && has(oldSelf.{_TIME})"
@@ -50,8 +51,11 @@ _OLD_ROLES = "oldSelf.spec.replicaSpecs"
 
 
 def freeze_rule() -> ValidationRule:
-    """One rule for all of it, and first of all whether anything can have changed: a server
-    evaluates it at every write of a status, where four rules took as long as all the rest."""
+    """Returns one rule for all frozen fields, which first rules out that anything has changed.
+
+    A server evaluates it at every write of a status. As four rules it took as long as all the rest
+    of such a write.
+    """
     role = "spec.replicaSpecs[role]"
     job_fields = " && ".join(f"({_unchanged('spec', name)})" for name in FROZEN_JOB_FIELDS)
     role_fields = " && ".join(f"({_unchanged(role, name)})" for name in FROZEN_ROLE_FIELDS)
@@ -75,6 +79,6 @@ def freeze_rule() -> ValidationRule:
 
 
 def _unchanged(parent: str, name: str) -> str:
-    """CEL for a field that is equal, or absent, in both versions."""
+    """Returns CEL for a field that is equal in both versions, or missing in both."""
     new, old = f"self.{parent}.{name}", f"oldSelf.{parent}.{name}"
     return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"

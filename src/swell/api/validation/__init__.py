@@ -1,7 +1,18 @@
-"""The one place that judges manifests: every problem at once, with its path and a hint.
+"""Checks manifests: every problem at once, with its path and a hint.
 
-Works on plain JSON before it becomes structs, and takes any: what is wrong is told, never raised,
-except by `check`, which raises ValidationError.
+It works on plain JSON of any shape, before that becomes structs. Problems are returned and not
+raised, except by `check`. In reading order:
+
+- `kinds`: finds the rules for a manifest by its kind, and applies them.
+- `structure`: compares a value with its schema.
+- `aitrainingjob`: rules between the fields of an AITrainingJob.
+- `trainingjob`: rules between the fields of a TrainingJob.
+- `scheduling`: rules between the fields of a PodGroup or a Queue.
+- `amounts`: amounts of resources, and requests above their limits.
+- `transitions`: changes that a job under way does not allow.
+- `hints`: suggestions for misspelt and misplaced fields.
+- `problems`: the values that validation returns.
+- `access`: reads JSON of unknown shape.
 """
 
 from swell.api.validation.kinds import check, validate

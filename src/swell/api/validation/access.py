@@ -1,4 +1,4 @@
-"""Looks into JSON of unknown shape: what is missing or of another type reads as nothing."""
+"""Reads JSON of unknown shape: a part that is missing or of another type reads as nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 
 def at(value: object, *names: str) -> object:
-    """What is found along these field names, else None."""
+    """Returns the value along these field names, or None."""
     for name in names:
         if not isinstance(value, Mapping):
             return None
@@ -15,7 +15,7 @@ def at(value: object, *names: str) -> object:
 
 
 def fields(value: object) -> Iterator[tuple[str, object]]:
-    """The fields of an object that have a name and a value."""
+    """Yields the fields of an object that have a name and a value."""
     if isinstance(value, Mapping):
         for name, part in value.items():
             if isinstance(name, str) and part is not None:
@@ -23,18 +23,18 @@ def fields(value: object) -> Iterator[tuple[str, object]]:
 
 
 def items(value: object) -> Iterator[tuple[int, object]]:
-    """The items of a list, numbered."""
+    """Yields the items of a list with their positions."""
     if isinstance(value, list):
         yield from enumerate(value)
 
 
 def whole(value: object) -> int | None:
-    """The value if it is a whole number."""
+    """Returns the value if it is a whole number. In Python a bool is an int, in JSON it is not."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def same(first: object, second: object) -> bool:
-    """Whether two JSON values are equal, however deep they are."""
+    """Whether two JSON values are equal. It does not recurse, so depth cannot exhaust the stack."""
     pairs = [(first, second)]
     while pairs:
         one, other = pairs.pop()

@@ -1,4 +1,4 @@
-"""What is wrong with an AITrainingJob beyond the shape of its fields: rules between them."""
+"""Rules between the fields of an AITrainingJob. `structure` checks the shape of each field."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from swell.api.validation.problems import FieldProblem, Steps, show
 from swell.api.validation.structure import matches
 
 _ROLES = ("spec", "replicaSpecs")
-_ROLES_LOOKED_AT_MAX = 64  # more than 16 is refused anyway
+_ROLES_LOOKED_AT_MAX = 64  # bounds the work; the schema refuses more than 16
 
 
 def job_problems(body: object) -> Iterator[FieldProblem]:
-    """Broken rules between fields; the shape of each field is judged elsewhere."""
+    """Yields the broken rules between fields, with the messages that the CRD has for them."""
     roles = list(fields(at(body, *_ROLES)))[:_ROLES_LOOKED_AT_MAX]
     yield from _role_name_problems([name for name, _ in roles])
     for name, role in roles:

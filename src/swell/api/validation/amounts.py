@@ -1,4 +1,4 @@
-"""What is wrong with the resources that a pod template or a role asks for."""
+"""Amounts of resources that cannot be read, and requests above their limits."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from swell.api.quantity import QuantityError, parse
 from swell.api.validation.access import at, fields, items
 from swell.api.validation.problems import FieldProblem, Steps, show
 
-_CONTAINERS_MAX = 64  # of one list; longer ones are refused as a whole
+_CONTAINERS_MAX = 64  # of one list; the schema refuses longer ones
 
 
 def quantity_problems(value: object, steps: Steps) -> Iterator[FieldProblem]:
-    """What is wrong with an amount of a resource."""
+    """Yields what is wrong with an amount of a resource."""
     hint = "write a number with an optional suffix, such as 500m, 2 or 1.5Gi"
     try:
         quantity = parse(value)
     except QuantityError as error:
         yield FieldProblem(steps, f"{show(value)} is no amount: {error.problem}", hint)
-    except TypeError:  # a list or an object, which nobody can remember
+    except TypeError:  # a list or an object: the cache of parsed amounts cannot hash it
         yield FieldProblem(steps, f"must be an amount, is {show(value)}", hint)
     else:
         if quantity.nano < 0:
@@ -26,7 +26,7 @@ def quantity_problems(value: object, steps: Steps) -> Iterator[FieldProblem]:
 
 
 def template_problems(template: object, steps: Steps) -> Iterator[FieldProblem]:
-    """Bad amounts in the containers of a template, and requests above their limits."""
+    """Yields bad amounts in the containers of a template, and requests above their limits."""
     for kind in ("containers", "initContainers"):
         for index, container in items(at(template, "spec", kind)):
             if index >= _CONTAINERS_MAX:
@@ -39,7 +39,7 @@ def template_problems(template: object, steps: Steps) -> Iterator[FieldProblem]:
 
 
 def requests_problems(resources: object, steps: Steps) -> Iterator[FieldProblem]:
-    """Requests greater than the limits beside them."""
+    """Yields requests that are greater than the limits beside them."""
     limits = dict(fields(at(resources, "limits")))
     for resource, amount in fields(at(resources, "requests")):
         if resource in limits and is_above(amount, limits[resource]):
@@ -49,7 +49,7 @@ def requests_problems(resources: object, steps: Steps) -> Iterator[FieldProblem]
 
 
 def is_above(amount: object, bound: object) -> bool:
-    """Whether one amount exceeds another; False where either is no amount."""
+    """Whether one amount exceeds another; False if either is no amount."""
     try:
         return parse(amount) > parse(bound)
     except (QuantityError, TypeError):

@@ -1,4 +1,4 @@
-"""Did you mean …? Finds the known word that a misspelt one probably stands for."""
+"""Suggestions: the word that a misspelt one probably means, the place of a misplaced field."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from difflib import SequenceMatcher
 from swell.api.schemas.model import Schema
 from swell.api.validation.problems import UNKNOWN_FIELD, FieldProblem
 
-_LIKENESS_MIN = 0.6
-_WORD_SIZE_MAX = 64  # no word of ours is longer, and comparing takes time
+_LIKENESS_MIN = 0.6  # as difflib's get_close_matches
+_WORD_SIZE_MAX = 64  # no field or value of ours is longer, and comparing takes time
 _LISTED_MAX = 24
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like this one, whatever the case and the separators; None if none is."""
+    """Returns the known word most like this one, ignoring case and separators, or None."""
     if len(word) > _WORD_SIZE_MAX:
         return None
     plain = _plain(word)
@@ -28,14 +28,14 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def choices_hint(word: object, known: Iterable[str]) -> str:
-    """Which values there are, and the nearest of them."""
+    """Returns a hint that lists the values there are, and the nearest of them."""
     values = [value or '""' for value in known]
     likely = nearest(word, values) if isinstance(word, str) else None
     return _hint(values, likely)
 
 
 def fields_hint(name: str, known: Iterable[str]) -> str:
-    """Which fields there are, and the nearest of them."""
+    """Returns a hint with the nearest field, or a list of the fields there are."""
     names = sorted(known)
     likely = nearest(name, names)
     return f"did you mean {likely}?" if likely else _hint(names, None)
@@ -56,7 +56,7 @@ Places = Mapping[str, str]
 
 
 def places_of(schema: Schema) -> Places:
-    """Where each field of the spec belongs; fields of several places are left out."""
+    """Returns the object each field of the spec belongs to; fields of several are left out."""
     found: dict[str, set[str]] = {}
     for name, place in _walk(schema.properties["spec"], "spec"):
         found.setdefault(name, set()).add(place)
@@ -64,7 +64,7 @@ def places_of(schema: Schema) -> Places:
 
 
 def with_place(problem: FieldProblem, places: Places) -> FieldProblem:
-    """The problem, with the right place for a field that stands in the wrong one."""
+    """Returns the problem with a better hint if the field belongs to another object."""
     name = problem.steps[-1] if problem.steps else ""
     if problem.message != UNKNOWN_FIELD or not isinstance(name, str) or name not in places:
         return problem
@@ -72,7 +72,7 @@ def with_place(problem: FieldProblem, places: Places) -> FieldProblem:
 
 
 def _walk(schema: Schema, place: str) -> Iterator[tuple[str, str]]:
-    """The fields of a schema and of those in it, each with the object it belongs to."""
+    """Yields the fields of a schema and of those in it, each with the object it belongs to."""
     for name, part in schema.properties.items():
         yield name, place
         yield from _walk(part, f"{place}.{name}")

@@ -27,7 +27,7 @@ _OURS = {definition.kind: definition for definition in DEFINITIONS}
 
 
 def validate(body: object) -> list[FieldProblem]:
-    """Every problem of a manifest. Of kinds that are not ours, only the frame is judged."""
+    """Returns every problem of a manifest. Of other kinds only apiVersion, kind and name count."""
     if not isinstance(body, Mapping):
         hint = "write apiVersion:, kind:, metadata: and spec:"
         return [FieldProblem((), f"must be an object, is {show(body)}", hint)]
@@ -51,7 +51,7 @@ def check(body: object) -> None:
 
 
 def _meant(kind: str, version: str) -> Definition | None:
-    """The kind of ours that is meant, spelt right or not; None for kinds of others."""
+    """Returns the kind of ours that is meant, also if misspelt; None for other kinds."""
     group = version.rpartition("/")[0]
     ours = _OURS.get(kind)
     siblings = [definition.kind for definition in DEFINITIONS if definition.group == group]
@@ -74,10 +74,10 @@ def _type_problems(body: Mapping[object, object]) -> Iterator[FieldProblem]:
 
 
 def _served_problems(kind: str, version: str, meant: Definition | None) -> Iterator[FieldProblem]:
-    """A kind or a version that no API of ours has, where one of ours must be meant."""
+    """Yields a wrong kind or version where one of ours must be meant."""
     group = version.rpartition("/")[0]
     siblings = [definition.kind for definition in DEFINITIONS if definition.group == group]
-    # Volcano has kinds of its own beside the two we share with it.
+    # Volcano has more kinds in this group than the two we share with it.
     is_foreign = not siblings or (group == SCHEDULING and meant is None)
     if kind and not is_foreign and kind not in siblings:
         message = f"{group} has no kind {show(kind)}"
@@ -90,7 +90,7 @@ def _served_problems(kind: str, version: str, meant: Definition | None) -> Itera
 def _name_problems(body: Mapping[object, object], *, is_ours: bool) -> Iterator[FieldProblem]:
     metadata = body.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
-        if not is_ours:  # of ours, the schema has told it
+        if not is_ours:  # of our kinds the schema has reported it
             message = f"must be an object, is {show(metadata)}"
             yield FieldProblem(("metadata",), message, "write fields as name: value, indented")
         return
@@ -113,7 +113,7 @@ def _places(definition: Definition) -> Places:
 
 @cache
 def _manifest_schema(definition: Definition) -> Schema:
-    """What people write: apiVersion and kind are judged here, a status is the server's own."""
+    """Returns the schema without apiVersion and kind, which are checked here, and the status."""
     schema = definition.schema()
     frame = {"apiVersion": Schema(type=SchemaType.ANY), "kind": Schema(type=SchemaType.ANY)}
     return replace(schema, properties={**schema.properties, **frame, "status": open_object()})

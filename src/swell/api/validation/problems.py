@@ -1,6 +1,6 @@
-"""What is wrong with a manifest, and where: the values that validation returns.
+"""The values that validation returns: what is wrong with a manifest, and where.
 
-Texts are safe to show whatever was in the manifest: short, on one line, printable.
+Their texts are safe to print whatever the manifest holds: short, on one line, printable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-# The way to a field: names of fields, and positions in lists.
+# The path of a field: names of fields, and positions in lists.
 Steps = tuple[str | int, ...]
 
 UNKNOWN_FIELD = "unknown field"  # the message by which a hint finds such a problem
@@ -23,7 +23,7 @@ _SHOWN_BITS_MAX = 128
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One thing wrong with one field, and what to do about it."""
+    """One problem of one field, and a hint what to do about it."""
 
     steps: Steps
     message: str
@@ -46,7 +46,7 @@ class ValidationError(ValueError):
 
 
 def path_text(steps: Steps) -> str:
-    """Such as `spec.replicaSpecs.trainer.template.spec.containers[0].image`."""
+    """Returns a path as text, such as `spec.volumes[0].name`."""
     text = ""
     for step in steps:
         if isinstance(step, int):
@@ -59,7 +59,7 @@ def path_text(steps: Steps) -> str:
 
 
 def show(value: object) -> str:
-    """A JSON value in a few words."""
+    """Returns a short printable text for a JSON value."""
     if isinstance(value, str):
         cut = value if len(value) <= _SHOWN_SIZE_MAX else f"{value[:_SHOWN_SIZE_MAX]}…"
         return json.dumps(cut, ensure_ascii=not cut.isprintable())

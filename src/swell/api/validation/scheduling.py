@@ -1,4 +1,4 @@
-"""What is wrong with a PodGroup or a Queue beyond the shape of its fields."""
+"""Rules between the fields of a PodGroup or a Queue."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def pod_group_problems(body: object) -> Iterator[FieldProblem]:
 
 
 def queue_problems(body: object) -> Iterator[FieldProblem]:
-    """Amounts out of order (guarantee, deserved, capability), and impossible parents."""
+    """Yields amounts out of order (guarantee, deserved, capability) and impossible parents."""
     spec = at(body, "spec")
     guarantee, deserved, capability = ("guarantee", "resource"), ("deserved",), ("capability",)
     for low, high in ((guarantee, deserved), (deserved, capability), (guarantee, capability)):
         if low == guarantee and high == capability and at(spec, *deserved) is not None:
-            continue  # said already through what lies between
+            continue  # the two comparisons with `deserved` cover it
         yield from _order_problems(spec, low, high)
     name, parent = at(body, "metadata", "name"), at(spec, "parent")
     if not isinstance(parent, str) or not parent:

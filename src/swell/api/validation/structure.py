@@ -1,7 +1,7 @@
 """Compares a JSON value with a schema: types, bounds, required, unknown and misspelt fields.
 
-Takes any JSON, however hostile: goes no deeper than the schema and no further than its bounds.
-A null counts as a field that is not there, as the API server has it.
+The value may be hostile: no more of it is visited than the schema and its bounds allow. A null
+counts as a missing field, as on the API server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from swell.api.validation.amounts import quantity_problems
 from swell.api.validation.hints import choices_hint, fields_hint
 from swell.api.validation.problems import UNKNOWN_FIELD, FieldProblem, Steps, show
 
-_WORDS = {
+_TYPE_NAMES = {
     SchemaType.OBJECT: "an object",
     SchemaType.ARRAY: "a list",
     SchemaType.STRING: "a text",
@@ -35,9 +35,9 @@ _HINTS = {
 
 
 def structure_problems(schema: Schema, value: object, steps: Steps = ()) -> Iterator[FieldProblem]:
-    """Every place where the value is not what the schema says."""
+    """Yields every place where the value differs from the schema."""
     if not _has_type(schema.type, value):
-        message = f"must be {_WORDS[schema.type]}, is {show(value)}"
+        message = f"must be {_TYPE_NAMES[schema.type]}, is {show(value)}"
         yield FieldProblem(steps, message, _HINTS[schema.type])
     elif isinstance(value, Mapping):
         yield from _object_problems(schema, value, steps)
@@ -143,7 +143,7 @@ def _size_problems(schema: Schema, size: int, noun: str, steps: Steps) -> Iterat
 
 
 def matches(pattern: Pattern, value: str) -> bool:
-    """Whether the whole text matches."""
+    """Whether the whole text matches the pattern."""
     return _compiled(pattern.regex).fullmatch(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a TrainingJob beyond the shape of its fields: rules between them."""
+"""Rules between the fields of a TrainingJob. `structure` checks the shape of each field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSET = TrainingJobSpec()  # holds the defaults
 
 
 def training_job_problems(body: object) -> Iterator[FieldProblem]:
-    """Broken rules between fields; the shape of each field is judged elsewhere."""
+    """Yields the broken rules between fields, with the messages that the CRD has for them."""
     spec = at(body, "spec")
     for role in ("pserver", "trainer"):
         yield from _instance_problems(at(spec, role), ("spec", role))

@@ -1,6 +1,7 @@
-"""Which changes of an AITrainingJob are refused once it is under way, with a hint for each.
+"""Changes of an AITrainingJob that are refused once it has begun, with a hint for each.
 
-The same rules stand in the CRD as CEL; here they judge two manifests before one is sent.
+The CRD has the same rule as CEL, made from the same lists of fields. Here two manifests are
+compared before one is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NEW_JOB = "create another job instead"
 
 
 def change_problems(old: object, new: object) -> list[FieldProblem]:
-    """Every change from old to new that a job in old's phase does not allow."""
+    """Returns every change from old to new that a job in the old one's phase does not allow."""
     if at(old, "status", "phase") in (None, ""):
         return []
     return [*_job_changes(old, new), *_role_changes(old, new)]
@@ -63,6 +64,6 @@ def _size_change(before: object, after: object, steps: Steps) -> Iterator[FieldP
 
 
 def _effective(schema: Schema, value: object, *names: str) -> object:
-    """The field, or the default that the API server fills in for it."""
+    """Returns the field, or the default that the API server fills in for it."""
     found = at(value, *names)
     return schema.properties[names[-1]].default if found is None else found
