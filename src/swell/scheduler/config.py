@@ -22,6 +22,7 @@ SWITCHES: Final = (
 )  # fmt: skip
 # An argument of enqueue: admission counts what the job could evict once admitted (ADR 13).
 COUNT_CLAIMABLE: Final = "countClaimable"
+# Hierarchy must be asked for: by default queues are flat.
 _OFF_BY_DEFAULT = frozenset({"enableHierarchy"})
 _ACTION_ARGUMENTS = {
     "enqueue": frozenset({COUNT_CLAIMABLE}),
@@ -210,6 +211,7 @@ def _arguments(
     if value is None:
         return Arguments()
     values = _mapping(value, f"{owner}: arguments")
+    # binpack has arguments named after resources: binpack.resources.<name>.
     prefixes = tuple(name for name in accepted if name.endswith("."))
     kept: dict[str, object] = {}
     for name, setting in values.items():

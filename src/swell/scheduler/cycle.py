@@ -88,7 +88,7 @@ def run_session(
     #    jobs with pending work, and open the configured plugins (`plugins`). Their answers are
     #    combined by `hooks.Votes`; their filters and scores go to `placement.Placer`.
     session = Session(snapshot, config, plugins, now)
-    # 2. Run the actions in the configured order (`actions`). `job_order` says whose turn it is,
+    # 2. Run the actions in the configured order (`actions`). `job_order` gives the turns,
     #    `gang_fit` and `placement` find nodes, `victims` makes room by eviction. Each action works
     #    in statements, which are committed, held or discarded as a whole (`session.Statement`).
     for action in config.actions:

@@ -96,6 +96,8 @@ class Placer:
         """
         task = tasks[0]
         n = min(len(tasks), CHUNK)
+        # One by one where each task has a node of its own to prefer, or where a placed task changes
+        # what the next one may use.
         if any(t.nominated for t in tasks) or self._depends_on_others(task):
             choice = self.node_for(task)
             return [] if choice is None else [choice]
@@ -204,6 +206,7 @@ class Placer:
         A node counts for the first reason that excludes it, but for each resource it lacks.
         """
         present = np.array([node is not None for node in self._nodes.objects], dtype=np.bool_)
+        # `left` are the nodes that no check has excluded so far.
         left = present & self._nodes.ready
         counts = [NodeCount(WaitReason.NODE_NOT_READY, int((present & ~left).sum()))]
         for diagnose in self._diagnoses:
@@ -292,6 +295,8 @@ class Placer:
         if not len(top):
             return []
         scores, fitting = self._scores_after(shape, of_shape.base, top, n, now=now)
+        # Per node: its negated score for the next task, its place (the tie-break), how many of
+        # these tasks it has, and its row. The heap gives the best node for each task in turn.
         heads = [
             (-row[0], int(node), 0, at)
             for at, (node, row) in enumerate(zip(top, scores, strict=True))

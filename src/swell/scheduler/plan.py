@@ -1,4 +1,4 @@
-"""`swell plan schedule`: one session over given objects, nothing written.
+"""The core of `swell plan schedule`: one session over given objects, nothing written.
 
 `SchedulerObjects` are read from files or from the server; `answer` is the JSON of the command.
 Rules that depend on time are off, because objects in a file have no present time.

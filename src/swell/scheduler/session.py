@@ -146,6 +146,7 @@ class Session:
         refusal, task = self.refusals.get(job.key), self.stuck.get(job.key)
         if refusal is None or task is None or refusal.reason not in _NODE_DEPENDENT:
             return refusal
+        # A quota refused the job when its turn came; since then the nodes may have filled, too.
         if refusal.reason is not WaitReason.NOT_ENOUGH_RESOURCES and self._has_room(job, task):
             return refusal  # only the quota is in the way
         texts = (self.placer.why_not(task), refusal.message, *self.notes.get(job.key, ()))

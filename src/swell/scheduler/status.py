@@ -55,6 +55,7 @@ def _named_phase(phase: PodGroupPhase) -> PodGroupPhase:
 def phase_of(job: JobInfo, *, is_unschedulable: bool) -> PodGroupPhase:
     """Returns the phase of the group (drawn at the top). The order of the checks is Volcano's."""
     counts = job.counts
+    # First of all, as in Volcano: a torn gang that still runs is neither Running nor Pending.
     if counts[TaskStatus.RUNNING] and is_unschedulable:
         return PodGroupPhase.UNKNOWN
     leaving = counts[TaskStatus.RELEASING] and sum(
@@ -86,6 +87,7 @@ def _refusal_of(session: Session, job: JobInfo, task: Task) -> Refusal:
     of_job = session.reason_for(job)
     if of_job is not None and of_job.reason is not WaitReason.NOT_ENOUGH_RESOURCES:
         return of_job
+    # Nodes may have room for this pod although its gang as a whole does not fit.
     if session.placer.node_for(task) is None:
         return Refusal(WaitReason.NOT_ENOUGH_RESOURCES, session.placer.why_not(task))
     short = max(job.min_member - job.counts.ready, 0)

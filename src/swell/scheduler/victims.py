@@ -78,8 +78,8 @@ class VictimSearch:
     def could_fit(self, preemptor: Task, n: int) -> bool:
         """Whether n tasks like this one would fit if every candidate left.
 
-        A cheap test before the search. It counts each candidate once for every task, so it may say
-        yes in vain, but never no where there is a way.
+        A cheap test before the search. It ignores votes, eviction units and predicates, so a yes
+        may be in vain; a no is final.
         """
         room = self._nodes.future + self._pool(preemptor).gain
         allowed = self._session.placer.allowed(preemptor.shape)
@@ -114,9 +114,11 @@ class VictimSearch:
         found = np.flatnonzero(reachable)
         fits_already = fits(shape, future[:, found])
         scores = placer.ranking(shape)[found] if self._rules.by_score else np.zeros(len(found))
+        # The last key of lexsort counts first: fits already, higher score, lower place.
         return [int(node) for node in found[np.lexsort((found, -scores, ~fits_already))]]
 
     def _pool(self, preemptor: Task) -> _VictimPool:
+        """Returns the pool for preemptors like this one, with `gain` up to date."""
         rules, nodes = self._rules, self._nodes
         # Cooldowns differ from job to job, so while there are any each job has its own pool.
         own = preemptor.job.key if preemptor.job and self._session.snapshot.cooldowns else ""
@@ -155,6 +157,11 @@ class VictimSearch:
         )
 
     def _candidates(self, preemptor: Task, pool: _VictimPool, node: int) -> list[Task]:
+        """Returns the tasks on a node that may be victims, before the plugins vote.
+
+        A job for which others were evicted in this session is no victim in it (ADR 11), except in
+        swaps inside the job.
+        """
         rules = self._rules
         return [
             task
@@ -217,7 +224,7 @@ class VictimSearch:
             preemptor, [unit for unit in found if unit.is_nondisruptive or not nondisruptive]
         )
         if not units and not statement.has_evictions:
-            return False
+            return False  # free room alone is for allocate to give
         # The cheap test first: is the sum of everything that may leave this node enough?
         room = self._nodes.future[:, node].copy()
         for unit in units:
@@ -226,6 +233,7 @@ class VictimSearch:
             return False
         if rules.spares:
             return self._evict_needed(statement, preemptor, node, units)
+        # Checked before each eviction: none is made once the preemptor fits.
         for unit in units:
             if self._fits(preemptor, node):
                 return True
@@ -249,6 +257,7 @@ class VictimSearch:
             return False
         needed = list(units)
         for unit in reversed(units):
+            # A unit that another one needs evicted before it cannot be spared alone.
             if not any(unit in other.after for other in needed) and fits_without(unit, needed):
                 needed.remove(unit)
         return fits_without(None, needed)
@@ -363,6 +372,7 @@ def _units_of_job(tasks: Sequence[Task]) -> list[tuple[Task, EvictionUnit]]:
     surplus = _Surplus(job)
     units: list[tuple[Task, EvictionUnit]] = []
     gone: set[str] = set()
+    # From the highest index down, so that each further shrink of a role takes a little more.
     for task in sorted((t for t in tasks if t.elastic), key=lambda t: (t.role, -t.index)):
         unit = _shrink(job, task, [unit for _, unit in units], surplus)
         if unit is not None:
@@ -379,7 +389,7 @@ def _units_of_job(tasks: Sequence[Task]) -> list[tuple[Task, EvictionUnit]]:
         whole = _whole(job, gone, tuple(unit for _, unit in units))
         if whole is not None:
             units.append((task, whole))
-        break
+        break  # that unit holds all that is left
     return units
 
 
@@ -397,6 +407,7 @@ def _shrink(
     already = {t.key for unit in earlier for t in unit.tasks}
     suffix = [t for t in role.from_index(task.index) if t.key not in already]
     leaving = [t for t in suffix if t.status not in _HOLDS_NO_ROOM]
+    # The suffix leaves as a whole, so one task in it that may not go forbids the shrink.
     if not all(t.status in EVICTABLE and t.preemptable and t.job is job for t in leaving):
         return None
     if not surplus.covers(leaving):
@@ -411,6 +422,7 @@ def _whole(job: JobInfo, gone: set[str], before: tuple[EvictionUnit, ...]) -> Ev
     # A pod whose binding is under way cannot be evicted yet, and the gang must leave together.
     if job.counts[TaskStatus.BINDING] or job.counts[TaskStatus.ALLOCATED]:
         return None
+    # Sorted, so that the same snapshot gives the same plan.
     rest = sorted((t for t in job.evictable() if t.key not in gone), key=lambda t: t.key)
     if not all(task.preemptable for task in rest):
         return None

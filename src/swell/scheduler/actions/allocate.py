@@ -1,4 +1,4 @@
-"""allocate: gives pending gangs nodes, whole or not at all, queue by queue in fair turns.
+"""The action allocate gives pending gangs nodes, whole or not at all, queue by queue in turns.
 
 A job gets its missing minimum in one pass and one task more in each later pass, so surplus is
 given out in turns, too. What fits only after other pods have left is held, not bound.

@@ -1,4 +1,4 @@
-"""backfill: gives best-effort tasks, which ask for nothing but a pod slot, any suitable node."""
+"""The action backfill gives nodes to best-effort tasks, which ask for nothing but a pod slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""enqueue: admits groups whose minimum fits the quotas. A refused group holds up no other."""
+"""The action enqueue admits groups whose minimum fits the quotas.
+
+A refused group holds up no other: smaller groups behind it may be admitted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""preempt: within a queue, lets important jobs take the room of less important ones.
+"""The action preempt makes room within a queue: important jobs evict less important ones.
 
 A starving gang makes room for its missing minimum; the evictions are committed only when all of it
 has found nodes. Afterwards tasks may replace less important tasks of their own job.
@@ -31,6 +31,7 @@ def preempt(session: Session) -> None:
         for job in by_queue[queue.name]:
             _preempt_others(session, between_jobs, job, failed)
     within_job = VictimSearch(session, _rules_within_job(session))
+    # As in Volcano, swaps inside jobs come after all evictions between jobs.
     for queue in queues:
         for job in by_queue[queue.name]:
             _preempt_own(session, within_job, job)
@@ -65,6 +66,7 @@ def _preempt_others(
         session.note(job, "preempting all less important pods of its queue would not make room")
         return
     first = (tasks[0].shape.serial, job.queue and job.queue.name, job.priority)
+    # Only for jobs that hold nothing: a vote may depend on what the job holds, as drf's does.
     if failed.get(first) == len(session.evictions) and not job.allocated.any():
         return
     statement = session.statement()
@@ -127,7 +129,7 @@ def _preempt_own(session: Session, search: VictimSearch, job: JobInfo) -> None:
         statement = session.statement()
         if not search.make_room(statement, task) or not session.votes.is_pipelined(job):
             statement.discard()
-            return
+            return  # the first failure ends the job's turn
         statement.commit()
 
 
@@ -148,6 +150,7 @@ def _rules_between_jobs(session: Session) -> VictimRules:
         return (
             task.preemptable
             and task.job is not preemptor.job
+            # A task that asks for nothing must not evict one that holds something.
             and (task.shape.best_effort or not preemptor.shape.best_effort)
         )
 

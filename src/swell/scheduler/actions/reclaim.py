@@ -1,4 +1,4 @@
-"""reclaim: lets queues below what they deserve take it back from queues above it.
+"""The action reclaim makes room between queues: one below what it deserves takes it back.
 
 Priorities of jobs and pods play no role. The evictions are committed only when the missing minimum
 of the gang has found nodes.
@@ -26,6 +26,7 @@ def reclaim(session: Session) -> None:
     order = JobOrder(votes, starving)
     failed: dict[Hashable, int] = {}
     for queue, job in order:
+        # A queue that has what it deserves takes nothing back, and its jobs need not be tried.
         if votes.is_overused(queue):
             order.drop(queue)
         else:
@@ -99,5 +100,5 @@ def _rules(session: Session) -> VictimRules:
         vote=votes.reclaimable,
         units=eviction_units,
         allows=lambda _: True,  # `is_preemptive` has asked for the queue's quota
-        by_score=False,
+        by_score=False,  # as in Volcano
     )

@@ -1,4 +1,4 @@
-"""shuffle: evicts running tasks that plugins want moved. No plugin here does; it is a hook."""
+"""The action shuffle evicts running tasks that plugins want moved. No plugin of ours does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `explain` says of a queue: its state, who is ahead, which limit is in the way, what helps.
+"""The part of an explanation about a queue: its state, the groups ahead, limits, and what helps.
 
 A limit (`QueueLimit`) is made by the plugin that refused the group; here it is only read.
 """
@@ -87,6 +87,7 @@ def advise_opening(job: JobInfo) -> Iterator[Advice]:
 
 
 def advise_higher_capability(session: Session, refusal: Refusal) -> Iterator[Advice]:
+    """Advises to raise the capability of each queue that it limits to less than is needed."""
     for limit in refusal.limits:
         queue = session.snapshot.queues.get(limit.queue)
         if queue is None:

@@ -33,7 +33,7 @@ class Term:
 
     topology_key: str
     namespaces: tuple[str, ...] | None  # None: all
-    identity: bytes
+    identity: bytes  # the encoded selector, which makes equal terms one key
     selector: LabelSelector | None = field(compare=False)
 
     def matches(self, task: Task) -> bool:
@@ -71,6 +71,7 @@ class AffinityIndex:
 
     def moved(self, task: Task, node: int, status: TaskStatus, n: int) -> None:
         """Records that a task came to (n = 1) or left (n = -1) a node in this status."""
+        # The usual case: no term was ever asked for, and this task has none.
         if not (self._matching or task.shape.depends_on_other_pods):
             return
         if task.shape.depends_on_other_pods:
@@ -92,6 +93,8 @@ class AffinityIndex:
 
     def allows(self, task: Task, eligible: Mask, *, at_once: bool) -> Iterator[tuple[str, Mask]]:
         """Yields each constraint on this task by name, with the nodes that satisfy it."""
+        # Required anti-affinity holds in both directions: placed pods may refuse this task, and it
+        # may refuse them. A pod that is leaving still counts if the task is to start now.
         for term in self._refusers():
             if term.matches(task):
                 refusing = self._side(self._refusing[term], at_once=at_once)
@@ -132,6 +135,7 @@ class AffinityIndex:
         side = affinity.pod_affinity if affinity else None
         for required in side.required_during_scheduling_ignored_during_execution if side else ():
             term = self._term(task, required)
+            # Only pods that stay count: the task must not depend on one that is leaving.
             present = self._count(term).later
             has_key = self._codes(term.topology_key) >= 0
             if not present.any() and term.matches(task):
@@ -157,11 +161,13 @@ class AffinityIndex:
         return fits
 
     def _term(self, task: Task, term: PodAffinityTerm) -> Term:
+        """Returns a pod's term with its own namespace and label values filled in."""
         selector = _with_own_values(term.label_selector, term.match_label_keys, task)
         selector = _with_own_values(selector, term.mismatch_label_keys, task, operator="NotIn")
         return _term(term.topology_key, self._spaces(task, term), selector)
 
     def _spaces(self, task: Task, term: PodAffinityTerm) -> tuple[str, ...] | None:
+        """Returns the namespaces of a term as Kubernetes defines them; None stands for all."""
         selector = term.namespace_selector
         if selector is None:
             return tuple(sorted(term.namespaces)) or (task.pod.metadata.namespace,)

@@ -108,7 +108,7 @@ class JobInfo:
         self.priority = priority
         self.created = meta.creation_timestamp or ""
         self.queue: QueueInfo | None = None
-        self.phase = group.status.phase
+        self.phase = group.status.phase  # a session may change it before it is written
         self.min_member = spec.min_member
         # As in Volcano: with a total below the sum of the roles' minimums only the total counts.
         sums_up = spec.min_member >= sum(spec.min_task_member.values())

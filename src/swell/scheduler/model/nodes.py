@@ -50,7 +50,7 @@ class NodeTable:
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
         # A log of the places that changed, in order. A reader that remembers its length finds what
         # has changed since.
-        self.changes = array("q")
+        self.changes = array("q")  # 64-bit numbers, which numpy can read without a copy
         self.version = 0  # of all that does not change with tasks: nodes, labels, taints
 
     def __len__(self) -> int:
@@ -90,11 +90,12 @@ class NodeTable:
             self.objects.append(None)
             self.tasks.append({})
             if place >= self._ready.shape[0]:
-                self._grow(2 * place)
+                self._grow(2 * place)  # doubled, so that adding n nodes copies O(n)
             self.version += 1
         return place
 
     def find(self, name: str) -> int:
+        """Returns the place of a node, NOWHERE for an unknown one."""
         return self._places.get(name, NOWHERE)
 
     def put(self, node: Node) -> None:
@@ -150,6 +151,7 @@ class NodeTable:
     def restate(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Changes the status of a task that stays on its node."""
         place = task.node
+        # Booleans as numbers: 1 frees the request, -1 takes it, 0 changes nothing.
         later = TAKES_LATER[old] - TAKES_LATER[new]
         now = TAKES_NOW[old] - TAKES_NOW[new]
         if later:
@@ -166,6 +168,7 @@ class NodeTable:
         free = np.ones(len(self), dtype=np.bool_)
         takes = TAKES_NOW if at_once else TAKES_LATER
         for place, ip, task in self._ports.get((port.protocol, port.port), ()):
+            # A pipelined task takes its ports later only, but they are reserved from now on.
             if port.clashes(ip) and (takes[task.status] or TAKES_LATER[task.status]):
                 free[place] = self._private_ports[place]
         return free

@@ -159,10 +159,6 @@ class Shares:
         return largest
 
 
-def dominant_share(amount: Vector, whole: Vector) -> float:
-    return Shares(whole).dominant(amount)
-
-
 @lru_cache(maxsize=4096)
 def amount_text(name: str, amount: float) -> str:
     """Returns an amount as people write it: `4` cpu, `8Gi`, `500m`, `unlimited`."""

@@ -121,9 +121,11 @@ class SchedulerSnapshot:
         self._reprioritise()
 
     def put_queue(self, queue: Queue) -> None:
+        """Adds or replaces a queue, and moves the jobs that name it there."""
         entry = QueueInfo(queue, self.dimensions)
         self._match_width()
         entry.widen(self._width)
+        # A new queue adopts the jobs that named it before it existed.
         old = self.queues.get(entry.name)
         self.queues[entry.name] = entry
         jobs = (
@@ -143,6 +145,7 @@ class SchedulerSnapshot:
             link_queues(self.queues.values())
 
     def put_group(self, group: PodGroup) -> None:
+        """Adds or replaces a job; it gets the tasks of the old one and those that waited for it."""
         job = JobInfo(group, self._priority(group), self.dimensions)
         self._match_width()
         job.widen(self._width)
@@ -158,6 +161,7 @@ class SchedulerSnapshot:
         self._touch(job)
 
     def remove_group(self, key: str) -> None:
+        """Removes a job. Its tasks stay and take room; they rejoin a group of the same name."""
         job = self.jobs.pop(key, None)
         if job is None:
             return
@@ -173,6 +177,7 @@ class SchedulerSnapshot:
         Any other pod only takes room. `group` stands for the annotation of a pod that has none.
         """
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        # A changed pod is removed and added: its shape, job and role may all be others.
         if key in self._tasks:
             self.remove_pod(key)
         shape = self._shapes.shape_of(pod.spec)
@@ -254,6 +259,7 @@ class SchedulerSnapshot:
 
     def confirm(self, tasks: Sequence[Task]) -> None:
         """Makes allocated tasks of one job BINDING. The nodes count both statuses alike."""
+        # Runs of equal tasks are counted at once; tasks of a gang come in such runs.
         for _, alike in groupby(tasks, key=lambda task: (task.role, task.shape.serial)):
             run = list(alike)
             for task in run:
@@ -266,6 +272,7 @@ class SchedulerSnapshot:
 
     def active_jobs(self) -> list[JobInfo]:
         """Returns the jobs of existing queues that have pending work, sorted by name."""
+        # Idle jobs are dropped here and not when they become idle, which costs nothing per move.
         for key in [key for key, job in self._active.items() if _is_idle(job)]:
             del self._active[key]
         return [self._active[key] for key in sorted(self._active) if self._active[key].queue]

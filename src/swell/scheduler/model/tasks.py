@@ -186,11 +186,13 @@ class Task:
         self.role = meta.annotations.get(ROLE_KEY) or meta.labels.get(ROLE_KEY, "")
         self.shape = shape
         self.priority = _priority_of(pod)
+        # Pods are preemptable unless they say no, as in Volcano.
         self.preemptable = _flag(pod, PREEMPTABLE_KEY, default=True)
         self.never_preempts = spec.preemption_policy == "Never"
         self.is_gated = any(gate.name != OWN_GATE for gate in spec.scheduling_gates)
         self.nominated = pod.status.nominated_node_name
         self.created = meta.creation_timestamp or ""
+        # The order among tasks of equal priority: by index, so that rank 0 comes first.
         self.order = (_index_of(meta), self.created, meta.uid or self.key)
         self.status = S.PENDING
         self.node = NOWHERE
@@ -211,6 +213,7 @@ class Task:
 def status_of(pod: Pod) -> TaskStatus:
     """Returns the status of a task by what the API server says of its pod."""
     phase = pod.status.phase
+    # A finished pod holds no room, even while it is being deleted: check this first.
     if phase is PodPhase.SUCCEEDED:
         return S.SUCCEEDED
     if phase is PodPhase.FAILED:

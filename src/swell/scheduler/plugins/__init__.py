@@ -1,7 +1,7 @@
 """The plugins: the rules of a session, one file each.
 
-A plugin is a function `open_<name>` that opens it for a session and returns its hooks, and the
-`ARGUMENTS` that its configuration may have. By what they decide:
+A plugin is a function `open_<name>` that opens it for a session and returns its hooks. By what they
+decide:
 
 - `priority`, `gang`, `sla`: the order of jobs, and when a job is complete.
 - `drf`: fair shares between jobs, and between queues in a weighted tree.
@@ -49,17 +49,13 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
     "sla": sla.open_sla,
 }
 
+# The names of the arguments that each plugin accepts; most accept none.
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(PLUGINS, ()),
     "binpack": binpack.ARGUMENTS,
     "capacity": capacity.ARGUMENTS,
-    "conformance": conformance.ARGUMENTS,
-    "drf": drf.ARGUMENTS,
-    "gang": gang.ARGUMENTS,
     "nodeorder": nodeorder.ARGUMENTS,
     "overcommit": overcommit.ARGUMENTS,
-    "pdb": pdb.ARGUMENTS,
     "predicates": predicates.ARGUMENTS,
-    "priority": priority.ARGUMENTS,
-    "proportion": proportion.ARGUMENTS,
     "sla": sla.ARGUMENTS,
 }

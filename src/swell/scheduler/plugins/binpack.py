@@ -1,4 +1,4 @@
-"""binpack: prefers fuller nodes, so that whole nodes stay free for large tasks."""
+"""The plugin binpack prefers fuller nodes, so that whole nodes stay free for large tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""capacity: every queue deserves what its spec says; beyond that it borrows what is idle.
+"""The plugin capacity: a queue deserves what its spec says, and borrows what is idle.
 
 With hierarchy, queues form a tree: limits hold at every level, and which queue has to give back is
 decided along the path. While the tree is broken, or a queue has both jobs and children, nothing is
@@ -119,6 +119,7 @@ class _CapacityRules:
             return Vote.PERMIT
         for level in self._line(queue):
             held = self._held(level) + self._reserved[level.name] - self._elastic[level.name]
+            # Computed only on demand: usually there is room without counting on evictions.
             if self._exceeded(level, asked, held):
                 held = held - self._claimable.in_queue(job)
             refusal = quota_refusal(
@@ -164,6 +165,7 @@ class _CapacityRules:
             if not self._may_go(own, preemptor, unit, left):
                 continue
             granted.append(unit)
+            # Later units are judged by what their queues would hold without this one.
             for level in self._line(unit.job.queue) if unit.job.queue else ():
                 left[level.name] = left.get(level.name, self._held(level)) - unit.request
         return granted
@@ -179,8 +181,10 @@ class _CapacityRules:
         # Siblings that both deserve nothing do not evict each other.
         if own.parent == queue.parent and not (mine.has_any or theirs.has_any):
             return False
+        # What is guaranteed to the queue is never taken from it.
         if not less_equal(theirs.guarantee, left.get(queue.name, self._held(queue)) - request):
             return False
+        # Ancestors that both queues share gain as much as they lose.
         shared = set(self._line(own))
         return all(
             _is_above(
@@ -225,7 +229,7 @@ def _is_above(held: Vector, entitlement: Entitlement, victim: Vector, claimed: P
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """What a queue may have at most, deserves, and is guaranteed."""
+    """The limit of a queue, what it deserves, and what it is guaranteed."""
 
     limit: Vector
     deserved: Vector

@@ -1,4 +1,4 @@
-"""conformance: pods that the cluster itself needs are never victims."""
+"""The plugin conformance protects pods that the cluster itself needs from eviction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
-ARGUMENTS: tuple[str, ...] = ()
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 
 

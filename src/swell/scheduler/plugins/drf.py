@@ -1,4 +1,4 @@
-"""drf: dominant resource fairness. The job with the smallest dominant share comes first.
+"""The plugin drf (dominant resource fairness): the smallest dominant share comes first.
 
 The dominant share of a job is its largest share of any resource of the cluster. With hierarchy,
 queues are the leaves of a weighted tree given by annotations, and are compared along it: a tree
@@ -23,7 +23,6 @@ from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
-ARGUMENTS: tuple[str, ...] = ()
 PATH: Final = "volcano.sh/hierarchy"
 WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 _SAME = 1e-6  # shares that differ by less count as equal, as in Volcano
@@ -43,6 +42,7 @@ def open_drf(session: Session, option: PluginOption) -> Hooks:
         left: dict[str, Vector] = {}
         granted: list[EvictionUnit] = []
         for unit in units:
+            # Cumulative: each unit is judged as if all before it were gone, granted or not.
             after = left.get(unit.job.key, unit.job.allocated) - unit.request
             left[unit.job.key] = after
             if mine - whole.dominant(after) <= _SAME:
@@ -117,6 +117,7 @@ class ShareTree:
 
     def _insert(self, queue: QueueInfo) -> list[_ShareNode]:
         notes = queue.object.metadata.annotations
+        # The path begins with "root"; a queue without a path is a child of the root.
         names = [part for part in notes.get(PATH, "").split("/") if part][1:] or [queue.name]
         weights = notes.get(WEIGHTS, "").split("/")[1:]
         path, node = [self._root], self._root

@@ -1,4 +1,4 @@
-"""gang: a job starts with its whole minimum or not at all, and is no victim below it.
+"""The plugin gang: a job starts with its minimum or not at all, and is no victim below it.
 
 The minimum is `minMember` in total and `minTaskMember` of each role.
 """
@@ -15,7 +15,6 @@ from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
-ARGUMENTS: tuple[str, ...] = ()
 # For a job that no action has looked at.
 _NOT_TRIED = Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "not tried in this session")
 
@@ -27,10 +26,11 @@ def open_gang(session: Session, option: PluginOption) -> Hooks:
         return _unschedulable(session, job)
 
     return Hooks(
-        job_key=lambda job: float(shortfall(job, "") == 0),
+        job_key=lambda job: float(shortfall(job, "") == 0),  # jobs that are not ready first
         job_valid=invalid,
         shortfall=shortfall,
         pipelined=lambda job: Vote.PERMIT if _is_complete(job) else Vote.REJECT,
+        # Roles are ignored here, as in Volcano.
         starving=lambda job: job.counts.ready + job.counts.waiting < job.min_member,
         preemptable=surplus_only,
         reclaimable=surplus_only,

@@ -1,4 +1,4 @@
-"""nodeorder: the scores of kube-scheduler: load, balance, node affinity, taints, pod affinity.
+"""The plugin nodeorder scores nodes as kube-scheduler does: load, balance, affinity, taints.
 
 Also spreads parameter servers: those of one job share a node only if no other node takes them.
 """
@@ -36,7 +36,7 @@ SPREAD_ROLES: Final = frozenset({"pserver"})
 _GPU = "nvidia.com/gpu"
 _SCORE_MAX = 100.0  # of one score with weight 1, as in kube-scheduler
 _A_PAIR = 2
-# Outweighs all other scores together, so that spreading wins over them.
+# As much as the default weights of nodeorder (9) and binpack (1) together.
 _SPREAD_WEIGHT = 10
 
 
@@ -89,13 +89,13 @@ def balance(parts: Sequence[Vector]) -> Vector:
 def node_affinity(shape: Shape, nodes: NodeTable) -> Vector:
     """Returns the weights of the preferred terms that a node matches, scaled to the best node."""
     affinity = shape.spec.affinity and shape.spec.affinity.node_affinity
-    wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
 
     def points(node: Node | None) -> float:
-        matched = (w.weight for w in wishes if node and term_matches(w.preference, node))
+        matched = (p.weight for p in preferred if node and term_matches(p.preference, node))
         return float(sum(matched))
 
-    if not wishes:
+    if not preferred:
         return np.zeros(len(nodes))
     found = np.array([points(node) for node in nodes.objects])
     highest = found.max(initial=0.0)

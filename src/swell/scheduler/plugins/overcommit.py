@@ -1,4 +1,4 @@
-"""overcommit: admits somewhat more than the cluster has, so that freed nodes are used at once."""
+"""The plugin overcommit admits somewhat more than the cluster has, so that no node idles."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def open_overcommit(session: Session, option: PluginOption) -> Hooks:
     used = session.snapshot.nodes.used()
     room = session.total * factor - used
     queues = session.snapshot.queues.values()
+    # Grows as this session admits jobs.
     reserved = np.sum([queue.reserved for queue in queues], axis=0) if queues else 0 * room
 
     claimable_resources = Claimable(session)

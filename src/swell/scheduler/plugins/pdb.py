@@ -1,4 +1,4 @@
-"""pdb: victims must not break a PodDisruptionBudget. A pod without labels is never a victim."""
+"""The plugin pdb protects PodDisruptionBudgets; and pods without labels are never victims."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
-
-ARGUMENTS: tuple[str, ...] = ()
 
 
 def open_pdb(session: Session, option: PluginOption) -> Hooks:

@@ -1,4 +1,4 @@
-"""predicates: which nodes may take a pod at all, by the rules of kube-scheduler.
+"""The plugin predicates filters the nodes that may take a pod, as kube-scheduler does.
 
 Resources are not checked here but in `placement`, for all nodes and resources at once.
 """
@@ -79,6 +79,7 @@ class _PredicateRules:
     def _fixed(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
         """Yields the filters whose answer no other pod can change."""
         nodes, spec = self._nodes, shape.spec
+        # A cordon counts as a taint of this name: a pod that tolerates it may go there.
         if not any(tolerates(toleration, _CORDON) for toleration in spec.tolerations):
             yield WaitReason.NODE_UNSCHEDULABLE, ~nodes.cordoned
         if self._on["affinity"]:
@@ -98,10 +99,10 @@ class _PredicateRules:
     def _node_affinity(self, shape: Shape) -> Iterator[tuple[WaitReason, Mask]]:
         nodes, spec = self._nodes, shape.spec
         if spec.node_selector:
-            wanted = spec.node_selector.items()
+            selector = spec.node_selector.items()
             yield (
                 WaitReason.NODE_SELECTOR,
-                nodes.where(lambda node: wanted <= node.metadata.labels.items()),
+                nodes.where(lambda node: selector <= node.metadata.labels.items()),
             )
         affinity = spec.affinity and spec.affinity.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution

@@ -1,4 +1,4 @@
-"""priority: jobs and tasks of higher priority come first, and only lower ones are victims.
+"""The plugin priority serves higher priority first, and allows only lower ones as victims.
 
 With the gang plugin in the same tier, a job starves only below its minimum; with this plugin alone
 it starves while any of its tasks is missing.
@@ -14,8 +14,6 @@ from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
-
-ARGUMENTS: tuple[str, ...] = ()
 
 
 def open_priority(session: Session, option: PluginOption) -> Hooks:

@@ -1,4 +1,4 @@
-"""proportion: queues share the cluster by weight; what one does not ask for, others get.
+"""The plugin proportion shares the cluster by weight; what a queue does not ask for, others get.
 
 A queue deserves its weighted part of the cluster, at most what it asks for and its capability, at
 least its guarantee. It gets nothing beyond that, and gives back when queues below theirs reclaim.
@@ -28,7 +28,6 @@ from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, q
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
-ARGUMENTS: tuple[str, ...] = ()
 # A guard against an endless loop: each round hands out a part of what remains, so far fewer rounds
 # are needed.
 _ROUNDS_MAX = 1000
@@ -103,6 +102,8 @@ class _ProportionRules:
             queue = unit.job.queue
             if queue is None:
                 continue
+            # A queue is asked before each unit: the last one may take it below what it deserves,
+            # as one large pod may (ADR 11).
             allocated = left.get(queue.name, queue.allocated)
             if not less_equal(allocated, self.deserved_by(queue)):
                 left[queue.name] = allocated - unit.request
@@ -116,6 +117,7 @@ class _ProportionRules:
         asked = job.asks_for_admission()
         if asked is None:
             return Vote.PERMIT
+        # `reserved` is as of the beginning of the session; what it admitted itself is added.
         reserved = queue.reserved + self._admitted.get(queue.name, self._nothing)
         held = queue.allocated + reserved - queue.elastic
         limits = self._limits.exceeded(queue.name, asked, held, self._real[queue.name])

@@ -79,7 +79,7 @@ def quota_refusal(what: str, limits: tuple[QueueLimit, ...]) -> Refusal | None:
 
 
 class Claimable:
-    """What a job that waits for admission could evict if it were admitted (ADR 13).
+    """Computes what a job that waits for admission could evict once admitted (ADR 13).
 
     In a full queue, admission by free resources alone admits no job, and a job that is not admitted
     can neither preempt nor reclaim. Counted only if enqueue has the argument `countClaimable`.

@@ -1,4 +1,4 @@
-"""sla: admits a group that has waited too long, and serves the group that is due first first."""
+"""The plugin sla admits groups that have waited too long, and serves the earliest due first."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ WAITING_TIME: Final = "sla-waiting-time"
 ANNOTATION: Final = "volcano.sh/sla-waiting-time"
 ARGUMENTS: tuple[str, ...] = (WAITING_TIME,)
 _NEVER = float("inf")
+# Units of Go's time.ParseDuration, which Volcano uses.
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|ms|s|m|h)")
 
@@ -37,6 +38,7 @@ def due_time(default_waiting: str) -> Callable[[JobInfo], float]:
     def due(job: JobInfo) -> float:
         own_s = duration_s(job.group.metadata.annotations.get(ANNOTATION, ""))
         waiting_s = default_s if own_s is None else own_s
+        # Without a creation time the limit alone orders jobs from files, as if created at 0.
         if waiting_s is None or not job.created:
             return _NEVER if waiting_s is None else waiting_s
         return parse_time(job.created) + waiting_s
