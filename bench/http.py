@@ -21,7 +21,7 @@ from swell.api.meta import Body, Key
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import DeleteRequest, Selection
+from swell.runtime.cluster import Deletion, Selection
 from tests.testbed import binaries
 from tests.testbed.control_plane import running_control_plane
 
@@ -104,7 +104,7 @@ async def _list_pods(cluster: KubeCluster) -> None:
 
 
 async def _remove(cluster: KubeCluster, name: str) -> None:
-    await cluster.delete(PODS, Key("default", name), DeleteRequest(grace_s=0))
+    await cluster.delete(PODS, Key("default", name), Deletion(grace_s=0))
 
 
 async def _rate(

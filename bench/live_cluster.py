@@ -27,7 +27,7 @@ from swell.api.resource import Resource
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import DeleteRequest, Selection
+from swell.runtime.cluster import Deletion, Selection
 from swell.runtime.informer import Informer
 from tests.testbed.binaries import binary
 from tests.testbed.control_plane import ControlPlane
@@ -293,5 +293,5 @@ async def remove_pods(cluster: KubeCluster, namespace: str) -> None:
     """Take the pods of a namespace away, and wait for that."""
     listed = await cluster.list(BOUND_PODS, Selection(namespace))
     names = [pod.metadata.name for pod in listed.items]
-    at_last = DeleteRequest(grace_s=0)
+    at_last = Deletion(grace_s=0)
     await at_once(names, lambda name: cluster.delete(BOUND_PODS, Key(namespace, name), at_last))

@@ -21,7 +21,7 @@ from swell.cluster.embedded.storage import Storage
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, DeleteRequest, Patch, PatchKind, Selection, merge_patch
+from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, Selection, merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.runtime.manager import Manager
 from tests.testbed.control_plane import ControlPlane
@@ -78,7 +78,7 @@ class World:
         propagation: str | None = None,
         grace_s: int | None = None,
     ) -> None:
-        deletion = DeleteRequest(propagation=propagation, grace_s=grace_s)
+        deletion = Deletion(propagation=propagation, grace_s=grace_s)
         await self.cluster.delete(resource.untyped(), self.key(name), deletion)
 
     async def pods(self, labels: str = "") -> list[Body]:

@@ -36,7 +36,7 @@ from swell.operator.trainingjob.kind import training_job_kind
 from swell.operator.trainingjob.labels import JOB_UID
 from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, DeleteRequest, Patch, PatchKind, Selection, merge_patch
+from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind, Selection, merge_patch
 from swell.runtime.errors import AlreadyExistsError, NotFoundError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
@@ -278,7 +278,7 @@ async def _staged(world: World, **settings: object) -> AsyncIterator[Stage]:
         manager.stop()
         await running
         with contextlib.suppress(NotFoundError):
-            await cluster.delete(NODES, Key("", stage.node), DeleteRequest())
+            await cluster.delete(NODES, Key("", stage.node), Deletion())
 
 
 async def _install(cluster: Cluster) -> None:

@@ -94,7 +94,7 @@ def merge_patch(body: Body) -> Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteRequest:
+class Deletion:
     """Preconditions of a delete, its grace period, and what happens to owned objects."""
 
     uid: Uid | None = None
@@ -113,7 +113,7 @@ class WriteOptions:
 
 
 PLAIN = WriteOptions()
-PLAIN_DELETION = DeleteRequest()
+PLAIN_DELETION = Deletion()
 
 
 # Whether the caller holds this version of an object already, or a later one.
@@ -169,7 +169,7 @@ class Cluster(Protocol):
     ) -> T: ...
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         """Delete an object. Returns it if it still exists (grace period, finalizers), else None."""
         ...
@@ -178,7 +178,7 @@ class Cluster(Protocol):
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: DeleteRequest = PLAIN_DELETION,
+        deletion: Deletion = PLAIN_DELETION,
     ) -> None:
         """Delete all that is selected. Controllers do not use it: it has no preconditions."""
         ...

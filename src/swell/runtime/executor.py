@@ -14,7 +14,7 @@ from typing import Protocol
 
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
-from swell.runtime.cluster import Cluster, DeleteRequest, WriteOptions, merge_patch
+from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
 from swell.runtime.errors import (
     AlreadyExistsError,
     ClusterError,
@@ -237,7 +237,7 @@ class Executor:
         return Failure(action, FailureKind.REFUSED, NAME_TAKEN, message)
 
     async def _delete(self, action: DeleteObject) -> Failure | None:
-        deletion = DeleteRequest(
+        deletion = Deletion(
             uid=action.uid,
             resource_version=action.version,
             grace_s=action.grace_s,

@@ -19,7 +19,7 @@ from swell.runtime.cluster import (
     PLAIN,
     PLAIN_DELETION,
     Cluster,
-    DeleteRequest,
+    Deletion,
     IsKnown,
     ObjectList,
     Patch,
@@ -132,7 +132,7 @@ class GuardedCluster:
         return await self._guard.admit(lambda: self._cluster.patch(resource, key, patch, options))
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         return await self._guard.admit(lambda: self._cluster.delete(resource, key, deletion))
 
@@ -140,7 +140,7 @@ class GuardedCluster:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: DeleteRequest = PLAIN_DELETION,
+        deletion: Deletion = PLAIN_DELETION,
     ) -> None:
         await self._guard.admit(
             lambda: self._cluster.delete_collection(resource, selection, deletion)

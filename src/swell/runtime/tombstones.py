@@ -15,7 +15,7 @@ from swell.api.meta import ObjectMeta
 from swell.runtime.cluster import Selection
 
 # Our own reads select by the presence or value of labels, or by name. A read with any other
-# selector leaves no tombstone, because whether it covers an object cannot be told here.
+# selector leaves no tombstone, because which objects it covers is not known here.
 _LABEL = re.compile(r"[\w./-]+(=[\w.-]*)?")
 _NAME = re.compile(r"metadata\.name=([^,=]+)")
 

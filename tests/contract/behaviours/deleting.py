@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.meta import Key, Uid
-from swell.runtime.cluster import DeleteRequest
+from swell.runtime.cluster import Deletion
 from swell.runtime.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -47,12 +47,12 @@ async def missing_object_is_not_found(world: World) -> None:
 async def uid_precondition(world: World) -> None:
     """A delete meant for an object spares its namesake."""
     made = await world.make(CONFIG, "a")
-    doing = world.cluster.delete(CONFIG, world.key("a"), DeleteRequest(uid=OTHER))
+    doing = world.cluster.delete(CONFIG, world.key("a"), Deletion(uid=OTHER))
     status = await refused(ConflictError, doing)
     assert status.details is not None
     assert (status.details.kind, status.details.name) == ("ConfigMap", "a")
 
-    right = DeleteRequest(uid=Uid(made["metadata"]["uid"]))
+    right = Deletion(uid=Uid(made["metadata"]["uid"]))
     assert await world.cluster.delete(CONFIG, world.key("a"), right) is None
 
 
@@ -61,10 +61,10 @@ async def version_precondition(world: World) -> None:
     """A delete decided on an old state is refused."""
     made = await world.make(CONFIG, "a")
     newer = await world.merge(CONFIG, "a", {"data": {"k": "1"}})
-    old = DeleteRequest(resource_version=made["metadata"]["resourceVersion"])
+    old = Deletion(resource_version=made["metadata"]["resourceVersion"])
     await refused(ConflictError, world.cluster.delete(CONFIG, world.key("a"), old))
 
-    current = DeleteRequest(resource_version=newer["metadata"]["resourceVersion"])
+    current = Deletion(resource_version=newer["metadata"]["resourceVersion"])
     assert await world.cluster.delete(CONFIG, world.key("a"), current) is None
 
 
@@ -112,7 +112,7 @@ async def grace_from_the_pod(world: World) -> None:
 async def grace_from_the_request(world: World) -> None:
     """Who deletes may say it too."""
     await world.make_pod("a", node="n1")
-    left = await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=12))
+    left = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=12))
 
     assert left is not None
     assert left["metadata"]["deletionGracePeriodSeconds"] == 12
@@ -123,7 +123,7 @@ async def no_grace_removes_a_bound_pod(world: World) -> None:
     """Zero seconds mean now."""
     await world.make_pod("a", node="n1")
 
-    assert await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=0)) is None
+    assert await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=0)) is None
     await refused(NotFoundError, world.get(POD, "a"))
 
 
@@ -131,12 +131,12 @@ async def no_grace_removes_a_bound_pod(world: World) -> None:
 async def grace_only_shrinks(world: World) -> None:
     """A second delete may hurry a pod, not slow it down."""
     await world.make_pod("a", node="n1")
-    await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=20))
-    longer = await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=40))
+    await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=20))
+    longer = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=40))
     assert longer is not None
     assert longer["metadata"]["deletionGracePeriodSeconds"] == 20
 
-    shorter = await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=5))
+    shorter = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=5))
     assert shorter is not None
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 5
 
@@ -162,7 +162,7 @@ async def name_of_a_dying_pod_is_taken(world: World) -> None:
 async def unknown_policy_is_refused(world: World) -> None:
     """There are three propagation policies."""
     await world.make(CONFIG, "a")
-    doing = world.cluster.delete(CONFIG, world.key("a"), DeleteRequest(propagation="Sideways"))
+    doing = world.cluster.delete(CONFIG, world.key("a"), Deletion(propagation="Sideways"))
     status = await refused(InvalidError, doing)
 
     assert causes(status) == [("propagationPolicy", "FieldValueNotSupported")]
@@ -172,7 +172,7 @@ async def unknown_policy_is_refused(world: World) -> None:
 async def negative_grace_is_the_shortest(world: World) -> None:
     """Less than no time is taken for one second."""
     await world.make_pod("a", node="n1")
-    left = await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=-1))
+    left = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=-1))
 
     assert left is not None
     assert left["metadata"]["deletionGracePeriodSeconds"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.runtime.cluster import DeleteRequest, WriteOptions, merge_patch
+from swell.runtime.cluster import Deletion, WriteOptions, merge_patch
 from swell.runtime.errors import AlreadyExistsError, InvalidError
 from tests.contract.world import CONFIG, POD, World, a_pod, behaviour, refused
 
@@ -60,7 +60,7 @@ async def patch_is_not_kept(world: World) -> None:
 async def delete_is_not_done(world: World) -> None:
     """A tried delete leaves the object."""
     await world.make(CONFIG, "a")
-    await world.cluster.delete(CONFIG, world.key("a"), DeleteRequest(dry_run=True))
+    await world.cluster.delete(CONFIG, world.key("a"), Deletion(dry_run=True))
 
     assert await world.names(CONFIG) == ["a"]
 
@@ -80,6 +80,6 @@ async def no_event_is_sent(world: World) -> None:
 async def collection_is_not_deleted(world: World) -> None:
     """Nor is a collection."""
     await world.make(CONFIG, "a")
-    await world.cluster.delete_collection(CONFIG, world.selection(), DeleteRequest(dry_run=True))
+    await world.cluster.delete_collection(CONFIG, world.selection(), Deletion(dry_run=True))
 
     assert await world.names(CONFIG) == ["a"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
-from swell.runtime.cluster import DeleteRequest
+from swell.runtime.cluster import Deletion
 from tests.contract.world import CONFIG, POD, WIDGET, World, behaviour, eventually, gone
 
 
@@ -24,7 +24,7 @@ async def background(world: World) -> None:
     owner = await world.make(CONFIG, "owner")
     await world.make(CONFIG, "child", metadata=owned_by(owner))
     deleted = await world.cluster.delete(
-        CONFIG, world.key("owner"), DeleteRequest(propagation="Background")
+        CONFIG, world.key("owner"), Deletion(propagation="Background")
     )
 
     assert deleted is None
@@ -38,7 +38,7 @@ async def foreground(world: World) -> None:
     held = owned_by(owner, blockOwnerDeletion=True) | {"finalizers": ["example.com/x"]}
     await world.make(CONFIG, "child", metadata=held)
     left = await world.cluster.delete(
-        CONFIG, world.key("owner"), DeleteRequest(propagation="Foreground")
+        CONFIG, world.key("owner"), Deletion(propagation="Foreground")
     )
     assert left is not None
     assert left["metadata"]["finalizers"] == ["foregroundDeletion"]
@@ -57,7 +57,7 @@ async def orphan(world: World) -> None:
     """Dependents lose their owner and stay."""
     owner = await world.make(CONFIG, "owner")
     await world.make(CONFIG, "child", metadata=owned_by(owner))
-    await world.cluster.delete(CONFIG, world.key("owner"), DeleteRequest(propagation="Orphan"))
+    await world.cluster.delete(CONFIG, world.key("owner"), Deletion(propagation="Orphan"))
     await gone(world, CONFIG, "owner")
 
     assert "ownerReferences" not in (await world.get(CONFIG, "child"))["metadata"]
@@ -69,7 +69,7 @@ async def grandchildren(world: World) -> None:
     owner = await world.make(CONFIG, "owner")
     child = await world.make(CONFIG, "child", metadata=owned_by(owner))
     await world.make(CONFIG, "grandchild", metadata=owned_by(child))
-    await world.cluster.delete(CONFIG, world.key("owner"), DeleteRequest(propagation="Background"))
+    await world.cluster.delete(CONFIG, world.key("owner"), Deletion(propagation="Background"))
 
     await gone(world, CONFIG, "grandchild")
 
@@ -80,14 +80,14 @@ async def two_owners(world: World) -> None:
     first, second = await world.make(CONFIG, "o1"), await world.make(CONFIG, "o2")
     both = owned_by(first)["ownerReferences"] + owned_by(second)["ownerReferences"]
     await world.make(CONFIG, "child", metadata={"ownerReferences": both})
-    await world.cluster.delete(CONFIG, world.key("o1"), DeleteRequest(propagation="Background"))
+    await world.cluster.delete(CONFIG, world.key("o1"), Deletion(propagation="Background"))
 
     async def one_owner() -> bool:
         child = await world.get(CONFIG, "child")
         return len(child["metadata"]["ownerReferences"]) == 1
 
     await eventually(one_owner)
-    await world.cluster.delete(CONFIG, world.key("o2"), DeleteRequest(propagation="Background"))
+    await world.cluster.delete(CONFIG, world.key("o2"), Deletion(propagation="Background"))
     await gone(world, CONFIG, "child")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.runtime.cluster import DeleteRequest
+from swell.runtime.cluster import Deletion
 from tests.contract.world import (
     CONFIG,
     PLAIN_WIDGET,
@@ -74,7 +74,7 @@ async def pod_deletion_counts(world: World) -> None:
     """A pod's generation grows when it is told to go."""
     await world.make_pod("a", node="n1")
     before = (await world.get(POD, "a"))["metadata"]["generation"]
-    left = await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=5))
+    left = await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=5))
 
     assert left is not None
     assert left["metadata"]["generation"] == before + 1

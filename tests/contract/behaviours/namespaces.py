@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.api.meta import Key
-from swell.runtime.cluster import DeleteRequest
+from swell.runtime.cluster import Deletion
 from swell.runtime.errors import ConflictError, ForbiddenError, InvalidError
 from tests.contract.world import (
     CONFIG,
@@ -93,5 +93,5 @@ async def label_with_the_name_stays(world: World) -> None:
 @behaviour
 async def delete_with_a_wrong_version(world: World) -> None:
     """Preconditions hold for namespaces too."""
-    doing = world.cluster.delete(NAMESPACE, Key("", world.ns), DeleteRequest(resource_version="1"))
+    doing = world.cluster.delete(NAMESPACE, Key("", world.ns), Deletion(resource_version="1"))
     await refused(ConflictError, doing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from swell.api.meta import Body
-from swell.runtime.cluster import DeleteRequest, EventType
+from swell.runtime.cluster import Deletion, EventType
 from swell.runtime.errors import BadRequestError, ClusterError
 from tests.contract.world import CONFIG, POD, WIDGET, World, behaviour, refused, rejected
 
@@ -177,7 +177,7 @@ async def pod_deletion_in_two_steps(world: World) -> None:
     """An immediate delete of a bound pod marks it, then removes it."""
     await world.make_pod("a", node="n1")
     since = await world.version(POD)
-    await world.cluster.delete(POD, world.key("a"), DeleteRequest(grace_s=0))
+    await world.cluster.delete(POD, world.key("a"), Deletion(grace_s=0))
     events = await world.events(POD, since, 2)
 
     assert [kind for kind, _ in events] == ["MODIFIED", "DELETED"]

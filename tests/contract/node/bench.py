@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS
 from swell.api.meta import Body, Key
 from swell.cluster.kube.client import KubeCluster
-from swell.runtime.cluster import DeleteRequest, Selection, merge_patch
+from swell.runtime.cluster import Deletion, Selection, merge_patch
 from swell.runtime.errors import NotFoundError
 from tests.testbed.cluster import BUSYBOX
 
@@ -115,7 +115,7 @@ class Bench:
         selection = Selection(self.ns, fields="metadata.name=p")
         watching = self.cluster.watch(POD, selection, resource_version=version, timeout_s=WITHIN_S)
         async with asyncio.timeout(WITHIN_S), watching as events:
-            await self.cluster.delete(POD, Key(self.ns, "p"), DeleteRequest(grace_s=grace_s))
+            await self.cluster.delete(POD, Key(self.ns, "p"), Deletion(grace_s=grace_s))
             async for event in events:
                 if isinstance(event.object, dict):
                     last = event.object

@@ -29,7 +29,7 @@ from swell.node.assembly import HOLLOW_CAPACITY, add_hollow_agent, node_names
 from swell.node.nodes import NodeShape
 from swell.operator.framework.program import install_crds
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import Cluster, DeleteRequest
+from swell.runtime.cluster import Cluster, Deletion
 from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
@@ -176,7 +176,7 @@ async def _training_job(admin: Cluster, life: Life) -> None:
             if held.get("status", {}).get("phase") == "Running":
                 break
             await asyncio.sleep(0.2)
-    await admin.delete(TRAINING_JOBS, key, DeleteRequest())
+    await admin.delete(TRAINING_JOBS, key, Deletion())
 
 
 async def _taken(admin: Cluster, life: Life) -> None:

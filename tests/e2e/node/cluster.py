@@ -20,7 +20,7 @@ from swell.node.pods import BOUND_PODS, BoundPod, ReportedContainer
 from swell.node.process.launcher import find_namespace
 from swell.node.process.runtime import ProcessRuntime
 from swell.runtime.clock import SystemClock
-from swell.runtime.cluster import DeleteRequest
+from swell.runtime.cluster import Deletion
 from swell.runtime.errors import NotFoundError
 from swell.runtime.manager import Manager
 
@@ -108,7 +108,7 @@ class Site:
         return await self.pod_that(name, lambda pod: pod.is_final)
 
     async def delete(self, name: str, grace_s: int | None = None) -> None:
-        await self.cluster.delete(PODS, Key(NAMESPACE, name), DeleteRequest(grace_s=grace_s))
+        await self.cluster.delete(PODS, Key(NAMESPACE, name), Deletion(grace_s=grace_s))
 
     async def gone(self, name: str, within_s: float = WITHIN_S) -> None:
         async with asyncio.timeout(within_s):

@@ -11,7 +11,7 @@ from swell.api.meta import Body, Key
 from swell.api.pod import PodPhase
 from swell.node.hollow import PREFIX
 from swell.node.nodes import SIMULATE_LOSS, UNREACHABLE
-from swell.runtime.cluster import DeleteRequest, Patch, PatchKind, merge_patch
+from swell.runtime.cluster import Deletion, Patch, PatchKind, merge_patch
 from swell.runtime.errors import ConflictError, NotFoundError
 from tests.e2e.operator.story import Play, Step
 
@@ -41,7 +41,7 @@ def somebody_deletes(*names: str) -> Step:
 
     async def act(play: Play) -> None:
         for name in names:
-            await play.cluster.delete(PODS, play.pod_key(name), DeleteRequest())
+            await play.cluster.delete(PODS, play.pod_key(name), Deletion())
 
     return Step(f"somebody deletes {', '.join(names)}", act)
 
@@ -62,7 +62,7 @@ def is_evicted(name: str) -> Step:
     async def act(play: Play) -> None:
         await _until_running(play, name)
         await _disrupt(play, name, {})
-        await play.cluster.delete(PODS, play.pod_key(name), DeleteRequest())
+        await play.cluster.delete(PODS, play.pod_key(name), Deletion())
 
     return Step(f"{name} is evicted", act)
 
@@ -92,7 +92,7 @@ def node_is_deleted(name: str) -> Step:
         node = await _node_of(play, name)
         dead = {"metadata": {"annotations": {SIMULATE_LOSS: "true"}}}
         await play.cluster.patch(NODES, node, merge_patch(dead))
-        await play.cluster.delete(NODES, node, DeleteRequest())
+        await play.cluster.delete(NODES, node, Deletion())
 
     return Step(f"the node of {name} is deleted", act)
 
@@ -177,7 +177,7 @@ def sets_target(role: str, target: int) -> Step:
 
 def deletes_job() -> Step:
     async def act(play: Play) -> None:
-        await play.cluster.delete(AI_TRAINING_JOBS, play.key, DeleteRequest())
+        await play.cluster.delete(AI_TRAINING_JOBS, play.key, Deletion())
 
     return Step("somebody deletes the job", act)
 
@@ -186,7 +186,7 @@ def tears_job_away() -> Step:
     """Somebody who cannot wait removes the finalizer: the object is gone, its pods are not."""
 
     async def act(play: Play) -> None:
-        await play.cluster.delete(AI_TRAINING_JOBS, play.key, DeleteRequest())
+        await play.cluster.delete(AI_TRAINING_JOBS, play.key, Deletion())
         with contextlib.suppress(NotFoundError):
             await change_job(play, {"metadata": {"finalizers": None}})
         await play.until(lambda: play.sight.job(play.name) is None, "the job is gone")

@@ -14,7 +14,7 @@ from typing import Protocol
 from swell.api.core import Node
 from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS, QUEUES
 from swell.api.meta import Key
-from swell.runtime.cluster import Cluster, DeleteRequest, merge_patch
+from swell.runtime.cluster import Cluster, Deletion, merge_patch
 from tests.e2e.scheduler import objects
 from tests.e2e.scheduler.objects import NAMESPACE
 from tests.e2e.scheduler.sight import Sight
@@ -92,8 +92,8 @@ class Play:
 
     async def remove(self, group: str) -> None:
         for pod in self.sight.pods_of(group):
-            await self.cluster.delete(PODS, pod.metadata.key, DeleteRequest())
-        await self.cluster.delete(POD_GROUPS, Key(NAMESPACE, group), DeleteRequest())
+            await self.cluster.delete(PODS, pod.metadata.key, Deletion())
+        await self.cluster.delete(POD_GROUPS, Key(NAMESPACE, group), Deletion())
 
     async def cordon(self, yes: bool) -> None:
         """Keep pods off the story's nodes, or let them come."""

@@ -9,7 +9,7 @@ from swell.api.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.storage import Commit
-from swell.runtime.cluster import DeleteRequest, merge_patch
+from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import AlreadyExistsError, ClusterError, ConflictError, NotFoundError
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.sim.actors.pod_lifecycle import bound_by
@@ -138,7 +138,7 @@ class Keeper:
         for index in range(gang.size):
             key = Key(NAMESPACE, f"{gang.name}-{index}")
             with suppress(NotFoundError):
-                await self._user.delete(PODS, key, DeleteRequest(grace_s=0))
+                await self._user.delete(PODS, key, Deletion(grace_s=0))
             await self._create(gang, index)
         self.gangs[gang.name] = gang
 
@@ -194,7 +194,7 @@ class Keeper:
         away_s = world.chance.between(0.1, 3, "again", meta.uid)
         await world.clock.sleep(self._away_s.pop(meta.name, away_s))
         with suppress(NotFoundError, ConflictError):
-            await self._keeper.delete(PODS, meta.key, DeleteRequest(uid=meta.uid))
+            await self._keeper.delete(PODS, meta.key, Deletion(uid=meta.uid))
         gang = self.gangs.get(meta.labels[GANG])
         if gang is not None:
             await self._create(gang, int(meta.name.rpartition("-")[2]))

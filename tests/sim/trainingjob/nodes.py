@@ -17,7 +17,7 @@ from swell.cluster.embedded.controllers.assembly import BuiltinControllerSetting
 from swell.cluster.embedded.storage import Commit
 from swell.operator.trainingjob.labels import ROLE_LABELS, Role
 from swell.operator.trainingjob.snapshot import completion_index
-from swell.runtime.cluster import DeleteRequest
+from swell.runtime.cluster import Deletion
 from swell.runtime.manager import Manager
 from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.nemesis import Disturbance, common_disturbances
@@ -91,7 +91,7 @@ class Nodes:
         pod = pods[int(fault.amount * len(pods))]
         disrupted = [{"type": "DisruptionTarget", "status": "True", "reason": "Preempted"}]
         if await pod_lifecycle.report(self._kubelet, pod, {"conditions": disrupted}):
-            deletion = DeleteRequest(uid=pod.metadata.uid)
+            deletion = Deletion(uid=pod.metadata.uid)
             await self._scheduler.delete(PODS, pod.metadata.key, deletion)
         return True
 

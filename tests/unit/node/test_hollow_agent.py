@@ -7,7 +7,7 @@ import asyncio
 from swell.api.kinds import LEASES, NODES, PODS
 from swell.api.meta import Key
 from swell.node.nodes import SIMULATE_LOSS
-from swell.runtime.cluster import DeleteRequest, merge_patch
+from swell.runtime.cluster import Deletion, merge_patch
 from tests.unit.node.hollow_world import NAMESPACE, Scene, play
 
 
@@ -286,7 +286,7 @@ def test_force_deleted_pod_is_forgotten() -> None:
     async def act(scene: Scene) -> None:
         first = await scene.pod("p", duration="30")
         await asyncio.sleep(20)
-        await scene.user.delete(PODS, first.metadata.key, DeleteRequest(grace_s=0))
+        await scene.user.delete(PODS, first.metadata.key, Deletion(grace_s=0))
         await scene.pod("p", duration="30")
         await asyncio.sleep(20)
         again = await scene.phase("p")

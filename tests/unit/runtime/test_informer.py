@@ -11,7 +11,7 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.runtime.cache import StaleListError
 from swell.runtime.cluster import (
-    DeleteRequest,
+    Deletion,
     EventType,
     Malformed,
     ObjectList,
@@ -349,7 +349,7 @@ def test_refresh_selected_is_not_undone_by_a_lagging_watch() -> None:
         line.holds_events = True
         for name in ("brief", "lasting"):
             await world.user.create(PODS, pod_body(name, owner))
-        await world.user.delete(PODS, key("brief"), DeleteRequest(grace_s=0))
+        await world.user.delete(PODS, key("brief"), Deletion(grace_s=0))
         selection = Selection("default", labels="toy=t")
         await pods.refresh_selected(selection, "controller Toy", key("t"))
         heard: list[Key] = []
@@ -499,7 +499,7 @@ def test_many_missing_children_are_settled_by_one_list_while_the_watch_is_busy()
             pods.refresh_selected(nobody, "controller Toy", key("t")),
         )
         await asyncio.sleep(7)
-        await world.user.delete(PODS, key("p0"), DeleteRequest(grace_s=0))
+        await world.user.delete(PODS, key("p0"), Deletion(grace_s=0))
         await reading
 
         assert [pod.metadata.name for pod in pods.all()] == ["p1", "p2", "p3", "p4"]

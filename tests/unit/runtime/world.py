@@ -25,7 +25,7 @@ from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
-    DeleteRequest,
+    Deletion,
     IsKnown,
     ObjectList,
     Patch,
@@ -187,7 +187,7 @@ class Line:
         return self._end("patch", await self.inner.patch(resource, key, patch, options))
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         await self._begin("delete", resource, key)
         return self._end("delete", await self.inner.delete(resource, key, deletion))
@@ -196,7 +196,7 @@ class Line:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: DeleteRequest = PLAIN_DELETION,
+        deletion: Deletion = PLAIN_DELETION,
     ) -> None:
         raise AssertionError("controllers never delete collections")
 

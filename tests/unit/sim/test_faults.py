@@ -10,7 +10,7 @@ import pytest
 
 from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body, Key
-from swell.runtime.cluster import Cluster, DeleteRequest, EventType, merge_patch
+from swell.runtime.cluster import Cluster, Deletion, EventType, merge_patch
 from swell.runtime.errors import (
     ConflictError,
     ForbiddenError,
@@ -161,7 +161,7 @@ def test_write_may_be_applied_after_its_client_gave_up() -> None:
     async def main(bench: Bench) -> None:
         await bench.create()
         with pytest.raises(OutcomeUnknownError):
-            await bench.faulty.delete(CONFIG_MAPS, KEY, DeleteRequest())
+            await bench.faulty.delete(CONFIG_MAPS, KEY, Deletion())
         assert await bench.exists()
 
         await bench.clock.sleep(20)

@@ -15,7 +15,7 @@ from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.kube import calls
 from swell.node.nodes import SIMULATE_LOSS
-from swell.runtime.cluster import DeleteRequest, merge_patch
+from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import NotFoundError
 
 # Nodes of the node agent report kubelet versions that begin so.
@@ -55,7 +55,7 @@ def kill_pod(
             if processes.kill_pod(connection.home, uid):
                 sys.stdout.write(f"pod/{pod} killed\n")
                 return
-        connection.client.send(calls.delete(PODS, key, DeleteRequest(uid=uid, grace_s=0)))
+        connection.client.send(calls.delete(PODS, key, Deletion(uid=uid, grace_s=0)))
         sys.stdout.write(f"pod/{pod} deleted\n")
 
 
@@ -73,7 +73,7 @@ def kill_node(
             found = connection.client.send(calls.get(NODES, Key("", node)))
         except NotFoundError as error:
             raise _no_node(node) from error
-        deletion = DeleteRequest(uid=found.metadata.uid)
+        deletion = Deletion(uid=found.metadata.uid)
         connection.client.send(calls.delete(NODES, Key("", node), deletion))
         sys.stdout.write(f"node/{node} deleted\n")
 

@@ -23,7 +23,7 @@ from swell.cli.objects.describe import describe_object
 from swell.cli.options import ClusterOptions, OutputFormat, option_groups
 from swell.cli.output import aligned, print_list, print_names, print_object, table_rows
 from swell.cluster.kube import calls
-from swell.runtime.cluster import DeleteRequest, Selection
+from swell.runtime.cluster import Deletion, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
 
 # Asks for a Table as kubectl does; a server that makes none sends the objects.
@@ -222,7 +222,7 @@ def delete_one(resource: Resource[Body], body: Body, connection: ClusterConnecti
     """
     meta = body["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
-    deletion = DeleteRequest(uid=Uid(meta["uid"]), propagation="Background")
+    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background")
     try:
         connection.client.send(calls.delete(resource, key, deletion))
     except NotFoundError:

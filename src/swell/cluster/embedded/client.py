@@ -31,7 +31,7 @@ from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
-    DeleteRequest,
+    Deletion,
     EventType,
     IsKnown,
     Malformed,
@@ -151,7 +151,7 @@ class InProcessCluster:
         return _object(resource, stored)
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         request = RequestContext(self._actor, dry_run=deletion.dry_run)
         options = _delete_options(deletion)
@@ -164,7 +164,7 @@ class InProcessCluster:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: DeleteRequest = PLAIN_DELETION,
+        deletion: Deletion = PLAIN_DELETION,
     ) -> None:
         request = RequestContext(self._actor, dry_run=deletion.dry_run)
         chosen = ListOptions(selection.namespace, selection.labels, selection.fields)
@@ -273,7 +273,7 @@ def _success(resource: Resource[T]) -> T:
     return decode(encode(_SUCCESS), resource.struct)
 
 
-def _delete_options(deletion: DeleteRequest) -> DeleteOptions:
+def _delete_options(deletion: Deletion) -> DeleteOptions:
     return DeleteOptions(
         uid=deletion.uid,
         resource_version=deletion.resource_version,

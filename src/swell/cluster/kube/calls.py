@@ -18,7 +18,7 @@ from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
-    DeleteRequest,
+    Deletion,
     ObjectList,
     Patch,
     Selection,
@@ -103,7 +103,7 @@ def patch(
 
 
 def delete(
-    resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+    resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
 ) -> KubeCall[T | None]:
     def read(raw: bytes) -> T | None:
         return decoding.decode_answer(raw, resource) if _lives_on(raw) else None
@@ -114,7 +114,7 @@ def delete(
 def delete_collection(
     resource: Resource[T],
     selection: Selection = EVERYTHING,
-    deletion: DeleteRequest = PLAIN_DELETION,
+    deletion: Deletion = PLAIN_DELETION,
 ) -> KubeCall[None]:
     path = _collection(resource, selection)
     return KubeCall("DELETE", path, lambda _: None, _delete_options(deletion))
@@ -164,7 +164,7 @@ def _key_of(body: Body) -> Key:
     return Key(meta.get("namespace", ""), meta.get("name", ""))
 
 
-def _delete_options(deletion: DeleteRequest) -> bytes | None:
+def _delete_options(deletion: Deletion) -> bytes | None:
     preconditions = {"uid": deletion.uid, "resourceVersion": deletion.resource_version}
     given: Body = {
         "preconditions": {k: v for k, v in preconditions.items() if v is not None} or None,

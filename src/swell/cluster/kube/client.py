@@ -21,7 +21,7 @@ from swell.runtime.cluster import (
     EVERYTHING,
     PLAIN,
     PLAIN_DELETION,
-    DeleteRequest,
+    Deletion,
     IsKnown,
     ObjectList,
     Patch,
@@ -106,7 +106,7 @@ class KubeCluster:
         return await self._transport.send(calls.patch(resource, key, patch, options))
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         return await self._transport.send(calls.delete(resource, key, deletion))
 
@@ -114,7 +114,7 @@ class KubeCluster:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: DeleteRequest = PLAIN_DELETION,
+        deletion: Deletion = PLAIN_DELETION,
     ) -> None:
         await self._transport.send(calls.delete_collection(resource, selection, deletion))
 

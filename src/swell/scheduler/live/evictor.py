@@ -20,7 +20,7 @@ from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, DeleteRequest, Patch, PatchKind
+from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind
 from swell.runtime.errors import (
     ClusterError,
     MalformedError,
@@ -176,7 +176,7 @@ class Evictor:
     async def _delete(self, pod: Pod) -> None:
         meta, pods = pod.metadata, self._cache.informers.pods
         try:
-            left = await self._cluster.delete(PODS, meta.key, DeleteRequest(uid=meta.uid))
+            left = await self._cluster.delete(PODS, meta.key, Deletion(uid=meta.uid))
         except NotFoundError:
             left = None
         if left is None:

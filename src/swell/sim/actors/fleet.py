@@ -16,7 +16,7 @@ from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
 from swell.api.times import format_time
 from swell.cluster.embedded.storage import Commit
-from swell.runtime.cluster import DeleteRequest, merge_patch
+from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import ClusterError, NotFoundError
 from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.pod_lifecycle import PodBehavior
@@ -230,7 +230,7 @@ class Fleet:
         patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
         try:
             await self._kubelet.patch(PODS.status, pod.metadata.key, patch)
-            await self._kubelet.delete(PODS, pod.metadata.key, DeleteRequest(uid=pod.metadata.uid))
+            await self._kubelet.delete(PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid))
         except ClusterError:
             return False
         return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from swell.api.kinds import PODS
 from swell.api.pod import Pod
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import DeleteRequest
+from swell.runtime.cluster import Deletion
 from swell.sim.faults.plan import Fault, FaultInjector, FaultKind
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _CommonDisturbances:
         if not pods:
             return False
         key, stored = pods[int(fault.amount * len(pods))]
-        await self._monkey.delete(PODS, key, DeleteRequest(uid=stored.typed(Pod).metadata.uid))
+        await self._monkey.delete(PODS, key, Deletion(uid=stored.typed(Pod).metadata.uid))
         return True
 
     async def jump_clock(self, fault: Fault) -> bool:

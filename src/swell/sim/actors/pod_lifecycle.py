@@ -15,7 +15,7 @@ from swell.api.meta import Body
 from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster, DeleteRequest, merge_patch
+from swell.runtime.cluster import Cluster, Deletion, merge_patch
 from swell.runtime.errors import ConflictError, InvalidError, NotFoundError
 from swell.sim.observation import pod_states
 
@@ -121,7 +121,7 @@ async def report(cluster: Cluster, pod: Pod, status: Body, *, is_stopping: bool 
 async def remove(cluster: Cluster, pod: Pod) -> None:
     """Remove a pod whose process has ended."""
     try:
-        await cluster.delete(PODS, pod.metadata.key, DeleteRequest(uid=pod.metadata.uid, grace_s=0))
+        await cluster.delete(PODS, pod.metadata.key, Deletion(uid=pod.metadata.uid, grace_s=0))
     except _GONE:
         return
 

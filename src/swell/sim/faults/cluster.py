@@ -17,7 +17,7 @@ from swell.runtime.cluster import (
     PLAIN,
     PLAIN_DELETION,
     Cluster,
-    DeleteRequest,
+    Deletion,
     IsKnown,
     ObjectList,
     Patch,
@@ -146,7 +146,7 @@ class FaultyCluster:
         return await self._call("patch", resource, key, request, ON_CHANGE)
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: DeleteRequest = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
     ) -> T | None:
         def request() -> Awaitable[T | None]:
             return self._inner.delete(resource, key, deletion)
@@ -157,7 +157,7 @@ class FaultyCluster:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: DeleteRequest = PLAIN_DELETION,
+        deletion: Deletion = PLAIN_DELETION,
     ) -> None:
         def request() -> Awaitable[None]:
             return self._inner.delete_collection(resource, selection, deletion)

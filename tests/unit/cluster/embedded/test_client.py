@@ -13,7 +13,7 @@ from swell.cluster.embedded.client import InProcessCluster
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import (
     Cluster,
-    DeleteRequest,
+    Deletion,
     EventType,
     Malformed,
     Selection,
@@ -114,7 +114,7 @@ def test_delete_answers_with_what_lives_on() -> None:
         marked = await cluster.delete(PODS, KEY)
         assert marked is not None
         assert marked.metadata.deletion_grace_period_seconds == 30
-        assert await cluster.delete(PODS, KEY, DeleteRequest(grace_s=0)) is None
+        assert await cluster.delete(PODS, KEY, Deletion(grace_s=0)) is None
         world.pod("b")
         await cluster.delete_collection(PODS, Selection("default"))
         assert (await cluster.list(PODS)).items == ()

@@ -15,7 +15,7 @@ from swell.api.meta import Body, Key
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
 from swell.cluster.embedded.client import InProcessCluster
-from swell.runtime.cluster import DeleteRequest, merge_patch
+from swell.runtime.cluster import Deletion, merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.settings import SchedulerSettings
@@ -122,7 +122,7 @@ class Stage:
 
     async def remove(self, name: str) -> None:
         """What kubelets would do with a pod that has to go."""
-        await self.user.delete(PODS, Key(NAMESPACE, name), DeleteRequest(grace_s=0))
+        await self.user.delete(PODS, Key(NAMESPACE, name), Deletion(grace_s=0))
 
     # --- questions
 
