@@ -177,6 +177,7 @@ class _Assembly:
         others: Sequence[AnyInformer] = (),
         queue: WorkQueue[Key] | None = None,
     ) -> Controller[S]:
+        """Add a controller to the manager. `queue` is given when others add keys to it too."""
         controller = Controller(
             name,
             reconciler,
@@ -184,7 +185,7 @@ class _Assembly:
             children=children,
             others=others,
             executor=executor,
-            queue=queue or self._queue(),
+            queue=self._queue() if queue is None else queue,
             clock=self._api.clock,
         )
         self._manager.add(name, controller.run, controller.stop)
