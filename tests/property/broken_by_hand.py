@@ -14,7 +14,7 @@ from tests.property.broken_manifests import (
     without_field,
 )
 
-# Path of the change, new value (REMOVED: taken out), path to be told, part of the hint.
+# Path of the change, new value (REMOVED: taken out), path to be reported, part of the hint.
 REMOVED = object()
 Change = tuple[str, object, str, str]
 
@@ -166,9 +166,9 @@ TABLES = (
 def written_by_hand() -> Iterator[Broken]:
     for name, changes, on_server in TABLES:
         body = manifest(name)
-        for path, value, told, hint in changes:
+        for path, value, reported, hint in changes:
             title = f"{name}: {path} {'removed' if value is REMOVED else 'changed'}"
-            yield Broken(title, _changed(body, path, value), told, hint, on_server)
+            yield Broken(title, _changed(body, path, value), reported, hint, on_server)
 
 
 def _changed(body: Body, path: str, value: object) -> Body:

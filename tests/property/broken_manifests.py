@@ -1,4 +1,4 @@
-"""Hundreds of broken variants of valid manifests, each with the place and hint to be told.
+"""Hundreds of broken variants of valid manifests, each with the place and hint to be reported.
 
 Most come from operators (another type, a misspelt name, …) applied to a table of the fields of
 each manifest; the rest are written by hand, for the rules between fields.
@@ -197,7 +197,7 @@ WRONG_TYPES: dict[str, object] = {
     "amount": "ten",
     "choice": 1,
 }
-# Where a name that is not known is told, and where a server refuses it too.
+# Where a name that is not known is reported, and where a server refuses it too.
 TELLING = {"", "metadata", "spec", WORKER, "spec.networkTopology", "spec.guarantee"}
 REFUSING = {
     "AITrainingJob": {"", "metadata", "spec", WORKER},
@@ -214,7 +214,7 @@ def wrong_types(body: Body, fields: Fields) -> Iterator[Broken]:
 
 
 def misspelt_names(body: Body, fields: Fields) -> Iterator[Broken]:
-    """The last two letters of a name swapped, where unknown names are told."""
+    """The last two letters of a name swapped, where unknown names are reported."""
     refusing = REFUSING[body["kind"]]
     for path in fields:
         parent, _, name = path.rpartition(".")

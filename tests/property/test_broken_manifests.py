@@ -1,4 +1,4 @@
-"""Every broken manifest is told where it is broken, with a hint; nothing else is ever raised."""
+"""Every broken manifest is reported with its place and a hint; nothing else is ever raised."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_valid_manifests_have_no_problems(path: Path) -> None:
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
 def test_broken_manifest_tells_place_and_hint(broken: Broken) -> None:
-    """The problem is told at its path, with a hint that helps."""
+    """The problem is reported at its path, with a hint that helps."""
     problems = validate(broken.body)
 
     assert broken.path in [problem.path for problem in problems]
@@ -76,7 +76,7 @@ def test_hostile_values_in_any_field_never_raise(name: str) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: type(hostile).__name__)
 def test_hostile_values_as_a_whole_never_raise(hostile: object) -> None:
-    """What is no object at all is told in one problem."""
+    """What is no object at all is reported as one problem."""
     assert len(validate(hostile)) >= 1
 
 

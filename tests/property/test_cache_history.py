@@ -58,7 +58,7 @@ class Read:
 
 @dataclass(slots=True)
 class History:
-    """A server with its log, and a cache that is told of it bit by bit."""
+    """A server with its log, and a cache that receives it bit by bit."""
 
     version: int = 0
     state: dict[Key, Pod] = field(default_factory=dict)
@@ -153,7 +153,7 @@ def test_cache_never_shows_again_what_a_read_did_not_contain(
     steps: list[tuple[str, str, str]],
 ) -> None:
     """Nothing comes into the cache that a read of its version or a later one lacked, versions of
-    what is shown only grow, and when the watch has told everything the cache is the truth."""
+    what is shown only grow, and when the watch has reported everything the cache is the truth."""
     history = History()
     for step in steps:
         before = history.shown()

@@ -7,8 +7,7 @@ waiting when it closes is abandoned, and its outcome is unknown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from swell.api.meta import Body, Key
@@ -20,11 +19,8 @@ from swell.runtime.cluster import (
     PLAIN_DELETION,
     Cluster,
     Deletion,
-    IsKnown,
-    ObjectList,
     Patch,
     Selection,
-    WatchEvent,
     WriteOptions,
 )
 from swell.runtime.errors import OutcomeUnknownError, UnreachableError
@@ -82,43 +78,8 @@ class GuardedCluster:
     def __init__(self, cluster: Cluster, guard: Guard) -> None:
         self._cluster = cluster
         self._guard = guard
-
-    async def get(self, resource: Resource[T], key: Key, *, resource_version: str = "") -> T:
-        return await self._cluster.get(resource, key, resource_version=resource_version)
-
-    async def list(
-        self,
-        resource: Resource[T],
-        selection: Selection = EVERYTHING,
-        *,
-        limit: int = 0,
-        continue_token: str = "",
-        resource_version: str = "",
-    ) -> ObjectList[T]:
-        return await self._cluster.list(
-            resource,
-            selection,
-            limit=limit,
-            continue_token=continue_token,
-            resource_version=resource_version,
-        )
-
-    def watch(
-        self,
-        resource: Resource[T],
-        selection: Selection = EVERYTHING,
-        *,
-        resource_version: str,
-        timeout_s: float | None = None,
-        is_known: IsKnown | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
-        return self._cluster.watch(
-            resource,
-            selection,
-            resource_version=resource_version,
-            timeout_s=timeout_s,
-            is_known=is_known,
-        )
+        # Reads need no guard: a stale reader does no harm.
+        self.get, self.list, self.watch = cluster.get, cluster.list, cluster.watch
 
     async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
         return await self._guard.admit(lambda: self._cluster.create(resource, body, options))

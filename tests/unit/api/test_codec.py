@@ -16,7 +16,7 @@ def test_equal_content_is_encoded_to_equal_bytes() -> None:
 
 
 def test_wrong_shape_is_a_validation_error() -> None:
-    """What cannot be a struct is told with its place."""
+    """A value of the wrong shape is reported with its place."""
     assert decode(b'{"status": {"phase": "Running"}}', Pod).status.phase is PodPhase.RUNNING
     with pytest.raises(msgspec.ValidationError, match=r"\$\.status\.phase"):
         decode(b'{"status": {"phase": "Flying"}}', Pod)

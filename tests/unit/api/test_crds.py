@@ -1,4 +1,4 @@
-"""The generated CRDs: checked in, current, and the same bytes whoever makes them."""
+"""The generated CRDs: checked in, current, and the same bytes wherever they are made."""
 
 from __future__ import annotations
 

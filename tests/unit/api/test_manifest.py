@@ -1,4 +1,4 @@
-"""Reading manifests: documents, lists, lines, and what is told of texts that cannot be read."""
+"""Reading manifests: documents, lists, lines, and findings for texts that cannot be read."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ JOB = textwrap.dedent(
 )
 
 
-def told(text: str | bytes) -> list[str]:
+def findings_in(text: str | bytes) -> list[str]:
     return [str(finding) for finding in findings_of([read(text, "job.yaml")])]
 
 
 def test_findings_have_file_line_path_message_and_hint() -> None:
     """Every problem is printed as one line that leads to its place."""
-    assert told(JOB) == [
+    assert findings_in(JOB) == [
         'job.yaml:6: spec.cleanPodPolicy: unsupported value "Al"'
         " (one of All, Running, None; did you mean All?)",
         "job.yaml:9: spec.replicaSpecs.trainer.replica: unknown field (did you mean replicas?)",
@@ -86,13 +86,13 @@ def test_lists_are_opened() -> None:
 
     assert document.body["metadata"]["name"] == "fit"
     assert document.line_of(("spec", "cleanPodPolicy")) == 9
-    assert told("kind: List\napiVersion: v1\nitems: 5\n") == [
+    assert findings_in("kind: List\napiVersion: v1\nitems: 5\n") == [
         "job.yaml:3: items: must be a list, is 5 (write items: [])"
     ]
 
 
 def test_line_of_a_missing_field_is_that_of_its_parent() -> None:
-    """What is not there is told where it should be."""
+    """A missing field is reported where it should be."""
     (document,) = read(JOB).documents
 
     assert document.line_of(("spec", "replicaSpecs", "trainer", "template", "metadata")) == 10
@@ -100,7 +100,7 @@ def test_line_of_a_missing_field_is_that_of_its_parent() -> None:
 
 
 def test_repeated_keys_are_told() -> None:
-    """The second of two equal keys is told with its line, in YAML and in JSON."""
+    """The second of two equal keys is reported with its line, in YAML and in JSON."""
     for text in ("a: 1\nb:\n  c: 1\n  c: 2\n", '{"a": 1,\n"b": {\n"c": 1,\n"c": 2}}'):
         (finding,) = read(text, "f").findings
         assert finding == Finding("f", 4, "b.c", "stands here twice", "remove one of them")

@@ -15,7 +15,7 @@ def job(phase: str = "Running") -> Body:
     return {**manifest("aitrainingjob-full"), "status": {"phase": phase}}
 
 
-def told(old: Body, new: Body) -> list[str]:
+def frozen_in(old: Body, new: Body) -> list[str]:
     return [problem.path for problem in change_problems(old, new)]
 
 
@@ -33,7 +33,7 @@ def told(old: Body, new: Body) -> list[str]:
 )
 def test_changes_that_are_always_allowed(path: str, value: object) -> None:
     """Bounds, policies of size, limits and cleaning may change at any time."""
-    assert told(job(), with_field(job(), path, value)) == []
+    assert frozen_in(job(), with_field(job(), path, value)) == []
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_changes_that_are_refused_once_under_way(path: str, value: object) -> No
     """All else is fixed when the phase has left the empty one, and free before."""
     changed = with_field(job(), path, value)
 
-    assert told(job(), changed) == [path]
-    assert told(job(phase=""), changed) == []
-    assert told(manifest("aitrainingjob-full"), changed) == []
+    assert frozen_in(job(), changed) == [path]
+    assert frozen_in(job(phase=""), changed) == []
+    assert frozen_in(manifest("aitrainingjob-full"), changed) == []
 
 
 def test_size_is_chosen_by_hand_only_in_manual_roles() -> None:
@@ -67,16 +67,16 @@ def test_size_is_chosen_by_hand_only_in_manual_roles() -> None:
     assert "edlPolicy: Manual" in problem.hint
 
     manual = with_field(auto, f"{WORKER}.edlPolicy", "Manual")
-    assert told(job(), manual) == []
-    assert told(job(), without_field(job(), f"{WORKER}.replicas")) == [f"{WORKER}.replicas"]
+    assert frozen_in(job(), manual) == []
+    assert frozen_in(job(), without_field(job(), f"{WORKER}.replicas")) == [f"{WORKER}.replicas"]
 
 
 def test_roles_are_neither_added_nor_removed() -> None:
     """The set of roles is fixed, too."""
     fewer = without_field(job(), "spec.replicaSpecs.ps")
 
-    assert told(job(), fewer) == ["spec.replicaSpecs.ps"]
-    assert told(fewer, job()) == ["spec.replicaSpecs.ps"]
+    assert frozen_in(job(), fewer) == ["spec.replicaSpecs.ps"]
+    assert frozen_in(fewer, job()) == ["spec.replicaSpecs.ps"]
 
 
 def test_a_default_written_out_is_no_change() -> None:
@@ -84,8 +84,8 @@ def test_a_default_written_out_is_no_change() -> None:
     old = without_field(job(), "spec.queue")
     new = with_field(job(), "spec.queue", "default")
 
-    assert told(old, new) == []
-    assert told(new, old) == []
+    assert frozen_in(old, new) == []
+    assert frozen_in(new, old) == []
 
 
 def test_true_and_one_are_different() -> None:
@@ -93,4 +93,4 @@ def test_true_and_one_are_different() -> None:
     old = with_field(job(), "spec.faultTolerant", True)
     new = with_field(job(), "spec.faultTolerant", 1)
 
-    assert told(old, new) == ["spec.faultTolerant"]
+    assert frozen_in(old, new) == ["spec.faultTolerant"]

@@ -1,4 +1,4 @@
-"""Validation: which problems are told, in which words, for which kinds."""
+"""Validation: which problems are reported, with which texts, for which kinds."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_fields_in_the_wrong_place_are_told_where_they_belong(path: str, hint: s
 
 
 def test_containers_have_distinct_names() -> None:
-    """The second of two equal names is told."""
+    """The second of two equal names is reported."""
     body = manifest("aitrainingjob-full")
     containers = body["spec"]["replicaSpecs"]["ps"]["template"]["spec"]["containers"]
     containers.append({"name": "aitj-ps", "image": "b"})
@@ -172,15 +172,15 @@ def test_metadata_is_needed_in_every_kind() -> None:
     ],
 )
 def test_misspelt_kinds_are_told(version: object, kind: object, path: str) -> None:
-    """Where one of our kinds is clearly meant, the wrong word is told, and only once."""
+    """Where one of our kinds is clearly meant, the wrong word is reported, and only once."""
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}
-    frame = [told for told in problems_at(body) if told in {"apiVersion", "kind"}]
+    frame = [path for path in problems_at(body) if path in {"apiVersion", "kind"}]
 
     assert frame == [path]
 
 
 def test_the_rest_of_a_manifest_is_judged_under_a_misspelt_kind() -> None:
-    """Nobody should have to correct one word to be told of the next."""
+    """All wrong words are reported at once."""
     body = manifest("aitrainingjob-full")
     body["spec"]["queue"] = 5
 

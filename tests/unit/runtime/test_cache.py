@@ -45,7 +45,7 @@ def test_put_never_goes_back_in_time(version: int, expected: int) -> None:
 
 
 def test_replace_refuses_an_older_list() -> None:
-    """A list older than what the watch has told comes from a stale server and changes nothing."""
+    """A list older than the watch comes from a stale server and changes nothing."""
     cache = ObjectCache[Pod]()
     cache.replace([pod(5)], 7)
     with pytest.raises(StaleListError):
@@ -55,7 +55,7 @@ def test_replace_refuses_an_older_list() -> None:
 
 
 def test_replace_reports_what_vanished_in_the_gap() -> None:
-    """An object deleted while nobody watched is a change like any other."""
+    """An object deleted while no watch was open is a change like any other."""
     cache = ObjectCache[Pod]()
     cache.replace([pod(5), pod(6, name="b", uid="u2")], 6)
     changes = cache.replace([pod(6, name="b", uid="u2")], 9)
@@ -169,7 +169,7 @@ def test_object_an_index_fails_on_is_held_as_malformed() -> None:
 
 
 def test_malformed_object_is_indexed_by_readable_metadata() -> None:
-    """Whatever is wrong with an object, its owner can still be told."""
+    """Whatever is wrong with an object, its owner is still known."""
     owner = {"kind": "Toy", "name": "t", "uid": "o", "controller": True}
     cache = ObjectCache[Pod]([by_controller_key("Toy")])
     body = {"metadata": {"name": "a", "namespace": "ns", "ownerReferences": [owner]}, "spec": 7}

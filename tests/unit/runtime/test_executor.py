@@ -264,7 +264,7 @@ def test_conflict_on_the_very_object_to_delete_is_decided_again() -> None:
 
 
 def test_writes_reach_the_cache_before_the_next_decision() -> None:
-    """After a plan the caches hold what it wrote, though the watch has told nothing yet."""
+    """After a plan the caches hold what it wrote, though the watch has reported nothing yet."""
 
     async def story(world: World) -> None:
         toy = await world.add_toy()
@@ -342,7 +342,7 @@ def test_failure_among_many_begins_no_more_and_awaits_the_rest() -> None:
 
 
 def test_bug_among_many_is_raised_after_the_rest_ended() -> None:
-    """An exception nobody foresaw is not lost among the results."""
+    """An unexpected exception is not lost among the results."""
 
     async def story(world: World) -> None:
         line = world.line()

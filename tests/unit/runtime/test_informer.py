@@ -100,7 +100,7 @@ def test_cut_watch_goes_on_where_it_ended() -> None:
 
 
 def test_compacted_version_leads_to_a_new_list() -> None:
-    """After 410 Gone everything is listed again; what vanished in the gap is told."""
+    """After 410 Gone everything is listed again; what vanished in the gap is reported."""
 
     async def story(world: World) -> None:
         await world.add_toy("gone")
@@ -260,7 +260,7 @@ def test_own_write_is_seen_before_the_watch_tells() -> None:
         await world.add_toy("end")
         await until(lambda: toys.get(key("end")) is not None)
 
-        assert seen == [3, 0]  # told on adding the handler; then only the new one
+        assert seen == [3, 0]  # called on adding the handler; then only the new one
 
     play(story)
 
@@ -389,7 +389,7 @@ def test_handler_on_an_index_gets_owner_keys_before_and_after() -> None:
 
 
 def test_malformed_object_is_handed_on_as_a_key() -> None:
-    """What cannot be understood is told like anything else and hides nothing."""
+    """An object that cannot be decoded is handed on like any other and hides nothing."""
 
     async def story(world: World) -> None:
         hostile = toy_body("hostile")
@@ -412,7 +412,7 @@ def test_malformed_object_is_handed_on_as_a_key() -> None:
 
 
 def test_resync_hands_every_key_out_again() -> None:
-    """From time to time everything is listed and told anew, changed or not."""
+    """From time to time everything is listed and handed on anew, changed or not."""
 
     async def story(world: World) -> None:
         for name in ("b", "a"):
@@ -431,7 +431,7 @@ def test_resync_hands_every_key_out_again() -> None:
 
 
 def test_bug_in_the_client_does_not_end_the_informer() -> None:
-    """An exception nobody foresaw is logged, and the collection is followed again later."""
+    """An unexpected exception is logged, and the collection is watched again later."""
 
     async def story(world: World) -> None:
         line = world.line()

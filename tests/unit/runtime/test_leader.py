@@ -54,7 +54,7 @@ class Candidate:
 
 
 def test_one_of_many_leads() -> None:
-    """At any moment at most one guard is open; somebody leads; the leader stays."""
+    """At any moment at most one guard is open; one process leads; the leader stays."""
 
     async def story(world: World) -> None:
         candidates = [Candidate(world, f"c{n}") for n in range(5)]

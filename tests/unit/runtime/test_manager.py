@@ -22,16 +22,16 @@ def test_services_stop_in_reverse_order_and_are_awaited() -> None:
 
     async def main() -> list[str]:
         manager = Manager(clock=VirtualClock())
-        told: list[str] = []
+        log: list[str] = []
 
         def service(name: str) -> None:
             async def work() -> None:
-                told.append(f"{name} starts")
+                log.append(f"{name} starts")
                 try:
                     await forever()
                 finally:
                     await asyncio.sleep(1)
-                    told.append(f"{name} ends")
+                    log.append(f"{name} ends")
 
             manager.add(name, work)
 
@@ -39,7 +39,7 @@ def test_services_stop_in_reverse_order_and_are_awaited() -> None:
             service(name)
         asyncio.get_running_loop().call_later(5, manager.stop)
         await manager.run()
-        return told
+        return log
 
     assert run(main()) == [
         "informer starts",
@@ -55,19 +55,19 @@ def test_service_with_a_stop_drains_within_the_deadline() -> None:
     async def main() -> tuple[list[str], float]:
         clock = VirtualClock()
         manager = Manager(clock=clock, drain_s=20)
-        told: list[str] = []
+        log: list[str] = []
         asked = asyncio.Event()
 
         async def work(name: str, takes_s: float) -> None:
             await asked.wait()
             await asyncio.sleep(takes_s)
-            told.append(name)
+            log.append(name)
 
         manager.add("slow", lambda: work("slow", 100), asked.set)
         manager.add("quick", lambda: work("quick", 5), asked.set)
         asyncio.get_running_loop().call_later(5, manager.stop)
         await manager.run()
-        return told, clock.monotonic()
+        return log, clock.monotonic()
 
     assert run(main()) == (["quick"], 25)
 
@@ -78,7 +78,7 @@ def test_end_of_one_service_ends_the_program(fails: bool) -> None:
 
     async def main() -> list[str]:
         manager = Manager(clock=VirtualClock())
-        told: list[str] = []
+        log: list[str] = []
 
         async def short() -> None:
             await asyncio.sleep(3)
@@ -89,13 +89,13 @@ def test_end_of_one_service_ends_the_program(fails: bool) -> None:
             try:
                 await forever()
             finally:
-                told.append("other ended")
+                log.append("other ended")
 
         manager.add("other", other)
         manager.add("short", short)
         with pytest.raises(ServiceFailedError, match="short"):
             await manager.run()
-        return told
+        return log
 
     assert run(main()) == ["other ended"]
 
@@ -127,20 +127,20 @@ def test_cancelled_manager_still_stops_its_services() -> None:
 
     async def main() -> list[str]:
         manager = Manager(clock=VirtualClock())
-        told: list[str] = []
+        log: list[str] = []
 
         async def work() -> None:
             try:
                 await forever()
             finally:
-                told.append("ended")
+                log.append("ended")
 
         manager.add("work", work)
         task = asyncio.create_task(manager.run())
         await asyncio.sleep(1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return told
+        return log
 
     assert run(main()) == ["ended"]
 
