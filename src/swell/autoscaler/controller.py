@@ -10,9 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
+from typing import TypeVar
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import Key
+from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.damping import DampingMemory, damp
 from swell.autoscaler.informers import AutoscalerInformers
@@ -29,14 +33,14 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.controller import Controller, ControllerMeter, Reconciler
 from swell.runtime.events import EventRecorder
-from swell.runtime.executor import EventSink, Executor, Observer, WriteMeter
+from swell.runtime.executor import EventSink, Executor, WriteMeter
+from swell.runtime.informer import Informer
 from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain_call
 from swell.runtime.metrics import Metrics
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
-from swell.runtime.uncertain import AnyInformer
 
 log = get_logger(__name__)
 
@@ -46,6 +50,7 @@ ACTOR = "swell-autoscaler"
 # The least time between two passes. It bounds the work while many jobs begin to wait, and a job is
 # still served within a second of becoming pending.
 _GAP_S = 0.5
+J = TypeVar("J", AITrainingJob, TrainingJob)
 Get = Callable[[Key], AnyJob | None]
 Writer = Controller[SizeChange]
 
@@ -89,24 +94,21 @@ class Autoscaler:
         self._pending: frozenset[JobId] = frozenset()
         self._woken = asyncio.Event()
         sink = _CountingEventSink(events, meters.sizes)
-        jobs, trainer_jobs = informers.jobs, informers.trainer_jobs
 
-        def writer(kind: JobKind, owners: AnyInformer, get: Get, observer: Observer) -> Writer:
+        def writer(kind: JobKind, owners: Informer[J]) -> Writer:
             return Controller(
                 f"{NAME}-{kind.lower()}",
-                Reconciler(self._change_of(kind, get), decide_write),
+                Reconciler(self._change_of(kind, owners.get), decide_write),
                 owners=owners,
-                executor=Executor(cluster, informers=[observer], events=sink, meter=meters.writes),
+                executor=Executor(cluster, informers=[owners], events=sink, meter=meters.writes),
                 queue=WorkQueue(clock=clock, random=random),
                 clock=clock,
                 meter=meters.passes,
             )
 
         self._writers = {
-            JobKind.AI_TRAINING_JOB: writer(JobKind.AI_TRAINING_JOB, jobs, jobs.get, jobs),
-            JobKind.TRAINING_JOB: writer(
-                JobKind.TRAINING_JOB, trainer_jobs, trainer_jobs.get, trainer_jobs
-            ),
+            JobKind.AI_TRAINING_JOB: writer(JobKind.AI_TRAINING_JOB, informers.jobs),
+            JobKind.TRAINING_JOB: writer(JobKind.TRAINING_JOB, informers.trainer_jobs),
         }
         self._subscribe()
 
@@ -297,14 +299,13 @@ async def autoscale(
     if metrics is not None:
         meters = AutoscalerMeters(AutoscalerMetrics(metrics.registry), metrics, metrics)
 
-    async def work(cluster: Cluster) -> None:
-        await run_autoscaler(
-            cluster,
-            settings=settings,
-            clock=clock,
-            random=random,
-            namespace=namespace,
-            meters=meters,
-        )
+    work = partial(
+        run_autoscaler,
+        settings=settings,
+        clock=clock,
+        random=random,
+        namespace=namespace,
+        meters=meters,
+    )
 
     await run_if_elected(cluster, work, election, clock=clock, random=random)

@@ -16,7 +16,7 @@ from swell.api.scheduling import PodGroup, Queue
 from swell.api.trainingjob import TrainingJob
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
-from swell.runtime.informer import Informer
+from swell.runtime.informer import Informer, RunnableInformer
 from swell.runtime.reflector import InformerOptions
 
 T = TypeVar("T", bound=ApiObject)
@@ -64,21 +64,14 @@ class AutoscalerInformers:
             trainer_jobs=informer(TRAINING_JOBS, selection=Selection(namespace)),
         )
 
+    @property
+    def every(self) -> tuple[RunnableInformer, ...]:
+        return self.nodes, self.pods, self.groups, self.queues, self.jobs, self.trainer_jobs
+
     async def run(self) -> None:
         """Watch everything until cancelled."""
-        await asyncio.gather(
-            self.nodes.run(),
-            self.pods.run(),
-            self.groups.run(),
-            self.queues.run(),
-            self.jobs.run(),
-            self.trainer_jobs.run(),
-        )
+        await asyncio.gather(*(one.run() for one in self.every))
 
     async def wait_synced(self) -> None:
-        await self.nodes.wait_synced()
-        await self.pods.wait_synced()
-        await self.groups.wait_synced()
-        await self.queues.wait_synced()
-        await self.jobs.wait_synced()
-        await self.trainer_jobs.wait_synced()
+        for one in self.every:
+            await one.wait_synced()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -54,6 +54,22 @@ def by_controller_key(kind: str) -> CacheIndex[object]:
         return (Key(metadata.namespace, owner.name),) if owner and owner.kind == kind else ()
 
     return CacheIndex(f"controller {kind}", values)
+
+
+class RunnableInformer(Protocol):
+    """An informer of any kind, as a program needs it: to run it, and to ask for its health."""
+
+    @property
+    def resource(self) -> Resource[object]: ...
+
+    @property
+    def synced(self) -> bool: ...
+
+    async def run(self) -> None: ...
+
+    async def wait_synced(self) -> None: ...
+
+    def problem(self, patience_s: float = ...) -> str: ...
 
 
 class Informer(Generic[T]):

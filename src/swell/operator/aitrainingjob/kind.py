@@ -45,14 +45,13 @@ from swell.operator.framework.kind import (
     ControllerDependencies,
     JobKind,
     KindNames,
-    RunnableInformer,
     SnapshotInputs,
     owned_by,
 )
 from swell.operator.framework.malformed import MalformedRules
 from swell.operator.framework.orphans import OrphanRules
 from swell.runtime.cluster import Selection
-from swell.runtime.informer import Informer, by_controller_key
+from swell.runtime.informer import Informer, RunnableInformer, by_controller_key
 from swell.runtime.reflector import InformerOptions
 
 OURS = f"{labels.GROUP_NAME}={labels.GROUP_VALUE}"

@@ -25,7 +25,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.controller import ControllerMeter
 from swell.runtime.executor import EventSink, Observer, WriteMeter
-from swell.runtime.informer import Informer
+from swell.runtime.informer import Informer, RunnableInformer
 from swell.runtime.plan import Plan
 from swell.runtime.queue import WorkQueue
 from swell.runtime.reflector import InformerOptions
@@ -52,17 +52,6 @@ ON_NODE: CacheIndex[Pod] = CacheIndex("node", _node_of)
 
 class ChildInformer(AnyInformer, Observer, Protocol):
     """An informer of child objects: the controller reads it, the executor reports answers to it."""
-
-
-class RunnableInformer(Protocol):
-    """An informer as the program needs it: to run it, and to ask whether it is well."""
-
-    @property
-    def resource(self) -> Resource[object]: ...
-
-    async def run(self) -> None: ...
-
-    def problem(self, patience_s: float = ...) -> str: ...
 
 
 class JobInformers(Protocol[JobT]):

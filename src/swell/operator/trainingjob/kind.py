@@ -35,7 +35,6 @@ from swell.operator.framework.kind import (
     ControllerDependencies,
     JobKind,
     KindNames,
-    RunnableInformer,
     SnapshotInputs,
     owned_by,
 )
@@ -49,7 +48,7 @@ from swell.operator.trainingjob.snapshot import TrainingJobSnapshot, is_leaving
 from swell.operator.trainingjob.status import fail_malformed
 from swell.runtime.cache import CacheIndex
 from swell.runtime.cluster import Malformed, Selection
-from swell.runtime.informer import Informer, by_controller_key
+from swell.runtime.informer import Informer, RunnableInformer, by_controller_key
 from swell.runtime.reflector import InformerOptions
 
 # Pods and the counts in their workloads' statuses change in bursts.

@@ -28,14 +28,12 @@ from swell.api.kinds import PODS
 from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
-from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
 from swell.runtime.logs import get_logger
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.bind_windows import BindWindows
-from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.cache import READ_FAILURES, WRITE_FAILURES, SchedulerCache
 from swell.scheduler.model.resources import TOLERANCE
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
@@ -43,8 +41,6 @@ from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 log = get_logger(__name__)
 
 BINDINGS = PODS.sub("binding", dict)
-_FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError)
-_READ_FAILURES = (*_FAILURES, StaleListError)
 # Longer than one attempt of the client; then the result counts as unknown.
 _WRITE_S = 15.0
 # Workers that read pods after failures: few, so that a failing server is not also flooded.
@@ -223,7 +219,7 @@ class Binder:
         try:
             async with asyncio.timeout(_WRITE_S):
                 await self._cluster.create(BINDINGS, _body(bind))
-        except _FAILURES as error:
+        except WRITE_FAILURES as error:
             log.info("not bound", pod=str(bind.key), node=bind.node, why=str(error))
             self._note_failure(bind)
             result = "error"
@@ -266,7 +262,7 @@ class Binder:
             return
         try:
             await self._cache.informers.pods.refresh(bind.key)
-        except _READ_FAILURES as error:
+        except READ_FAILURES as error:
             log.info("not read", pod=str(bind.key), why=str(error))
             self._lookups.retry(bind)
             return

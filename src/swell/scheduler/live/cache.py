@@ -17,6 +17,8 @@ from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
+from swell.runtime.cache import StaleListError
+from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
 from swell.runtime.informer import Informer
 from swell.scheduler.live.dirty import GATHERING_S, DirtyMarks
 from swell.scheduler.live.informers import SchedulerInformers
@@ -31,6 +33,11 @@ from swell.scheduler.model.ungrouped import (
     virtual_group,
     virtual_group_name,
 )
+
+# Errors of one request after which it is tried again; a read may also come back older than what is
+# known already.
+WRITE_FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError)
+READ_FAILURES = (*WRITE_FAILURES, StaleListError)
 
 T = TypeVar("T", bound=ApiObject)
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})

@@ -18,21 +18,17 @@ from swell.api.kinds import PODS
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.times import format_time
-from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster, Deletion, Patch, PatchKind
 from swell.runtime.errors import (
-    ClusterError,
     MalformedError,
     NotFoundError,
-    OutcomeUnknownError,
-    UnreachableError,
 )
 from swell.runtime.executor import EventSink
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
@@ -41,14 +37,7 @@ DISRUPTED: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
 RELEASED: Final = "GangIncomplete"
 OUR_REASONS: Final = frozenset({PREEMPTED, RELEASED})
-_FAILURES = (
-    ClusterError,
-    UnreachableError,
-    OutcomeUnknownError,
-    MalformedError,
-    StaleListError,
-    TimeoutError,
-)
+_FAILURES = (*READ_FAILURES, MalformedError)
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 # Longer than one attempt of the client; then the result counts as unknown.
 _WRITE_S = 15.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node, ResourceQuota
@@ -37,29 +37,13 @@ from swell.api.trainingjob import TrainingJob
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.informer import Informer
+from swell.runtime.informer import Informer, RunnableInformer
 from swell.runtime.reflector import InformerOptions
 from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
 
 T = TypeVar("T", bound=ApiObject)
 _ALWAYS_SERVED = InformerOptions()
 _OPTIONAL = InformerOptions(is_optional=True)
-
-
-class RunnableInformer(Protocol):
-    """The part of an informer that running it and asking for its health needs."""
-
-    @property
-    def resource(self) -> Resource[object]: ...
-
-    @property
-    def synced(self) -> bool: ...
-
-    async def run(self) -> None: ...
-
-    async def wait_synced(self) -> None: ...
-
-    def problem(self, patience_s: float = ...) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from swell.runtime.logs import get_logger
 from swell.runtime.plan import PatchObject, Plan
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.status_updater import bounded
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
 
@@ -31,7 +32,6 @@ log = get_logger(__name__)
 # A new reason is written after this time; the same reason with new numbers only this often.
 SETTLE_S: Final = 1.0
 NUMBERS_S: Final = 30.0
-MESSAGE_MAX: Final = 1024
 _CONDITION = "PodScheduled"
 _UNSCHEDULABLE = "Unschedulable"
 _WORKERS = 4
@@ -156,5 +156,4 @@ def _has_reported(pod: Pod, refusal: Refusal) -> bool:
 
 
 def _text(refusal: Refusal) -> str:
-    text = f"{refusal.reason.value}: {refusal.message}"
-    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
+    return bounded(f"{refusal.reason.value}: {refusal.message}")

@@ -23,28 +23,19 @@ from swell.api.core import EventSeverity
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.api.times import format_time
-from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
 from swell.runtime.executor import EventSink, Executor, FailureKind
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
-from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
 from swell.scheduler.live.nominations import grace_s
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 
 REASON = "Shrunk"
-_READ_FAILURES = (
-    ClusterError,
-    UnreachableError,
-    OutcomeUnknownError,
-    StaleListError,
-    TimeoutError,
-)
 # Added to the grace period: the operator has to see the new target first.
 _MARGIN_S = 5.0
 
@@ -154,7 +145,7 @@ class Shrinker:
     async def _read(self, key: Key) -> None:
         try:
             await self._cache.informers.jobs.refresh(key)
-        except _READ_FAILURES as error:
+        except READ_FAILURES as error:
             log.info("not read", job=str(key), why=str(error))
 
     def _drop(self, key: Key) -> None:

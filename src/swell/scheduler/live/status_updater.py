@@ -21,16 +21,14 @@ from swell.api.kinds import POD_GROUPS
 from swell.api.meta import Body, Key, Uid
 from swell.api.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 from swell.api.times import format_time
-from swell.runtime.cache import StaleListError
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
 from swell.runtime.executor import EventSink, Executor, Failure, FailureKind, WriteMeter
 from swell.runtime.logs import get_logger
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.bind_windows import n_placed
-from swell.scheduler.live.cache import SchedulerCache
+from swell.scheduler.live.cache import READ_FAILURES, SchedulerCache
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.tasks import TaskStatus
@@ -50,13 +48,6 @@ BUSY_S: Final = 1.0
 LATE_S_MAX: Final = 6.0
 MESSAGE_MAX: Final = 1024
 _WORKERS = 4
-_READ_FAILURES = (
-    ClusterError,
-    UnreachableError,
-    OutcomeUnknownError,
-    StaleListError,
-    TimeoutError,
-)
 
 
 @dataclass(slots=True)
@@ -160,7 +151,7 @@ class StatusUpdater:
         if failure.kind in {FailureKind.UNKNOWN, FailureKind.STALE}:
             try:
                 await self._cache.informers.groups.refresh(key)
-            except _READ_FAILURES as error:
+            except READ_FAILURES as error:
                 log.info("not read", group=str(key), why=str(error))
         self._queue.retry(key, failure.retry_after_s)
 
@@ -175,7 +166,7 @@ def next_status(job: JobInfo, found: GroupStatus, session: str, now: str) -> Pod
             type=UNSCHEDULABLE,
             status="True",
             reason=refusal.reason.value,
-            message=_bounded(refusal.message),
+            message=bounded(refusal.message),
         )
         conditions[UNSCHEDULABLE] = _dated(conditions.get(UNSCHEDULABLE), condition, session, now)
     elif UNSCHEDULABLE in conditions:
@@ -242,5 +233,6 @@ def _reasons(status: PodGroupStatus) -> tuple[tuple[str, ...], ...]:
     return tuple((c.type, c.status, c.reason) for c in status.conditions)
 
 
-def _bounded(message: str) -> str:
+def bounded(message: str) -> str:
+    """Cut a message to the length that conditions of groups and pods may have."""
     return message if len(message) <= MESSAGE_MAX else message[: MESSAGE_MAX - 1] + "…"

@@ -12,19 +12,8 @@ from typing import TypeVar
 
 from swell.api.meta import Body, Key
 from swell.api.resource import Resource
-from swell.runtime.cluster import (
-    EVERYTHING,
-    PLAIN,
-    PLAIN_DELETION,
-    Cluster,
-    Deletion,
-    IsKnown,
-    ObjectList,
-    Patch,
-    Selection,
-    WatchEvent,
-    WriteOptions,
-)
+from swell.runtime import cluster as port
+from swell.runtime.cluster import EVERYTHING, PLAIN, PLAIN_DELETION, Cluster, Selection
 from swell.sim.faults.effects import SimulatedCall, apply_fault, refuse_while_forbidden
 from swell.sim.faults.network import ProcessLife, SimulatedNetwork
 from swell.sim.faults.plan import FaultKind
@@ -84,7 +73,7 @@ class FaultyCluster:
         limit: int = 0,
         continue_token: str = "",
         resource_version: str = "",
-    ) -> ObjectList[T]:
+    ) -> port.ObjectList[T]:
         kind = str(resource)
         is_whole = not (selection.labels or selection.fields or continue_token)
         may_be_stale = is_whole and (resource_version == "0" or kind in self._listed)
@@ -114,8 +103,8 @@ class FaultyCluster:
         *,
         resource_version: str,
         timeout_s: float | None = None,
-        is_known: IsKnown | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+        is_known: port.IsKnown | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[port.WatchEvent[T]]]:
         stream = self._inner.watch(
             resource,
             selection,
@@ -125,20 +114,24 @@ class FaultyCluster:
         )
         return disturbed_watch(stream, self._network, self._life, str(resource), resource_version)
 
-    async def create(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+    async def create(
+        self, resource: Resource[T], body: Body, options: port.WriteOptions = PLAIN
+    ) -> T:
         def request() -> Awaitable[T]:
             return self._inner.create(resource, body, options)
 
         return await self._call("create", resource, _key_in(body), request, ON_CREATE)
 
-    async def update(self, resource: Resource[T], body: Body, options: WriteOptions = PLAIN) -> T:
+    async def update(
+        self, resource: Resource[T], body: Body, options: port.WriteOptions = PLAIN
+    ) -> T:
         def request() -> Awaitable[T]:
             return self._inner.update(resource, body, options)
 
         return await self._call("update", resource, _key_in(body), request, ON_CHANGE)
 
     async def patch(
-        self, resource: Resource[T], key: Key, patch: Patch, options: WriteOptions = PLAIN
+        self, resource: Resource[T], key: Key, patch: port.Patch, options: port.WriteOptions = PLAIN
     ) -> T:
         def request() -> Awaitable[T]:
             return self._inner.patch(resource, key, patch, options)
@@ -146,7 +139,7 @@ class FaultyCluster:
         return await self._call("patch", resource, key, request, ON_CHANGE)
 
     async def delete(
-        self, resource: Resource[T], key: Key, deletion: Deletion = PLAIN_DELETION
+        self, resource: Resource[T], key: Key, deletion: port.Deletion = PLAIN_DELETION
     ) -> T | None:
         def request() -> Awaitable[T | None]:
             return self._inner.delete(resource, key, deletion)
@@ -157,7 +150,7 @@ class FaultyCluster:
         self,
         resource: Resource[T],
         selection: Selection = EVERYTHING,
-        deletion: Deletion = PLAIN_DELETION,
+        deletion: port.Deletion = PLAIN_DELETION,
     ) -> None:
         def request() -> Awaitable[None]:
             return self._inner.delete_collection(resource, selection, deletion)
