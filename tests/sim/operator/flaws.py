@@ -185,8 +185,7 @@ def _credulous_of_nodes(operator: Operator) -> None:
                 known[name] = NodeState(None)
         return known
 
-    snapshots: Any = operator.controller._reconciler.snapshot
-    snapshots.__self__._node_states = believe
+    watch.states = believe  # type: ignore[method-assign]
 
 
 def _impatient(_: AITrainingJobSnapshot, plan: Plan) -> Plan:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from swell.api.aitrainingjob import (
-    AITrainingJobPhase,
+    AITrainingJobPhase as Phase,
+)
+from swell.api.aitrainingjob import (
     AITrainingJobStatus,
     ReplicaSpec,
     RestartPolicy,
@@ -234,9 +236,9 @@ def _creating_since(status: AITrainingJobStatus) -> float | None:
     """Since when the job has been creating its pods, counted across their replacement."""
     since: float | None = None
     for record in reversed(status.phase_history):
-        if record.phase is AITrainingJobPhase.RUNNING:
+        if record.phase is Phase.RUNNING:
             break
-        if record.phase is AITrainingJobPhase.CREATING:
+        if record.phase is Phase.CREATING:
             since = parse_time(record.time)
     return since
 

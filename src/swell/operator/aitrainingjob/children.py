@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from swell.api.aitrainingjob import AITrainingJobPhase, AITrainingJobStatus
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
+from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import Body
 from swell.api.pod import PodPhase
@@ -75,7 +76,7 @@ def _dry_run(snapshot: AITrainingJobSnapshot, pods: list[Body]) -> list[Action]:
 
     If the API server refuses the template, the job reports it before anything has been created.
     """
-    if snapshot.job.status.phase is not AITrainingJobPhase.EMPTY or snapshot.pods:
+    if snapshot.job.status.phase is not Phase.EMPTY or snapshot.pods:
         return []
     return [CreateObject(PODS, body, dry_run=True) for body in pods[:1]]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swell.api.aitrainingjob import AITrainingJobPhase, CleanPodPolicy, Ending
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
+from swell.api.aitrainingjob import CleanPodPolicy, Ending
 from swell.api.codec import to_body
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.operator.aitrainingjob import labels
@@ -92,14 +93,14 @@ def plan_deletion(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
 
 def after_malformed(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     """The plan for a malformed job that has ended: its children are deleted."""
-    ending = new_ending(AITrainingJobPhase.FAILED, JobReason.INVALID, "", now)
+    ending = new_ending(Phase.FAILED, JobReason.INVALID, "", now)
     return Plan(together(end_actions(snapshot, ending, now)))
 
 
 def fail_malformed(snapshot: AITrainingJobSnapshot, message: str, now: float) -> Plan:
     """The plan for a malformed job: record that it failed, and delete its children."""
     meta = snapshot.job.metadata
-    ending = new_ending(AITrainingJobPhase.FAILED, JobReason.INVALID, message, now)
+    ending = new_ending(Phase.FAILED, JobReason.INVALID, message, now)
     body = {
         "phase": ending.phase.value,
         "reason": ending.reason,

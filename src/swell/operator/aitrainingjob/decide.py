@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus, Ending
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus, Ending
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob import cleanup, labels, restarts, sizes
@@ -53,7 +54,7 @@ def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     if status.ending is not None:
         return _continue_ending(snapshot, status, status.ending, now)
     if problems := _problems(snapshot):
-        end = new_ending(AITrainingJobPhase.FAILED, JobReason.INVALID, "; ".join(problems), now)
+        end = new_ending(Phase.FAILED, JobReason.INVALID, "; ".join(problems), now)
         return _continue_ending(snapshot, replace(status, ending=end), end, now)
     return _live(snapshot, _started(snapshot, status, now), now)
 
@@ -96,7 +97,7 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
 def _started(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float
 ) -> AITrainingJobStatus:
-    if status.phase is not AITrainingJobPhase.EMPTY:
+    if status.phase is not Phase.EMPTY:
         return status
     return replace(
         status,
@@ -111,7 +112,7 @@ def _problems(snapshot: AITrainingJobSnapshot) -> list[str]:
 
     Only a new job is refused for them. A job that runs goes on with what it has.
     """
-    if snapshot.job.status.phase is not AITrainingJobPhase.EMPTY:
+    if snapshot.job.status.phase is not Phase.EMPTY:
         return []
     return [text for text in (*snapshot.problems, sizes.problem(snapshot)) if text]
 
@@ -124,9 +125,9 @@ def _continue_ending(
     A job that never began has nothing to delete, and ends at once. Its pods are counted for the
     last time when the ending is recorded, because users want to see afterwards how they ended.
     """
-    recorded = snapshot.job.status.ending is not None or status.phase is AITrainingJobPhase.EMPTY
+    recorded = snapshot.job.status.ending is not None or status.phase is Phase.EMPTY
     over = recorded and cleanup.is_cleaned(snapshot, end)
-    phase = end.phase if over else AITrainingJobPhase.TERMINATING
+    phase = end.phase if over else Phase.TERMINATING
     status = replace(status, restart=None)
     if snapshot.job.status.ending is None:
         status = counted(snapshot, status)
@@ -156,7 +157,7 @@ def _after_the_end(
 def _explained(
     snapshot: AITrainingJobSnapshot,
     status: AITrainingJobStatus,
-    phase: AITrainingJobPhase,
+    phase: Phase,
     begun: Cause | None,
 ) -> tuple[str, str]:
     """Reason and message of a living phase."""
@@ -169,10 +170,10 @@ def _explained(
             return JobReason.CREATION_FAILED.value, f"pod {one.name}: {failure}"
     if status.restart is not None:
         return snapshot.job.status.reason, snapshot.job.status.message
-    if phase is AITrainingJobPhase.PENDING:
+    if phase is Phase.PENDING:
         conditions = snapshot.group.status.conditions if snapshot.group else ()
         return JobReason.WAITING_FOR_ROOM.value, unschedulable_message(conditions)
-    if phase is AITrainingJobPhase.CREATING:
+    if phase is Phase.CREATING:
         return JobReason.CONTAINERS_STARTING.value, ""
     return f"TrainingJob{phase.value}", ""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from swell.api.aitrainingjob import (
-    AITrainingJobPhase,
+    AITrainingJobPhase as Phase,
+)
+from swell.api.aitrainingjob import (
     AITrainingJobStatus,
     CleanPodPolicy,
     Ending,
@@ -24,11 +26,11 @@ from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.status import MESSAGE_MAX
 
 # Annotations by which users and other controllers end a job, in lower case.
-ANNOTATIONS: Mapping[str, AITrainingJobPhase] = {
-    "failed": AITrainingJobPhase.FAILED,
-    "nodefail": AITrainingJobPhase.NODE_FAIL,
-    "nodefailed": AITrainingJobPhase.NODE_FAIL,
-    "preempted": AITrainingJobPhase.PREEMPTED,
+ANNOTATIONS: Mapping[str, Phase] = {
+    "failed": Phase.FAILED,
+    "nodefail": Phase.NODE_FAIL,
+    "nodefailed": Phase.NODE_FAIL,
+    "preempted": Phase.PREEMPTED,
 }
 # More causes than this are counted in the message and not described.
 _CAUSES_SHOWN_MAX = 3
@@ -55,7 +57,7 @@ def ending(
     return new_ending(*ended, now)
 
 
-def new_ending(phase: AITrainingJobPhase, reason: JobReason, message: str, now: float) -> Ending:
+def new_ending(phase: Phase, reason: JobReason, message: str, now: float) -> Ending:
     return Ending(
         phase=phase,
         reason=reason.value,
@@ -74,7 +76,7 @@ def time_limit_at(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) 
 
 def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) -> bool:
     """Whether a pod is deleted when the job ends. Only a job that ended by itself keeps pods."""
-    by_itself = ending.phase in {AITrainingJobPhase.SUCCEED, AITrainingJobPhase.FAILED}
+    by_itself = ending.phase in {Phase.SUCCEED, Phase.FAILED}
     if not by_itself or ending.reason == JobReason.ANNOTATED.value:
         return True
     match policy:
@@ -86,7 +88,7 @@ def is_deleted_at_end(replica: Replica, ending: Ending, policy: CleanPodPolicy) 
             return False
 
 
-_End = tuple[AITrainingJobPhase, JobReason, str]
+_End = tuple[Phase, JobReason, str]
 
 
 def _completion(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> _End | None:
@@ -103,7 +105,7 @@ def _completion(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) ->
     counted = {role: spec.complete_policy for role, spec in snapshot.roles.items()}
     if not _over_roles(snapshot.job.spec.complete_policy, done, counted):
         return None
-    return AITrainingJobPhase.SUCCEED, JobReason.ROLES_COMPLETED, f"completed: {', '.join(done)}"
+    return Phase.SUCCEED, JobReason.ROLES_COMPLETED, f"completed: {', '.join(done)}"
 
 
 def _annotation(snapshot: AITrainingJobSnapshot) -> _End | None:
@@ -119,7 +121,7 @@ def _failure(
 ) -> _End | None:
     for cause in final:
         if cause.kind is CauseKind.CREATION:
-            return AITrainingJobPhase.FAILED, cause.reason, cause.message
+            return Phase.FAILED, cause.reason, cause.message
     dead = {(cause.role, cause.index) for cause in final}
     failed = [
         role
@@ -139,7 +141,7 @@ def _time_limit(
     if at is None or now < at:
         return None
     message = f"ran for longer than {snapshot.job.spec.time_limit} s"
-    return AITrainingJobPhase.TIMEOUT, JobReason.TIME_LIMIT, message
+    return Phase.TIMEOUT, JobReason.TIME_LIMIT, message
 
 
 def _holds(
@@ -188,9 +190,7 @@ def _blame(final: Iterable[Cause]) -> _End:
     """The ending for these causes: the gravest decides the phase, the message names the first."""
     causes = list(final)
     first = causes[0]
-    phase = (
-        AITrainingJobPhase.NODE_FAIL if first.kind is CauseKind.NODE else AITrainingJobPhase.FAILED
-    )
+    phase = Phase.NODE_FAIL if first.kind is CauseKind.NODE else Phase.FAILED
     reason = first.reason if first.kind is CauseKind.NODE else JobReason.ROLES_FAILED
     shown = "; ".join(cause.message for cause in causes[:_CAUSES_SHOWN_MAX])
     n_more = len(causes) - _CAUSES_SHOWN_MAX

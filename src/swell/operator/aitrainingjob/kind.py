@@ -12,8 +12,10 @@ from functools import partial
 from swell.api.aitrainingjob import (
     FINAL_PHASES,
     AITrainingJob,
-    AITrainingJobPhase,
     AITrainingJobStatus,
+)
+from swell.api.aitrainingjob import (
+    AITrainingJobPhase as Phase,
 )
 from swell.api.codec import to_body
 from swell.api.core import ConfigMap, Node, Service
@@ -147,9 +149,7 @@ def take_snapshot(
     key, uid = job.metadata.key, job.metadata.uid
     # The spec is validated once, in the pass that starts the job; `decide` adds the finalizer in
     # the pass before.
-    is_new = (
-        job.status.phase is AITrainingJobPhase.EMPTY and labels.FINALIZER in job.metadata.finalizers
-    )
+    is_new = job.status.phase is Phase.EMPTY and labels.FINALIZER in job.metadata.finalizers
     pods = informers.pods.by_owner(uid)
     nodes = dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name)
     return AITrainingJobSnapshot(
@@ -171,9 +171,7 @@ def _placeholder(meta: ObjectMeta, body: Body) -> AITrainingJob:
     """A job that has only its metadata, and its phase if that is final."""
     found = body.get("status")
     phase = found.get("phase") if isinstance(found, dict) else None
-    ended = next(
-        (final for final in FINAL_PHASES if final.value == phase), AITrainingJobPhase.EMPTY
-    )
+    ended = next((final for final in FINAL_PHASES if final.value == phase), Phase.EMPTY)
     return AITrainingJob(metadata=meta, status=AITrainingJobStatus(phase=ended))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.operator.aitrainingjob.phases import RESTART_REASONS, JobReason
 from swell.runtime.executor import EventSink
 from swell.runtime.plan import EmitEvent
@@ -37,10 +38,10 @@ class JobMetrics:
     def watch(self, jobs: Callable[[], Iterable[AITrainingJob]]) -> None:
         """Count the jobs by phase, each time the metrics are read."""
 
-        def count(phase: AITrainingJobPhase) -> Callable[[], float]:
+        def count(phase: Phase) -> Callable[[], float]:
             return lambda: float(sum(job.status.phase is phase for job in jobs()))
 
-        for phase in AITrainingJobPhase:
+        for phase in Phase:
             self._jobs.labels(phase.value or "New").set_function(count(phase))
 
     def counting(self, sink: EventSink) -> EventSink:

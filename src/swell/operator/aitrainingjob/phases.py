@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.pod import PodPhase
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
@@ -29,51 +30,45 @@ from swell.operator.aitrainingjob.snapshot import (
 
 _ALIVE = frozenset(
     {
-        AITrainingJobPhase.PENDING,
-        AITrainingJobPhase.CREATING,
-        AITrainingJobPhase.RUNNING,
-        AITrainingJobPhase.RESTARTING,
-        AITrainingJobPhase.TERMINATING,
+        Phase.PENDING,
+        Phase.CREATING,
+        Phase.RUNNING,
+        Phase.RESTARTING,
+        Phase.TERMINATING,
     }
 )
 # The table rules out a job that starts twice, one that ends while its pods may still exist, and
 # one that changes after its end.
-TRANSITIONS: Mapping[AITrainingJobPhase, frozenset[AITrainingJobPhase]] = {
-    AITrainingJobPhase.EMPTY: frozenset(
+TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
+    Phase.EMPTY: frozenset(
         {
-            AITrainingJobPhase.PENDING,
-            AITrainingJobPhase.TERMINATING,
-            AITrainingJobPhase.FAILED,
-            AITrainingJobPhase.PREEMPTED,
-            AITrainingJobPhase.NODE_FAIL,
+            Phase.PENDING,
+            Phase.TERMINATING,
+            Phase.FAILED,
+            Phase.PREEMPTED,
+            Phase.NODE_FAIL,
         }
     ),
-    AITrainingJobPhase.PENDING: _ALIVE,
-    AITrainingJobPhase.CREATING: _ALIVE,
-    AITrainingJobPhase.RUNNING: _ALIVE,
-    AITrainingJobPhase.RESTARTING: _ALIVE,
-    AITrainingJobPhase.TERMINATING: _ALIVE | FINAL_PHASES,
-    **dict.fromkeys(FINAL_PHASES, frozenset[AITrainingJobPhase]()),
+    Phase.PENDING: _ALIVE,
+    Phase.CREATING: _ALIVE,
+    Phase.RUNNING: _ALIVE,
+    Phase.RESTARTING: _ALIVE,
+    Phase.TERMINATING: _ALIVE | FINAL_PHASES,
+    **dict.fromkeys(FINAL_PHASES, frozenset[Phase]()),
 }
 
-PHASE_TEXT: Mapping[AITrainingJobPhase, str] = {
-    AITrainingJobPhase.EMPTY: "submitted, not yet seen by the operator",
-    AITrainingJobPhase.PENDING: "accepted; some required pod is not scheduled",
-    AITrainingJobPhase.CREATING: "every required pod is scheduled, some container is not started",
-    AITrainingJobPhase.RUNNING: (
-        "every rigid role has all its pods active, every elastic one its minimum"
-    ),
-    AITrainingJobPhase.TERMINATING: "pods are being deleted, for a restart or an ending",
-    AITrainingJobPhase.RESTARTING: (
-        "the old pods of a restart are gone, the new ones are not all active"
-    ),
-    AITrainingJobPhase.SUCCEED: "final: the roles that completePolicy asks for have succeeded",
-    AITrainingJobPhase.FAILED: "final: failed by failPolicy, by an invalid spec, or by annotation",
-    AITrainingJobPhase.TIMEOUT: "final: ran for longer than timeLimit",
-    AITrainingJobPhase.PREEMPTED: "final: ended by the Preempted annotation",
-    AITrainingJobPhase.NODE_FAIL: (
-        "final: a lost node or a broken accelerator that no restart makes good"
-    ),
+PHASE_TEXT: Mapping[Phase, str] = {
+    Phase.EMPTY: "submitted, not yet seen by the operator",
+    Phase.PENDING: "accepted; some required pod is not scheduled",
+    Phase.CREATING: "every required pod is scheduled, some container is not started",
+    Phase.RUNNING: ("every rigid role has all its pods active, every elastic one its minimum"),
+    Phase.TERMINATING: "pods are being deleted, for a restart or an ending",
+    Phase.RESTARTING: ("the old pods of a restart are gone, the new ones are not all active"),
+    Phase.SUCCEED: "final: the roles that completePolicy asks for have succeeded",
+    Phase.FAILED: "final: failed by failPolicy, by an invalid spec, or by annotation",
+    Phase.TIMEOUT: "final: ran for longer than timeLimit",
+    Phase.PREEMPTED: "final: ended by the Preempted annotation",
+    Phase.NODE_FAIL: ("final: a lost node or a broken accelerator that no restart makes good"),
 }
 
 
@@ -136,19 +131,17 @@ RESTART_REASONS = frozenset(
 )
 
 
-def living_phase(
-    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
-) -> AITrainingJobPhase:
+def living_phase(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> Phase:
     """The phase of a job that is not ending: the first in this order that holds."""
     if any(is_restarting(one, status) for one in snapshot.replicas):
-        return AITrainingJobPhase.TERMINATING
+        return Phase.TERMINATING
     if status.restart is not None:
-        return AITrainingJobPhase.RESTARTING
+        return Phase.RESTARTING
     if _enough(snapshot, status, active(snapshot, status)):
-        return AITrainingJobPhase.RUNNING
+        return Phase.RUNNING
     if _enough(snapshot, status, bound(snapshot, status)):
-        return AITrainingJobPhase.CREATING
-    return AITrainingJobPhase.PENDING
+        return Phase.CREATING
+    return Phase.PENDING
 
 
 def active(

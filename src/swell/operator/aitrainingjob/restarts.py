@@ -15,12 +15,14 @@ from msgspec.structs import replace
 
 from swell.api.aitrainingjob import (
     RECORDS_MAX,
-    AITrainingJobPhase,
     AITrainingJobStatus,
     AvoidedNode,
     Restart,
     RestartPolicy,
     RestartScope,
+)
+from swell.api.aitrainingjob import (
+    AITrainingJobPhase as Phase,
 )
 from swell.api.backoff import Backoff
 from swell.api.times import format_time, has_passed, parse_time
@@ -223,7 +225,7 @@ def _backoff(status: AITrainingJobStatus, role: str, now: float) -> int:
     last = status.phase_history[-1] if status.phase_history else None
     if (
         last is not None
-        and last.phase is AITrainingJobPhase.RUNNING
+        and last.phase is Phase.RUNNING
         and now - parse_time(last.time) >= BACKOFF_RESET_S
     ):
         return 0

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import (
     FINAL_PHASES,
     RECORDS_MAX,
-    AITrainingJobPhase,
     AITrainingJobStatus,
     PhaseRecord,
     ReplicaStatus,
+)
+from swell.api.aitrainingjob import (
+    AITrainingJobPhase as Phase,
 )
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Condition
@@ -44,7 +46,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Step
 PACE_S_MIN, PACE_S_MAX = 10.0, 3600.0
 WAITING_PACE, RUNNING_PACE = 0.5, 5.0
 _NUMBERS = frozenset({"replicaStatuses", "ready", "message"})
-_PHASES = frozenset(phase.value for phase in AITrainingJobPhase if phase.value)
+_PHASES = frozenset(phase.value for phase in Phase if phase.value)
 
 
 def counted(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AITrainingJobStatus:
@@ -67,7 +69,7 @@ def counted(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> AIT
 def in_phase(
     snapshot: AITrainingJobSnapshot,
     status: AITrainingJobStatus,
-    phase: AITrainingJobPhase,
+    phase: Phase,
     *,
     reason: str,
     message: str,
@@ -81,7 +83,7 @@ def in_phase(
         record = PhaseRecord(phase=phase, time=at, message=message)
         history = (*status.phase_history, record)[-RECORDS_MAX:]
         status = replace(status, phase=phase, phase_history=history)
-    if phase is AITrainingJobPhase.RUNNING and status.start_running_time is None:
+    if phase is Phase.RUNNING and status.start_running_time is None:
         status = replace(status, start_running_time=at)
     if phase in FINAL_PHASES and status.end_time is None:
         status = replace(status, end_time=at)
@@ -120,11 +122,11 @@ def write_status(
     if change.keys() <= _NUMBERS and not is_urgent and old.last_reconcile_time:
         last = parse_time(old.last_reconcile_time)
         began = parse_time(old.start_time) if old.start_time else last
-        factor = RUNNING_PACE if old.phase is AITrainingJobPhase.RUNNING else WAITING_PACE
+        factor = RUNNING_PACE if old.phase is Phase.RUNNING else WAITING_PACE
         pace_s = min(PACE_S_MAX, max(PACE_S_MIN, factor * (last - began)))
         if not has_passed(last, pace_s, now):
             return StatusWrite(is_late=True, again_at=last + pace_s)
-    if old.phase is AITrainingJobPhase.EMPTY:
+    if old.phase is Phase.EMPTY:
         # `kubectl get` has a column for it, which a field that is left out would keep empty.
         change.setdefault("restarts", status.restarts)
     change["lastReconcileTime"] = format_time(now)
@@ -139,7 +141,7 @@ def events(
     """The events for a status that is about to be written, and for a restart that begins."""
     old, spec = snapshot.job.status, snapshot.job.spec
     make = JobEvents(AI_TRAINING_JOBS, snapshot.job.metadata)
-    if old.phase is AITrainingJobPhase.EMPTY:
+    if old.phase is Phase.EMPTY:
         yield from make.at_first(
             "" if snapshot.priority_class_found else spec.priority,
             is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
@@ -147,7 +149,7 @@ def events(
     if begun is not None:
         yield make.warning(begun.reason.value, begun.message)
     if status.phase is not old.phase:
-        is_bad = status.phase in FINAL_PHASES and status.phase is not AITrainingJobPhase.SUCCEED
+        is_bad = status.phase in FINAL_PHASES and status.phase is not Phase.SUCCEED
         yield make.phase(status.phase, status.message, is_bad=is_bad)
     for record in status.scale_records:
         if record not in old.scale_records:
@@ -189,7 +191,7 @@ def _conditions(
     snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, at: str
 ) -> tuple[Condition, ...]:
     """One condition for each phase ever entered, then Scheduled, Ready and Completed."""
-    entered = {AITrainingJobPhase(c.type): None for c in status.conditions if c.type in _PHASES}
+    entered = {Phase(c.type): None for c in status.conditions if c.type in _PHASES}
     entered[status.phase] = None
     wanted = [_phase_condition(phase, status, status.conditions) for phase in entered]
     gang = {role: spec.gang_minimum for role, spec in snapshot.roles.items()}
@@ -199,14 +201,14 @@ def _conditions(
         scheduled = any(c.type == "Scheduled" and c.status == "True" for c in status.conditions)
     wanted += [
         condition("Scheduled", scheduled, "Scheduled" if scheduled else "NotScheduled"),
-        condition("Ready", status.phase is AITrainingJobPhase.RUNNING, status.phase.value),
+        condition("Ready", status.phase is Phase.RUNNING, status.phase.value),
         condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
     ]
     return tuple(dated(one, status.conditions, at) for one in wanted)
 
 
 def _phase_condition(
-    phase: AITrainingJobPhase, status: AITrainingJobStatus, old: Iterable[Condition]
+    phase: Phase, status: AITrainingJobStatus, old: Iterable[Condition]
 ) -> Condition:
     """The condition keeps the message its phase was entered with; later ones are in the status."""
     holds = phase is status.phase

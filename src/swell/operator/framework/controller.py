@@ -6,11 +6,9 @@ The same for every kind, and decides nothing: the kind's `decide` does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Generic
 
 from swell.api.meta import Key
-from swell.api.pod import Pod
 from swell.operator.framework.kind import (
     ON_NODE,
     ControllerDependencies,
@@ -18,7 +16,6 @@ from swell.operator.framework.kind import (
     JobKind,
     JobMeter,
     JobT,
-    NodeStates,
     SnapshotInputs,
     SnapshotT,
 )
@@ -75,10 +72,9 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         self, dependencies: ControllerDependencies, sink: EventSink
     ) -> Controller[SnapshotT]:
         kind, informers = self._kind, self.informers
-        source = SnapshotSource(kind, informers, self._rejected_write, self.nodes.states)
         return Controller(
             kind.names.controller,
-            Reconciler(source.take, kind.decide, source.decide_malformed),
+            Reconciler(self._take, kind.decide, self._decide_malformed),
             owners=informers.jobs,
             children=[
                 Children(informer, index, kind.children_of, kind.settle_s)
@@ -135,48 +131,24 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         except TimeoutError:
             log.warning("priority classes cannot be listed; pods get no priority")
 
-    def _rejected_write(self, key: Key) -> RejectedWrite | None:
-        return self.controller.rejected_write(key)
-
-    def _wake_on(self, node: str) -> None:
-        """Look again at the jobs that have a pod on this node."""
-        for pod in self.informers.pods.by_index(ON_NODE.name, node):
-            self._wake(pod)
-
-    def _wake(self, pod: Pod) -> None:
-        for key in self._kind.jobs_of(pod):
-            self.controller.wake(key)
-
-
-class SnapshotSource(Generic[JobT, SnapshotT, InformersT]):
-    """Takes snapshots for decisions from the informers, without awaiting anything."""
-
-    def __init__(
-        self,
-        kind: JobKind[JobT, SnapshotT, InformersT],
-        informers: InformersT,
-        rejected_write: Callable[[Key], RejectedWrite | None],
-        node_states: NodeStates,
-    ) -> None:
-        self._kind = kind
-        self._informers = informers
-        self._rejected_write = rejected_write
-        self._node_states = node_states
-
-    def take(self, key: Key) -> SnapshotT | None:
-        """The snapshot of a job; None when the job does not exist."""
-        job = self._informers.jobs.get(key)
+    def _take(self, key: Key) -> SnapshotT | None:
+        job = self.informers.jobs.get(key)
         return None if job is None else self._snapshot(job, key)
 
-    def decide_malformed(self, found: Malformed, now: float) -> Plan:
-        """The plan for a job that cannot be decoded: it may own objects all the same."""
+    def _decide_malformed(self, found: Malformed, now: float) -> Plan:
         rules = self._kind.malformed
         snapshot = self._snapshot(placeholder(rules, found), found.key)
         return decide_malformed(rules, found, snapshot, now)
 
     def _snapshot(self, job: JobT, key: Key) -> SnapshotT:
-        inputs = SnapshotInputs(_text(self._rejected_write(key)), self._node_states)
-        return self._kind.snapshot(job, self._informers, inputs)
+        refused = _text(self.controller.rejected_write(key))
+        return self._kind.snapshot(job, self.informers, SnapshotInputs(refused, self.nodes.states))
+
+    def _wake_on(self, node: str) -> None:
+        """Look again at the jobs that have a pod on this node."""
+        for pod in self.informers.pods.by_index(ON_NODE.name, node):
+            for key in self._kind.jobs_of(pod):
+                self.controller.wake(key)
 
 
 def _text(rejected: RejectedWrite | None) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from swell.api.kinds import TRAINING_JOBS
-from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
+from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.operator.framework.fencing import soonest
 from swell.operator.framework.status import add_finalizer, unschedulable_message
 from swell.operator.trainingjob import labels, sizes
@@ -40,7 +41,7 @@ def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     # The finalizer is on the job before it owns anything, so that nothing it owns can outlive it.
     if labels.FINALIZER not in meta.finalizers:
         return Plan((add_finalizer(TRAINING_JOBS, meta, labels.FINALIZER),))
-    if status.phase is TrainingJobPhase.EMPTY:
+    if status.phase is Phase.EMPTY:
         return setup(snapshot, now)
     return _live(snapshot, status, now)
 
@@ -50,12 +51,10 @@ def setup(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     spec, status = snapshot.job.spec, snapshot.job.status
     problems = (*snapshot.problems, *command_problems(spec))
     if problems:
-        return _end(
-            snapshot, status, TrainingJobEnding(TrainingJobPhase.FAILED, "; ".join(problems)), now
-        )
+        return _end(snapshot, status, TrainingJobEnding(Phase.FAILED, "; ".join(problems)), now)
     if status.trainer_target is None:
         status = replace(status, trainer_target=spec.trainer_minimum)
-    return _continue(snapshot, status, TrainingJobPhase.CREATING, now)
+    return _continue(snapshot, status, Phase.CREATING, now)
 
 
 def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
@@ -83,22 +82,22 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
 def _live(snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float) -> Plan:
     phase = living_phase(snapshot, status)
     # A job that is complete when it is first seen running has to be recorded as Running first.
-    begins = phase is not status.phase and status.phase is TrainingJobPhase.CREATING
+    begins = phase is not status.phase and status.phase is Phase.CREATING
     ending = None if begins else get_status(snapshot, status, now)
     if ending is not None:
         return _end(snapshot, status, ending, now)
     if sizes.must_scale(snapshot, status):
         status = sizes.with_record(snapshot, status, now)
-    elif phase is TrainingJobPhase.RUNNING and sizes.holds(snapshot, status):
+    elif phase is Phase.RUNNING and sizes.holds(snapshot, status):
         status = sizes.with_result(status, sizes.SUCCEEDED)
     return _continue(snapshot, status, phase, now)
 
 
 def _continue(
-    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, phase: TrainingJobPhase, now: float
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, phase: Phase, now: float
 ) -> Plan:
     status = in_phase(snapshot, status, phase, _waiting_for(snapshot, phase), now)
-    is_up = phase in {TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING}
+    is_up = phase in {Phase.RUNNING, Phase.SCALING}
     return Plan(
         (
             *update_status(snapshot, status),
@@ -127,10 +126,10 @@ def _end(
     )
 
 
-def _waiting_for(snapshot: TrainingJobSnapshot, phase: TrainingJobPhase) -> str:
+def _waiting_for(snapshot: TrainingJobSnapshot, phase: Phase) -> str:
     """The reason why a living job does not get on, if one is known; empty otherwise."""
     if snapshot.refused:
         return snapshot.refused
-    if phase is TrainingJobPhase.CREATING and snapshot.group is not None:
+    if phase is Phase.CREATING and snapshot.group is not None:
         return unschedulable_message(snapshot.group.status.conditions)
     return ""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from swell.api.pod import ContainerStatus, Pod, PodPhase
 from swell.api.times import has_passed, parse_time
-from swell.api.trainingjob import TrainingJobPhase, TrainingJobStatus
+from swell.api.trainingjob import TrainingJobPhase as Phase
+from swell.api.trainingjob import TrainingJobStatus
 from swell.api.workloads import Job
 from swell.operator.trainingjob.snapshot import (
     COMPLETE,
@@ -28,7 +29,7 @@ _INDEXES_SHOWN_MAX = 100  # of the failed trainers, in the status's reason
 class TrainingJobEnding:
     """The final phase of a job, and the reason for the status."""
 
-    phase: TrainingJobPhase
+    phase: Phase
     reason: str
 
 
@@ -54,13 +55,9 @@ def _by_trainers(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
     if snapshot.job.spec.fault_tolerant:
         return _tolerant(snapshot, job) if is_over(job) else None
     if has_condition(job, COMPLETE):
-        return TrainingJobEnding(
-            TrainingJobPhase.SUCCEED, f"all {job.spec.completions} trainers succeeded"
-        )
+        return TrainingJobEnding(Phase.SUCCEED, f"all {job.spec.completions} trainers succeeded")
     if find_failed_trainer_pods(snapshot) or has_condition(job, FAILED):
-        return TrainingJobEnding(
-            TrainingJobPhase.FAILED, f"trainers failed: {_failures(snapshot, job)}"
-        )
+        return TrainingJobEnding(Phase.FAILED, f"trainers failed: {_failures(snapshot, job)}")
     return None
 
 
@@ -69,15 +66,13 @@ def _tolerant(snapshot: TrainingJobSnapshot, job: Job) -> TrainingJobEnding:
     done, lost = completed_indexes(job), failed_indexes(job)
     total = job.spec.completions or 0
     if not done:
-        return TrainingJobEnding(
-            TrainingJobPhase.FAILED, f"no trainer succeeded: {_failures(snapshot, job)}"
-        )
+        return TrainingJobEnding(Phase.FAILED, f"no trainer succeeded: {_failures(snapshot, job)}")
     if len(done) >= total:
-        return TrainingJobEnding(TrainingJobPhase.SUCCEED, f"all {total} trainers succeeded")
+        return TrainingJobEnding(Phase.SUCCEED, f"all {total} trainers succeeded")
     named = ", ".join(map(str, sorted(lost)[:_INDEXES_SHOWN_MAX]))
     more = f" and {len(lost) - _INDEXES_SHOWN_MAX} more" if len(lost) > _INDEXES_SHOWN_MAX else ""
     text = f"{len(done)} of {total} trainers succeeded; failed for good: {named or 'none'}{more}"
-    return TrainingJobEnding(TrainingJobPhase.SUCCEED, text)
+    return TrainingJobEnding(Phase.SUCCEED, text)
 
 
 def _failures(snapshot: TrainingJobSnapshot, job: Job) -> str:
@@ -94,9 +89,7 @@ def _by_pservers(snapshot: TrainingJobSnapshot) -> TrainingJobEnding | None:
     worn = find_worn_pservers(snapshot)
     if not worn:
         return None
-    return TrainingJobEnding(
-        TrainingJobPhase.FAILED, f"pservers restarted too often: {describe_pods(worn)}"
-    )
+    return TrainingJobEnding(Phase.FAILED, f"pservers restarted too often: {describe_pods(worn)}")
 
 
 def _by_wall_time(
@@ -109,7 +102,7 @@ def _by_wall_time(
     if not has_passed(parse_time(status.start_time), limit_s, now):
         return None
     return TrainingJobEnding(
-        TrainingJobPhase.TIMEOUT, f"trainers were active {limit_s} s after the job began to run"
+        Phase.TIMEOUT, f"trainers were active {limit_s} s after the job began to run"
     )
 
 

@@ -26,7 +26,8 @@ from swell.api.meta import Body, Key, ObjectMeta
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.scheduling import PodGroup
-from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobStatus
+from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.api.validation import validate
 from swell.api.workloads import Job, ReplicaSet
 from swell.operator.framework.kind import (
@@ -172,7 +173,7 @@ def take_snapshot(
         group=owned_by(informers.groups, key, uid),
         pods=pods,
         nodes=inputs.node_states(name for name in leaving if name),
-        problems=problems_of(job) if job.status.phase is TrainingJobPhase.EMPTY else (),
+        problems=problems_of(job) if job.status.phase is Phase.EMPTY else (),
         priority_class_found=informers.priorities.get(priority) is not None,
         gang_served=informers.groups.is_served,
         refused=inputs.refused,

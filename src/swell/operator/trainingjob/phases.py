@@ -13,34 +13,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from swell.api.trainingjob import FINAL_PHASES, TrainingJobPhase, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
+from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.operator.trainingjob import sizes
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 
-TRANSITIONS: Mapping[TrainingJobPhase, frozenset[TrainingJobPhase]] = {
-    TrainingJobPhase.EMPTY: frozenset({TrainingJobPhase.CREATING, TrainingJobPhase.FAILED}),
+TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
+    Phase.EMPTY: frozenset({Phase.CREATING, Phase.FAILED}),
     # Trainers may end before all of them have run at once.
-    TrainingJobPhase.CREATING: frozenset(
-        {TrainingJobPhase.RUNNING, TrainingJobPhase.SUCCEED, TrainingJobPhase.FAILED}
-    ),
-    TrainingJobPhase.RUNNING: FINAL_PHASES | {TrainingJobPhase.SCALING},
-    TrainingJobPhase.SCALING: FINAL_PHASES | {TrainingJobPhase.RUNNING},
-    **dict.fromkeys(FINAL_PHASES, frozenset[TrainingJobPhase]()),
+    Phase.CREATING: frozenset({Phase.RUNNING, Phase.SUCCEED, Phase.FAILED}),
+    Phase.RUNNING: FINAL_PHASES | {Phase.SCALING},
+    Phase.SCALING: FINAL_PHASES | {Phase.RUNNING},
+    **dict.fromkeys(FINAL_PHASES, frozenset[Phase]()),
 }
 
 
-def living_phase(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> TrainingJobPhase:
+def living_phase(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Phase:
     """The phase of a job that has not ended."""
     must_scale = sizes.must_scale(snapshot, status)
     match status.phase:
-        case TrainingJobPhase.RUNNING:
-            return TrainingJobPhase.SCALING if must_scale else TrainingJobPhase.RUNNING
-        case TrainingJobPhase.SCALING:
-            return (
-                TrainingJobPhase.RUNNING
-                if sizes.holds(snapshot, status)
-                else TrainingJobPhase.SCALING
-            )
+        case Phase.RUNNING:
+            return Phase.SCALING if must_scale else Phase.RUNNING
+        case Phase.SCALING:
+            return Phase.RUNNING if sizes.holds(snapshot, status) else Phase.SCALING
         case _:
             is_up = not must_scale and sizes.job_total_running(snapshot)
-            return TrainingJobPhase.RUNNING if is_up else TrainingJobPhase.CREATING
+            return Phase.RUNNING if is_up else Phase.CREATING

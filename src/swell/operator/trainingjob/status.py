@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from swell.api.kinds import TRAINING_JOBS
 from swell.api.times import format_time
-from swell.api.trainingjob import FINAL_PHASES, RoleStatus, TrainingJobPhase, TrainingJobStatus
+from swell.api.trainingjob import FINAL_PHASES, RoleStatus, TrainingJobStatus
+from swell.api.trainingjob import TrainingJobPhase as Phase
 from swell.operator.framework.status import (
     MESSAGE_MAX,
     JobEvents,
@@ -26,7 +27,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step
 def in_phase(
     snapshot: TrainingJobSnapshot,
     status: TrainingJobStatus,
-    phase: TrainingJobPhase,
+    phase: Phase,
     reason: str,
     now: float,
 ) -> TrainingJobStatus:
@@ -34,16 +35,14 @@ def in_phase(
     advance(TRANSITIONS, status.phase, phase)
     at = format_time(now)
     conditions = (
-        condition(
-            "Ready", phase in {TrainingJobPhase.RUNNING, TrainingJobPhase.SCALING}, phase.value
-        ),
+        condition("Ready", phase in {Phase.RUNNING, Phase.SCALING}, phase.value),
         condition("Completed", phase in FINAL_PHASES, phase.value),
     )
     return replace(
         status,
         phase=phase,
         reason=reason[:MESSAGE_MAX],
-        start_time=status.start_time or (at if phase is TrainingJobPhase.RUNNING else None),
+        start_time=status.start_time or (at if phase is Phase.RUNNING else None),
         observed_generation=snapshot.job.metadata.generation,
         replica_statuses=_counted(snapshot, status),
         conditions=tuple(dated(one, status.conditions, at) for one in conditions),
@@ -62,7 +61,7 @@ def update_status(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> l
 def fail_malformed(snapshot: TrainingJobSnapshot, message: str) -> Plan:
     """The plan for a malformed job: record that it failed. Its pods end as at any other end."""
     meta = snapshot.job.metadata
-    phase = TrainingJobPhase.FAILED.value
+    phase = Phase.FAILED.value
     body = {"phase": phase, "reason": message, "observedGeneration": meta.generation}
     record = PatchStatus(TRAINING_JOBS, meta.key, meta.resource_version, body)
     return Plan((record,), reasons=(phase,))
@@ -72,13 +71,13 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
     """The events for a status that is about to be written."""
     old, priority = snapshot.job.status, snapshot.job.spec.annotations.priority
     make = JobEvents(TRAINING_JOBS, snapshot.job.metadata)
-    if old.phase is TrainingJobPhase.EMPTY:
+    if old.phase is Phase.EMPTY:
         yield from make.at_first(
             "" if snapshot.priority_class_found else priority,
             is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
         )
     if status.phase is not old.phase:
-        is_bad = status.phase in {TrainingJobPhase.FAILED, TrainingJobPhase.TIMEOUT}
+        is_bad = status.phase in {Phase.FAILED, Phase.TIMEOUT}
         yield make.phase(status.phase, status.reason, is_bad=is_bad)
         if status.phase in FINAL_PHASES and snapshot.trainer and not snapshot.settings.autoclean:
             yield make.normal("PodsKept", "the job is over; its pods are kept")
