@@ -35,7 +35,7 @@ from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
 from tests.e2e.deploy.installed import Installed
 from tests.e2e.deploy.rights import Right
-from tests.e2e.operator.happenings import (
+from tests.e2e.operator.actions import (
     changes,
     deletes_job,
     ends,
@@ -43,18 +43,18 @@ from tests.e2e.operator.happenings import (
     scales,
     somebody_deletes,
 )
-from tests.e2e.operator.jobs import OWN_NODES, job, manifest, pods
-from tests.e2e.operator.sight import Sight
-from tests.e2e.operator.sightings import (
+from tests.e2e.operator.checks import (
     becomes,
     group_asks_for,
-    is_told,
+    is_reported,
     nothing_is_left,
     pods_are,
     restarts,
     runs,
 )
-from tests.e2e.operator.story import Play, Story, story
+from tests.e2e.operator.jobs import OWN_NODES, job, manifest, pods
+from tests.e2e.operator.observation import NamespaceObserver
+from tests.e2e.operator.scenario import Scenario, Trial, scenario
 
 PART = "operator"
 WITHIN_S = 60.0
@@ -63,23 +63,23 @@ FLAGS = ["--gc-period=2s", "--node-lost-after=2s", "--node-fence-after=1s"]
 ELASTIC: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 3}
 
 # fmt: off
-STORIES: tuple[Story, ...] = (
-    story("grows", job({"a": pods(1, **ELASTIC)}),
+STORIES: tuple[Scenario, ...] = (
+    scenario("grows", job({"a": pods(1, **ELASTIC)}),
           runs(), scales("a", 3), pods_are("a-0", "a-1", "a-2"),
           changes({"replicaSpecs": {"a": {"minReplicas": 2}}}), group_asks_for(2),
           scales("a", 2), pods_are("a-0", "a-1"),
           ends("a-0", "a-1"), becomes("Succeed"), deletes_job(), nothing_is_left()),
-    story("fails", job({"a": pods(2, restartPolicy="Always", restartLimit=1)}),
+    scenario("fails", job({"a": pods(2, restartPolicy="Always", restartLimit=1)}),
           runs(), ends("a-0", code=1), restarts("a-0", "a-1"), somebody_deletes("a-1"),
           restarts("a-0", "a-1"), ends("a-0", code=1), becomes("Failed"), deletes_job(),
           nothing_is_left()),
-    story("fails-on", job({"a": pods(1, restartPolicy="Always")}),
+    scenario("fails-on", job({"a": pods(1, restartPolicy="Always")}),
           runs(), ends("a-0", code=1), restarts("a-0"), ends("a-0", code=1), restarts("a-0")),
 )
 # Only for an operator that sees nodes.
-OF_NODES: tuple[Story, ...] = (
-    story("loses-its-node", job({"a": pods(1)}),
-          runs(), loses_node("a-0"), becomes("NodeFail"), is_told("TrainingJobNodeFail"),
+OF_NODES: tuple[Scenario, ...] = (
+    scenario("loses-its-node", job({"a": pods(1)}),
+          runs(), loses_node("a-0"), becomes("NodeFail"), is_reported("TrainingJobNodeFail"),
           n_nodes=1),
 )
 # fmt: on
@@ -118,11 +118,11 @@ class Life:
 
     installed: Installed
     namespace: str
-    stories: tuple[Story, ...]
+    stories: tuple[Scenario, ...]
 
 
 @asynccontextmanager
-async def _world(life: Life) -> AsyncIterator[tuple[Cluster, Sight]]:
+async def _world(life: Life) -> AsyncIterator[tuple[Cluster, NamespaceObserver]]:
     """A cluster with nodes in which pods pretend to run, seen by its administrator."""
     clock, namespace = SystemClock(), life.namespace
     access = read_kubeconfig([life.installed.plane.kubeconfig])
@@ -131,7 +131,7 @@ async def _world(life: Life) -> AsyncIterator[tuple[Cluster, Sight]]:
         with contextlib.suppress(AlreadyExistsError):
             body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await admin.create(NAMESPACES.untyped(), body)
-        sight = Sight(admin, namespace, clock, Random(2))
+        sight = NamespaceObserver(admin, namespace, clock, Random(2))
         manager = Manager(clock=clock)
         sight.add_to(manager)
         own = tuple(node for one in OF_NODES for node in one.nodes)
@@ -153,14 +153,14 @@ async def _world(life: Life) -> AsyncIterator[tuple[Cluster, Sight]]:
 async def live(life: Life) -> None:
     """Jobs of both kinds, from submission to the end, and jobs whose names are taken."""
     async with _world(life) as (admin, sight):
-        played = [one.play(admin, sight) for one in life.stories]
+        played = [one.run(admin, sight) for one in life.stories]
         await asyncio.gather(*played, _training_job(admin, life), _taken(admin, life))
 
 
 async def live_on(life: Life) -> None:
     """What was told in a former life of the operator happens once more."""
     async with _world(life) as (admin, sight):
-        play = Play("fails-on", admin, sight, ())
+        play = Trial("fails-on", admin, sight, ())
         for step in (runs(), ends("a-0", code=1), restarts("a-0")):
             await step.act(play)
         await life.installed.until_used(PART, Right("get", "", "events"))

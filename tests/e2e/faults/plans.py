@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 from swell.api.meta import Body
 from tests.e2e.faults.proxy import Fault, Rule
-from tests.e2e.operator.happenings import deletes_job, ends, scales
+from tests.e2e.operator.actions import deletes_job, ends, scales
+from tests.e2e.operator.checks import becomes, nothing_is_left, pods_are, restarts, runs
 from tests.e2e.operator.jobs import job, pods
-from tests.e2e.operator.sightings import becomes, nothing_is_left, pods_are, restarts, runs
-from tests.e2e.operator.story import Story, story
+from tests.e2e.operator.scenario import Scenario, scenario
 
 ELASTIC: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 3}
 
 # fmt: off
-STORIES: tuple[Story, ...] = (
-    story("succeeds", job({"a": pods(2)}),
+STORIES: tuple[Scenario, ...] = (
+    scenario("succeeds", job({"a": pods(2)}),
           runs(), ends("a-0", "a-1"), becomes("Succeed"), pods_are()),
-    story("keeps", job({"a": pods(2, completePolicy="Rank0")}, cleanPodPolicy="None"),
+    scenario("keeps", job({"a": pods(2, completePolicy="Rank0")}, cleanPodPolicy="None"),
           runs(), ends("a-0"), becomes("Succeed"), pods_are("a-0", "a-1")),
-    story("restarts", job({"a": pods(2, restartPolicy="Always", restartLimit=1)}),
+    scenario("restarts", job({"a": pods(2, restartPolicy="Always", restartLimit=1)}),
           runs(), ends("a-0", code=1), restarts("a-0", "a-1"), ends("a-0", code=1),
           becomes("Failed"), pods_are()),
-    story("resizes", job({"a": pods(2, **ELASTIC)}),
+    scenario("resizes", job({"a": pods(2, **ELASTIC)}),
           runs(), scales("a", 3), pods_are("a-0", "a-1", "a-2"),
           scales("a", 1), pods_are("a-0"), deletes_job(), nothing_is_left()),
 )

@@ -33,7 +33,7 @@ from tests.e2e.faults.plans import STORIES, Plan
 from tests.e2e.faults.proxy import Asked, Fault, Rule, Spoiler, Write, proxied
 from tests.e2e.faults.recorder import Happening, recording
 from tests.e2e.faults.rules import end_state, violations
-from tests.e2e.operator.sight import Sight
+from tests.e2e.operator.observation import NamespaceObserver
 from tests.testbed.control_plane import ControlPlane
 
 CLOSE_S = 0.25
@@ -66,8 +66,10 @@ class Ground:
     admin: Cluster
     trust: ssl.SSLContext
 
-    async def sight(self, stack: AsyncExitStack, namespace: str) -> Sight:
-        sight = Sight(self.admin, namespace, SystemClock(), Random(3), within_s=WITHIN_S)
+    async def sight(self, stack: AsyncExitStack, namespace: str) -> NamespaceObserver:
+        sight = NamespaceObserver(
+            self.admin, namespace, SystemClock(), Random(3), within_s=WITHIN_S
+        )
         manager = Manager(clock=SystemClock())
         sight.add_to(manager)
         await stack.enter_async_context(_running(manager))
@@ -150,7 +152,7 @@ async def _judged(
         record = await stack.enter_async_context(recording(ground.admin, namespace))
         sight = await ground.sight(stack, namespace)
         await stack.enter_async_context(operator)
-        played = (one.play(ground.admin, sight) for one in STORIES)
+        played = (one.run(ground.admin, sight) for one in STORIES)
         results = await asyncio.gather(*played, return_exceptions=True)
     failures = {
         one.name: result

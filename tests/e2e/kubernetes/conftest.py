@@ -11,8 +11,8 @@ from tests.e2e.kubernetes.installed import install
 from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.stage import play
 from tests.e2e.kubernetes.stories import STORIES
+from tests.e2e.operator.scenario import Scenario
 from tests.e2e.operator.stage import Outcomes
-from tests.e2e.operator.story import Story
 from tests.testbed.cluster import RealCluster
 from tests.testbed.kubectl import Kubectl
 
@@ -34,7 +34,7 @@ def played(request: pytest.FixtureRequest, machine: RealMachine) -> Outcomes:
     return play(machine, _chosen(request))
 
 
-def _chosen(request: pytest.FixtureRequest) -> Sequence[Story]:
+def _chosen(request: pytest.FixtureRequest) -> Sequence[Scenario]:
     """What this run of pytest asks for, so that a single story takes a single story's time."""
     wanted = {
         item.callspec.params.get("name")

@@ -10,8 +10,8 @@ from swell.api.meta import Body, Key
 from swell.api.pod import PodPhase
 from swell.runtime.cluster import Patch, PatchKind
 from tests.e2e.kubernetes.containers import TELL
-from tests.e2e.operator.sight import NotSeenError
-from tests.e2e.operator.story import Machine, Play, Step
+from tests.e2e.operator.observation import NotSeenError
+from tests.e2e.operator.scenario import Machine, Step, Trial
 
 LOG_S_MAX = 90.0
 POLL_S = 0.5
@@ -21,7 +21,7 @@ NOW = "2026-01-01T00:00:00Z"
 def ends(*names: str, code: int = 0) -> Step:
     """Running containers end, with this exit code."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         for name in names:
             await play.until(lambda name=name: is_running(play, name), f"{name} runs")  # type: ignore[misc]
         told = (machine(play).tell(play.pod_key(name), TELL.format(code=code)) for name in names)
@@ -33,7 +33,7 @@ def ends(*names: str, code: int = 0) -> Step:
 def log_of(name: str, *texts: str) -> Step:
     """The log of a pod comes to hold all of this, in this order."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         async def holds() -> bool:
             rest = await machine(play).log(play.pod_key(name))
             for text in texts:
@@ -50,7 +50,7 @@ def log_of(name: str, *texts: str) -> Step:
 def runs_on_both_nodes(role: str) -> Step:
     """The pods of a role are not all on one node."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         nodes = {pod.spec.node_name for name, pod in play.pods().items() if name.startswith(role)}
 
         assert len(nodes) == 2
@@ -61,7 +61,7 @@ def runs_on_both_nodes(role: str) -> Step:
 def accelerator_breaks(name: str, condition: str) -> Step:
     """The node of a pod reports a condition, and the whole job moves to the other node."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         node = play.pod(name).spec.node_name
         await report(play, Key("", node), condition, "True")
 
@@ -71,12 +71,12 @@ def accelerator_breaks(name: str, condition: str) -> Step:
 
         await play.until(moved, f"all run elsewhere than on {node}")
 
-        assert [one.name for one in play.sight.status(play.name).avoid_nodes] == [node]
+        assert [one.name for one in play.observer.status(play.name).avoid_nodes] == [node]
 
     return Step(f"the node of {name} reports {condition}, and is left", act)
 
 
-async def report(play: Play, node: Key, condition: str, status: str) -> None:
+async def report(play: Trial, node: Key, condition: str, status: str) -> None:
     said: Body = {
         "type": condition,
         "status": status,
@@ -91,9 +91,9 @@ async def report(play: Play, node: Key, condition: str, status: str) -> None:
 def another(name: str, spec: Body) -> Step:
     """A second job of the same story is submitted; `of` says what comes of it."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         own = f"{play.name}-{name}"
-        other = Play(own, play.cluster, play.sight, (), machine=play.machine)
+        other = Trial(own, play.cluster, play.observer, (), machine=play.machine)
         play.others[name] = other
         await other.submit(spec)
 
@@ -103,7 +103,7 @@ def another(name: str, spec: Body) -> Step:
 def of(name: str, *steps: Step) -> Step:
     """Steps of another job of the same story."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         for step in steps:
             await step.act(play.others[name])
 
@@ -113,9 +113,9 @@ def of(name: str, *steps: Step) -> Step:
 def waits_whole() -> Step:
     """No pod of the job has a node, and the job says that it waits."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         def holds() -> bool:
-            status = play.sight.status(play.name)
+            status = play.observer.status(play.name)
             return (status.phase.value, status.reason) == ("Pending", "WaitingForRoom")
 
         await play.until(holds, "the job waits for room")
@@ -129,7 +129,7 @@ def waits_whole() -> Step:
 def leaves_its_nodes() -> Step:
     """Every pod of the job makes room, and new ones wait for theirs."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         def holds() -> bool:
             pods = play.pods()
             return len(pods) == len(play.uids) and not any(p.spec.node_name for p in pods.values())
@@ -142,13 +142,13 @@ def leaves_its_nodes() -> Step:
 CALM_S = 2.0
 
 
-def machine(play: Play) -> Machine:
+def machine(play: Trial) -> Machine:
     """The machine, which every play on real nodes has."""
     assert play.machine is not None
     return play.machine
 
 
-def is_running(play: Play, name: str) -> bool:
+def is_running(play: Trial, name: str) -> bool:
     pod = play.pods().get(name)
     return (
         pod is not None

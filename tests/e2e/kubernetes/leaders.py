@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.e2e.kubernetes.installed import DEPLOYMENTS, NAMESPACE
 from tests.e2e.kubernetes.machine import RealMachine
-from tests.e2e.operator.story import Play, Step
+from tests.e2e.operator.scenario import Step, Trial
 
 
 def leaders_are_killed(machine: RealMachine) -> Step:
     """The pods that hold the leases go at once, in the middle of their work."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         await play.until(lambda: bool(play.pods()), "work has begun")
         leaders = [await _leader(machine, lease) for lease in DEPLOYMENTS]
         force = ("--grace-period=0", "--force", "--wait=false")

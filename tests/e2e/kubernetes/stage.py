@@ -18,9 +18,9 @@ from swell.runtime.errors import AlreadyExistsError
 from swell.runtime.manager import Manager
 from tests.e2e.kubernetes import stories
 from tests.e2e.kubernetes.machine import RealMachine
-from tests.e2e.operator.sight import Sight
+from tests.e2e.operator.observation import NamespaceObserver
+from tests.e2e.operator.scenario import USUAL, Scenario
 from tests.e2e.operator.stage import CLOSE_S, Outcomes
-from tests.e2e.operator.story import USUAL, Story
 from tests.e2e.scheduler.objects import priority_class, queue
 from tests.testbed import cluster as testbed
 
@@ -28,15 +28,15 @@ from tests.testbed import cluster as testbed
 WITHIN_S = 120.0
 
 
-def play(machine: RealMachine, played: Sequence[Story]) -> Outcomes:
+def play(machine: RealMachine, played: Sequence[Scenario]) -> Outcomes:
     """Play stories at the same time, and tell of those that failed."""
     return asyncio.run(_play(machine, played))
 
 
-async def _play(machine: RealMachine, played: Sequence[Story]) -> Outcomes:
+async def _play(machine: RealMachine, played: Sequence[Scenario]) -> Outcomes:
     async with on_stage(machine) as (cluster, sight):
         results = await asyncio.gather(
-            *(one.play(cluster, sight, machine) for one in played), return_exceptions=True
+            *(one.run(cluster, sight, machine) for one in played), return_exceptions=True
         )
     await asyncio.sleep(CLOSE_S)
     return {
@@ -47,12 +47,12 @@ async def _play(machine: RealMachine, played: Sequence[Story]) -> Outcomes:
 
 
 @asynccontextmanager
-async def on_stage(machine: RealMachine) -> AsyncIterator[tuple[Cluster, Sight]]:
+async def on_stage(machine: RealMachine) -> AsyncIterator[tuple[Cluster, NamespaceObserver]]:
     """A connection to the cluster, and sight of the namespace in which stories are played."""
     clock, manager = SystemClock(), Manager(clock=SystemClock())
     async with connect(read_kubeconfig([machine.cluster.kubeconfig]), clock, Random(1)) as cluster:
         await prepare(cluster)
-        sight = Sight(cluster, USUAL, clock, Random(2), within_s=WITHIN_S)
+        sight = NamespaceObserver(cluster, USUAL, clock, Random(2), within_s=WITHIN_S)
         sight.add_to(manager)
         running = asyncio.create_task(manager.run())
         try:

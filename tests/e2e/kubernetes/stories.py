@@ -14,13 +14,12 @@ from tests.e2e.kubernetes.happenings import (
     runs_on_both_nodes,
     waits_whole,
 )
-from tests.e2e.operator.happenings import deletes_job, scales, somebody_deletes
-from tests.e2e.operator.jobs import job
-from tests.e2e.operator.sightings import (
+from tests.e2e.operator.actions import deletes_job, scales, somebody_deletes
+from tests.e2e.operator.checks import (
     becomes,
     ever_showed,
     group_asks_for,
-    is_told,
+    is_reported,
     members_are,
     nothing_is_left,
     pods_are,
@@ -31,7 +30,8 @@ from tests.e2e.operator.sightings import (
     stays,
     went_through,
 )
-from tests.e2e.operator.story import Story, story
+from tests.e2e.operator.jobs import job
+from tests.e2e.operator.scenario import Scenario, scenario
 
 # Each node has two of each, so that every story about room has the room to itself.
 GANG, PRIORITY, RIGID, QUEUE = "test/gang", "test/priority", "test/rigid", "test/queue"
@@ -108,65 +108,65 @@ def _seed() -> Body:
 
 # fmt: off
 SIMPLE = [
-    story("paddle-mnist", _seed(), becomes("Succeed"), pods_are(),
+    scenario("paddle-mnist", _seed(), becomes("Succeed"), pods_are(),
           shows("times", lambda s: s.start_time and s.end_time)),
-    story("discovery",
+    scenario("discovery",
           job({"pserver": pods(2, script=SERVES, completePolicy="None"),
                "trainer": pods(2, script=ASKS)}, cleanPodPolicy="Running"),
           becomes("Succeed"), pods_are("trainer-0", "trainer-1"),
           log_of("trainer-1", "discovery-trainer-1.e2e met discovery-pserver-0.e2e",
                  "discovery-trainer-1.e2e met discovery-pserver-1.e2e")),
-    story("elastic", _elastic(),
+    scenario("elastic", _elastic(),
           runs(), log_of("a-0", "members 2"), scales("a", 4),
           pods_are("a-0", "a-1", "a-2", "a-3"), runs(), members_are({"a": 4}), group_asks_for(1),
           log_of("a-0", "members 2", "members 4"), log_of("a-3", "members 4"),
           scales("a", 1), pods_are("a-0"), log_of("a-0", "members 2", "members 4", "members 1"),
           stays("Running"), ends("a-0"), becomes("Succeed")),
-    story("time-limit", job({"a": pods(2)}, timeLimit=TIME_LIMIT_S),
+    scenario("time-limit", job({"a": pods(2)}, timeLimit=TIME_LIMIT_S),
           runs(), becomes("Timeout"), says(f"{TIME_LIMIT_S}"), pods_are()),
-    story("deletion", job({"a": pods(3)}), runs(), deletes_job(), nothing_is_left()),
-    story("deletion-early", job({"a": pods(3)}),
+    scenario("deletion", job({"a": pods(3)}), runs(), deletes_job(), nothing_is_left()),
+    scenario("deletion-early", job({"a": pods(3)}),
           pods_are("a-0", "a-1", "a-2"), deletes_job(), nothing_is_left()),
-    story("pod-gone", job({"a": pods(2, restartPolicy="OnFailure")}),
-          runs(), somebody_deletes("a-1"), restarts("a-0", "a-1"), is_told("PodGone")),
+    scenario("pod-gone", job({"a": pods(2, restartPolicy="OnFailure")}),
+          runs(), somebody_deletes("a-1"), restarts("a-0", "a-1"), is_reported("PodGone")),
 ]
 
 FAILING = [
-    *[story(f"scope-{scope.lower()}", _two_roles("ExitCode", scope),
+    *[scenario(f"scope-{scope.lower()}", _two_roles("ExitCode", scope),
             runs(), ends("a-0", code=RETRYABLE), restarts(*restarted),
             went_through("Running", "Terminating", "Restarting", "Running"),
             ends("a-0", "a-1", "b-0"), becomes("Succeed"))
       for scope, restarted in SCOPES.items()],
-    story("exit-code-is-final", _two_roles("ExitCode", "Pod"),
+    scenario("exit-code-is-final", _two_roles("ExitCode", "Pod"),
           runs(), ends("a-1", code=OTHER), becomes("Failed"), says("a-1", f"{OTHER}"), pods_are()),
-    story("exit-code-over-limit", job({"a": pods(1, restartPolicy="OnFailure", restartLimit=1)}),
+    scenario("exit-code-over-limit", job({"a": pods(1, restartPolicy="OnFailure", restartLimit=1)}),
           runs(), ends("a-0", code=OTHER), restarts("a-0"), ends("a-0", code=OTHER),
           becomes("Failed"), says("restartLimit 1 of a is used up")),
-    story("out-of-memory",
+    scenario("out-of-memory",
           job({"a": pods(1, script=GREEDY, limits={"memory": "32Mi"}, restartPolicy="ExitCode"),
                "b": pods(1)}, restartingExitCode="137"),
           shows("restarted", lambda s: s.restart_counts == {"a": 1, "b": 1}),
           ever_showed("says why", lambda s: "OOMKilled" in s.message),
           runs(), ends("a-0", "b-0"), becomes("Succeed")),
-    story("no-image", job({"a": pods(1), "b": pods(1, image="localhost/absent:1")}),
+    scenario("no-image", job({"a": pods(1), "b": pods(1, image="localhost/absent:1")}),
           shows("says why", lambda s: "ImagePull" in s.message),
           becomes("Failed"), shows("reason", lambda s: s.reason == "ContainerCreationFailed"),
           pods_are()),
-    story("no-command", job({"a": pods(1, container={"command": ["/absent"]})}),
+    scenario("no-command", job({"a": pods(1, container={"command": ["/absent"]})}),
           becomes("Failed"), says("a-0")),
-    story("gpu-fault",
+    scenario("gpu-fault",
           job({"a": pods(2, limits={GPU: "1"}, restartPolicy="OnNodeFail", restartScope="Pod")}),
-          runs(), accelerator_breaks("a-1", "GPUUnhealthy"), is_told("GPUFault"),
+          runs(), accelerator_breaks("a-1", "GPUUnhealthy"), is_reported("GPUFault"),
           ends("a-0", "a-1"), becomes("Succeed")),
 ]
 
 ROOM = [
-    story("gang", job({"a": pods(3, limits={GANG: "1"})}),
+    scenario("gang", job({"a": pods(3, limits={GANG: "1"})}),
           runs(), runs_on_both_nodes("a"),
           another("second", job({"a": pods(2, limits={GANG: "1"})})), of("second", waits_whole()),
           ends("a-0", "a-1", "a-2"), becomes("Succeed"),
           of("second", runs(), ends("a-0", "a-1"), becomes("Succeed"))),
-    story("priority",
+    scenario("priority",
           job({"a": pods(4, limits={PRIORITY: "1"}, edlPolicy="Auto", minReplicas=2,
                          maxReplicas=4)}, priority="low", queue="ranked"),
           runs(), another("high", job({"a": pods(2, limits={PRIORITY: "1"})}, priority="high",
@@ -176,7 +176,7 @@ ROOM = [
           of("high", ends("a-0", "a-1"), becomes("Succeed")),
           pods_are("a-0", "a-1", "a-2", "a-3"), runs(), ends("a-0", "a-1", "a-2", "a-3"),
           becomes("Succeed")),
-    story("priority-of-rigid",
+    scenario("priority-of-rigid",
           job({"a": pods(3, limits={RIGID: "1"}, restartPolicy="OnFailure")}, priority="low",
               queue="ranked"),
           runs(), another("high", job({"a": pods(3, limits={RIGID: "1"})}, priority="high",
@@ -184,7 +184,7 @@ ROOM = [
           of("high", runs()), leaves_its_nodes(), of("high", stays("Running")),
           of("high", ends("a-0", "a-1", "a-2"), becomes("Succeed")),
           runs(anew=True), ends("a-0", "a-1", "a-2"), becomes("Succeed")),
-    story("queue", job({"a": pods(2, limits={QUEUE: "1"})}, queue="narrow"),
+    scenario("queue", job({"a": pods(2, limits={QUEUE: "1"})}, queue="narrow"),
           runs(), another("second", job({"a": pods(1, limits={QUEUE: "1"})}, queue="narrow")),
           another("wide", job({"a": pods(1, limits={QUEUE: "1"})}, queue="wide")),
           of("wide", runs()), of("second", waits_whole()), ends("a-0", "a-1"), becomes("Succeed"),
@@ -192,7 +192,7 @@ ROOM = [
 ]
 # fmt: on
 
-STORIES: tuple[Story, ...] = (*SIMPLE, *FAILING, *ROOM)
+STORIES: tuple[Scenario, ...] = (*SIMPLE, *FAILING, *ROOM)
 PRIORITIES = {"low": 10, "high": 1000}
 # Who preempts looks for victims in its own queue: the stories about nothing else are in another.
 QUEUES: dict[str, Body] = {"narrow": {"capability": {QUEUE: "2"}}, "wide": {}, "ranked": {}}

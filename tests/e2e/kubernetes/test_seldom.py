@@ -17,9 +17,9 @@ from tests.e2e.kubernetes.leaders import leaders_are_killed
 from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.recorder import uses
 from tests.e2e.kubernetes.stage import WITHIN_S, play
+from tests.e2e.operator.checks import becomes, restarts, runs
 from tests.e2e.operator.jobs import job
-from tests.e2e.operator.sightings import becomes, restarts, runs
-from tests.e2e.operator.story import Play, Step, story
+from tests.e2e.operator.scenario import Step, Trial, scenario
 
 OPERATOR, SCHEDULER = DEPLOYMENTS
 TAKEN = "e2e-taken"
@@ -30,7 +30,7 @@ POLL_S = 0.5
 def asks(machine: RealMachine, account: str, rights: Sequence[Right]) -> Step:
     """The API server comes to see requests of all these kinds."""
 
-    async def act(_: Play) -> None:
+    async def act(_: Trial) -> None:
         async with asyncio.timeout(WITHIN_S):
             while not {*rights} <= {use.right for use in uses(machine, account)}:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_S)
@@ -38,23 +38,23 @@ def asks(machine: RealMachine, account: str, rights: Sequence[Right]) -> Step:
     return Step(f"{account} asks for {', '.join(map(str, rights))}", act)
 
 
-async def _names_are_taken(play: Play) -> None:
+async def _names_are_taken(play: Trial) -> None:
     body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TAKEN}}
     await play.cluster.create(NAMESPACES.untyped(), body)
     await take_names(play.cluster, TAKEN)
 
 
-async def _namespace_goes(play: Play) -> None:
+async def _namespace_goes(play: Trial) -> None:
     await play.cluster.delete(NAMESPACES, Key("", TAKEN))
 
 
-async def _queue_closes_and_opens(play: Play) -> None:
+async def _queue_closes_and_opens(play: Trial) -> None:
     await close_and_open(play.cluster)
 
 
 def test_second_lives_and_taken_names(machine: RealMachine) -> None:
     """What happened before the leaders were killed happens again, and is told as the same."""
-    told = story(
+    told = scenario(
         "again",
         job({"a": pods(1, restartPolicy="Always")}),
         Step("names are taken", _names_are_taken),

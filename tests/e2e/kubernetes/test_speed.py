@@ -12,11 +12,11 @@ from swell.api.pod import PodPhase
 from tests.e2e.kubernetes.containers import pods
 from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.stage import on_stage
-from tests.e2e.operator.happenings import deletes_job
+from tests.e2e.operator.actions import deletes_job
+from tests.e2e.operator.checks import nothing_is_left
 from tests.e2e.operator.jobs import job
-from tests.e2e.operator.sightings import nothing_is_left
+from tests.e2e.operator.scenario import Trial
 from tests.e2e.operator.stage import CLOSE_S
-from tests.e2e.operator.story import Play
 from tests.figures import Figure
 
 GANG = 8
@@ -33,7 +33,7 @@ class Moments:
     bound: dict[str, float] = field(default_factory=dict)
     running: dict[str, float] = field(default_factory=dict)
 
-    def look(self, play: Play) -> bool:
+    def look(self, play: Trial) -> bool:
         """Note what is new; whether all run."""
         now = time.perf_counter()
         for name, pod in play.pods().items():
@@ -70,7 +70,7 @@ def test_gang_waits_for_its_nodes_alone(machine: RealMachine, figure: Figure) ->
 
 async def measured(machine: RealMachine, number: int) -> tuple[float, float, float]:
     async with on_stage(machine) as (cluster, sight):
-        play = Play(f"speed-{number}", cluster, sight, (), machine=machine)
+        play = Trial(f"speed-{number}", cluster, sight, (), machine=machine)
         moments = Moments(time.perf_counter())
         await play.submit(job({"a": pods(GANG)}))
         await play.until(lambda: moments.look(play), "all run")

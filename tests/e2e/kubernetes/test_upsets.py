@@ -19,9 +19,9 @@ from tests.e2e.kubernetes.installed import DEPLOYMENTS, NAMESPACE, OVERLAY, wait
 from tests.e2e.kubernetes.leaders import leaders_are_killed
 from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.stage import play
+from tests.e2e.operator.checks import becomes, is_reported, pods_are, restarts, runs, stays
 from tests.e2e.operator.jobs import job
-from tests.e2e.operator.sightings import becomes, is_told, pods_are, restarts, runs, stays
-from tests.e2e.operator.story import Play, Step, Story, story
+from tests.e2e.operator.scenario import Scenario, Step, Trial, scenario
 from tests.testbed.cluster import NODES as NODE_NAMES
 
 ON_NODE: Body = {"restartPolicy": "OnNodeFail", "restartScope": "Pod"}
@@ -41,7 +41,7 @@ def _sound(machine: RealMachine) -> Iterator[None]:
         wait_for(machine, name)
 
 
-def tell(machine: RealMachine, *stories: Story) -> None:
+def tell(machine: RealMachine, *stories: Scenario) -> None:
     for failure in play(machine, stories).values():
         raise failure
 
@@ -53,7 +53,7 @@ class Left:
     node: str = ""
     uids: dict[str, Uid] = field(default_factory=dict)
 
-    def note(self, play: Play) -> None:
+    def note(self, play: Trial) -> None:
         """The node of the first pod is the one."""
         found = play.pods()
         self.node = found[NAMES[0]].spec.node_name
@@ -64,7 +64,7 @@ class Left:
 def moves_from(left: Left) -> Step:
     """The pods of the node start again on the other; pods that were there stay as they are."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         kept = {name: uid for name, uid in play.uids.items() if name not in left.uids}
 
         def moved() -> bool:
@@ -76,7 +76,7 @@ def moves_from(left: Left) -> Step:
             )
 
         await play.until(moved, f"all run elsewhere than on {left.node}")
-        await play.sight.until_phase(play.name, "Running")
+        await play.observer.until_phase(play.name, "Running")
 
     return Step("the pods of the node run on the other", act)
 
@@ -84,7 +84,7 @@ def moves_from(left: Left) -> Step:
 def node_is_killed(machine: RealMachine, left: Left) -> Step:
     """Kubelet and containerd of the first pod's node are gone; its containers run on."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         left.note(play)
         await asyncio.to_thread(machine.cluster.kill_node, left.node)
 
@@ -94,7 +94,7 @@ def node_is_killed(machine: RealMachine, left: Left) -> Step:
 def node_returns(machine: RealMachine, left: Left) -> Step:
     """The node comes back, and ends what ran on there of pods that are no more."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         uids = left.uids.values()
         assert all(processes_of(machine, uid) for uid in uids), "containers outlive their kubelet"
         await asyncio.to_thread(machine.cluster.start_node, left.node)
@@ -106,7 +106,7 @@ def node_returns(machine: RealMachine, left: Left) -> Step:
     return Step("the node returns", act)
 
 
-async def until_ready(play: Play, name: str) -> None:
+async def until_ready(play: Trial, name: str) -> None:
     def is_ready(node: Node) -> bool:
         return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
 
@@ -130,13 +130,13 @@ def test_lost_node(machine: RealMachine) -> None:
     left = Left()
     tell(
         machine,
-        story(
+        scenario(
             "lost-node",
             job({"a": pods(N_PODS, **ON_NODE)}),
             runs(),
             node_is_killed(machine, left),
             moves_from(left),
-            is_told("NodeLost"),
+            is_reported("NodeLost"),
             node_returns(machine, left),
             runs(),
             stays("Running"),
@@ -151,13 +151,13 @@ def test_drained_node(machine: RealMachine) -> None:
     """`kubectl drain` moves a job to the other node, and Swell stays available meanwhile."""
     left = Left()
 
-    async def drain(play: Play) -> None:
+    async def drain(play: Trial) -> None:
         left.note(play)
         await machine.ok("drain", left.node, "--ignore-daemonsets", "--timeout=90s")
 
     tell(
         machine,
-        story(
+        scenario(
             "drained-node",
             job({"a": pods(N_PODS, **ON_NODE)}),
             runs(),
@@ -174,7 +174,7 @@ def test_killed_leaders(machine: RealMachine) -> None:
 
     killed = leaders_are_killed(machine)
     stories = [
-        story(
+        scenario(
             f"led-{number}",
             job({"a": pods(2, restartPolicy="OnFailure"), "b": pods(1)}),
             *([killed] if number == 0 else []),
@@ -190,12 +190,12 @@ def test_killed_leaders(machine: RealMachine) -> None:
 def test_restarted_api_server(machine: RealMachine) -> None:
     """While the API server is away nothing happens to a job; what failed meanwhile is seen."""
 
-    async def restart(_: Play) -> None:
+    async def restart(_: Trial) -> None:
         await asyncio.to_thread(machine.cluster.restart_api_server)
 
     tell(
         machine,
-        story(
+        scenario(
             "api-server-restarts",
             job({"a": pods(2, restartPolicy="OnFailure", restartScope="Pod")}),
             runs(),
@@ -220,7 +220,7 @@ def test_api_server_restarts_during_installation(machine: RealMachine) -> None:
 
     tell(
         machine,
-        story(
+        scenario(
             "installed-late", job({"a": pods(2)}), runs(), ends("a-0", "a-1"), becomes("Succeed")
         ),
     )

@@ -14,9 +14,8 @@ from tests.e2e.kubernetes.machine import RealMachine
 from tests.e2e.kubernetes.recorder import writes
 from tests.e2e.kubernetes.stage import play
 from tests.e2e.kubernetes.versions import PREVIOUS, previous_image
-from tests.e2e.operator.happenings import deletes_job, scales
-from tests.e2e.operator.jobs import job
-from tests.e2e.operator.sightings import (
+from tests.e2e.operator.actions import deletes_job, scales
+from tests.e2e.operator.checks import (
     becomes,
     members_are,
     nothing_is_left,
@@ -26,7 +25,8 @@ from tests.e2e.operator.sightings import (
     shows,
     stays,
 )
-from tests.e2e.operator.story import Play, Step, story
+from tests.e2e.operator.jobs import job
+from tests.e2e.operator.scenario import Step, Trial, scenario
 
 THIS = reference()
 ELASTIC: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 4}
@@ -38,7 +38,7 @@ CALM_TRIES = 5
 def rolls_to(machine: RealMachine, operator: str, scheduler: str) -> Step:
     """Operator and scheduler begin to be replaced; the story goes on meanwhile."""
 
-    async def act(_: Play) -> None:
+    async def act(_: Trial) -> None:
         for name, image in zip(DEPLOYMENTS, (operator, scheduler), strict=True):
             container = name.removeprefix("swell-")
             change = f"{container}={image}"
@@ -51,7 +51,7 @@ def is_calm(machine: RealMachine) -> Step:
     """When the new pods are all there are, a time comes when nobody writes: no one undoes another's
     work. Numbers that are told late may come before that."""
 
-    async def act(_: Play) -> None:
+    async def act(_: Trial) -> None:
         for name in DEPLOYMENTS:
             await asyncio.to_thread(wait_for, machine, name)
         for _try in range(CALM_TRIES):
@@ -68,7 +68,7 @@ def is_calm(machine: RealMachine) -> Step:
 def keeps(*names: str) -> Step:
     """These pods are still the ones that were remembered."""
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         found = {name: pod.metadata.uid for name, pod in play.pods().items()}
 
         assert {name: found.get(name) for name in names} == {n: play.uids[n] for n in names}
@@ -79,7 +79,7 @@ def keeps(*names: str) -> Step:
 def test_versions_take_turns(machine: RealMachine, tmp_path: Path) -> None:
     """Jobs are resized, restarted, started and ended under either version, and nothing is lost."""
     machine.cluster.load_images(previous_image(tmp_path))
-    told = story(
+    told = scenario(
         "versions",
         job({"a": pods(2, **ELASTIC)}),
         runs(),
@@ -121,7 +121,7 @@ def _grown() -> Step:
     """The two that were there stay, and two more come."""
     names = ("a-0", "a-1", "a-2", "a-3")
 
-    async def act(play: Play) -> None:
+    async def act(play: Trial) -> None:
         await play.until(lambda: sorted(play.pods()) == sorted(names), "four pods")
         await keeps("a-0", "a-1").act(play)
         await runs().act(play)

@@ -1,4 +1,4 @@
-"""AITrainingJobs to submit, and what their hollow pods do. Knows nothing of what comes of them."""
+"""AITrainingJobs to submit, and what their hollow pods do. The checks are elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from swell.api.meta import Body
 from swell.node.hollow import PREFIX
 from swell.node.nodes import HOSTNAME_LABEL
 
-# Nodes that belong to one story alone carry this taint, so that no other pod comes near them.
+# Nodes that belong to one scenario alone carry this taint, so that no other pod comes near them.
 OWN_NODES = "e2e/own"
 GRACE_S = 1
 PRIORITY_CLASS, PRIORITY = "e2e-high", 1000
@@ -24,7 +24,7 @@ def pods(
     does: Mapping[str, str] | None = None,
     **fields: object,
 ) -> Body:
-    """A role of n pods with these fields of a replica spec; `does` is their hollow story."""
+    """A role of n pods with these fields of a replica spec; `does` is their hollow scenario."""
     container: Body = {
         "name": "aitj-main",
         "image": "local",

@@ -1,5 +1,6 @@
-"""A cluster with operators, hollow nodes and the scheduler, on which all stories are played
-at the same time: the embedded one in virtual time, or a real control plane.
+"""A cluster with operators, hollow nodes and the scheduler, on which all scenarios run at once.
+
+The cluster is the embedded one in virtual time, or a real control plane.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.operator.jobs import OWN_NODES, PRIORITY, PRIORITY_CLASS
-from tests.e2e.operator.sight import Sight
-from tests.e2e.operator.story import STRICT, USUAL, Story
+from tests.e2e.operator.observation import NamespaceObserver
+from tests.e2e.operator.scenario import STRICT, USUAL, Scenario
 
-# Short, so that stories of patience are short as well; the same in virtual time.
+# Short, so that scenarios of patience are short as well; the same in virtual time.
 SETTINGS = AITrainingJobSettings(
     workers=8,
     gc_period_s=3.0,
@@ -48,25 +49,25 @@ OPERATORS = (
     replace(SETTINGS, namespace=STRICT, enable_creating_failed=True, gang=False),
 )
 N_COMMON_NODES = 4
-# Room for one pod of a story on each of its own nodes.
+# Room for one pod of a scenario on each of its own nodes.
 OWN_CAPACITY = {"cpu": "1", "memory": "4Gi", "nvidia.com/gpu": "2", "pods": "10"}
 READY_S_MAX = 60.0
 CLOSE_S = 0.25  # for connections cut off in the middle
 
-# A story that failed, by name; the others went well.
+# A scenario that failed, by name; the others went well.
 Outcomes = dict[str, BaseException]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ClusterUnderTest:
     """A cluster as each component reaches it, and its time."""
 
     connect: Callable[[str], Cluster]
     clock: Clock
 
 
-def play_embedded(stories: Sequence[Story]) -> Outcomes:
-    """All stories in virtual time."""
+def run_embedded(scenarios: Sequence[Scenario]) -> Outcomes:
+    """All scenarios in virtual time."""
 
     async def main() -> Outcomes:
         clock, rng = VirtualClock(), Random(11)
@@ -74,13 +75,15 @@ def play_embedded(stories: Sequence[Story]) -> Outcomes:
         manager = Manager(clock=clock)
         add_services(manager, api, rng)
         async with _running(manager):
-            return await _play(Ground(lambda actor: InProcessCluster(api, actor), clock), stories)
+            return await _run_all(
+                ClusterUnderTest(lambda actor: InProcessCluster(api, actor), clock), scenarios
+            )
 
     return run(main())
 
 
-def play_real(kubeconfig: Path, stories: Sequence[Story]) -> Outcomes:
-    """All stories on a server that a kubeconfig leads to."""
+def run_real(kubeconfig: Path, scenarios: Sequence[Scenario]) -> Outcomes:
+    """All scenarios on a server that a kubeconfig leads to."""
 
     async def main() -> Outcomes:
         clock = SystemClock()
@@ -89,16 +92,18 @@ def play_real(kubeconfig: Path, stories: Sequence[Story]) -> Outcomes:
             ours = await stack.enter_async_context(connect(access, clock, Random(1)))
             theirs = await stack.enter_async_context(connect(access, clock, Random(2)))
             await install_crds(theirs, clock)
-            ground = Ground(lambda actor: ours if actor == "operator" else theirs, clock)
-            outcomes = await _play(ground, stories)
+            under_test = ClusterUnderTest(
+                lambda actor: ours if actor == "operator" else theirs, clock
+            )
+            outcomes = await _run_all(under_test, scenarios)
         await asyncio.sleep(CLOSE_S)
         return outcomes
 
     return asyncio.run(main())
 
 
-async def _play(ground: Ground, stories: Sequence[Story]) -> Outcomes:
-    user = ground.connect("user")
+async def _run_all(under_test: ClusterUnderTest, scenarios: Sequence[Scenario]) -> Outcomes:
+    user = under_test.connect("user")
     for namespace in (USUAL, STRICT):
         with contextlib.suppress(AlreadyExistsError):
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
@@ -106,33 +111,37 @@ async def _play(ground: Ground, stories: Sequence[Story]) -> Outcomes:
     with contextlib.suppress(AlreadyExistsError):
         known = {"metadata": {"name": PRIORITY_CLASS}, "value": PRIORITY}
         await user.create(PRIORITY_CLASSES.untyped(), known)
-    sights = {name: Sight(user, name, ground.clock, Random(3)) for name in (USUAL, STRICT)}
-    manager = Manager(clock=ground.clock)
-    for sight in sights.values():
-        sight.add_to(manager)
-    agents = _add_nodes(manager, ground, [node for one in stories for node in one.nodes])
-    scheduler = Scheduler(ground.connect("scheduler"), clock=ground.clock, random=Random(4))
+    observers = {
+        name: NamespaceObserver(user, name, under_test.clock, Random(3)) for name in (USUAL, STRICT)
+    }
+    manager = Manager(clock=under_test.clock)
+    for observer in observers.values():
+        observer.add_to(manager)
+    agents = _add_nodes(manager, under_test, [node for one in scenarios for node in one.nodes])
+    scheduler = Scheduler(under_test.connect("scheduler"), clock=under_test.clock, random=Random(4))
     manager.add("scheduler", scheduler.run)
     for settings in OPERATORS:
-        manager.add(f"operator of {settings.namespace}", _operator(ground, settings))
+        manager.add(f"operator of {settings.namespace}", _operator(under_test, settings))
     async with _running(manager):
-        for sight in sights.values():
-            await sight.wait_synced()
+        for observer in observers.values():
+            await observer.wait_synced()
         async with asyncio.timeout(READY_S_MAX):
             while not all(agent.is_ready for agent in agents):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        played = [one.play(user, sights[one.namespace]) for one in stories]
-        results = await asyncio.gather(*played, return_exceptions=True)
+        runs = [one.run(user, observers[one.namespace]) for one in scenarios]
+        results = await asyncio.gather(*runs, return_exceptions=True)
     return {
         one.name: result
-        for one, result in zip(stories, results, strict=True)
+        for one, result in zip(scenarios, results, strict=True)
         if isinstance(result, BaseException)
     }
 
 
-def _add_nodes(manager: Manager, ground: Ground, own: Sequence[str]) -> list[NodeAgent]:
-    """Nodes for everybody, and the nodes that belong to single stories."""
-    cluster, clock = ground.connect("nodes"), ground.clock
+def _add_nodes(
+    manager: Manager, under_test: ClusterUnderTest, own: Sequence[str]
+) -> list[NodeAgent]:
+    """Nodes for everybody, and the nodes that belong to single scenarios."""
+    cluster, clock = under_test.connect("nodes"), under_test.clock
     common = NodeShape({**HOLLOW_CAPACITY, "cpu": "500"}, boot_id="common")
     private = NodeShape(
         OWN_CAPACITY, boot_id="own", taints=(Taint(key=OWN_NODES, effect="NoSchedule"),)
@@ -145,12 +154,14 @@ def _add_nodes(manager: Manager, ground: Ground, own: Sequence[str]) -> list[Nod
     ]
 
 
-def _operator(ground: Ground, settings: AITrainingJobSettings) -> Callable[[], Awaitable[None]]:
+def _operator(
+    under_test: ClusterUnderTest, settings: AITrainingJobSettings
+) -> Callable[[], Awaitable[None]]:
     async def work() -> None:
         await operate(
             ai_training_job_kind(settings),
-            ground.connect("operator"),
-            clock=ground.clock,
+            under_test.connect("operator"),
+            clock=under_test.clock,
             random=Random(6),
         )
 

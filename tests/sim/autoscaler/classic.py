@@ -31,7 +31,7 @@ from tests.sim.autoscaler.scenarios import (
     crowd,
 )
 from tests.sim.autoscaler.subject import autoscaler_subject
-from tests.sim.operator.sight import job_states
+from tests.sim.operator.observation import job_states
 
 SETTINGS = AutoscalerSettings()
 ARRIVING_S = CLASSIC_JOBS * CLASSIC_APART_S

@@ -17,7 +17,7 @@ from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.observation import all_of, owner_of, pod_states, pods_in
 from swell.sim.rules import DeletedGo, JobsEnd, ObservedJob
 from swell.sim.world import SimulatedWorld
-from tests.sim.operator.sight import job_states, jobs_in, replica_of, seen_jobs
+from tests.sim.operator.observation import job_states, jobs_in, replica_of, seen_jobs
 
 AUTOSCALER, OPERATOR = "autoscaler", "operator"
 HOPELESS = "hopeless"  # what users call a job that can never start

@@ -12,7 +12,7 @@ from swell.sim.actors.user import SimulatedUser
 from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.ground import WORK, have_ground
 from tests.sim.operator.jobs import a_job
-from tests.sim.operator.sight import is_over
+from tests.sim.operator.observation import is_over
 
 Script = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
 

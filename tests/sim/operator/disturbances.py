@@ -19,7 +19,7 @@ from swell.sim.observation import pods_in
 from swell.sim.scenario import USER
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES, fleet_of
-from tests.sim.operator.sight import jobs_in
+from tests.sim.operator.observation import jobs_in
 
 AUTOSCALER = "autoscaler"
 

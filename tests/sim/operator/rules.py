@@ -26,7 +26,7 @@ from swell.sim.observation import ENDED, ObjectHistory, owner_of, pod_states
 from swell.sim.rules import NothingLeftBehind, OneLivePod, owned_by
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
-from tests.sim.operator.sight import count_of, job_states, replica_of
+from tests.sim.operator.observation import count_of, job_states, replica_of
 
 # What was read from the server that long before a write counted as the present when it was sent.
 PRESENT_S = 20.0

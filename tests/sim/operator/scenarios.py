@@ -13,7 +13,7 @@ from swell.sim.world import SimulatedWorld
 from tests.sim.operator.disturbances import RATES_MAX
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.jobs import Pods, a_job, a_role
-from tests.sim.operator.sight import is_over
+from tests.sim.operator.observation import is_over
 
 
 def _manifest(name: str, roles: dict[str, Body], **spec: object) -> Body:

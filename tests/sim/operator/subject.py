@@ -17,7 +17,7 @@ from swell.sim.leadership import in_pair, lead
 from swell.sim.process import BugMeter, Main, Ports
 from swell.sim.scenario import SimulationSubject
 from tests.sim.operator.disturbances import operator_disturbances
-from tests.sim.operator.hopes import end_state, liveness
+from tests.sim.operator.liveness import end_state, liveness
 from tests.sim.operator.rules import safety
 from tests.sim.operator.scenarios import SCENARIOS
 

@@ -15,7 +15,7 @@ from swell.api.scheduling import PodGroup
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.sim.observation import ENDED, NAMESPACE, all_of, one_of, owner_of, pods_in
-from tests.sim.operator.sight import replica_of
+from tests.sim.operator.observation import replica_of
 
 if TYPE_CHECKING:
     from swell.sim.world import SimulatedWorld

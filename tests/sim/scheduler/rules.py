@@ -23,7 +23,7 @@ from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import all_of, one_of, pod_states, pods_in, states
 from swell.sim.world import SimulatedWorld
-from tests.sim.operator.sight import jobs_in
+from tests.sim.operator.observation import jobs_in
 from tests.sim.scheduler.observation import (
     BINDING,
     DELETION,

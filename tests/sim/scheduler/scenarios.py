@@ -17,8 +17,8 @@ from swell.sim.scenario import USER, Scenario
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES
 from tests.sim.operator.jobs import Pods, a_job, a_role, behavior_of
+from tests.sim.operator.observation import is_over
 from tests.sim.operator.scenarios import in_phase, sized
-from tests.sim.operator.sight import is_over
 from tests.sim.scheduler.disturbances import RATES_MAX
 from tests.sim.scheduler.gangs import Gang, Keeper, have_classes, have_queue, set_queue_state
 

@@ -362,7 +362,7 @@ def recorded(plan: Plan) -> Body:
     return next((a.status for a in plan.each_action() if isinstance(a, PatchStatus)), {})
 
 
-def told(plan: Plan) -> list[str]:
+def reported(plan: Plan) -> list[str]:
     """Reasons of the events a plan emits."""
     return [a.reason for a in plan.each_action() if isinstance(a, EmitEvent)]
 

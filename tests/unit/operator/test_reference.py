@@ -34,7 +34,7 @@ def test_every_field_is_on_the_page(struct: type[msgspec.Struct]) -> None:
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "paddlepaddle", "jax"])
 def test_every_variable_of_a_framework_is_on_the_page(framework: str) -> None:
     """What containers are told is explained."""
-    told = {name for name, _ in environment.framework_variables(framework, PEERS, "trainer", 0)}
+    reported = {name for name, _ in environment.framework_variables(framework, PEERS, "trainer", 0)}
 
-    assert told
-    assert sorted(told - NAMED) == []
+    assert reported
+    assert sorted(reported - NAMED) == []

@@ -24,7 +24,7 @@ from tests.unit.operator.trainingjob.tj_scene import (
     elastic,
     patched,
     recorded,
-    told,
+    reported,
     writes,
 )
 
@@ -58,8 +58,8 @@ def test_failed_trainer_fails_the_job() -> None:
     assert ended(plan) == "Failed"
     assert "pod fit-trainer-1 on node node-7" in reason
     assert "container trainer terminated with exit code 3 (Error)" in reason
-    assert told(plan)["TrainingJobFailed"].severity is EventSeverity.WARNING
-    assert told(plan)["TrainingJobFailed"].message == reason
+    assert reported(plan)["TrainingJobFailed"].severity is EventSeverity.WARNING
+    assert reported(plan)["TrainingJobFailed"].message == reason
 
 
 def test_failed_trainer_whose_pod_is_gone_still_counts() -> None:
@@ -209,7 +209,7 @@ def test_release_is_recorded_and_told() -> None:
 
     assert recorded(plan) == {"released": True}
     assert plan.needs_consistent_read
-    assert "Released" in told(plan)
+    assert "Released" in reported(plan)
 
 
 def test_released_job_is_left_alone() -> None:
@@ -228,7 +228,7 @@ def test_without_autoclean_pods_are_kept() -> None:
     pods = scene.pods()
     scene.settle()
 
-    assert "PodsKept" in told(plan)
+    assert "PodsKept" in reported(plan)
     assert scene.pods() == pods
     assert not scene.status.released
     assert (str(POD_GROUPS), "fit") not in scene.held

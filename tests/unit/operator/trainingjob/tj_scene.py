@@ -273,7 +273,7 @@ def writes(plan: Plan) -> list[Action]:
     return [action for action in plan.each_action() if not isinstance(action, EmitEvent)]
 
 
-def told(plan: Plan) -> dict[str, EmitEvent]:
+def reported(plan: Plan) -> dict[str, EmitEvent]:
     """Events by reason."""
     return {a.reason: a for a in plan.each_action() if isinstance(a, EmitEvent)}
 

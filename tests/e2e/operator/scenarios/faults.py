@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.api.meta import Body
 from swell.operator.framework.fencing import OUT_OF_SERVICE
-from tests.e2e.operator.happenings import (
+from tests.e2e.operator.actions import (
     is_disrupted,
     is_evicted,
     loses_node,
@@ -13,19 +13,19 @@ from tests.e2e.operator.happenings import (
     node_reports,
     somebody_deletes,
 )
-from tests.e2e.operator.jobs import job, pods
-from tests.e2e.operator.sightings import (
+from tests.e2e.operator.checks import (
     avoids_node_of,
     becomes,
     ever_showed,
-    is_told,
+    is_reported,
     restarts,
     runs,
     says,
     shows,
     stays,
 )
-from tests.e2e.operator.story import STRICT, Story, story
+from tests.e2e.operator.jobs import job, pods
+from tests.e2e.operator.scenario import STRICT, Scenario, scenario
 
 ON_NODE: Body = {"restartPolicy": "OnNodeFail", "restartScope": "Pod"}
 # The first life of a pod does not get its image, the next one does.
@@ -36,67 +36,67 @@ NEVER_PULLS = {"waiting_reason": "ErrImageNeverPull"}
 
 # fmt: off
 NODES = [
-    story("node-not-ready", job({"a": pods(2, **ON_NODE)}),
-          runs(), loses_node("a-1"), restarts("a-1"), is_told("NodeLost"), n_nodes=3),
-    story("node-deleted", job({"a": pods(2, **ON_NODE)}),
-          runs(), node_is_deleted("a-1"), restarts("a-1"), is_told("NodeLost"), n_nodes=3),
-    story("node-is-fenced-by-hand", job({"a": pods(2, grace_s=3600, **ON_NODE)}),
+    scenario("node-not-ready", job({"a": pods(2, **ON_NODE)}),
+          runs(), loses_node("a-1"), restarts("a-1"), is_reported("NodeLost"), n_nodes=3),
+    scenario("node-deleted", job({"a": pods(2, **ON_NODE)}),
+          runs(), node_is_deleted("a-1"), restarts("a-1"), is_reported("NodeLost"), n_nodes=3),
+    scenario("node-is-fenced-by-hand", job({"a": pods(2, grace_s=3600, **ON_NODE)}),
           runs(), loses_node("a-1"), becomes("Terminating"), stays("Terminating"),
           node_is_tainted("a-1", OUT_OF_SERVICE), restarts("a-1"), n_nodes=3),
-    story("pod-disrupted", job({"a": pods(2, **ON_NODE)}),
-          runs(), is_disrupted("a-1"), restarts("a-1"), is_told("NodeLost")),
-    story("pod-disrupted-for-good", job({"a": pods(1)}),
+    scenario("pod-disrupted", job({"a": pods(2, **ON_NODE)}),
+          runs(), is_disrupted("a-1"), restarts("a-1"), is_reported("NodeLost")),
+    scenario("pod-disrupted-for-good", job({"a": pods(1)}),
           runs(), is_disrupted("a-0"), becomes("NodeFail"), says("disrupted")),
 ]
 
 GPUS = [
-    story("gpu-fault-by-condition", job({"a": pods(2, gpu=True, **ON_NODE)}),
+    scenario("gpu-fault-by-condition", job({"a": pods(2, gpu=True, **ON_NODE)}),
           runs(), node_reports("a-1", "GPUUnhealthy"), restarts("a-1"), avoids_node_of("a-1"),
-          is_told("GPUFault"), n_nodes=3),
-    story("gpu-fault-by-taint", job({"a": pods(2, gpu=True, **ON_NODE)}),
+          is_reported("GPUFault"), n_nodes=3),
+    scenario("gpu-fault-by-taint", job({"a": pods(2, gpu=True, **ON_NODE)}),
           runs(), node_is_tainted("a-1", "nvidia.com/gpu-unhealthy"), restarts("a-1"),
           avoids_node_of("a-1"), n_nodes=3),
-    story("gpu-fault-ends-the-job", job({"a": pods(1, gpu=True)}),
+    scenario("gpu-fault-ends-the-job", job({"a": pods(1, gpu=True)}),
           runs(), node_reports("a-0", "GPUUnhealthy"), becomes("NodeFail"), says("GPUUnhealthy"),
           n_nodes=1),
-    story("gpu-fault-without-a-gpu", job({"a": pods(1)}),
+    scenario("gpu-fault-without-a-gpu", job({"a": pods(1)}),
           runs(), node_reports("a-0", "GPUUnhealthy"), stays("Running"), n_nodes=1),
 ]
 
 CREATION = [
-    story("creation-fails-once",
+    scenario("creation-fails-once",
           job({"a": pods(2), "b": pods(1, restartLimit=0, does=PULLS_LATE)}),
           runs(),
           ever_showed("it says why", lambda s: "b-0: container aitj-main: ImagePull" in s.message),
           shows("b-0 was replaced, alone and uncharged",
                 lambda s: (s.restart_counts, s.uncharged) == ({"b": 1}, {"b": 1}))),
-    story("creation-fails-on", job({"a": pods(1, does=NEVER_PULLS)}),
+    scenario("creation-fails-on", job({"a": pods(1, does=NEVER_PULLS)}),
           shows("replaced while that may help", lambda s: s.restart_counts.get("a", 0) >= 2),
           shows("still trying, with the reason", lambda s: "ErrImageNeverPull" in s.message)),
-    story("creation-fails-the-job", job({"a": pods(1, does=NEVER_PULLS)}),
+    scenario("creation-fails-the-job", job({"a": pods(1, does=NEVER_PULLS)}),
           becomes("Failed"), says("ErrImageNeverPull"),
           shows("reason", lambda s: s.reason == "ContainerCreationFailed"), namespace=STRICT),
 ]
 
 GONE = [
-    story("pod-gone-rigid", job({"a": pods(2, restartPolicy="OnFailure"), "b": pods(1)}),
-          runs(), somebody_deletes("a-1"), restarts("a-0", "a-1", "b-0"), is_told("PodGone"),
+    scenario("pod-gone-rigid", job({"a": pods(2, restartPolicy="OnFailure"), "b": pods(1)}),
+          runs(), somebody_deletes("a-1"), restarts("a-0", "a-1", "b-0"), is_reported("PodGone"),
           shows("uncharged", lambda s: s.uncharged == {"a": 1, "b": 1})),
-    story("pod-gone-rigid-replica",
+    scenario("pod-gone-rigid-replica",
           job({"a": pods(2, restartPolicy="OnFailure", restartScope="Replica"), "b": pods(1)}),
           runs(), somebody_deletes("a-1"), restarts("a-0", "a-1")),
-    story("pod-gone-never", job({"a": pods(2, restartPolicy="Never")}),
+    scenario("pod-gone-never", job({"a": pods(2, restartPolicy="Never")}),
           runs(), somebody_deletes("a-1"), restarts("a-1")),
-    story("pod-gone-elastic",
+    scenario("pod-gone-elastic",
           job({"a": pods(2, restartPolicy="Always", edlPolicy="Auto", minReplicas=1,
                          maxReplicas=3)}),
           runs(), somebody_deletes("a-0"), restarts("a-0")),
-    story("pod-evicted", job({"a": pods(2, restartPolicy="Never", does=SLOW_STOP)}),
+    scenario("pod-evicted", job({"a": pods(2, restartPolicy="Never", does=SLOW_STOP)}),
           runs(), is_evicted("a-1"), restarts("a-1"),
           shows("uncharged", lambda s: s.uncharged == {"a": 1})),
-    story("all-pods-gone", job({"a": pods(2, restartPolicy="Always")}),
+    scenario("all-pods-gone", job({"a": pods(2, restartPolicy="Always")}),
           runs(), somebody_deletes("a-0", "a-1"), restarts("a-0", "a-1")),
 ]
 # fmt: on
 
-STORIES: tuple[Story, ...] = (*NODES, *GPUS, *CREATION, *GONE)
+SCENARIOS: tuple[Scenario, ...] = (*NODES, *GPUS, *CREATION, *GONE)

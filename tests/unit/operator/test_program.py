@@ -51,8 +51,8 @@ def test_life_of_a_job_is_accepted_by_the_schemas() -> None:
             assert job.status.reason == "RolesCompleted"
             for resource in (PODS, SERVICES, POD_GROUPS):
                 assert (await stage.user.list(resource.untyped())).items == ()
-            told = {e.reason for e in (await stage.user.list(EVENTS)).items}
-            assert {"TrainingJobPending", "TrainingJobRunning", "TrainingJobSucceed"} <= told
+            reported = {e.reason for e in (await stage.user.list(EVENTS)).items}
+            assert {"TrainingJobPending", "TrainingJobRunning", "TrainingJobSucceed"} <= reported
 
     play(test())
 
@@ -215,8 +215,8 @@ def test_cluster_without_groups_is_served_too() -> None:
             await stage.clock.sleep(1)
 
             assert await stage.pods() == list(BOTH)
-            told = {e.reason for e in (await stage.user.list(EVENTS)).items}
-            assert "GangNotServed" in told
+            reported = {e.reason for e in (await stage.user.list(EVENTS)).items}
+            assert "GangNotServed" in reported
 
     play(test())
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from swell.api.meta import Body
-from tests.e2e.operator.happenings import changes
+from tests.e2e.operator.actions import changes
+from tests.e2e.operator.checks import becomes, refused, runs, shows, stays
 from tests.e2e.operator.jobs import job, pods
-from tests.e2e.operator.sightings import becomes, refused, runs, shows, stays
-from tests.e2e.operator.story import Story, story
+from tests.e2e.operator.scenario import Scenario, scenario
 
 OTHER_IMAGE: Body = {"spec": {"containers": [{"name": "aitj-main", "image": "another"}]}}
 
@@ -30,10 +30,10 @@ FIXED: dict[str, Body] = {
 
 
 # fmt: off
-STORIES: tuple[Story, ...] = (
-    story("fixed-once-begun", job({"a": pods(1)}),
+SCENARIOS: tuple[Scenario, ...] = (
+    scenario("fixed-once-begun", job({"a": pods(1)}),
           runs(), *[refused(change) for change in FIXED.values()], stays("Running")),
-    story("what-may-change",
+    scenario("what-may-change",
           job({"a": pods(2, edlPolicy="Manual", minReplicas=1, maxReplicas=3)}),
           runs(),
           changes({"cleanPodPolicy": "None"}),

@@ -7,7 +7,7 @@ import pytest
 from swell.api.meta import Body
 from swell.operator.framework.children import GANG_ANNOTATION
 from swell.operator.trainingjob.settings import TrainingJobSettings
-from tests.unit.operator.trainingjob.tj_scene import UID, Scene, a_job, created, elastic, told
+from tests.unit.operator.trainingjob.tj_scene import UID, Scene, a_job, created, elastic, reported
 
 MASTER, PSERVER, TRAINER = "ReplicaSet fit-master", "ReplicaSet fit-pserver", "Job fit-trainer"
 
@@ -179,7 +179,7 @@ def test_group_only_with_gang_scheduling(settings: TrainingJobSettings, served: 
 
     assert "PodGroup fit" not in bodies
     assert _group(bodies) is None
-    assert ("GangNotServed" in told(scene.look())) == settings.gang
+    assert ("GangNotServed" in reported(scene.look())) == settings.gang
 
 
 def test_entrypoint_is_split_into_words() -> None:
@@ -311,7 +311,7 @@ def test_unknown_priority_is_told() -> None:
     scene = Scene(a_job(annotations={"priority": "high"}), priority_class_found=False)
 
     assert "priorityClassName" not in pod_spec(made(scene)[TRAINER])
-    assert "PriorityClassMissing" in told(scene.look())
+    assert "PriorityClassMissing" in reported(scene.look())
 
 
 def _group(bodies: dict[str, Body]) -> str | None:

@@ -14,7 +14,7 @@ from tests.unit.operator.scene import (
     body_of,
     created,
     recorded,
-    told,
+    reported,
     with_ports,
 )
 
@@ -86,7 +86,7 @@ def test_no_group_where_gangs_are_off_or_not_served(why: str) -> None:
 
     assert created(plan, "podgroups") == []
     assert created(plan) == ["fit-trainer-0", "fit-trainer-1"]
-    assert ("GangNotServed" in told(plan)) is (why == "not served")
+    assert ("GangNotServed" in reported(plan)) is (why == "not served")
     annotations = body_of(plan, "pods")["metadata"]["annotations"]
     assert "scheduling.k8s.io/group-name" not in annotations
 
@@ -208,7 +208,7 @@ def test_priority_class_is_used_if_it_exists(found: bool) -> None:
     assert pod["metadata"]["labels"]["priority"] == "high"
     assert ("priorityClassName" in pod["spec"]) is found
     assert ("priorityClassName" in body_of(plan, "podgroups")["spec"]) is found
-    assert ("PriorityClassMissing" in told(plan)) is not found
+    assert ("PriorityClassMissing" in reported(plan)) is not found
 
 
 def test_roles_with_capitals_are_lower_cased() -> None:

@@ -21,7 +21,7 @@ from tests.unit.operator.trainingjob.tj_scene import (
     elastic,
     patched,
     recorded,
-    told,
+    reported,
     writes,
 )
 
@@ -154,8 +154,8 @@ def test_refused_object_is_told() -> None:
     scene.settle()
 
     assert recorded(plan)["reason"] == "ReplicaSet fit-pserver: exceeded quota"
-    assert "ObjectRefused" in told(plan)
-    assert told(scene.look()) == {}
+    assert "ObjectRefused" in reported(plan)
+    assert reported(scene.look()) == {}
 
 
 def test_waiting_for_room_is_told() -> None:
@@ -248,7 +248,7 @@ def test_scaling_is_recorded_with_its_result() -> None:
     assert (open_record.from_, open_record.to, open_record.result) == (1, 3, "")
     assert scene.status.phase is TrainingJobPhase.RUNNING
     assert scene.status.scale_records[-1].result == "Succeeded"
-    assert "Scaled" in told(plan)
+    assert "Scaled" in reported(plan)
 
 
 def test_record_of_the_autoscaler_is_used() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.e2e.operator.happenings import annotates, ends, loses_node
-from tests.e2e.operator.jobs import job, pods
-from tests.e2e.operator.sightings import (
+from tests.e2e.operator.actions import annotates, ends, loses_node
+from tests.e2e.operator.checks import (
     becomes,
     group_asks_for,
     only_pods_left,
@@ -15,70 +14,72 @@ from tests.e2e.operator.sightings import (
     stays,
     went_through,
 )
-from tests.e2e.operator.story import Story, story
+from tests.e2e.operator.jobs import job, pods
+from tests.e2e.operator.scenario import Scenario, scenario
 
 # fmt: off
 COMPLETE = [
-    story("complete-all", job({"a": pods(2, completePolicy="All")}),
+    scenario("complete-all", job({"a": pods(2, completePolicy="All")}),
           runs(), ends("a-0"), stays("Running"), ends("a-1"), becomes("Succeed"),
           says("completed: a"), pods_are(), went_through("Running", "Terminating", "Succeed")),
-    story("complete-any", job({"a": pods(2, completePolicy="Any")}),
+    scenario("complete-any", job({"a": pods(2, completePolicy="Any")}),
           runs(), ends("a-1"), becomes("Succeed"), pods_are()),
-    story("complete-rank0", job({"a": pods(2, completePolicy="Rank0")}),
+    scenario("complete-rank0", job({"a": pods(2, completePolicy="Rank0")}),
           runs(), ends("a-1"), stays("Running"), ends("a-0"), becomes("Succeed")),
-    story("complete-none", job({"a": pods(1, completePolicy="None"), "b": pods(1)}),
+    scenario("complete-none", job({"a": pods(1, completePolicy="None"), "b": pods(1)}),
           runs(), ends("a-0"), stays("Running"), ends("b-0"), becomes("Succeed")),
-    story("job-completes-any", job({"a": pods(1), "b": pods(1)}, completePolicy="Any"),
+    scenario("job-completes-any", job({"a": pods(1), "b": pods(1)}, completePolicy="Any"),
           runs(), ends("b-0"), becomes("Succeed"), says("completed: b")),
-    story("job-completes-all", job({"a": pods(1), "b": pods(1)}, completePolicy="All"),
+    scenario("job-completes-all", job({"a": pods(1), "b": pods(1)}, completePolicy="All"),
           runs(), ends("b-0"), stays("Running"), ends("a-0"), becomes("Succeed")),
-    story("job-completes-none", job({"a": pods(1)}, completePolicy="None"),
+    scenario("job-completes-none", job({"a": pods(1)}, completePolicy="None"),
           runs(), ends("a-0"), stays("Running")),
-    story("job-all-of-none", job({"a": pods(1, completePolicy="None", failPolicy="None")},
+    scenario("job-all-of-none", job({"a": pods(1, completePolicy="None", failPolicy="None")},
                                  failPolicy="All"),
           runs(), ends("a-0"), stays("Running")),
 ]
 
 # The operator looks a moment after the first news, so it sees both at once.
 BOTH = [
-    story("completes-though-another-fails", job({"a": pods(2, completePolicy="Any")}),
+    scenario("completes-though-another-fails", job({"a": pods(2, completePolicy="Any")}),
           runs(), ends("a-0", also={"a-1": 1}), becomes("Succeed"), says("completed: a"),
           shows("both were seen", lambda s: s.replica_statuses["a"].succeeded == 1)),
 ]
 
 FAIL = [
-    story("fail-any", job({"a": pods(2, failPolicy="Any")}),
+    scenario("fail-any", job({"a": pods(2, failPolicy="Any")}),
           runs(), ends("a-1", code=3), becomes("Failed"),
           says("fail-any-a-1", "node common-", "container aitj-main", "exit code 3"),
           shows("reason RolesFailed", lambda s: s.reason == "RolesFailed"), pods_are()),
-    story("fail-rank0", job({"a": pods(2, failPolicy="Rank0")}),
+    scenario("fail-rank0", job({"a": pods(2, failPolicy="Rank0")}),
           runs(), ends("a-1", code=1), stays("Running"), ends("a-0", code=1), becomes("Failed"),
           says("fail-rank0-a-0")),
-    story("fail-all", job({"a": pods(2, failPolicy="All")}),
+    scenario("fail-all", job({"a": pods(2, failPolicy="All")}),
           runs(), ends("a-0", code=1), stays("Running"), ends("a-1", code=1), becomes("Failed")),
-    story("fail-none", job({"a": pods(1, failPolicy="None"), "b": pods(1)}),
+    scenario("fail-none", job({"a": pods(1, failPolicy="None"), "b": pods(1)}),
           runs(), ends("a-0", code=1), stays("Running"), group_asks_for(1),
           ends("b-0", code=1), becomes("Failed")),
-    story("job-fails-any", job({"a": pods(1), "b": pods(1)}, failPolicy="Any"),
+    scenario("job-fails-any", job({"a": pods(1), "b": pods(1)}, failPolicy="Any"),
           runs(), ends("b-0", code=1), becomes("Failed")),
-    story("job-fails-all", job({"a": pods(1), "b": pods(1)}, failPolicy="All"),
+    scenario("job-fails-all", job({"a": pods(1), "b": pods(1)}, failPolicy="All"),
           runs(), ends("b-0", code=1), stays("Running"), ends("a-0", code=1), becomes("Failed")),
-    story("job-fails-none", job({"a": pods(1)}, failPolicy="None"),
+    scenario("job-fails-none", job({"a": pods(1)}, failPolicy="None"),
           runs(), ends("a-0", code=1), stays("Running")),
-    story("node-fail-ends-the-job", job({"a": pods(1)}),
+    scenario("node-fail-ends-the-job", job({"a": pods(1)}),
           runs(), loses_node("a-0"), becomes("NodeFail"), says("is lost"), pods_are(), n_nodes=1),
 ]
 
 TIME_LIMIT = [
-    story("time-limit", job({"a": pods(2)}, timeLimit=2, cleanPodPolicy="None"),
+    scenario("time-limit", job({"a": pods(2)}, timeLimit=2, cleanPodPolicy="None"),
           runs(), becomes("Timeout"), says("longer than 2 s"), pods_are()),
-    story("time-limit-waits-for-running", job({"a": pods(1)}, timeLimit=1, schedulerName="nobody"),
+    scenario("time-limit-waits-for-running",
+          job({"a": pods(1)}, timeLimit=1, schedulerName="nobody"),
           becomes("Pending"), pods_are("a-0"), stays("Pending")),
 ]
 
 # An ending by annotation deletes every pod, whatever the clean policy says.
 ANNOTATIONS = [
-    story(f"annotated-{key.lower()}-{number}", job({"a": pods(2)}, cleanPodPolicy="None"),
+    scenario(f"annotated-{key.lower()}-{number}", job({"a": pods(2)}, cleanPodPolicy="None"),
           runs(), annotates(key, "because"), becomes(phase), says("because"),
           shows("reason EndedByAnnotation", lambda s: s.reason == "EndedByAnnotation"),
           pods_are())
@@ -90,7 +91,7 @@ ANNOTATIONS = [
 ]
 
 FINAL = [
-    story("final-is-final", job({"a": pods(1)}),
+    scenario("final-is-final", job({"a": pods(1)}),
           runs(), ends("a-0"), becomes("Succeed"), pods_are(), annotates("Failed", "too late"),
           stays("Succeed")),
 ]
@@ -98,7 +99,7 @@ FINAL = [
 # One of three pods has ended: which are left when the job is over.
 LEFT = {"All": (), "Running": ("a-0",), "None": ("a-0", "a-1", "b-0")}
 CLEAN = [
-    story(f"clean-{policy.lower()}-after-{phase.lower()}",
+    scenario(f"clean-{policy.lower()}-after-{phase.lower()}",
           job({"a": pods(2, completePolicy="Rank0", failPolicy="Rank0"),
                "b": pods(1, completePolicy="None", failPolicy="None")}, cleanPodPolicy=policy),
           runs(), ends("a-0", code=code), becomes(phase), pods_are(*left), only_pods_left(),
@@ -107,4 +108,12 @@ CLEAN = [
 ]
 # fmt: on
 
-STORIES: tuple[Story, ...] = (*COMPLETE, *BOTH, *FAIL, *TIME_LIMIT, *ANNOTATIONS, *FINAL, *CLEAN)
+SCENARIOS: tuple[Scenario, ...] = (
+    *COMPLETE,
+    *BOTH,
+    *FAIL,
+    *TIME_LIMIT,
+    *ANNOTATIONS,
+    *FINAL,
+    *CLEAN,
+)

@@ -1,4 +1,4 @@
-"""What can be seen of a namespace: its jobs with all they ever said, and what belongs to them."""
+"""Observes a namespace: its jobs with the history of their statuses, and their children."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T", bound=ApiObject)
 WITHIN_S = 60.0
 
 
-class Followed(Protocol):
+class FollowedInformer(Protocol):
     """What is needed of an informer of any kind to run it."""
 
     @property
@@ -45,7 +45,7 @@ class NotSeenError(AssertionError):
     """What had to come did not; says what was there instead."""
 
 
-class Sight:
+class NamespaceObserver:
     """Follows one namespace, and remembers every status of every job."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Sight:
 
     def add_to(self, manager: Manager) -> None:
         for informer in self._every:
-            manager.add(f"sight of {informer.resource}", informer.run)
+            manager.add(f"observer of {informer.resource}", informer.run)
 
     async def wait_synced(self) -> None:
         for informer in self._every:
@@ -98,7 +98,7 @@ class Sight:
         return found.status if found else AITrainingJobStatus()
 
     def pods_of(self, name: str) -> dict[str, Pod]:
-        """By what a story calls them: role and index."""
+        """By what a scenario calls them: role and index."""
         found = self.pods.by_label(TRAINING_JOB_NAME, name)
         return {pod.metadata.name.removeprefix(f"{name}-"): pod for pod in found}
 
@@ -140,8 +140,8 @@ class Sight:
         await self.until(holds, f"phase {' or '.join(phases)}")
 
     @property
-    def _every(self) -> list[Followed]:
-        own: list[Followed] = [self.jobs, self.pods, self.services]
+    def _every(self) -> list[FollowedInformer]:
+        own: list[FollowedInformer] = [self.jobs, self.pods, self.services]
         return [*own, self.config_maps, self.groups, self.events]
 
     def _note(self, key: Key) -> None:

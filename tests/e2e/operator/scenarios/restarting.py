@@ -7,9 +7,8 @@ from collections.abc import Callable
 from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.meta import Body
 from swell.api.times import parse_time
-from tests.e2e.operator.happenings import ends, loses_node, somebody_deletes, waits
-from tests.e2e.operator.jobs import job, pods
-from tests.e2e.operator.sightings import (
+from tests.e2e.operator.actions import ends, loses_node, somebody_deletes, waits
+from tests.e2e.operator.checks import (
     becomes,
     ever_showed,
     members_are,
@@ -19,7 +18,8 @@ from tests.e2e.operator.sightings import (
     shows,
     went_through,
 )
-from tests.e2e.operator.story import Story, story
+from tests.e2e.operator.jobs import job, pods
+from tests.e2e.operator.scenario import Scenario, scenario
 
 POLICIES = ("Always", "OnFailure", "OnNodeFail", "ExitCode", "OnNodeFailWithExitCode", "Never")
 SCOPES = {"Pod": ("a-0",), "Replica": ("a-0", "a-1"), "All": ("a-0", "a-1", "b-0")}
@@ -74,7 +74,7 @@ def _waited(n: int, seconds: float) -> Callable[[AITrainingJobStatus], bool]:
 # fmt: off
 # Each policy meets each thing that may go wrong with a pod.
 POLICY = [
-    story(f"{policy.lower()}-{what}", _two_roles(policy, "Pod"), runs(), happens,
+    scenario(f"{policy.lower()}-{what}", _two_roles(policy, "Pod"), runs(), happens,
           *([restarts("a-0")] if what in CURED[policy]
             else [becomes("NodeFail" if what == "node" else "Failed")]),
           n_nodes=4 if what == "node" else 0)
@@ -83,7 +83,7 @@ POLICY = [
 
 # Each policy that restarts at all does so in each scope.
 SCOPE = [
-    story(f"{policy.lower()}-scope-{scope.lower()}", _two_roles(policy, scope),
+    scenario(f"{policy.lower()}-scope-{scope.lower()}", _two_roles(policy, scope),
           runs(), FAILS[CURED[policy][0]], restarts(*restarted),
           shows("the counts of what restarted",
                 _counted(restarted)),
@@ -95,52 +95,53 @@ SCOPE = [
 ]
 
 LIMITS = [
-    story("limit-0", job({"a": pods(1, restartPolicy="Always", restartLimit=0)}),
+    scenario("limit-0", job({"a": pods(1, restartPolicy="Always", restartLimit=0)}),
           runs(), ends("a-0", code=1), becomes("Failed"), says("restartLimit 0 of a is used up")),
-    story("limit-1", job({"a": pods(1, restartPolicy="Always", restartLimit=1)}),
+    scenario("limit-1", job({"a": pods(1, restartPolicy="Always", restartLimit=1)}),
           runs(), ends("a-0", code=1), restarts("a-0"), ends("a-0", code=1), becomes("Failed"),
           says("restartLimit 1 of a is used up"), shows("one restart", lambda s: s.restarts == 1)),
-    story("limit-counts-each-pod",
+    scenario("limit-counts-each-pod",
           job({"a": pods(2, restartPolicy="Always", restartScope="Pod", restartLimit=2)}),
           runs(), ends("a-0", code=1), restarts("a-0"), ends("a-1", code=1), restarts("a-1"),
           shows("two restarts", lambda s: _counts(s) == {"a": 2}),
           ends("a-0", code=1), becomes("Failed")),
-    story("limit-is-of-the-failing-role",
+    scenario("limit-is-of-the-failing-role",
           job({"a": pods(1, restartPolicy="Always", restartLimit=1),
                "b": pods(1, restartPolicy="Always", restartLimit=1)}),
           runs(), ends("a-0", code=1), restarts("a-0", "b-0"), ends("b-0", code=1),
           becomes("Failed")),
-    story("lost-pods-are-not-charged", job({"a": pods(2, restartPolicy="Always", restartLimit=1)}),
+    scenario("lost-pods-are-not-charged",
+          job({"a": pods(2, restartPolicy="Always", restartLimit=1)}),
           runs(), somebody_deletes("a-1"), restarts("a-0", "a-1"),
           shows("an uncharged restart", lambda s: s.uncharged == {"a": 1}),
           ends("a-0", code=1), restarts("a-0", "a-1"), ends("a-0", code=1), becomes("Failed")),
 ]
 
 BACK_OFF = [
-    story("back-off-doubles", job({"a": pods(1, restartPolicy="Always")}),
+    scenario("back-off-doubles", job({"a": pods(1, restartPolicy="Always")}),
           runs(), *[step for _ in range(4) for step in (ends("a-0", code=1), restarts("a-0"))],
           *[ever_showed(f"restart {n} waits {s} s", _waited(n, s))
             for n, s in ((1, 0), (2, 1), (3, 2), (4, 4))],
           shows("epoch grew with each", lambda s: s.epoch == 5), members_are({"a": 1})),
-    story("back-off-is-forgotten", job({"a": pods(1, restartPolicy="Always")}),
+    scenario("back-off-is-forgotten", job({"a": pods(1, restartPolicy="Always")}),
           runs(), ends("a-0", code=1), restarts("a-0"), waits(601),
           ends("a-0", code=1), restarts("a-0"),
           ever_showed("restart 2 waits 0 s", _waited(2, 0)), takes_long=True),
-    story("back-off-is-kept", job({"a": pods(1, restartPolicy="Always")}),
+    scenario("back-off-is-kept", job({"a": pods(1, restartPolicy="Always")}),
           runs(), ends("a-0", code=1), restarts("a-0"), waits(590),
           ends("a-0", code=1), restarts("a-0"),
           ever_showed("restart 2 waits 1 s", _waited(2, 1)), takes_long=True),
 ]
 
 SUCCEEDED = [
-    story("succeeded-inside-the-scope-restarts",
+    scenario("succeeded-inside-the-scope-restarts",
           job({"a": pods(2, restartPolicy="Always", restartScope="Replica")}),
           runs(), ends("a-1"), ends("a-0", code=1), restarts("a-0", "a-1")),
-    story("succeeded-outside-the-scope-stays",
+    scenario("succeeded-outside-the-scope-stays",
           job({"a": pods(2, restartPolicy="Always", restartScope="Pod")}),
           runs(), ends("a-1"), ends("a-0", code=1), restarts("a-0"),
           ends("a-0"), becomes("Succeed")),
 ]
 # fmt: on
 
-STORIES: tuple[Story, ...] = (*POLICY, *SCOPE, *LIMITS, *BACK_OFF, *SUCCEEDED)
+SCENARIOS: tuple[Scenario, ...] = (*POLICY, *SCOPE, *LIMITS, *BACK_OFF, *SUCCEEDED)

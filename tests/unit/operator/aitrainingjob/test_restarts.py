@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJobPhase
-from tests.unit.operator.scene import Scene, a_job, a_role, created, deleted, phases, recorded, told
+from tests.unit.operator.scene import (
+    Scene,
+    a_job,
+    a_role,
+    created,
+    deleted,
+    phases,
+    recorded,
+    reported,
+)
 
 W0, W1, P0 = "fit-worker-0", "fit-worker-1", "fit-ps-0"
 
@@ -25,14 +34,14 @@ def a_scene(scope: str, **fields: object) -> Scene:
     ],
 )
 def test_scope_says_what_restarts_together(
-    scope: str, doomed: list[str], counts: dict[str, int]
+    scope: str, to_delete: list[str], counts: dict[str, int]
 ) -> None:
     """Pod is that pod, Replica the role, All the job; counts grow for every role in scope."""
     scene = a_scene(scope).fails(W1)
 
     plan = scene.look()
 
-    assert deleted(plan) == doomed
+    assert deleted(plan) == to_delete
     assert recorded(plan)["restartCounts"] == counts
     assert recorded(plan)["restart"]["counts"] == counts
     assert recorded(plan)["phase"] == "Terminating"
@@ -243,7 +252,7 @@ def test_wider_restart_takes_over_a_narrower_one() -> None:
 
 def test_restart_is_told_with_its_cause() -> None:
     """Events and metrics name the cause by a stable reason."""
-    assert told(a_scene("Pod").fails(W1).look())[0] == "PodFailed"
+    assert reported(a_scene("Pod").fails(W1).look())[0] == "PodFailed"
 
 
 def test_elastic_restart_is_done_with_the_minimum() -> None:

@@ -1,4 +1,4 @@
-"""What can happen to a job: by its user, by its pods, by its nodes."""
+"""Steps that act on a job: as its user, as its pods, as its nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from swell.node.hollow import PREFIX
 from swell.node.nodes import SIMULATE_LOSS, UNREACHABLE
 from swell.runtime.cluster import Deletion, Patch, PatchKind, merge_patch
 from swell.runtime.errors import ConflictError, NotFoundError
-from tests.e2e.operator.story import Play, Step
+from tests.e2e.operator.scenario import Step, Trial
 
 LONG_AGO = "2024-01-01T00:00:00Z"
 
@@ -25,13 +25,13 @@ def ends(*names: str, code: int = 0, also: Mapping[str, int] | None = None) -> S
     """Running pods end, with this exit code; `also` others at the same time, with theirs."""
     codes = {**dict.fromkeys(names, code), **(also or {})}
 
-    async def act(play: Play) -> None:
+    async def act(trial: Trial) -> None:
         for name in codes:
-            await _until_running(play, name)
+            await _until_running(trial, name)
         for name, own in codes.items():
             said = {"duration": "0", "exit-code": str(own)}
             change = {"metadata": {"annotations": {PREFIX + k: v for k, v in said.items()}}}
-            await play.cluster.patch(PODS, play.pod_key(name), merge_patch(change))
+            await trial.cluster.patch(PODS, trial.pod_key(name), merge_patch(change))
 
     return Step(f"{', '.join(names)} ends with {code}", act)
 
@@ -39,9 +39,9 @@ def ends(*names: str, code: int = 0, also: Mapping[str, int] | None = None) -> S
 def somebody_deletes(*names: str) -> Step:
     """A pod is deleted by somebody who is not the operator."""
 
-    async def act(play: Play) -> None:
+    async def act(trial: Trial) -> None:
         for name in names:
-            await play.cluster.delete(PODS, play.pod_key(name), Deletion())
+            await trial.cluster.delete(PODS, trial.pod_key(name), Deletion())
 
     return Step(f"somebody deletes {', '.join(names)}", act)
 
@@ -49,9 +49,9 @@ def somebody_deletes(*names: str) -> Step:
 def is_disrupted(name: str) -> Step:
     """A pod fails because its node wanted to be rid of it."""
 
-    async def act(play: Play) -> None:
-        await _until_running(play, name)
-        await _disrupt(play, name, {"phase": "Failed", "reason": "Evicted"})
+    async def act(trial: Trial) -> None:
+        await _until_running(trial, name)
+        await _disrupt(trial, name, {"phase": "Failed", "reason": "Evicted"})
 
     return Step(f"{name} is disrupted", act)
 
@@ -59,10 +59,10 @@ def is_disrupted(name: str) -> Step:
 def is_evicted(name: str) -> Step:
     """A pod is marked and then deleted, as by whoever needs its place."""
 
-    async def act(play: Play) -> None:
-        await _until_running(play, name)
-        await _disrupt(play, name, {})
-        await play.cluster.delete(PODS, play.pod_key(name), Deletion())
+    async def act(trial: Trial) -> None:
+        await _until_running(trial, name)
+        await _disrupt(trial, name, {})
+        await trial.cluster.delete(PODS, trial.pod_key(name), Deletion())
 
     return Step(f"{name} is evicted", act)
 
@@ -73,13 +73,13 @@ def is_evicted(name: str) -> Step:
 def loses_node(name: str) -> Step:
     """The node of a pod falls silent, and what a node lifecycle controller does follows."""
 
-    async def act(play: Play) -> None:
-        await _until_running(play, name)
-        node = await _node_of(play, name)
+    async def act(trial: Trial) -> None:
+        await _until_running(trial, name)
+        node = await _node_of(trial, name)
         dead = {"metadata": {"annotations": {SIMULATE_LOSS: "true"}}}
-        await play.cluster.patch(NODES, node, merge_patch(dead))
-        await _set_condition(play, node, "Ready", "Unknown")
-        await _taint(play, node, UNREACHABLE)
+        await trial.cluster.patch(NODES, node, merge_patch(dead))
+        await _set_condition(trial, node, "Ready", "Unknown")
+        await _taint(trial, node, UNREACHABLE)
 
     return Step(f"the node of {name} falls silent", act)
 
@@ -87,12 +87,12 @@ def loses_node(name: str) -> Step:
 def node_is_deleted(name: str) -> Step:
     """The node of a pod is taken out of the cluster."""
 
-    async def act(play: Play) -> None:
-        await _until_running(play, name)
-        node = await _node_of(play, name)
+    async def act(trial: Trial) -> None:
+        await _until_running(trial, name)
+        node = await _node_of(trial, name)
         dead = {"metadata": {"annotations": {SIMULATE_LOSS: "true"}}}
-        await play.cluster.patch(NODES, node, merge_patch(dead))
-        await play.cluster.delete(NODES, node, Deletion())
+        await trial.cluster.patch(NODES, node, merge_patch(dead))
+        await trial.cluster.delete(NODES, node, Deletion())
 
     return Step(f"the node of {name} is deleted", act)
 
@@ -100,8 +100,8 @@ def node_is_deleted(name: str) -> Step:
 def node_reports(name: str, condition: str) -> Step:
     """The node of a pod gets a condition."""
 
-    async def act(play: Play) -> None:
-        await _set_condition(play, await _node_of(play, name), condition, "True")
+    async def act(trial: Trial) -> None:
+        await _set_condition(trial, await _node_of(trial, name), condition, "True")
 
     return Step(f"the node of {name} reports {condition}", act)
 
@@ -109,8 +109,8 @@ def node_reports(name: str, condition: str) -> Step:
 def node_is_tainted(name: str, taint: str) -> Step:
     """The node of a pod gets a taint."""
 
-    async def act(play: Play) -> None:
-        await _taint(play, await _node_of(play, name), taint)
+    async def act(trial: Trial) -> None:
+        await _taint(trial, await _node_of(trial, name), taint)
 
     return Step(f"the node of {name} is tainted {taint}", act)
 
@@ -119,15 +119,15 @@ def node_is_tainted(name: str, taint: str) -> Step:
 
 
 def annotates(key: str, value: str) -> Step:
-    async def act(play: Play) -> None:
-        await change_job(play, {"metadata": {"annotations": {key: value}}})
+    async def act(trial: Trial) -> None:
+        await change_job(trial, {"metadata": {"annotations": {key: value}}})
 
     return Step(f"somebody annotates the job {key}={value}", act)
 
 
 def labels_job(labels: Mapping[str, str]) -> Step:
-    async def act(play: Play) -> None:
-        await change_job(play, {"metadata": {"labels": dict(labels)}})
+    async def act(trial: Trial) -> None:
+        await change_job(trial, {"metadata": {"labels": dict(labels)}})
 
     return Step(f"somebody labels the job {labels}", act)
 
@@ -135,8 +135,8 @@ def labels_job(labels: Mapping[str, str]) -> Step:
 def changes(spec: Mapping[str, object]) -> Step:
     """A change of the spec that is accepted."""
 
-    async def act(play: Play) -> None:
-        await change_job(play, {"spec": dict(spec)})
+    async def act(trial: Trial) -> None:
+        await change_job(trial, {"spec": dict(spec)})
 
     return Step(f"somebody changes the spec: {spec}", act)
 
@@ -148,9 +148,9 @@ def scales(role: str, replicas: int) -> Step:
 def sets_target(role: str, target: int) -> Step:
     """What the autoscaler does: one patch of the status, with the version it was decided on."""
 
-    async def act(play: Play) -> None:
+    async def act(trial: Trial) -> None:
         async def write() -> None:
-            held = await play.cluster.get(AI_TRAINING_JOBS.untyped(), play.key)
+            held = await trial.cluster.get(AI_TRAINING_JOBS.untyped(), trial.key)
             status = held["status"]
             record = {
                 "time": LONG_AGO,
@@ -168,7 +168,7 @@ def sets_target(role: str, target: int) -> Step:
                     "scaleRecords": [*status.get("scaleRecords", []), record],
                 },
             }
-            await play.cluster.patch(AI_TRAINING_JOBS.status, play.key, merge_patch(body))
+            await trial.cluster.patch(AI_TRAINING_JOBS.status, trial.key, merge_patch(body))
 
         await _despite_conflicts(write)
 
@@ -176,8 +176,8 @@ def sets_target(role: str, target: int) -> Step:
 
 
 def deletes_job() -> Step:
-    async def act(play: Play) -> None:
-        await play.cluster.delete(AI_TRAINING_JOBS, play.key, Deletion())
+    async def act(trial: Trial) -> None:
+        await trial.cluster.delete(AI_TRAINING_JOBS, trial.key, Deletion())
 
     return Step("somebody deletes the job", act)
 
@@ -185,11 +185,11 @@ def deletes_job() -> Step:
 def tears_job_away() -> Step:
     """Somebody who cannot wait removes the finalizer: the object is gone, its pods are not."""
 
-    async def act(play: Play) -> None:
-        await play.cluster.delete(AI_TRAINING_JOBS, play.key, Deletion())
+    async def act(trial: Trial) -> None:
+        await trial.cluster.delete(AI_TRAINING_JOBS, trial.key, Deletion())
         with contextlib.suppress(NotFoundError):
-            await change_job(play, {"metadata": {"finalizers": None}})
-        await play.until(lambda: play.sight.job(play.name) is None, "the job is gone")
+            await change_job(trial, {"metadata": {"finalizers": None}})
+        await trial.until(lambda: trial.observer.job(trial.name) is None, "the job is gone")
 
     return Step("somebody tears the job away", act)
 
@@ -197,59 +197,59 @@ def tears_job_away() -> Step:
 def submits(spec: Body) -> Step:
     """A job of the same name again."""
 
-    async def act(play: Play) -> None:
-        await play.submit(spec)
+    async def act(trial: Trial) -> None:
+        await trial.submit(spec)
 
     return Step("somebody submits a job of the same name", act)
 
 
 def waits(seconds: float) -> Step:
-    async def act(_: Play) -> None:
+    async def act(_: Trial) -> None:
         await asyncio.sleep(seconds)
 
     return Step(f"{seconds} s pass", act)
 
 
-async def change_job(play: Play, change: Body) -> None:
-    await play.cluster.patch(AI_TRAINING_JOBS, play.key, merge_patch(change))
+async def change_job(trial: Trial, change: Body) -> None:
+    await trial.cluster.patch(AI_TRAINING_JOBS, trial.key, merge_patch(change))
 
 
-async def _until_running(play: Play, name: str) -> None:
+async def _until_running(trial: Trial, name: str) -> None:
     def holds() -> bool:
-        pod = play.pods().get(name)
+        pod = trial.pods().get(name)
         return (
             pod is not None
             and pod.status.phase is PodPhase.RUNNING
             and pod.metadata.deletion_timestamp is None
         )
 
-    await play.until(holds, f"{name} runs")
+    await trial.until(holds, f"{name} runs")
 
 
-async def _disrupt(play: Play, name: str, status: Body) -> None:
+async def _disrupt(trial: Trial, name: str, status: Body) -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": LONG_AGO}
     patch = Patch(PatchKind.STRATEGIC, {"status": {**status, "conditions": [condition]}})
-    await play.cluster.patch(PODS.status, play.pod_key(name), patch)
+    await trial.cluster.patch(PODS.status, trial.pod_key(name), patch)
 
 
-async def _node_of(play: Play, name: str) -> Key:
+async def _node_of(trial: Trial, name: str) -> Key:
     def node() -> str:
-        pod = play.pods().get(name)
+        pod = trial.pods().get(name)
         return pod.spec.node_name if pod else ""
 
-    await play.until(lambda: bool(node()), f"{name} has a node")
+    await trial.until(lambda: bool(node()), f"{name} has a node")
     return Key("", node())
 
 
-async def _set_condition(play: Play, node: Key, kind: str, status: str) -> None:
+async def _set_condition(trial: Trial, node: Key, kind: str, status: str) -> None:
     condition = {"type": kind, "status": status, "lastTransitionTime": LONG_AGO, "reason": "Told"}
     patch = Patch(PatchKind.STRATEGIC, {"status": {"conditions": [condition]}})
-    await play.cluster.patch(NODES.status, node, patch)
+    await trial.cluster.patch(NODES.status, node, patch)
 
 
-async def _taint(play: Play, node: Key, key: str) -> None:
+async def _taint(trial: Trial, node: Key, key: str) -> None:
     patch = Patch(PatchKind.STRATEGIC, {"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}})
-    await play.cluster.patch(NODES, node, patch)
+    await trial.cluster.patch(NODES, node, patch)
 
 
 async def _despite_conflicts(write: Callable[[], Awaitable[None]]) -> None:

@@ -13,7 +13,7 @@ from tests.unit.operator.scene import (
     deleted,
     phases,
     recorded,
-    told,
+    reported,
 )
 
 T0, T1, T2 = "fit-trainer-0", "fit-trainer-1", "fit-trainer-2"
@@ -295,13 +295,13 @@ def test_spec_change_after_the_end_is_observed() -> None:
 def test_events_of_a_whole_life() -> None:
     """One event a phase; a bad end is a warning."""
     scene = Scene(a_job())
-    seen = told(scene.look())
+    seen = reported(scene.look())
     scene.settle()
     for name in scene.pods:
         scene.binds(name)
-    seen += told(scene.look())
+    seen += reported(scene.look())
     scene.running()
     scene.succeeds(T0, T1)
-    seen += told(scene.look())
+    seen += reported(scene.look())
 
     assert seen == ["TrainingJobPending", "TrainingJobCreating", "TrainingJobTerminating"]

@@ -1,6 +1,6 @@
-"""A story: a job, what happens to it, what must be seen. And who plays it.
+"""A scenario: a job, what happens to it, and what must be observed; and a trial that runs it.
 
-The steps a story is made of are in `happenings` and `sightings`.
+The steps of a scenario are in `actions` and `checks`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
 from swell.runtime.cluster import Cluster
 from tests.e2e.operator.jobs import manifest
-from tests.e2e.operator.sight import NotSeenError, Sight
+from tests.e2e.operator.observation import NamespaceObserver, NotSeenError
 
 # Operators with different settings work in namespaces of their own.
 USUAL, STRICT = "e2e", "e2e-strict"
@@ -29,26 +29,26 @@ class Machine(Protocol):
 
 
 @dataclass
-class Play:
-    """A story while it is played. `uids` are the pods as they were when last looked at.
+class Trial:
+    """A scenario while it runs. `uids` are the pods as they were when last looked at.
 
-    `machine` is there where nodes are real; `others` are further jobs of the same story.
+    `machine` is there where nodes are real; `others` are further jobs of the same scenario.
     """
 
     name: str
     cluster: Cluster
-    sight: Sight
+    observer: NamespaceObserver
     nodes: tuple[str, ...]
     uids: dict[str, Uid] = field(default_factory=dict)
     machine: Machine | None = None
-    others: dict[str, Play] = field(default_factory=dict)
+    others: dict[str, Trial] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:
-        return Key(self.sight.namespace, self.name)
+        return Key(self.observer.namespace, self.name)
 
     def pods(self) -> dict[str, Pod]:
-        return self.sight.pods_of(self.name)
+        return self.observer.pods_of(self.name)
 
     def pod(self, name: str) -> Pod:
         found = self.pods().get(name)
@@ -64,20 +64,20 @@ class Play:
         await self.cluster.create(AI_TRAINING_JOBS.untyped(), body)
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
-        await self.sight.until(holds, what)
+        await self.observer.until(holds, what)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that happens or must be seen; `text` tells which one failed."""
+    """One thing that happens or must be observed; `text` says which one failed."""
 
     text: str
-    act: Callable[[Play], Awaitable[None]]
+    act: Callable[[Trial], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """`name` is the job's name too. `n_nodes` of its own is for stories in which nodes suffer."""
+class Scenario:
+    """`name` is the job's name too. `n_nodes` of its own is for scenarios in which nodes suffer."""
 
     name: str
     spec: Body
@@ -90,27 +90,29 @@ class Story:
     def nodes(self) -> tuple[str, ...]:
         return tuple(f"{self.name}-node-{number}" for number in range(self.n_nodes))
 
-    async def play(self, cluster: Cluster, sight: Sight, machine: Machine | None = None) -> None:
-        play = Play(self.name, cluster, sight, self.nodes, machine=machine)
-        await play.submit(self.spec)
+    async def run(
+        self, cluster: Cluster, observer: NamespaceObserver, machine: Machine | None = None
+    ) -> None:
+        trial = Trial(self.name, cluster, observer, self.nodes, machine=machine)
+        await trial.submit(self.spec)
         for number, step in enumerate(self.steps, 1):
             try:
-                await step.act(play)
+                await step.act(trial)
             except AssertionError as error:
                 error.add_note(f"at step {number} of {self.name}: {step.text}")
-                error.add_note(_told(play))
+                error.add_note(_summary(trial))
                 raise
 
 
-def story(name: str, spec: Body, *steps: Step, **more: int | str | bool) -> Story:
+def scenario(name: str, spec: Body, *steps: Step, **more: int | str | bool) -> Scenario:
     """Shorthand for tables."""
-    return Story(name, spec, steps, **more)  # type: ignore[arg-type]
+    return Scenario(name, spec, steps, **more)  # type: ignore[arg-type]
 
 
-def _told(play: Play) -> str:
-    """What a reader of a failure wants to know of the job."""
-    history = play.sight.history.get(play.name, [])
+def _summary(trial: Trial) -> str:
+    """The job's history and pods, for the reader of a failure."""
+    history = trial.observer.history.get(trial.name, [])
     lines = [f"{s.phase.value or '-'}: {s.reason} {s.message}".rstrip() for s in history]
     seen = [line for n, line in enumerate(lines) if n == 0 or line != lines[n - 1]]
-    pods = [f"{name} {pod.status.phase.value}" for name, pod in sorted(play.pods().items())]
+    pods = [f"{name} {pod.status.phase.value}" for name, pod in sorted(trial.pods().items())]
     return "\n  ".join(["the job said:", *seen, f"its pods: {', '.join(pods)}"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swell.api.aitrainingjob import AITrainingJobPhase
-from tests.unit.operator.scene import Scene, a_job, a_role, created, deleted, recorded, told
+from tests.unit.operator.scene import Scene, a_job, a_role, created, deleted, recorded, reported
 
 T = [f"fit-trainer-{index}" for index in range(8)]
 
@@ -42,7 +42,7 @@ def test_manual_role_follows_replicas_up() -> None:
     assert deleted(plan) == []
     record = recorded(plan)["scaleRecords"][-1]
     assert (record["from"], record["to"], record["by"]) == (3, 5, "user")
-    assert told(plan) == ["Resized"]
+    assert reported(plan) == ["Resized"]
     scene.settle()
     assert scene.status.phase is AITrainingJobPhase.RUNNING
     assert scene.status.restart_counts == {}
