@@ -1,6 +1,6 @@
 """Speed of scheduling decisions: a full plan, one new gang on a busy cluster, a preemption.
 
-`run` gives the figures. Everything happens in one process and without a cluster.
+`run` returns the figures. All of it runs in one process and without a cluster.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ POD_SHAPES = tuple(
 
 
 def run() -> dict[str, float]:
-    """All figures. On a busy machine the CPU time says more than the clock on the wall."""
+    """Returns all figures. On a busy machine CPU time is more reliable than wall time."""
     figures: dict[str, float] = {}
     once = _whole_plan(5_000, 50_000)
     figures["plan 5,000 nodes, 50,000 pods (s)"] = once.wall_s

@@ -1,4 +1,4 @@
-"""Recorded scheduler cases: from the files in tests/data to objects, a configuration, a verdict."""
+"""Recorded scheduler cases: reads files of tests/data, runs them, and compares the decisions."""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ def pod_of(row: Case) -> Pod:
         "preemptionPolicy": row.get("preemptionPolicy") or "",
     }
     if "podAntiAffinity" in row:
-        wanted = row["podAntiAffinity"]
+        expected = row["podAntiAffinity"]
         term = {
-            "topologyKey": wanted["topologyKey"],
-            "labelSelector": {"matchLabels": wanted["matchLabels"]},
+            "topologyKey": expected["topologyKey"],
+            "labelSelector": {"matchLabels": expected["matchLabels"]},
         }
         spec["affinity"] = {
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
@@ -196,7 +196,7 @@ def snapshot_of(case: Case) -> SchedulerSnapshot:
 
 
 def stub_of(stubs: Mapping[str, Any]) -> Plugin:
-    """The fake plugin some cases come with."""
+    """Returns the fake plugin that some cases come with."""
 
     def open_stub(session: Session, option: PluginOption) -> Hooks:
         def enqueueable(job: Any) -> Vote | Refusal:
@@ -218,8 +218,8 @@ def stub_of(stubs: Mapping[str, Any]) -> Plugin:
             return session.snapshot.nodes.ready & free
 
         def victims(tasks: Any) -> Any:
-            wanted = stubs.get("victimPodPriority")
-            return [task for task in tasks if task.pod.spec.priority == wanted]
+            expected = stubs.get("victimPodPriority")
+            return [task for task in tasks if task.pod.spec.priority == expected]
 
         return Hooks(enqueueable=enqueueable, task_filter=filter_, shuffle_victims=victims)
 
@@ -239,7 +239,7 @@ def run(case: Case) -> Outcome:
 
 
 def run_next(case: Case, before: Outcome) -> Outcome:
-    """A second cycle on what the first one left: its bindings are under way."""
+    """Runs a second cycle on the snapshot of the first, whose bindings are under way."""
     snapshot, following = before.snapshot, case["nextCycle"]
     for key, status in before.plan.groups.items():
         snapshot.set_phase(snapshot.jobs[key], status.phase)
@@ -260,15 +260,15 @@ def differences(case: Case, expect: Mapping[str, Any], outcome: Outcome) -> list
         "evicts": sorted(eviction.task.key for eviction in plan.evictions),
         "evictCount": len(plan.evictions),
     }
-    wanted = {key: expect.get(key, actual) for key, actual in facts.items()}
-    wanted["evicts"] = sorted(wanted["evicts"])
-    wanted["bindsPerGroup"] = {
-        _full(case, name): n for name, n in wanted["bindsPerGroup"].items() if n
+    expected = {key: expect.get(key, actual) for key, actual in facts.items()}
+    expected["evicts"] = sorted(expected["evicts"])
+    expected["bindsPerGroup"] = {
+        _full(case, name): n for name, n in expected["bindsPerGroup"].items() if n
     }
     wrong = [
-        f"{key}: want {wanted[key]}, got {actual}"
+        f"{key}: want {expected[key]}, got {actual}"
         for key, actual in facts.items()
-        if wanted[key] != actual
+        if expected[key] != actual
     ]
     for name, nodes in expect.get("pipelined", {}).items():
         mine = _promised(plan, _full(case, name))

@@ -1,4 +1,4 @@
-"""allocate written out plainly: task by task, node by node, nothing remembered, nothing clever.
+"""A plain reference of the action allocate: task by task, node by node, without caches.
 
 Follows the same rules as the real one for priority, gang, drf, proportion, predicates, nodeorder
 and binpack, with dictionaries and loops, and shares no code with it but the reading of quantities.
@@ -28,7 +28,7 @@ class PlainNode:
     allocatable: Amounts
     idle: Amounts
     future: Amounts
-    # Counted: a pod that is leaving and one that is promised may both hold a port.
+    # Counted: a pod that is leaving and one that is pipelined may both hold a port.
     now_ports: Counter[int] = field(default_factory=Counter)
     later_ports: Counter[int] = field(default_factory=Counter)
 
@@ -85,9 +85,9 @@ class PlainJob:
         return self.count("Allocated", "Bound", "Running", role=role) + effortless
 
     def is_ready(self, extra: int = 0) -> bool:
-        """With `extra`: also counting what is promised."""
-        promised = self.count("Pipelined") if extra else 0
-        if self.ready() + promised < self.group.spec.min_member:
+        """Whether the gang is complete; with `extra`, counting pipelined tasks, too."""
+        n_pipelined = self.count("Pipelined") if extra else 0
+        if self.ready() + n_pipelined < self.group.spec.min_member:
             return False
         return all(
             self.ready(role) + (self.count("Pipelined", role=role) if extra else 0) >= n
@@ -160,7 +160,7 @@ class Reference:
         )
 
     def _serve(self, job: PlainJob) -> bool:
-        """One pass for one job; whether it should get another."""
+        """Serves one job once; returns whether it should get another turn."""
         before = [(t, t.status, t.node) for t in job.tasks]
         placed = self._place(job)
         if placed and job.is_ready():
@@ -392,7 +392,7 @@ def plain_task(pod: Pod, nodes: dict[str, PlainNode]) -> PlainTask:
 
 
 def class_of(task: PlainTask) -> tuple[object, ...]:
-    """What makes two tasks equal to every node."""
+    """Returns a key that is the same for tasks that are equal to every node."""
     spec = task.pod.spec
     return (
         tuple(task.request.items()),

@@ -1,6 +1,6 @@
-"""Looks for broken rules in a scheduling plan: slowly, plainly, from the objects and the answer.
+"""Finds broken rules in a scheduling plan, slowly and plainly, from the objects and the answer.
 
-Knows nothing of how the plan was made. Every check is a sentence of what must never happen.
+It does not know how the plan was made. Every check names something that must never happen.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Amounts = dict[str, float]
 
 @dataclass
 class World:
-    """The cluster before, and what the plan makes of it."""
+    """The cluster before the plan, with the changes that the plan makes."""
 
     objects: SchedulerObjects
     binds: dict[str, str]
-    promises: dict[str, str]
+    pipelined: dict[str, str]
     evictions: list[dict[str, str]]
     shrinks: dict[str, dict[str, int]]
 
@@ -40,7 +40,7 @@ class World:
         self.classes = {c.metadata.name: c.value for c in self.objects.priority_classes}
 
     def _is_shrunk(self, pod: Pod) -> bool:
-        """Above the size its role is to have."""
+        """Whether the index of the pod is above the new size of its role."""
         labels = pod.metadata.labels
         roles = self.shrinks.get(f"{pod.metadata.namespace}/{labels.get('TrainingJobName')}", {})
         target = roles.get(labels.get("TrainingJobReplicaName", ""))
@@ -57,24 +57,24 @@ class World:
         return self.classes.get(group.spec.priority_class_name, 0)
 
     def stays(self, pod: Pod) -> bool:
-        """On a node, and not about to leave it."""
+        """Whether the pod is on a node and not about to leave it."""
         return is_there(pod) and not is_leaving(pod) and key_of(pod) not in self.evicted
 
     def on(self, node: str, *, later: bool) -> list[Pod]:
-        """The pods on a node: now with what is bound, or later with what is promised."""
+        """Returns the pods on a node: now with new bindings, or later with pipelined pods, too."""
         there = [p for p in self.objects.pods if p.spec.node_name == node and is_there(p)]
         if later:
             there = [pod for pod in there if self.stays(pod)]
-        added = {**self.binds, **(self.promises if later else {})}
+        added = {**self.binds, **(self.pipelined if later else {})}
         return there + [self.pods[key] for key, place in added.items() if place == node]
 
 
 def violations(objects: SchedulerObjects, answer: dict[str, Any]) -> list[str]:
-    """Every rule the answer breaks, in words."""
+    """Returns a line for every rule that the answer breaks."""
     world = World(
         objects=objects,
         binds=answer["binds"],
-        promises=answer["pipelined"],
+        pipelined=answer["pipelined"],
         evictions=answer["evictions"],
         shrinks=answer.get("shrinks", {}),
     )
@@ -114,7 +114,7 @@ def torn_gangs(world: World) -> Iterator[str]:
 
 
 def forbidden_places(world: World) -> Iterator[str]:
-    for key, name in {**world.binds, **world.promises}.items():
+    for key, name in {**world.binds, **world.pipelined}.items():
         pod, node = world.pods[key], world.nodes[name]
         if not is_ready(node) or node.spec.unschedulable:
             yield f"{key} on {name}, which takes no pods"
@@ -126,7 +126,7 @@ def forbidden_places(world: World) -> Iterator[str]:
             yield f"{key} on {name} against a taint"
 
 
-def unwelcome_neighbours(world: World) -> Iterator[str]:
+def violated_anti_affinity(world: World) -> Iterator[str]:
     """No two pods in a domain where one has an anti-affinity against the other."""
     for name in world.nodes:
         for later in (False, True):
@@ -202,18 +202,18 @@ def protected_victims(world: World) -> Iterator[str]:
 
 
 def evictions_without_effect(world: World) -> Iterator[str]:
-    """Whoever others left for has its whole minimum placed or promised."""
+    """A group for which others are evicted has its whole minimum placed or pipelined."""
     for key in sorted({eviction["for"] for eviction in world.evictions}):
         group = world.groups[key]
         members = world.members(group)
         placed = [
             pod
             for pod in members
-            if world.stays(pod) or key_of(pod) in world.binds or key_of(pod) in world.promises
+            if world.stays(pod) or key_of(pod) in world.binds or key_of(pod) in world.pipelined
         ]
         placed += [p for p in members if is_pending(p) and not asks(p) and p not in placed]
-        if not any(key_of(pod) in world.promises for pod in members):
-            yield f"nothing is promised to {key}"
+        if not any(key_of(pod) in world.pipelined for pod in members):
+            yield f"nothing is pipelined for {key}"
         for role, minimum in minimums_of(group):
             n = sum(role is None or role_of(pod) == role for pod in placed)
             if n < minimum:
@@ -232,7 +232,7 @@ def torn_victims(world: World) -> Iterator[str]:
 
 
 def wrong_shrinks(world: World) -> Iterator[str]:
-    """Only Auto roles are shrunk, never below their minimum, and nobody is evicted as well."""
+    """Only Auto roles are shrunk, never below their minimum, and lose no pod by eviction."""
     for key, roles in world.shrinks.items():
         for role, target in roles.items():
             spec = world.training_jobs[key].spec.replica_specs[role]
@@ -240,7 +240,7 @@ def wrong_shrinks(world: World) -> Iterator[str]:
                 yield f"{key} {role} to {target}"
     for key in sorted(world.shrunk & {e["pod"] for e in world.evictions}):
         yield f"{key} is shrunk and evicted"
-    for key in sorted(world.shrunk & {*world.binds, *world.promises}):
+    for key in sorted(world.shrunk & {*world.binds, *world.pipelined}):
         yield f"{key} is placed and shrunk"
     for pod in (world.pods[key] for key in sorted(world.shrunk)):
         there = is_there(pod) and not is_leaving(pod)
@@ -252,7 +252,7 @@ def exceeded_queues(world: World) -> Iterator[str]:
     for name, queue in world.queues.items():
         new = [
             world.pods[key]
-            for key in {**world.binds, **world.promises}
+            for key in {**world.binds, **world.pipelined}
             if world.group_of(world.pods[key]).spec.queue == name
         ]
         if not new:
@@ -275,7 +275,7 @@ CHECKS: tuple[Callable[[World], Iterator[str]], ...] = (
     clashing_host_ports,
     torn_gangs,
     forbidden_places,
-    unwelcome_neighbours,
+    violated_anti_affinity,
     uneven_spread,
     preempted_equals,
     wrong_reclaims,

@@ -1,6 +1,6 @@
 """Random clusters for the scheduler: small, crowded, with every rule in play.
 
-What already runs fits its node, so whatever is over-committed afterwards is the plan's doing.
+Pods that already run fit their nodes, so any over-commitment afterwards is the plan's fault.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ TOLERATION = Toleration(key="reserved", operator="Equal", value="yes", effect="N
 
 @dataclass(frozen=True)
 class Traits:
-    """What may occur; everything by default."""
+    """Which features may occur; all of them by default."""
 
-    neighbours: bool = True
+    pod_affinity: bool = True
     best_effort: bool = True
     running: bool = True
     ports: bool = True
@@ -65,7 +65,7 @@ class Traits:
 
 @dataclass
 class _Room:
-    """What is left on a node while running pods are dealt out."""
+    """The free resources of a node while running pods are distributed."""
 
     node: Node
     cpu: int
@@ -98,7 +98,7 @@ def random_cluster(chance: Random, traits: Traits = Traits()) -> SchedulerObject
 
 
 def shuffled(objects: SchedulerObjects, chance: Random) -> SchedulerObjects:
-    """The same objects in another order."""
+    """Returns the same objects in another order."""
 
     def mixed(things: list) -> list:  # type: ignore[type-arg]
         return chance.sample(things, len(things))
@@ -183,8 +183,8 @@ def _shape(chance: Random, traits: Traits) -> _Shape:
         port=chance.choice([8080, 9090]) if traits.ports and chance.random() < 0.15 else 0,
         tolerates=chance.random() < 0.4,
         kind=chance.choice("xy") if chance.random() < 0.2 else "",
-        apart=traits.neighbours and chance.random() < 0.12,
-        spread=traits.neighbours and chance.random() < 0.08,
+        apart=traits.pod_affinity and chance.random() < 0.12,
+        spread=traits.pod_affinity and chance.random() < 0.08,
     )
 
 

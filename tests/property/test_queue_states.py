@@ -1,4 +1,4 @@
-"""Queues that are closed, opened and filled in any order end as people wished, whatever dies."""
+"""Queues that are closed, opened and filled in any order end as asked for, despite crashes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SETTLED_S = 30.0
 
 
 @dataclass
-class Wishes:
-    """What people asked for, and what follows from it."""
+class RequestedStates:
+    """The states that users asked for, and those that follow from them."""
 
     closed: set[str] = field(default_factory=set)
     full: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ class World:
         self.clock = VirtualClock()
         self.server = SimulatedServer(self.clock, Chance(1), ())
         self.user: Cluster = self.server.connect("user")
-        self.wishes = Wishes()
+        self.requested = RequestedStates()
         self._working: asyncio.Future[tuple[None, None, None]] | None = None
 
     def start(self) -> None:
@@ -80,25 +80,25 @@ class World:
             await getattr(self, f"_{verb}")(subject)
 
     async def _close(self, name: str) -> None:
-        self.wishes.closed.add(name)
+        self.requested.closed.add(name)
         unmark = merge_patch({"metadata": {"annotations": {CLOSED_BY_PARENT: None}}})
         await self.user.patch(QUEUES, Key("", name), unmark)
         await self._say(name, QueueState.CLOSING)
 
     async def _open(self, name: str) -> None:
-        if not self.wishes.is_closed(PARENTS[name]):  # the command refuses otherwise
-            self.wishes.closed.discard(name)
+        if not self.requested.is_closed(PARENTS[name]):  # the command refuses otherwise
+            self.requested.closed.discard(name)
             await self._say(name, QueueState.OPEN)
 
     async def _fill(self, name: str) -> None:
-        if name not in self.wishes.full:
-            self.wishes.full.add(name)
+        if name not in self.requested.full:
+            self.requested.full.add(name)
             body = _object("PodGroup", f"g-{name}", "ns", {"minMember": 1, "queue": name})
             await self.user.create(POD_GROUPS, body)
 
     async def _empty(self, name: str) -> None:
-        if name in self.wishes.full:
-            self.wishes.full.remove(name)
+        if name in self.requested.full:
+            self.requested.full.remove(name)
             await self.user.delete(POD_GROUPS, Key("ns", f"g-{name}"))
 
     async def _say(self, name: str, state: QueueState) -> None:
@@ -127,16 +127,16 @@ async def _play(acts: list[tuple[str, str | float]]) -> None:
     for name in PARENTS:
         queue = await world.user.get(QUEUES, Key("", name))
 
-        assert queue.status.state.value == world.wishes.state(name), name
-        assert (CLOSED_BY_PARENT in queue.metadata.annotations) == world.wishes.is_marked(name)
-        assert queue.status.pending == (name in world.wishes.full)
+        assert queue.status.state.value == world.requested.state(name), name
+        assert (CLOSED_BY_PARENT in queue.metadata.annotations) == world.requested.is_marked(name)
+        assert queue.status.pending == (name in world.requested.full)
     assert world.server.storage.version == version, "not quiet"
     await world.kill()
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(ACTS, max_size=12))
-def test_queues_end_as_people_wished(acts: list[tuple[str, str | float]]) -> None:
-    """Closed are those that somebody closed, and all below them; who reopens with a parent is
-    marked; and nothing is written when all is said."""
+def test_queues_end_in_the_requested_states(acts: list[tuple[str, str | float]]) -> None:
+    """Closed are the queues that a user closed and all below them; those that reopen with their
+    parent are marked; and nothing is written once all states are right."""
     run(_play(acts))

@@ -1,7 +1,7 @@
-"""The vectorised allocate decides exactly what the plain one does.
+"""The vectorised allocate decides exactly as the plain reference does.
 
-`make test` looks at some hundred random clusters; `python -m
-tests.property.test_scheduler_equivalence 2000` at as many as asked for.
+`make test` checks some hundred random clusters; `python -m
+tests.property.test_scheduler_equivalence 2000` checks as many as given.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ BATCH = 50
 
 
 def differing(seeds: range) -> list[str]:
-    """The seeds whose clusters are placed differently, with both answers."""
+    """Returns the seeds whose clusters are placed differently, with both answers."""
     found = []
     for seed in seeds:
         chance = Random(seed)
-        traits = Traits(neighbours=False, ports=seed % 3 == 0, best_effort=seed % 2 == 0)
+        traits = Traits(pod_affinity=False, ports=seed % 3 == 0, best_effort=seed % 2 == 0)
         cluster = random_cluster(chance, traits)
-        wanted = Reference(cluster).run()
+        expected = Reference(cluster).run()
         got = {task.key: node for task, node in plan_schedule(cluster, ALLOCATE).binds.items()}
-        if got != wanted:
-            found.append(f"seed {seed}: want {wanted}, got {got}")
+        if got != expected:
+            found.append(f"seed {seed}: want {expected}, got {got}")
     return found
 
 

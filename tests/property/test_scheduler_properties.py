@@ -1,6 +1,6 @@
-"""What no plan may ever do, over random clusters and several configurations.
+"""Rules that no plan may break, over random clusters and several configurations.
 
-`python -m tests.property.test_scheduler_properties 5000` looks at as many clusters as asked for.
+`python -m tests.property.test_scheduler_properties 5000` checks as many clusters as given.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "torn_victims",
         plant(PREEMPT, "eviction_units", victims.single_task_units),
     ),
-    "everybody gives way": (
+    "every job may be preempted": (
         "preempted_equals",
         plant(priority, "_may_give_way", lambda preemptor, job: True),
     ),
@@ -98,15 +98,15 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "clashing_host_ports",
         plant(nodes.NodeTable, "port_is_free", lambda self, port, at_once: self.ready),
     ),
-    "neighbours do not matter": (
-        "unwelcome_neighbours",
+    "pod affinity is ignored": (
+        "violated_anti_affinity",
         plant(affinity.AffinityIndex, "concerns", lambda self, task: False),
     ),
     "queues have no limit": (
         "exceeded_queues",
         plant(hooks.Votes, "allowance", lambda self, queue, shape, n: n),
     ),
-    "nobody is protected": (
+    "no pod is protected": (
         "protected_victims",
         plant(tasks, "_flag", lambda pod, key, default: True),
     ),
@@ -115,7 +115,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_checker_sees_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checker that finds nothing proves something only if it would have found this."""
+    """The checker finds each planted bug, so that finding nothing means something."""
     rule, do_plant = PLANTED[bug]
     do_plant(monkeypatch)
 

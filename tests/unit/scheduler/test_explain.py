@@ -1,4 +1,4 @@
-"""Why a group waits, in numbers: one small cluster for each answer."""
+"""The explanation of a group that waits: one small cluster for each answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def world(**rows: Any) -> SchedulerObjects:
     return objects_of({"priorityClasses": CLASSES, **rows})
 
 
-def told(objects: SchedulerObjects, name: str = "new") -> Explanation:
+def explained(objects: SchedulerObjects, name: str = "new") -> Explanation:
     found = explain(objects, f"ns/{name}")
     assert found is not None
     return found
@@ -48,9 +48,9 @@ def advice(found: Explanation) -> list[str]:
     return [one.text for one in found.advice]
 
 
-def test_no_room_is_told_with_numbers_and_holders() -> None:
-    """What is asked, how many nodes fail for what, who is there, and what was tried to help."""
-    found = told(
+def test_no_room_is_explained_with_numbers_and_holders() -> None:
+    """The request, the nodes by reason of refusal, the holders, and the advice that was tried."""
+    found = explained(
         world(
             nodes=[node("n1"), node("n2"), node("n3", labels={"a": "b"})],
             podGroups=[
@@ -84,8 +84,8 @@ def test_no_room_is_told_with_numbers_and_holders() -> None:
 
 
 def test_several_jobs_have_to_end() -> None:
-    """Where no single one would do, the fewest of the largest that would."""
-    found = told(
+    """Where no single job is enough, the fewest of the largest jobs are named."""
+    found = explained(
         world(
             nodes=[node("n1", 2), node("n2", 2), node("n3", 2)],
             podGroups=[group("new", 2), *(group(f"j{i}", phase="Running") for i in "123")],
@@ -100,8 +100,8 @@ def test_several_jobs_have_to_end() -> None:
 
 
 def test_room_that_others_are_given_now_is_not_counted_on() -> None:
-    """With one job gone the important one comes first, and those who start now do not."""
-    found = told(
+    """With one job gone the important job comes first, before those that start now."""
+    found = explained(
         world(
             nodes=[node("n1", 8), node("n2", 8)],
             podGroups=[
@@ -117,9 +117,9 @@ def test_room_that_others_are_given_now_is_not_counted_on() -> None:
     assert "it starts when this is gone: ns/old" in advice(found)
 
 
-def test_pod_larger_than_every_node_is_told_so() -> None:
-    """Nobody's leaving would help, so none is proposed."""
-    found = told(
+def test_pod_larger_than_every_node_is_explained() -> None:
+    """No job that ends would help, so none is named."""
+    found = explained(
         world(
             nodes=[node("n1"), node("n2", 16, taints=[{"key": "k", "effect": "NoSchedule"}])],
             podGroups=[group("new"), group("old", phase="Running")],
@@ -130,9 +130,9 @@ def test_pod_larger_than_every_node_is_told_so() -> None:
     assert advice(found) == ["a pod asks for cpu 8, and no node it may use has more than 4"]
 
 
-def test_pod_that_no_node_may_take_is_told_so() -> None:
-    """With what is in the way, by the number of nodes."""
-    found = told(
+def test_pod_that_no_node_may_take_is_explained() -> None:
+    """The reasons are counted by nodes."""
+    found = explained(
         world(
             nodes=[node("n1"), node("n2")],
             podGroups=[group("new")],
@@ -143,9 +143,9 @@ def test_pod_that_no_node_may_take_is_told_so() -> None:
     assert advice(found) == ["none of 2 nodes may take its pods: 2 not matching the node selector"]
 
 
-def test_quota_is_told_with_the_limit() -> None:
-    """Which queue, which resource, how much of how much; those in the queue hold it."""
-    found = told(
+def test_quota_is_explained_with_the_limit() -> None:
+    """Queue, resource and amounts are named; the holders are the jobs of the queue."""
+    found = explained(
         world(
             nodes=[node("n1", 16)],
             queues=[{"name": "q", "capability": {"cpu": "4"}}, {"name": "p"}],
@@ -171,9 +171,9 @@ def test_quota_is_told_with_the_limit() -> None:
     ]
 
 
-def test_queue_that_deserves_too_little_is_told_a_weight_that_is_enough() -> None:
+def test_queue_that_deserves_too_little_is_explained_a_weight_that_is_enough() -> None:
     """There is room, and only the share of the queue is in the way."""
-    found = told(
+    found = explained(
         world(
             nodes=[node("n1", 12)],
             queues=[{"name": "q", "weight": 1}, {"name": "p", "weight": 1}],
@@ -186,8 +186,8 @@ def test_queue_that_deserves_too_little_is_told_a_weight_that_is_enough() -> Non
     assert advice(found)[0] == "with a weight of 2 queue q would deserve enough"
 
 
-def test_closed_queue_is_told_with_the_one_to_open() -> None:
-    """A queue that was closed with the one above it opens with that."""
+def test_closed_queue_is_explained_with_the_one_to_open() -> None:
+    """A queue that was closed by its parent opens with the parent."""
     marked = {"volcano.sh/closed-by-parent": "true"}
     objects = world(
         nodes=[node("n1")],
@@ -198,14 +198,14 @@ def test_closed_queue_is_told_with_the_one_to_open() -> None:
         podGroups=[group("new", phase="Pending", minResources={"cpu": "1"})],
         pods=pods("new", 1),
     )
-    found = told(objects)
+    found = explained(objects)
 
     assert found.reason == "QueueClosed"
     assert [one.command for one in found.advice] == ["swell queue open top"]
 
 
-def test_missing_queue_and_missing_pods_are_told() -> None:
-    """With what brings them."""
+def test_missing_queue_and_missing_pods_are_explained() -> None:
+    """The advice says what creates them."""
     objects = world(
         nodes=[node("n1")],
         queues=[{"name": "research"}],
@@ -213,17 +213,17 @@ def test_missing_queue_and_missing_pods_are_told() -> None:
         pods=[*pods("lost", 1), *pods("few", 1)],
     )
 
-    assert [one.command for one in told(objects, "lost").advice] == [
+    assert [one.command for one in explained(objects, "lost").advice] == [
         "", "swell queue create reserch",
     ]  # fmt: skip
-    assert advice(told(objects, "few")) == [
+    assert advice(explained(objects, "few")) == [
         "2 of its pods have not been created; what made the group says why"
     ]
 
 
-def test_room_that_is_being_made_is_told_with_its_victims() -> None:
-    """The group has its nodes as soon as those are gone."""
-    found = told(
+def test_room_that_is_being_made_is_explained_with_its_victims() -> None:
+    """The group gets its nodes as soon as its victims are gone."""
+    found = explained(
         world(
             nodes=[node("n1")],
             podGroups=[
@@ -239,7 +239,7 @@ def test_room_that_is_being_made_is_told_with_its_victims() -> None:
 
 
 def test_elastic_job_can_be_shrunk() -> None:
-    """Those who hold the room are told apart by what may be done to them."""
+    """Each holder is explained by what may be done to it: shrunk, evicted or nothing."""
     objects = world(
         nodes=[node("n1", 8)],
         queues=[{"name": "q"}, {"name": "p", "reclaimable": False}],
@@ -257,7 +257,7 @@ def test_elastic_job_can_be_shrunk() -> None:
         ],
     )
     objects.training_jobs.append(convert(FLEX, AITrainingJob))
-    found = told(objects)
+    found = explained(objects)
 
     assert {holder.name: (holder.remedy, holder.text) for holder in found.holders} == {
         "ns/flex": (Remedy.SHRINK, "can be shrunk: t to 1"),
@@ -285,7 +285,7 @@ def _trainer(job: str, index: int) -> Row:
     return {**row, "name": f"{job}-t-{index}"}
 
 
-def test_groups_that_do_not_wait_are_told_so() -> None:
+def test_groups_that_do_not_wait_are_explained_so() -> None:
     """Running, finished, placed but not running, and with room in the next cycle."""
     objects = world(
         nodes=[node("n1", 8)],
@@ -297,7 +297,9 @@ def test_groups_that_do_not_wait_are_told_so() -> None:
             *pods("placed", 1, "n1", phase="Pending"), *pods("next", 1),
         ],
     )  # fmt: skip
-    standings = {name: told(objects, name).standing for name in ("runs", "done", "placed", "next")}
+    standings = {
+        name: explained(objects, name).standing for name in ("runs", "done", "placed", "next")
+    }
 
     assert standings == {
         "runs": GroupStanding.RUNNING,
@@ -305,12 +307,12 @@ def test_groups_that_do_not_wait_are_told_so() -> None:
         "placed": GroupStanding.STARTING,
         "next": GroupStanding.STARTING,
     }
-    assert told(objects, "runs").reason == ""
+    assert explained(objects, "runs").reason == ""
 
 
 def test_surplus_that_waits_is_explained_while_the_job_runs() -> None:
     """The gang has its minimum; for the rest of its pods there is no room."""
-    found = told(
+    found = explained(
         world(
             nodes=[node("n1", 3)],
             podGroups=[group("new", 2, phase="Running")],
@@ -323,9 +325,9 @@ def test_surplus_that_waits_is_explained_while_the_job_runs() -> None:
     assert advice(found) == ["1 more node like n1 (cpu 3, memory 64Gi)"]
 
 
-def test_nothing_is_told_of_a_group_that_is_not_there() -> None:
-    """That is for the caller to say."""
-    assert explain(world(nodes=[node("n1")]), "ns/nobody") is None
+def test_nothing_is_said_of_a_group_that_is_not_there() -> None:
+    """There is no explanation of a group that does not exist."""
+    assert explain(world(nodes=[node("n1")]), "ns/missing") is None
 
 
 CASES = [case for case in load(units=False) if "stub" not in str(case["tiers"])]
@@ -333,7 +335,7 @@ CASES = [case for case in load(units=False) if "stub" not in str(case["tiers"])]
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
 def test_every_group_of_the_recorded_cases_is_explained(case: Row) -> None:
-    """Whoever waits is given a reason, and whoever does not is given none, by any configuration."""
+    """Each group that waits has a reason, and no other has one, with any configuration."""
     objects, config = objects_of(case), config_of(case)
     for one in objects.groups:
         found = explain(objects, str(one.metadata.key), config)

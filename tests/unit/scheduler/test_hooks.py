@@ -1,4 +1,4 @@
-"""How answers of plugins become one."""
+"""How the answers of plugins are combined."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def a_job(n_tasks: int = 3) -> JobInfo:
     ],
 )
 def test_admission_goes_tier_by_tier(tiers: list[list[Vote | Refusal]], admitted: bool) -> None:
-    """A refusal is a no, a permit without one a yes, and nobody's vote is a yes."""
+    """A refusal is a no, a permit without one is a yes, and no vote at all is a yes."""
     asked = votes(*([Hooks(enqueueable=constant(v)) for v in tier] for tier in tiers))
 
     assert (asked.refuses_admission(a_job()) is None) is admitted
@@ -77,21 +77,21 @@ def test_pipelined_goes_tier_by_tier(tiers: list[list[Vote]], pipelined: bool) -
     ],
 )
 def test_starving_is_for_the_first_tier_that_knows(tiers: list[list[bool]], starving: bool) -> None:
-    """All of that tier must say so; nobody to say so means no."""
+    """All plugins of that tier must agree; without such a plugin no job is starving."""
     asked = votes(*([Hooks(starving=constant(v)) for v in tier] for tier in tiers))
 
     assert asked.is_starving(a_job()) is starving
 
 
 def test_switched_off_hook_has_no_vote() -> None:
-    """A plugin takes part only in what it is switched on for."""
+    """A plugin takes part only in hooks that are switched on for it."""
     asked = votes([Hooks(starving=lambda job: True)], off=["enableJobStarving"])
 
     assert asked.is_starving(a_job()) is False
 
 
 def test_victims_are_what_all_tiers_agree_on() -> None:
-    """Also a plugin in a later tier is asked, and an empty agreement stays empty."""
+    """Plugins of later tiers are asked, too, and an empty agreement stays empty."""
     job = a_job()
     units = single_task_units(job.tasks.values())
     preemptor = units[0].tasks[0]
@@ -111,7 +111,7 @@ def test_victims_are_what_all_tiers_agree_on() -> None:
 
 
 def test_victim_needs_what_must_go_before_it() -> None:
-    """A unit that counts on another one falls with it."""
+    """A unit that needs another one evicted first is refused with it."""
     job = a_job()
     first, second, third = job.tasks.values()
     before = EvictionUnit(job, (first,))
@@ -126,7 +126,7 @@ def test_victim_needs_what_must_go_before_it() -> None:
 
 
 def test_order_is_decided_by_the_first_difference() -> None:
-    """Later plugins matter only between equals; names settle the rest."""
+    """Later plugins decide only between equals; names break the last ties."""
     asked = votes([Hooks(job_key=lambda job: 0.0)], [Hooks(job_key=lambda job: -job.priority)])
     low, high = a_job(), a_job()
     high.priority = 5
@@ -135,7 +135,7 @@ def test_order_is_decided_by_the_first_difference() -> None:
 
 
 def test_gang_that_lost_pods_comes_first() -> None:
-    """Below its minimum after it ran: before fresh jobs, whatever the plugins say."""
+    """A gang below its minimum after it ran comes before fresh jobs, against any plugin."""
     asked = votes([Hooks(job_key=lambda job: -job.priority)])
     hurt, fresh = a_job(n_tasks=1), a_job(n_tasks=0)
     hurt.min_member, fresh.priority = 2, 1000

@@ -1,4 +1,4 @@
-"""Which nodes take which pods, one predicate at a time, with its reason."""
+"""The predicates, one at a time, with the reason of each refusal."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_cordoned_node_takes_only_what_tolerates_it() -> None:
 
 
 def test_host_port_is_taken_once_per_node() -> None:
-    """On the host's network every container port is the node's."""
+    """With host network every container port is a port of the node."""
     busy = pod("old", on="a", hostNetwork=True, ports=[{"containerPort": 24446}])
     new = pod("new", hostNetwork=True, ports=[{"containerPort": 24446}])
 
@@ -141,7 +141,7 @@ def test_host_port_is_taken_once_per_node() -> None:
 
 
 def test_host_port_is_free_where_ports_are_private() -> None:
-    """A node that gives every pod its own ports has no clashes."""
+    """On a node with private ports pods never conflict."""
     own = node("a", notes={"elasticdeeplearning.ai/private-ports": "true"})
     ports = [{"containerPort": 80, "hostPort": 80}]
 
@@ -169,7 +169,7 @@ ZONES = [node("a", {"zone": "1"}), node("b", {"zone": "1"}), node("c", {"zone": 
 
 
 def test_affinity_goes_where_the_others_are() -> None:
-    """In the domain of a matching pod; nowhere when there is none."""
+    """A pod goes to the domain of a matching pod, and nowhere when there is none."""
     friend = pod("old", on="c", labels={"app": "db"})
 
     wanted = pod("new", **pod_affinity("podAffinity", app="db"))
@@ -178,14 +178,14 @@ def test_affinity_goes_where_the_others_are() -> None:
 
 
 def test_affinity_lets_the_first_of_a_group_start() -> None:
-    """A pod that would match itself has to begin somewhere."""
+    """The first pod of a group that attracts itself may go anywhere."""
     first = pod("new", labels={"app": "db"}, **pod_affinity("podAffinity", app="db"))
 
     assert place_of(cluster(ZONES, first)) is not None
 
 
 def test_anti_affinity_works_both_ways() -> None:
-    """Neither beside what one refuses nor beside who refuses one."""
+    """A pod avoids those it refuses, and those that refuse it."""
     plain: Body = {"labels": {"app": "db"}}
     refusing = pod_affinity("podAntiAffinity", app="db")
 
@@ -233,7 +233,7 @@ def test_spread_skips_nodes_without_the_domain() -> None:
     ],
 )
 def test_volume_claims_have_to_be_bound(phase: str, mode: str, placed: bool) -> None:
-    """Unless they wait for the pod to have a node."""
+    """Claims that wait for their first consumer are no obstacle."""
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     objects = cluster([node("a")], pod("new", volumes=volumes))
     objects.claims.append(
@@ -254,7 +254,7 @@ def test_volume_claims_have_to_be_bound(phase: str, mode: str, placed: bool) -> 
 
 
 def test_refusals_are_counted_by_reason() -> None:
-    """The group says how many nodes refuse for what, its pod the same."""
+    """The conditions of group and pod count the nodes by reason."""
     nodes = [
         node("a", unschedulable=True),
         node("b", taints=[{"key": "x", "effect": "NoSchedule"}]),

@@ -1,4 +1,4 @@
-"""Where a queue stands, by what people said, the queue above it and its groups."""
+"""The state of a queue, by what users wrote, its parent and its groups."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_groups_are_counted_by_phase() -> None:
 
 
 def test_allocated_is_written_when_it_differs() -> None:
-    """What is held no more is taken out, and what is not known is left as it is."""
+    """Resources no longer held are removed; an unknown allocation is left as it is."""
     standing = DesiredQueueStatus(
         QueueState.OPEN, is_marked=False, n_groups={PodGroupPhase.RUNNING: 1}
     )
@@ -92,7 +92,7 @@ def test_allocated_is_written_when_it_differs() -> None:
 
 
 def test_parent_is_root_unless_named() -> None:
-    """A circle has no top, and no queue in or below it a parent: it could never open again."""
+    """Queues in a cycle, or below one, have no parent: they could never open again."""
     queues = {
         name: a_queue(name=name, parent=parent)
         for name, parent in {

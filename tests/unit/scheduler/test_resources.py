@@ -1,4 +1,4 @@
-"""Comparisons of resource vectors."""
+"""Vectors of resources: comparisons, shares and texts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from swell.scheduler.model.resources import (
     Dimensions,
     Shares,
     Vector,
+    amount_line,
+    amount_text,
+    amount_texts,
     exceeds_on_relevant,
     excess,
     less_equal,
@@ -46,12 +49,12 @@ def test_vector_counts_in_the_unit_of_the_resource() -> None:
 def test_less_equal_looks_at_every_dimension_of_a(
     a: dict[str, str], b: dict[str, str], holds: bool
 ) -> None:
-    """A scalar b lacks counts as none; one a lacks is ignored."""
+    """A scalar that b lacks counts as 0; one that a lacks is ignored."""
     assert less_equal(amounts(**a), amounts(**b)) is holds
 
 
 def test_less_equal_tolerates_a_tenth() -> None:
-    """A tenth of a unit is no difference, where nodes are concerned."""
+    """For nodes, a tenth of a unit makes no difference."""
     assert less_equal(amounts(cpu="1") + 0.09, amounts(cpu="1", memory="1", pods="1"))
     assert not less_equal(amounts(cpu="1") + 0.11, amounts(cpu="1"))
 
@@ -74,14 +77,14 @@ def test_quota_is_compared_on_the_request_only() -> None:
 
 
 def test_quota_knows_no_tolerance() -> None:
-    """A limit is a limit."""
+    """Quotas are compared exactly."""
     request = amounts(cpu="1")
 
     assert not less_equal_on(request + 0.05, request, quota_places(request))
 
 
 def test_claim_needs_one_dimension() -> None:
-    """Entitled to something of what is asked for; nothing on both sides does not count."""
+    """One requested resource within the entitlement is enough; 0 on both sides does not count."""
     request = amounts(cpu="1", gpu="1")
     places = quota_places(request)
 
@@ -106,7 +109,7 @@ def test_victim_queue_exceeds_only_what_it_was_given() -> None:
 
 
 def test_excess_is_never_negative() -> None:
-    """What is left over, dimension by dimension."""
+    """The excess is computed resource by resource."""
     left = excess(amounts(cpu="3", memory="1Gi"), amounts(cpu="1", memory="2Gi"))
 
     assert left[:2].tolist() == [2000, 0]
@@ -123,13 +126,41 @@ def test_excess_is_never_negative() -> None:
     ],
 )
 def test_dominant_share(held: dict[str, str], whole: dict[str, str], share: float) -> None:
-    """The largest part; nothing of nothing is 0, something of nothing is 1."""
+    """The largest share counts; 0/0 is 0 and x/0 is 1."""
     assert Shares(amounts(**whole)).dominant(amounts(**held)) == share
 
 
-def test_ceiling_is_open_where_nothing_is_said() -> None:
+def test_ceiling_is_unlimited_where_nothing_is_named() -> None:
     """A limit names what it limits; zero cpu or memory is no limit."""
     ceiling = DIMENSIONS.ceiling({"cpu": "2", "memory": "0", GPU: "0"})
 
     assert ceiling[:3].tolist() == [2000, np.inf, np.inf]
     assert ceiling[DIMENSIONS.place(GPU)] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "expected"),
+    [
+        ("cpu", 4000, "4"),
+        ("cpu", 500, "500m"),
+        ("memory", 8 * 2**30, "8Gi"),
+        ("memory", 1000, "1k"),
+        ("pods", 3, "3"),
+        ("nvidia.com/gpu", 2000, "2"),
+        ("hugepages-2Mi", 4 * 2**20, "4Mi"),
+        ("cpu", float("inf"), "unlimited"),
+    ],
+)
+def test_amount_is_written_in_its_own_unit(name: str, amount: float, expected: str) -> None:
+    """Cpu and devices are shown in units, memory in powers of two."""
+    assert amount_text(name, amount) == expected
+
+
+def test_vector_is_written_by_name() -> None:
+    """Amounts of 0 are left out; an empty vector is "nothing"."""
+    dimensions = Dimensions(["nvidia.com/gpu"])
+    vector = dimensions.vector({"nvidia.com/gpu": 1, "cpu": "1500m"})
+
+    assert amount_texts(dimensions, vector) == {"cpu": "1500m", "nvidia.com/gpu": "1"}
+    assert amount_line(dimensions, vector) == "cpu 1500m, nvidia.com/gpu 1"
+    assert amount_line(dimensions, dimensions.zero()) == "nothing"

@@ -1,4 +1,4 @@
-"""Rules of scheduling, one small cluster each: what must happen and what must not."""
+"""Rules of scheduling, one small cluster each."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ RULES: dict[str, tuple[Any, ...]] = {
         [*pods("a", 1, "n1"), *pods("b", 1, "n1"), *pods("b")],
         {"evicts": ["ns/a-n1-2"]},
     ),
-    "nobody to say who starves, nobody leaves": (
+    "without a starving hook, no eviction": (
         ["preempt"], NOBODY_STARVES, [node("n1", 1)], ONE_QUEUE,
         [group("a", least=0, phase="Running", **LOW), group("b", **HIGH)],
         [*pods("a", 1, "n1"), *pods("b")],
         {"evicts": []},
     ),
-    "who is not admitted does not preempt": (
+    "a job that is not admitted does not preempt": (
         ["preempt"], STANDARD, [node("n1", 1)], ONE_QUEUE,
         [group("a", least=0, phase="Running", **LOW), group("b", phase="Pending", **HIGH)],
         [*pods("a", 1, "n1"), *pods("b")],
@@ -164,7 +164,7 @@ RULES: dict[str, tuple[Any, ...]] = {
         [*pods("a"), *pods("a", cpu="0", name="a-be-1")],
         {"bindCount": 2},
     ),
-    "held room is nobody else's": (
+    "room that is held is given to no other job": (
         ["allocate"], STANDARD, [node("n1", 2)], ONE_QUEUE,
         [group("a", least=0, phase="Running"), group("b", least=2, **HIGH), group("c", **LOW)],
         [*pods("a", 1, "n1", deleting=True), *pods("b", 2), *pods("c")],

@@ -1,4 +1,4 @@
-"""Elastic roles give way by becoming smaller; gangs leave whole or not at all."""
+"""Elastic roles are shrunk instead of evicted; gangs leave whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.scheduler_cases import Case, group_of, objects_of, pod_of
 def cluster(
     *, policy: str = "Auto", minimum: int = 1, size: int = 4, cpu: str = "4"
 ) -> SchedulerObjects:
-    """One full node: an elastic job of low priority, and a gang of one that matters more."""
+    """Returns one full node with an elastic job, and a more important gang of one."""
     case: Case = {
         "priorityClasses": {"low": {"value": 1}, "high": {"value": 10}},
         "nodes": [{"name": "n1", "allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "20"}}],
@@ -85,7 +85,7 @@ def test_shrink_takes_the_highest_index() -> None:
 
 
 def test_trainers_of_a_job_leave_the_highest_index_first() -> None:
-    """The names an Indexed Job makes up sort in no useful way; its label tells the index."""
+    """The index of an Indexed Job's pod comes from its label, not from its generated name."""
     objects = cluster()
     objects.training_jobs.clear()
     objects.pods[:4] = [
@@ -106,7 +106,7 @@ def test_trainers_of_a_job_leave_the_highest_index_first() -> None:
 
 @pytest.mark.parametrize("policy", ["Manual", "Never"])
 def test_shrink_never_touches_other_policies(policy: str) -> None:
-    """What a person sizes is evicted like any other surplus."""
+    """A role that users size is evicted like any other surplus."""
     decided = decide(cluster(policy=policy))
 
     assert "shrinks" not in decided
@@ -154,7 +154,7 @@ def test_shrink_leaves_a_role_with_a_succeeded_pod_alone() -> None:
 
 
 def test_pod_at_its_roles_target_is_leaving() -> None:
-    """Whoever lowered the target: the room of the pods above it is as good as free."""
+    """A pod at or above its role's target counts as leaving, whatever lowered the target."""
     objects = cluster()
     objects.training_jobs = [
         codec.convert(

@@ -1,4 +1,4 @@
-"""The snapshot keeps its sums whatever is put in, taken out or moved, in whatever order."""
+"""The snapshot keeps its sums right, in any order of puts, removals and moves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ONE_NODE: dict[str, Any] = {
 
 
 def check_sums(snapshot: SchedulerSnapshot) -> None:
-    """Everything the snapshot remembers, counted anew."""
+    """Compares every sum of the snapshot with a fresh count."""
     nodes = snapshot.nodes
     idle, future = nodes.allocatable.copy(), nodes.allocatable.copy()
     for place, tasks in enumerate(nodes.tasks):
@@ -55,7 +55,7 @@ def check_sums(snapshot: SchedulerSnapshot) -> None:
 
 
 def fill_slowly(objects: SchedulerObjects, chance: Random) -> SchedulerSnapshot:
-    """Everything in any order, some of it twice, some of it put in and taken out again."""
+    """Puts all objects in random order, some twice, some removed and put again."""
     snapshot = SchedulerSnapshot()
     for node in sorted(objects.nodes, key=lambda n: n.metadata.name):
         snapshot.nodes.place(node.metadata.name)
@@ -80,7 +80,7 @@ def fill_slowly(objects: SchedulerObjects, chance: Random) -> SchedulerSnapshot:
 
 
 def test_snapshot_sums_survive_any_history() -> None:
-    """However it came about, a snapshot of the same objects decides the same."""
+    """A snapshot of the same objects decides the same, whatever its history."""
     for seed in range(40):
         chance = Random(seed)
         objects = random_cluster(chance)
@@ -108,7 +108,7 @@ def test_session_leaves_no_trace_of_what_it_only_tried() -> None:
 
 
 def test_decided_bindings_stay_assumed() -> None:
-    """What a cycle binds takes room in the next one, before any pod has changed."""
+    """A binding takes room in the next cycle, before any pod has changed."""
     snapshot = objects_of(ONE_NODE).snapshot()
 
     first, second = run_cycle(snapshot, DEFAULT), run_cycle(snapshot, DEFAULT)
@@ -118,7 +118,7 @@ def test_decided_bindings_stay_assumed() -> None:
     assert snapshot.nodes.idle[0, 0] == 2000
 
 
-def test_promise_lasts_until_it_can_be_kept() -> None:
+def test_pipelined_gang_keeps_its_node_until_it_starts() -> None:
     """A pipelined gang keeps its node across cycles and starts there once the room is free."""
     case = {
         **ONE_NODE,
@@ -155,7 +155,7 @@ def test_promise_lasts_until_it_can_be_kept() -> None:
 
 
 def test_new_resource_name_widens_every_vector() -> None:
-    """A resource nobody has heard of is only one more dimension."""
+    """A resource name that was never seen is one more dimension."""
     snapshot = objects_of(ONE_NODE).snapshot()
     for n in range(12):
         requests = {f"example.com/r{n}": "1"}
@@ -166,7 +166,7 @@ def test_new_resource_name_widens_every_vector() -> None:
 
 
 def test_pod_of_an_unknown_node_makes_no_place() -> None:
-    """A node that is only named by a pod takes nothing."""
+    """A node that is only named by a pod takes no pods."""
     snapshot = objects_of({**ONE_NODE, "nodes": []}).snapshot()
     snapshot.put_pod(pod_of({"namespace": "ns", "name": "x", "phase": "Running", "node": "ghost"}))
 
@@ -174,7 +174,7 @@ def test_pod_of_an_unknown_node_makes_no_place() -> None:
     assert not run_cycle(snapshot, DEFAULT).binds
 
 
-def test_kept_promise_is_counted_once() -> None:
+def test_pipelined_task_that_starts_is_counted_once() -> None:
     """A gang that waited for a pod to leave starts when it has left, and all sums stay true."""
     leaving = {
         "namespace": "ns",
@@ -185,17 +185,17 @@ def test_kept_promise_is_counted_once() -> None:
         "requests": {"cpu": "3"},
     }
     snapshot = objects_of({**ONE_NODE, "pods": [*ONE_NODE["pods"], leaving]}).snapshot()
-    promised = run_cycle(snapshot, DEFAULT)
+    waiting = run_cycle(snapshot, DEFAULT)
     snapshot.remove_pod("ns/old")
     kept = run_cycle(snapshot, DEFAULT)
 
-    assert (len(promised.pipelined), len(promised.binds)) == (2, 0)
+    assert (len(waiting.pipelined), len(waiting.binds)) == (2, 0)
     assert len(kept.binds) == 2
     check_sums(snapshot)
 
 
-def test_promises_of_two_passes_are_both_kept() -> None:
-    """A gang that waits with its minimum, and is then promised one place more, keeps them all."""
+def test_tasks_pipelined_in_two_passes_both_stay() -> None:
+    """A gang that waits with its minimum and then gets one more node keeps all of them."""
     rows = [*ONE_NODE["pods"], {**ONE_NODE["pods"][0], "name": "g-w-2"}]
     leaving = {
         "namespace": "ns",

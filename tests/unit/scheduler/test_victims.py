@@ -1,4 +1,4 @@
-"""Who has to leave for whom: only those that hold what is lacking."""
+"""The choice of victims: only jobs that hold what is lacking are evicted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WITH_GPU, WITHOUT = {"cpu": "1", GPU: "1"}, {"cpu": "1"}
 
 
 def evicted(claim: dict[str, str], cpu: str) -> list[str]:
-    """Whom a job of high priority evicts on a node with two less important ones."""
+    """Returns the pods evicted for an important job on a node with two less important ones."""
     names = {"cheap": (WITHOUT, "low"), "dear": (WITH_GPU, "middle"), "claim": (claim, "high")}
     case: Case = {
         "priorityClasses": {"low": {"value": 1}, "middle": {"value": 5}, "high": {"value": 10}},
@@ -59,5 +59,5 @@ def pod(name: str, requests: dict[str, str]) -> dict[str, Any]:
     ],
 )
 def test_victims_hold_what_is_lacking(claim: dict[str, str], cpu: str, victims: list[str]) -> None:
-    """The least important leave first, but nobody leaves in vain."""
+    """The least important are evicted first, but none without effect."""
     assert evicted(claim, cpu) == victims

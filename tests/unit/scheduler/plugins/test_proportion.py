@@ -1,4 +1,4 @@
-"""What queues deserve by weight."""
+"""The shares that queues deserve by weight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from swell.scheduler.plugins.proportion import deserved_shares
 
 
 def test_shares_are_whole_where_rounds_only_come_close() -> None:
-    """Two of eight is two: others that want nothing of it take nothing, not even a trace."""
+    """Two of eight stay exactly two: queues that ask for none of it take no fraction."""
     dimensions = Dimensions()
     total = dimensions.vector({"cpu": "1000", "memory": "1Ti", "nvidia.com/gpu": "8"})
     wants = {"light": (1, "8"), "heavy": (3, "8"), "other": (1, "0"), "another": (1, "0")}

@@ -31,7 +31,7 @@ CASES = list(load(units=True))
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_recorded_unit(case: Case) -> None:
-    """A function answers what the case records."""
+    """A function returns what the case records."""
     answers = {
         "queueShare": queue_share,
         "podGroupPhase": pod_group_phase,
@@ -41,12 +41,12 @@ def test_recorded_unit(case: Case) -> None:
         "pluginArgs": plugin_arguments,
     }
 
-    wanted = next(iter(case["expect"].values()))
+    expected = next(iter(case["expect"].values()))
 
     if case["unit"] == "nodeScores":
-        assert node_scores(case) == {pod: pytest.approx(row) for pod, row in wanted.items()}
+        assert node_scores(case) == {pod: pytest.approx(row) for pod, row in expected.items()}
     else:
-        assert answers[case["unit"]](case) == wanted
+        assert answers[case["unit"]](case) == expected
 
 
 def queue_share(case: Case) -> float:
@@ -86,11 +86,11 @@ def _job_with(row: Case) -> JobInfo:
         "status": {"phase": row["phase"]},
     }
     snapshot.put_group(codec.convert(body, PodGroup))
-    for at, wanted in enumerate(row["tasks"]):
+    for at, expected in enumerate(row["tasks"]):
         pod = pod_of({"namespace": "ns", "name": f"p{at}", "group": "g"})
         task = snapshot.put_pod(pod)
-        node = snapshot.nodes.place("n") if wanted["hasNode"] else -1
-        snapshot.move(task, TaskStatus[wanted["status"].upper()], node)
+        node = snapshot.nodes.place("n") if expected["hasNode"] else -1
+        snapshot.move(task, TaskStatus[expected["status"].upper()], node)
     return snapshot.jobs["ns/g"]
 
 
