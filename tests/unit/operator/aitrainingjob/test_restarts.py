@@ -26,7 +26,7 @@ def a_scene(scope: str, **fields: object) -> Scene:
 
 
 @pytest.mark.parametrize(
-    ("scope", "doomed", "counts"),
+    ("scope", "to_delete", "counts"),
     [
         ("Pod", [W1], {"worker": 1}),
         ("Replica", [W0, W1], {"worker": 1}),
