@@ -123,8 +123,11 @@ class Autoscaler:
 
     async def _run_passes(self) -> None:
         while True:
+            # Cleared before the snapshot is taken: a job that begins to wait during the pass wakes
+            # the next one.
             self._woken.clear()
             started = self._clock.monotonic()
+            # A bug in a policy must not end the process: the next pass tries again.
             result = contain_call(self._run_pass)
             if isinstance(result, Bug):
                 log.error("bug", controller=NAME, trace=result.trace)
@@ -157,6 +160,7 @@ class Autoscaler:
         Of a job only one role is written at a time: the write changes the job's version, so the
         other roles have to be decided again.
         """
+        # Proposals of the last pass that were not written are void: this pass has decided again.
         self._proposals.clear()
         for id_, target in targets.items():
             job = self._job(id_.job)
@@ -198,6 +202,7 @@ class Autoscaler:
         def on_pod(key: Key) -> None:
             pod = seen.pods.get(key)
             ledger.drop_pod(key) if pod is None else ledger.put_pod(pod)
+            # The phase of a job may be written before its pods exist, so pods wake as well.
             job = ledger.asking_job(key)
             if job is not None:
                 self._wake_if_waiting(job)
@@ -239,6 +244,7 @@ class Autoscaler:
             for state in job.roles
         }
         meter.sized({id_: (one.target, actual[id_]) for id_, one in targets.items()})
+        # A resource without a total, such as the GPUs of a cluster without any, has no load.
         usage = {**snapshot.cluster.usage, "gpu": snapshot.cluster.gpu}
         meter.loaded({name: u.requested / u.total for name, u in usage.items() if u.total})
 

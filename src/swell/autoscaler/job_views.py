@@ -53,8 +53,10 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         is_running=phase is aitrainingjob.AITrainingJobPhase.RUNNING,
         roles=tuple(
             _view_role(name.lower(), spec, status.target_replicas.get(name.lower()), reader)
+            # Role names are compared without case, as the operator does.
             for name, spec in sorted(job.spec.replica_specs.items())
         ),
+        # The operator names the PodGroup after the job.
         group=job.metadata.key,
         resizes=tuple(map(_resize, status.scale_records)),
     )
@@ -122,6 +124,7 @@ def _fixed_role(name: str, spec: RoleSpec, size: int, reader: NeedsReader) -> Au
         target=size,
         gang_minimum=size,
         is_auto=False,
+        # Pods of a ReplicaSet: always replaced, and without indexes.
         replaces_failed=True,
         is_indexed=False,
         needs=reader.of(_pod_spec(spec)),

@@ -102,6 +102,7 @@ class Ledger:
         if view is None:
             self.drop_job(id_of(job))
             return
+        # Most updates of a job change only its counts, which the view leaves out.
         if self._jobs.get(view.id) != view:
             self.drop_job(view.id)
             self._jobs[view.id] = view
@@ -161,6 +162,7 @@ class Ledger:
             return
         self.changes += 1
         self._are_nodes_dirty = True
+        # Pods on a node that begins or ceases to count have to be counted elsewhere.
         if (old is not None and old.is_counted) != (new is not None and new.is_counted):
             for key in self._pods_on.get(name, ()):
                 self._mark_pod(key)
@@ -178,6 +180,7 @@ class Ledger:
             if new.claim is not None:
                 _add_member(self._pods_of, new.claim.job, key)
             self._mark_pod(key)
+        # A bound pod that goes may have made room for a raise that failed before.
         had_room = old is not None and old.is_bound and not old.is_finished
         if had_room and not (new is not None and new.is_bound and not new.is_finished):
             self.changes += 1
@@ -239,6 +242,7 @@ class Ledger:
         held = [self._pods[key] for key in self._pods_of.get(job, ())]
         own = [pod for pod in held if self._owner(pod) is not None]
         tallied = tally(view, own, self._is_counted)
+        # A TrainingJob is Creating until its pods run: it waits only if one has no node.
         is_waiting = view.is_waiting or (view.is_creating and tallied.has_unscheduled)
         hopeless = is_waiting and is_hopeless(
             view, self._counted_nodes, is_refused=view.group in self._refused
@@ -255,6 +259,7 @@ class Ledger:
         view = self._jobs.get(claim.job) if claim is not None else None
         if claim is None or view is None or not view.is_live:
             return None
+        # UIDs are missing in objects that were written by hand: then the name decides.
         if claim.uid and view.uid and claim.uid != view.uid:
             return None
         return view if any(role.name == claim.role for role in view.roles) else None
@@ -288,6 +293,7 @@ class Ledger:
 
     def _resource(self) -> ClusterResource:
         totals = self._counted_nodes.totals
+        # Cpu and memory are listed even in an empty cluster.
         names = sorted({CPU, MEMORY, *totals, *_used_names(self._requested, self._limited)})
         usage = {
             name: Usage(
@@ -297,6 +303,7 @@ class Ledger:
         }
         gpus = [usage[name] for name in self._reader.gpu_resources if name in usage]
         n_limited = sum(one.limited for one in gpus)
+        # Of GPUs requests and limits are the same: see `needs`.
         gpu = Usage(sum(one.total for one in gpus), n_limited, n_limited)
         return ClusterResource(self._counted_nodes.nodes, usage, gpu, self._idle(totals))
 

@@ -81,6 +81,7 @@ def plan_autoscale(
     """Decide the sizes of all roles once, as the running autoscaler would without its cooldowns."""
     snapshot = inquiry_resource(objects, gpu_resources)
     wanted = POLICIES[policy](snapshot.jobs, snapshot.cluster, parameters)
+    # Without a time: cooldowns do not count, but unfinished resizes and reserved room do.
     seen = DampingInput(waiting=snapshot.waiting_groups)
     return AutoscalerPlan(damp(wanted, snapshot.jobs, seen), snapshot.cluster)
 

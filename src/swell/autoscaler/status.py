@@ -59,6 +59,7 @@ def decide_write(change: SizeChange, _: float) -> Plan:
     message = f"{proposal.role} {verb} from {target.current} to {target.target}: {target.message}"
     return Plan(
         (
+            # The version makes the patch conditional; the event follows only if it succeeds.
             PatchStatus(resource, meta.key, proposal.version, status),
             EmitEvent(
                 resource, meta.key, meta.uid, EventSeverity.NORMAL, target.reason.value, message
@@ -95,6 +96,7 @@ def _role_status(job: AITrainingJob, proposal: SizeProposal) -> Body:
     )
     records = (*job.status.scale_records, record)[-RECORDS_MAX:]
     return {
+        # A merge patch: the targets of other roles stay, lists are replaced as a whole.
         "targetReplicas": {proposal.role: target.target},
         "scaleRecords": [to_body(one) for one in records],
     }

@@ -17,6 +17,7 @@ from swell.autoscaler.needs import Amounts, Needs, NeedsReader
 
 TRAINER = "trainer"
 
+# Labels of the pods of AITrainingJobs, and below those of TrainingJobs.
 _REPLICA_NAME = "TrainingJobReplicaName"
 _REPLICA_INDEX = "TrainingJobReplicaIndex"
 _JOB_NAME = "TrainingJobName"
@@ -182,6 +183,7 @@ def _claim(pod: Pod) -> ReplicaClaim | None:
     owner = pod.metadata.controller
     if owner is not None and owner.kind == JobKind.AI_TRAINING_JOB:
         return _replica_claim(pod, owner.name, owner.uid)
+    # Written by hand, as in files for `swell plan autoscale`: the label alone counts.
     if owner is None and _JOB_NAME in pod.metadata.labels:
         return _replica_claim(pod, pod.metadata.labels[_JOB_NAME], Uid(""))
     return _workload_claim(pod)
@@ -205,6 +207,7 @@ def _workload_claim(pod: Pod) -> ReplicaClaim | None:
         if label in labels:
             index = None
             if role == TRAINER:
+                # Newer versions of Kubernetes set a label, all of them the annotation.
                 stated = labels.get(_COMPLETION_INDEX, "")
                 index = _index(stated or pod.metadata.annotations.get(_COMPLETION_INDEX, ""))
                 if index is None:

@@ -76,6 +76,7 @@ class LeadersWrite:
 
     def on_commit(self, commit: Commit) -> Iterable[str]:
         if commit.collection == str(LEASES) and commit.actor in self._sent_s:
+            # From when it was sent, as the elector counts: the commit is later.
             self._renewed_s[commit.actor] = self._sent_s[commit.actor]
         return ()
 

@@ -79,6 +79,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now_s = 0.0
         self._turns = 0
+        # By number, because asyncio's own set of tasks has no stable order.
         self._tasks: WeakValueDictionary[int, asyncio.Task[Any]] = WeakValueDictionary()
         self._n_tasks = 0
         self._frozen: dict[str, list[asyncio.Handle]] = {}
@@ -124,6 +125,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.Task[R]:
         self._n_tasks += 1
+        # asyncio numbers tasks over all loops, so its names would differ between runs.
         label = f"task-{self._n_tasks}" if name is None else str(name)
         task: asyncio.Task[R] = super().create_task(coro, name=label, context=context)
         self._tasks[self._n_tasks] = task
@@ -175,6 +177,7 @@ def _ending(loop: VirtualLoop) -> Iterator[None]:
             left = loop.tasks()
             if not left:
                 break
+            # A frozen task could not be cancelled.
             for scope in sorted(loop._frozen):  # noqa: SLF001
                 loop.thaw(scope)
             for task in left:

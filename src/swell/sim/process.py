@@ -71,7 +71,7 @@ class _Life:
 
     async def crash(self, fault: Fault) -> None:
         self._process.crash(fault)
-        await asyncio.get_running_loop().create_future()
+        await asyncio.get_running_loop().create_future()  # never done: the task is cancelled
 
     async def pause(self, duration_s: float) -> None:
         self._process.pause(duration_s)
@@ -132,6 +132,7 @@ class SimulatedProcess:
         """End pauses and crash loops: the faulty phase is over."""
         _loop().thaw(self.name)
         self._crash_loop_starts = 0
+        # A long restart delay would only lengthen the second phase.
         self._restart_after_s = min(self._restart_after_s, 1.0)
 
     def _end(self, life: _Life) -> None:
@@ -154,6 +155,7 @@ class SimulatedProcess:
             random=random,
             exposed=self.exposed,
         )
+        # An empty context: only the scope reaches the component, nothing of the simulator's own.
         context = Context()
         context.run(SCOPE.set, self.name)
         task = loop.create_task(self._main(ports), name=self.name, context=context)
@@ -161,6 +163,7 @@ class SimulatedProcess:
         try:
             await life.is_over.wait()
         finally:
+            # In this order: cut off the client, then let frozen tasks run so that they can end.
             life.is_over.set()
             was_alive = not task.done()
             loop.thaw(self.name)

@@ -52,6 +52,7 @@ class OneLivePod:
             live.add(pod.metadata.uid)
         else:
             live.discard(pod.metadata.uid)
+        # Only when a pod is created: an old one that ends late is reported once.
         if before is None and len(live) > 1:
             yield f"{len(live)} pods for {place}: {commit.key} is one too many"
 
@@ -85,6 +86,7 @@ class NothingLeftBehind:
         before, after = states(commit, self.resource)
         if before is None or self.finalizer not in before.metadata.finalizers:
             return
+        # Users may remove a finalizer by force.
         if not self.world.is_subject(commit.actor):
             return
         if after is not None and self.finalizer in after.metadata.finalizers:

@@ -74,6 +74,7 @@ class SimulatedServer:
         )
 
     def _new_uid(self) -> str:
+        # Numbered, because random UIDs would make runs differ.
         self._n_uids += 1
         return f"00000000-0000-4000-8000-{self._n_uids:012d}"
 

@@ -72,10 +72,12 @@ class SimulatedWorld:
             for i in range(scenario.replicas)
         ]
         self.writes: Counter[str] = Counter()  # by actor, leases aside
-        self._issued: dict[str, int] = {}
+        self._issued: dict[str, int] = {}  # the store's version by site, when last sent
         self._script_ended = False
         self._tasks: list[asyncio.Task[None]] = []
+        # Times of the calls of the last minute, by process under test.
         self._recent: dict[str, deque[float]] = {p.name: deque() for p in self.processes}
+        # The trace comes before the checks, so that it has the commit that a check reports.
         self.storage.on_commit += [self._count, self.trace.on_commit, self.checker.on_commit]
         self.injector.on_fault_taken.append(self.trace.on_fault)
         self.network.on_call += [self.trace.on_call, self._note_issue, self._bound_calls]
@@ -185,6 +187,7 @@ class SimulatedWorld:
         return sum(self.writes[process.name] for process in self.processes)
 
     def _count(self, commit: Commit) -> None:
+        # Leases are renewed for ever, so they do not count as activity.
         if commit.collection != _LEASES:
             self.writes[commit.actor] += 1
 

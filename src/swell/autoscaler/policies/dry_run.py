@@ -204,12 +204,14 @@ class _DryRun:
             )
             if used > most and less
         ]
+        # Nor may a role fall below its minimum.
         rounds = min([*lasting, *(self.sizes[at] - self.roles[at].minimum for at in above)])
         if rounds > 0:
             for at in above:
                 self.sizes[at] -= rounds
             room.take(cpu, memory, gpu, -rounds)
         else:
+            # The last round before a threshold: here the order decides which roles still move.
             for at in reversed(self._order(above)):
                 self._step(at, scale_down=True)
         return True
@@ -237,6 +239,7 @@ class _DryRun:
         room = self._room
         roles = [self.roles[at] for at in rising]
         nodes = [room.find(role.needs) for role in roles]
+        # A role without a node drops out in this round, so the next one is not equal.
         if NOWHERE in nodes:
             return False
         cpu, memory, gpu = self._sums(rising)

@@ -19,7 +19,9 @@ from swell.autoscaler.needs import Constraints, Needs
 
 NOWHERE = -1
 
+# Tolerates everything, so that only amounts decide.
 _ANYWHERE = Constraints(tolerations=(Toleration(operator="Exists"),))
+# More rounds than any plan has: no node limits replicas that ask for nothing.
 _ENDLESS = 2**63
 # A search looks at this many nodes one by one before it skips whole blocks of nodes.
 _STEPS = 4
@@ -53,6 +55,7 @@ class Room:
         self.memory, self.memory_max = memory.requested, int(memory.total * max_load)
         # GPUs may be used completely, cpu and memory only up to `max_load`.
         self.gpu, self.gpu_max = cluster.gpu.limited, cluster.gpu.total
+        # Copies: the snapshot is shared, and a plan fills nodes.
         self._idle = {name: _Idle(amounts) for name, amounts in cluster.idle.items()}
         self._searches: dict[Needs, _Search] = {}
         self._ahead: dict[tuple[tuple[str, int], ...], _Search] = {}
@@ -145,6 +148,7 @@ class _Search:
     ) -> None:
         wanted = needs.requests
         self._nodes = cluster.nodes
+        # A resource that no node offers fits nowhere.
         self._n = len(cluster.nodes) if all(name in idle for name in wanted) else 0
         self._wanted = [(idle[name], amount) for name, amount in wanted.items() if name in idle]
         self._accepts = needs.constraints.accept
@@ -155,8 +159,10 @@ class _Search:
     def first(self) -> int:
         """Returns the first node with room now. The next call begins where this one ended."""
         at, n = self._at, self._n
+        # Mostly the node found last still has room.
         if at < n and self._fits(at):
             return at
+        # Moved forward by all shapes of about this size, so most of the full nodes are skipped.
         if self._ahead is not None:
             first = self._ahead.first()
             at = n if first == NOWHERE else max(at, first)
@@ -173,6 +179,7 @@ class _Search:
         for idle, amount in self._wanted:
             if idle.single[at] < amount:
                 return False
+        # Selectors and taints do not change within a plan: the last accepted node is remembered.
         if at != self._accepted:
             if not self._accepts(self._nodes[at].node):
                 return False
@@ -202,6 +209,6 @@ class _Search:
             has_room = idle.amounts[at:end] >= amount
             fitting = has_room if fitting is None else fitting & has_room
         if fitting is None:
-            return at
+            return at  # a replica that asks for nothing fits anywhere
         found = int(fitting.argmax())
         return at + found if fitting[found] else NOWHERE

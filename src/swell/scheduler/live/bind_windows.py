@@ -57,6 +57,7 @@ class BindWindows:
 
     def begin(self, job: JobInfo, tasks: Iterable[Task], now: float) -> None:
         """Open a window for a gang, or add tasks to it, unless the gang was complete before."""
+        # A gang of one is complete with its only binding.
         if not self.is_enabled or job.min_member <= 1 or self.was_complete(job):
             return
         uid = job.group.metadata.uid
@@ -75,6 +76,8 @@ class BindWindows:
             self._empty[job.key] = job.group.metadata.uid
         if n_scheduled >= job.min_member and is_whole(job):
             window = self._open.get(job.key)
+            # An overdue gang is released even if it becomes complete now: some of its pods are
+            # being deleted already.
             if window is None or not window.is_over:
                 self._open.pop(job.key, None)
                 self._complete[job.key] = job.group.metadata.uid

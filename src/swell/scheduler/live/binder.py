@@ -112,6 +112,7 @@ class Binder:
 
     def bind(self, placed: Mapping[Task, str]) -> None:
         """Queue the bindings of tasks that are Binding in the snapshot already."""
+        # The plan has the tasks of a job next to each other.
         for key, tasks in groupby(placed, key=lambda task: task.job.key if task.job else ""):
             binds = deque(Bind(t.pod.metadata.key, t.pod.metadata.uid, placed[t]) for t in tasks)
             job = self._cache.snapshot.jobs[key]
@@ -191,11 +192,13 @@ class Binder:
         tasks = [task for bind in batch.binds if (task := self._assumed_task(bind)) is not None]
         if job is None or len(tasks) < len(batch.binds):
             return False
+        # Pods were lost since the decision: a part of the gang must not be bound.
         if batch.is_whole and job.counts.ready < job.min_member:
             return False
         if not all(task.job is job and still_takes(snapshot, task) for task in tasks):
             return False
         batch.is_begun = True
+        # Before the first binding is sent: the window must cover all of them.
         self._windows.begin(job, tasks, self._clock.monotonic())
         return True
 
@@ -220,6 +223,7 @@ class Binder:
             async with asyncio.timeout(_WRITE_S):
                 await self._cluster.create(BINDINGS, _body(bind))
         except WRITE_FAILURES as error:
+            # Also after a refusal the pod is read first: an earlier attempt may have bound it.
             log.info("not bound", pod=str(bind.key), node=bind.node, why=str(error))
             self._note_failure(bind)
             result = "error"
@@ -245,6 +249,7 @@ class Binder:
 
     def _note_failure(self, bind: Bind) -> None:
         self._uncertain[bind.uid] = bind
+        # Popped and set again, so that the oldest entry is the one that has not failed longest.
         self._failures[bind.uid] = self._failures.pop(bind.uid, 0) + 1
         if len(self._failures) > _FAILURES_KEPT:
             self._failures.popitem(last=False)
@@ -259,7 +264,7 @@ class Binder:
                 self._cache.forget(task)
             return
         if self._uncertain.get(bind.uid) is not bind:
-            return
+            return  # a later binding of the same pod has taken its place
         try:
             await self._cache.informers.pods.refresh(bind.key)
         except READ_FAILURES as error:
@@ -301,6 +306,7 @@ def still_takes(snapshot: SchedulerSnapshot, task: Task) -> bool:
     node = nodes.objects[place]
     if node is None or not _admits(node, task.pod):
         return False
+    # The task itself is counted as placed already, so it fits if nothing is negative.
     idle = nodes.idle[:, place]
     return all(idle[p] > -TOLERANCE for p in task.shape.fit_places)
 

@@ -40,6 +40,7 @@ WRITE_FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutEr
 READ_FAILURES = (*WRITE_FAILURES, StaleListError)
 
 T = TypeVar("T", bound=ApiObject)
+# States of a task as the API server reports them, grouped by what may follow.
 _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _ARRIVING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND})
 _ARRIVED = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
@@ -61,6 +62,7 @@ class SchedulerCache:
         self._dirty_jobs: dict[str, None] = {}
         # Targets that are being lowered and are not confirmed yet, with the UID of the job.
         self._lowered: dict[str, tuple[Uid, dict[str, int]]] = {}
+        # What was last taken of each job, so that other changes of its status cost nothing.
         self._job_facts: dict[str, tuple[object, ...]] = {}
         self._default_queue = settings.default_queue
         self._dirty = dirty
@@ -92,6 +94,7 @@ class SchedulerCache:
         seen.groups.add_handler(self._take_group)
         seen.jobs.add_handler(self._take_training_job)
         seen.trainer_jobs.add_handler(self._take_trainers)
+        # Last: a pod looks up its node, its group and its job.
         seen.pods.add_handler(self._take_pod)
         self.is_filled = True
 
@@ -143,6 +146,7 @@ class SchedulerCache:
         pod = task.pod
         node = self.snapshot.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
         status = status_of(pod)
+        # A pod at or above its role's target will be deleted by the operator.
         if task.elastic is not None and status in _PRESENT and task.index >= task.elastic.target:
             status = TaskStatus.RELEASING
         if (task.status, task.node) != (status, node):
@@ -205,6 +209,7 @@ class SchedulerCache:
         found = self.informers.queues.get(key)
         entry = self.snapshot.queues.get(key.name)
         if found is None:
+            # Its jobs cannot run without a queue, and their reason has to be written.
             for job in entry.jobs.values() if entry else ():
                 self._dirty_jobs[job.key] = None
             self.snapshot.remove_queue(key.name)
@@ -231,6 +236,7 @@ class SchedulerCache:
             if found.status.phase is not same.phase:
                 self.mark_dirty(same)  # written by someone else, or older than our own write
             return
+        # A group of another UID replaces the old one, which is gone without a delete event.
         self.n_groups_gone += known is not None and same is None
         self.snapshot.put_group(found)
         job = self.snapshot.jobs[str(key)]
@@ -284,6 +290,7 @@ class SchedulerCache:
     def _take_pod(self, key: Key) -> None:
         pod, text = self.informers.pods.get(key), str(key)
         old = self.snapshot.task(text)
+        # A pod of the same name and another UID is another pod: nothing assumed carries over.
         if old is not None and (pod is None or old.pod.metadata.uid != pod.metadata.uid):
             self._remove_pod(old)
             old = None
@@ -297,6 +304,7 @@ class SchedulerCache:
             self._advance(old, status_of(pod))
             return
         group_name = self._virtual_group(pod)
+        # The pod has been given a group since: its virtual group goes.
         if old is not None and _is_virtual(old.job) and not group_name:
             self._remove_pod(old)
         task = self.snapshot.put_pod(pod, group_name)
@@ -317,7 +325,7 @@ class SchedulerCache:
         return (
             old.status in _ARRIVING
             and status_of(pod) in _ARRIVED
-            and old.elastic is None
+            and old.elastic is None  # a target may have been lowered below its index meanwhile
             and self.snapshot.nodes.place(node) == old.node
             and before.metadata.annotations == pod.metadata.annotations
             and before.metadata.labels == pod.metadata.labels
@@ -342,9 +350,11 @@ class SchedulerCache:
             return
         if node == NOWHERE and old.node != NOWHERE:
             if old.status is not TaskStatus.PIPELINED:
+                # Assumed bound, and this state is older than our binding: the room stays taken.
                 node = old.node
                 status = old.status if status is TaskStatus.PENDING else status
             elif status is TaskStatus.PENDING:
+                # Nominated: the room stays reserved until the victims are gone.
                 node, status = old.node, old.status
         if task.marked_for_deletion and status in _PRESENT:
             status = TaskStatus.RELEASING

@@ -117,6 +117,8 @@ class Scheduler:
         problems = ((one.resource, one.problem()) for one in self.informers.required)
         return "; ".join(f"{resource}: {wrong}" for resource, wrong in problems if wrong)
 
+    # Cycles come last: what a cycle hands over must find its worker running. Services stop in the
+    # opposite order.
     def _services(self, events: EventRecorder) -> tuple[ManagedService, ...]:
         return (
             ManagedService("configuration", self.configuration.run),

@@ -33,6 +33,8 @@ from swell.scheduler.model.tasks import Task, TaskStatus
 
 log = get_logger(__name__)
 
+# The condition and reason of Kubernetes for preempted pods; a job does not count such a failure
+# as a restart of its own.
 DISRUPTED: Final = "DisruptionTarget"
 PREEMPTED: Final = "PreemptionByScheduler"
 RELEASED: Final = "GangIncomplete"
@@ -110,6 +112,7 @@ class Evictor:
                 pod = self._present(uid, key)
                 if pod is not None and uid in batch.unmarked:
                     pod = await self._mark(pod, batch.why)
+                # A pod that is gone counts as marked, or the others would wait for it for ever.
                 self._note_marked(batch, uid)
                 if pod is not None and not batch.unmarked:
                     await self._delete(pod)
@@ -144,7 +147,7 @@ class Evictor:
             EmitEvent(PODS, meta.key, meta.uid, EventSeverity.WARNING, "Evicted", why.message)
         )
         if is_marked(pod):
-            return pod
+            return pod  # by an earlier process
         now = format_time(self._clock.now())
         conditions = [
             {"type": kind, "status": status, "reason": why.reason, "message": why.message}
@@ -159,6 +162,7 @@ class Evictor:
         except NotFoundError:
             self._cache.informers.pods.observe_deleted(meta.key, meta.uid)
             return None
+        # Read-your-writes: the next step must not act on the state before the mark.
         self._cache.informers.pods.observe(marked)
         return self._present(meta.uid, meta.key)
 

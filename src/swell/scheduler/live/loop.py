@@ -111,6 +111,7 @@ class SchedulerLoop:
             await self._wait()
             await self._gather()
             self.cycle()
+            # After the cycle, not before: the first change after a quiet time is served at once.
             await self._clock.sleep(self._settings.schedule_period_s)
 
     async def _wait(self) -> None:
@@ -152,6 +153,7 @@ class SchedulerLoop:
         2. Decide over the whole snapshot, and report on dirty and active jobs.
         3. Hand over statuses first, then bindings, evictions and shrinks.
         """
+        # Cleared before anything is read: a change from now on starts another cycle.
         self._dirty.clear()
         now = self._clock.monotonic()
         self._forget_missing()
@@ -162,6 +164,8 @@ class SchedulerLoop:
         for job in dirty_jobs:
             self._windows.observe(job, now)
         self._release_overdue(now)
+        # Jobs that neither changed nor wait keep their status, so the cost does not grow with the
+        # number of running jobs.
         jobs = {job.key: job for job in (*dirty_jobs, *self._snapshot.active_jobs())}
         plan = run_cycle(self._snapshot, config, self._clock.now(), report_on=jobs.values())
         self.n_cycles += 1
@@ -194,7 +198,7 @@ class SchedulerLoop:
         for job in self._nominations.expired(now):
             tasks = list(job.in_status(TaskStatus.PIPELINED))
             for task in tasks:
-                task.nominated = ""
+                task.nominated = ""  # or the next process would nominate it again
                 self._cache.forget(task)
             self._actuators.pods.nominate(tasks)
         for job in self._admissions.expire(now):
@@ -210,6 +214,7 @@ class SchedulerLoop:
         would wait for each other for ever.
         """
         for key, window in self._windows.overdue(now).items():
+            # First no more bindings: otherwise a pod could be bound while the others are evicted.
             self._actuators.binder.cancel(key)
             bound: list[Task] = []
             is_outstanding = False
@@ -268,11 +273,13 @@ class SchedulerLoop:
             self._actuators.shrinker.shrink(Key(namespace, name), shrinks)
 
     def _start_cooldown(self, victim: JobInfo | None, preemptor: str, now: float) -> None:
+        # Only this pair: other jobs may still be preempted by the victim.
         if victim is not None and preemptor and preemptor != victim.key:
             self._snapshot.cooldowns[victim.key, preemptor] = now + self._settings.cooldown_s
 
     def _report(self, plan: SchedulingPlan, dirty_jobs: Iterable[JobInfo], now: float) -> None:
         """Have the phases and reasons of groups written to groups, pods and queues."""
+        # Conditions carry the session that wrote them, as in Volcano.
         session = f"{self._random.getrandbits(64):016x}"
         fresh = {job.key for job in dirty_jobs}
         for key, status in plan.groups.items():
@@ -281,6 +288,7 @@ class SchedulerLoop:
                 self._snapshot.set_phase(job, status.phase)
             self._admissions.observe(job, now)
             if key in fresh and job.queue is not None:
+                # A queue's amounts include those of the queues below it.
                 for queue in job.queue.lineage:
                     self._mark_queue_dirty(queue.name)
             if not is_virtual(job):
@@ -309,6 +317,8 @@ class SchedulerLoop:
         """Resume the nominations and the marked evictions that an earlier process has left."""
         for key in sorted(self._snapshot.jobs):
             job = self._snapshot.jobs[key]
+            # The victims of these nominations may still be leaving; without this the room would
+            # go to another gang.
             for task in list(job.in_status(TaskStatus.PENDING)):
                 if task.nominated and self._snapshot.nodes.find(task.nominated) >= 0:
                     self._cache.nominate(task, task.nominated)

@@ -43,6 +43,7 @@ class Nominations:
 
     def observe(self, waiting: Iterable[Task], now: float) -> None:
         """Record all nominations that exist; earlier ones keep their time."""
+        # The slowest victim on any of the job's nodes decides: the gang starts as a whole.
         longest: dict[str, float] = {}
         for task in waiting:
             if task.job is not None:
@@ -91,6 +92,7 @@ class Admissions:
             job.min_member, 1
         ):
             self._since.pop(job.key, None)
+            # Placed: its earlier failures no longer count.
             if counts.ready >= max(job.min_member, 1):
                 self._n_timeouts.pop(job.key, None)
         elif self._since.get(job.key, ("", 0.0))[0] != uid:
@@ -127,7 +129,7 @@ class Admissions:
     def _revoke(self, job: JobInfo, now: float) -> None:
         uid = job.group.metadata.uid
         known, n = self._n_timeouts.get(job.key, (uid, 0))
-        n = n + 1 if known == uid else 1
+        n = n + 1 if known == uid else 1  # a new group of the same name starts anew
         self._n_timeouts[job.key] = (uid, n)
         wait_s = _READMISSION_BACKOFF.full_s(n)
         self._barred_until[job.key] = now + wait_s

@@ -122,6 +122,7 @@ class PodConditions:
                     report.refusal.reason,
                     self._clock.monotonic(),
                 )
+        # A rejected write is dropped: the next cycle reports again.
         elif failure.kind is not FailureKind.REFUSED:
             log.info("pod condition not written", pod=str(report.key), why=failure.message)
             self._queue.retry(uid, failure.retry_after_s)

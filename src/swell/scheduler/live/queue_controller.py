@@ -110,6 +110,7 @@ class QueueController:
         )
         groups.add_handler(self._mark_later, BY_QUEUE.name)
         queues.add_handler(self._wake_below)
+        # They must be created even if no event about them ever comes.
         for name in BUILT_IN:
             self.loop.wake(Key("", name))
 
@@ -156,6 +157,8 @@ def decide(view: QueueView, now: float) -> Plan:
     if queue is None:
         return Plan((_creation(view.name),), needs_consistent_read=True)
     desired = desired_status_of(queue, view.parent, view.groups)
+    # The mark comes before the state: without it a later process could not tell that the queue
+    # was closed by its parent and has to be opened with it.
     if desired.is_marked and not is_closed_by_parent(queue):
         return Plan((_mark(queue, "true"),))
     change = status_change(queue.status, desired, view.allocated)
@@ -166,6 +169,7 @@ def decide(view: QueueView, now: float) -> Plan:
         meta = queue.metadata
         write = PatchStatus(QUEUES, meta.key, meta.resource_version, change)
         return Plan((write, *_state_events(queue, desired)))
+    # And it goes after the state, for the same reason.
     if is_closed_by_parent(queue) and not desired.is_marked:
         return Plan((_mark(queue, None),))
     return NOTHING
@@ -190,7 +194,7 @@ def _mark(queue: Queue, value: str | None) -> Step:
 def _state_events(queue: Queue, desired: DesiredQueueStatus) -> tuple[EmitEvent, ...]:
     old, new = queue.status.state, desired.state
     if old is new or old is QueueState.EMPTY:
-        return ()
+        return ()  # a new queue is no event
     n_groups = sum(desired.n_groups.values())
     message = {
         QueueState.OPEN: "takes groups again",

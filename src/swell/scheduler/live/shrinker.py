@@ -127,10 +127,12 @@ class Shrinker:
         if job is None or job.metadata.uid != pending.uid or _has_ended(job):
             self._drop(key)
             return
+        # Copied, because another cycle may add roles while the write is awaited.
         asked = dict(pending.roles)
         outcome = await self._executor.execute(plan_shrink(job, asked, self._clock.now()))
         failure = outcome.worst
         if failure is None or failure.kind is FailureKind.REFUSED:
+            # A rejected shrink is not tried again: the next cycle sees the old targets and decides.
             if failure is not None:
                 log.warning("not shrunk", job=str(key), why=failure.message)
             self._queue.forget(key)
@@ -163,6 +165,7 @@ def plan_shrink(job: AITrainingJob, roles: Mapping[str, Shrink], now: float) -> 
     for role, shrink in sorted(roles.items()):
         spec = specs.get(role)
         current = status.target_replicas.get(role)
+        # The spec or the target may have changed since the cycle; never raise, never go below min.
         if spec is None or current is None or not spec.minimum <= shrink.target < current:
             continue
         targets[role] = shrink.target

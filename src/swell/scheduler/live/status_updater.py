@@ -46,6 +46,7 @@ NUMBERS_S: Final = 5.0
 # Bindings come first: while some wait, statuses are put off, but for no longer than `LATE_S_MAX`.
 BUSY_S: Final = 1.0
 LATE_S_MAX: Final = 6.0
+# Messages name nodes and roles; longer ones are cut.
 MESSAGE_MAX: Final = 1024
 _WORKERS = 4
 
@@ -96,6 +97,7 @@ class StatusUpdater:
             known.due_since = None
             return
         now = self._clock.monotonic()
+        # The first time counts: a status that changes all the time must be written as well.
         known.due_since = now if known.due_since is None else known.due_since
         if has_changed(job.group.status, wanted):
             self._queue.add_after(meta.key, SETTLE_S)
@@ -143,6 +145,7 @@ class StatusUpdater:
             return
         self._queue.forget(key)
         pending.written_at, pending.due_since = self._clock.monotonic(), None
+        # After the write: an event about a status that was not written would mislead.
         if refusal is not None:
             self.record_job_status_event(job, refusal)
 
@@ -211,6 +214,7 @@ def _dated(
     """Returns the new condition with its time; an equal one keeps its old time and session."""
     if old is not None and _content(old) == _content(new):
         return old
+    # As in Kubernetes, the transition time is that of the status, not of reason or message.
     changed = old is None or old.status != new.status
     time = now if changed or old is None else old.last_transition_time
     return msgspec.structs.replace(new, last_transition_time=time, transition_id=session)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KUBELET, SCHEDULER, CLOUD = "kubelet", "scheduler", "cloud"
 GPU_CONDITION = "GPUUnhealthy"
-_LOOK_S = 1.0
+_LOOK_S = 1.0  # between two looks at a node that is down
 _NOTICE_S = 5.0  # until the control plane notices that a node is silent
 
 
@@ -113,7 +113,7 @@ class Fleet:
         await self.set_condition(machine.name, GPU_CONDITION, False)
 
     async def _die(self, machine: SimulatedMachine, for_s: float) -> None:
-        machine.life += 1
+        machine.life += 1  # pods of the old machine must not report any more
         begin_s = self._world.clock.monotonic()
         machine.absent.append((begin_s, float("inf")))
         machine.exists = False
@@ -186,6 +186,7 @@ class Fleet:
         machine = self.machines[pod.spec.node_name]
         life = machine.life
         await world.clock.sleep(behavior.start_s)
+        # A disturbance of some subjects: no image can be pulled for a while.
         while world.clock.monotonic() < self.images_broken_until_s:
             waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
             if not await self._report(pod, machine, life, "Pending", waiting):

@@ -70,6 +70,7 @@ class Kubelet:
         await remove(self._cluster, pod)
 
 
+# The pod is gone, was replaced, or has finished: nothing is left to do.
 _GONE = (NotFoundError, ConflictError, InvalidError)
 
 
@@ -107,6 +108,7 @@ async def report(cluster: Cluster, pod: Pod, status: Body, *, is_stopping: bool 
     """Write a pod's status. Returns whether the pod still exists and is not being stopped."""
     patch = merge_patch({"metadata": {"uid": pod.metadata.uid}, "status": status})
     try:
+        # Read first: a pod that is being stopped must not go back to Running.
         current = await cluster.get(PODS, pod.metadata.key)
         if current.metadata.uid != pod.metadata.uid:
             return False

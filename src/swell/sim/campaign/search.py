@@ -49,6 +49,7 @@ def search_every_write(
 def faults_at_writes(reference: TrialResult, whose: str = "") -> list[Fault]:
     """Returns all faults at the writes of a run, for one run each."""
     return [
+        # The amount makes a crashed process restart after about three seconds.
         Fault(write.site, write.nth, kind, amount=0.2)
         for write in reference.write_sites
         if write.site.startswith(whose)
@@ -110,6 +111,7 @@ def kills_of(mutant: SimulationSubject, name: str, seeds: range) -> Iterator[Kil
 
 T = TypeVar("T")
 
+# Runs that a worker takes at once. For fewer runs than this per worker, forking costs more.
 _CHUNK = 20
 _worker_function: list[Callable[[Any], TrialResult]] = []  # set in each worker process
 

@@ -117,6 +117,7 @@ def _try(
     try:
         with _logs_in_trace(made, keep=keep_trace):
             run(main())
+    # The run cannot go on, but its trace and its faults are still of use.
     except (DeadlockError, LivelockError) as error:
         made[0].world.checker.violations.append(Violation("alive", str(error), 0.0))
     return made[0].result(seed)
@@ -130,7 +131,7 @@ def _logs_in_trace(made: list[_TrialRecorder], *, keep: bool) -> Iterator[None]:
     former = root.level, root.propagate
     root.addHandler(handler)
     root.setLevel(logging.INFO if keep else logging.CRITICAL + 1)
-    root.propagate = False
+    root.propagate = False  # pytest and the campaign would print them
     try:
         yield
     finally:
@@ -226,6 +227,7 @@ def shrink(
     best = list(items)
     chunk = max(1, len(best) // 2)
     tries = 0
+    # Without any fault: the scenario or the seed alone is enough.
     if best and fails([]):
         return []
     while best and tries < tries_max:

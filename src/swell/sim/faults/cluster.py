@@ -180,6 +180,7 @@ class FaultyCluster:
         for hook in network.on_call:
             hook(life.actor, call.site)
         await network.travel(call.site)
+        # The process may have crashed while the request was on its way: it is lost then.
         life.check_alive()
         refuse_while_forbidden(call, network)
         answer = await (

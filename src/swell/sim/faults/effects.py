@@ -14,6 +14,7 @@ from swell.sim.faults.plan import Fault, FaultKind
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
+# How far back a stale list may be, in commits.
 STALE_COMMITS_MAX = 60
 
 
@@ -130,6 +131,7 @@ async def _time_out_after(context: _FaultContext) -> None:
 
 
 async def _apply_late(context: _FaultContext) -> None:
+    # The client has given up by then, and may have tried again.
     delay_s = CLIENT_TIMEOUT_S + context.fault.scaled(0, 20)
     context.network.send_later(delay_s, context.call.request)
     await context.stay_silent()

@@ -98,6 +98,7 @@ class PlannedFaults:
 
     def decide(self, site: str, nth: int, offered: tuple[str, ...]) -> Fault | None:
         fault = self._faults.get((site, nth))
+        # After a change of the program the call may be another one, without this kind of fault.
         return fault if fault and fault.kind in offered else None
 
 
@@ -116,6 +117,7 @@ class DrawnFaults:
             self._active_rates[offered] = active
         if not active:
             return None
+        # One draw for all kinds: each has an interval as long as its rate.
         left = self._chance.uniform("fault", site, nth)
         for kind, rate in active:
             left -= rate
@@ -140,6 +142,7 @@ class FaultInjector:
         self.on_fault_taken: list[Callable[[Fault], None]] = []
 
     def consult(self, site: str, offered: tuple[str, ...]) -> Fault | None:
+        # Counted also when faults are off, so that numbers of calls mean the same in all phases.
         self._calls[site] += 1
         if not self.on:
             return None

@@ -70,6 +70,7 @@ _OWN_SITES = frozenset({FaultKind.STALE_LIST, FaultKind.BOOKMARK_ONLY})
 
 def draw_rates(chance: Chance, rates_max: Mapping[str, float] = RATES_MAX) -> dict[str, float]:
     """Returns the rates of one seed."""
+    # 40 % mixtures, 25 % with a focus, 35 % overlaps.
     mode = chance.uniform("swarm")
     if mode < 0.4:
         return _scaled(_mixture(chance, rates_max))

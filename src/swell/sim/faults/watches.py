@@ -92,6 +92,7 @@ class _Arrivals(Generic[T]):
     def __init__(self, events: AsyncIterator[WatchEvent[T]]) -> None:
         self._waiting: list[WatchEvent[T]] = []
         self._changed = asyncio.Event()
+        # Events are read as soon as they come, so that holding them back does not slow the server.
         self._pump = asyncio.create_task(self._fill(events))
 
     async def _fill(self, events: AsyncIterator[WatchEvent[T]]) -> None:
