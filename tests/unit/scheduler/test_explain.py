@@ -171,7 +171,7 @@ def test_quota_is_explained_with_the_limit() -> None:
     ]
 
 
-def test_queue_that_deserves_too_little_is_explained_a_weight_that_is_enough() -> None:
+def test_queue_that_deserves_too_little_is_advised_a_weight_that_is_enough() -> None:
     """There is room, and only the share of the queue is in the way."""
     found = explained(
         world(
@@ -285,7 +285,7 @@ def _trainer(job: str, index: int) -> Row:
     return {**row, "name": f"{job}-t-{index}"}
 
 
-def test_groups_that_do_not_wait_are_explained_so() -> None:
+def test_groups_that_do_not_wait_have_no_reason() -> None:
     """Running, finished, placed but not running, and with room in the next cycle."""
     objects = world(
         nodes=[node("n1", 8)],
