@@ -35,6 +35,7 @@ def decode(raw: bytes | memoryview, type_: type[T]) -> T:
 
 def convert(body: object, type_: type[T]) -> T:
     """Returns a struct from JSON that is decoded into dicts and lists already."""
+    # An untyped resource keeps its objects as they are, without a copy.
     if type_ is dict:
         return cast("T", body)
     return msgspec.convert(body, type_)

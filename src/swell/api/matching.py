@@ -15,6 +15,7 @@ from swell.api.pod import (
 )
 
 Labels = Mapping[str, str]
+# PreferNoSchedule lowers a node's score and forbids nothing.
 _FORBIDDING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -39,6 +40,7 @@ def node_selector_matches(selector: NodeSelector, node: Node) -> bool:
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
+    # Kubernetes allows this one field only.
     fields = {"metadata.name": node.metadata.name}
     return all(
         _requirement_holds(expression, node.metadata.labels)
@@ -66,6 +68,7 @@ def _requirement_holds(
 
 def _numerically(operator: str, value: str | None, bounds: Sequence[str]) -> bool:
     try:
+        # As in Kubernetes a value that is no integer does not match, and is no error.
         left, right = int(value or ""), int(bounds[0])
     except (ValueError, IndexError):
         return False
@@ -99,4 +102,5 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
+    # An empty key tolerates every taint, but only together with Exists.
     return bool(toleration.key) and toleration.value == taint.value

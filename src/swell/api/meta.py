@@ -29,7 +29,11 @@ class Key(NamedTuple):
 class ApiStruct(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
 ):
-    """Configuration shared by all API structs: immutable, camelCase on the wire, sparse."""
+    """The configuration of all API structs: immutable, camelCase on the wire, defaults left out.
+
+    `gc=False` keeps structs out of Python's cyclic garbage collector, which would otherwise visit
+    every cached object again and again. They are trees, so there are no cycles to find.
+    """
 
 
 class OwnerReference(ApiStruct, frozen=True):

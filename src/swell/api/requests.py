@@ -22,6 +22,7 @@ PODS = "pods"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 HUGE_PAGES_PREFIX = "hugepages-"
 
+# Scheduled in whole units; a fraction of a byte or of a pod means nothing.
 _IN_UNITS = frozenset({MEMORY, PODS, EPHEMERAL_STORAGE})
 
 
@@ -77,6 +78,7 @@ def _combined(spec: PodSpec, amounts_of: Callable[[Container], Amounts]) -> Amou
     sidecars: Amounts = {}
     before: Amounts = {}
     for container in spec.init_containers:
+        # A sidecar runs on from here, so it counts in every later moment.
         running = _sum(sidecars, amounts_of(container))
         if container.restart_policy == "Always":
             sidecars = running

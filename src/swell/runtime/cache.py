@@ -164,8 +164,10 @@ class ObjectCache(Generic[T]):
         for held in listed:
             present[identity_of(held).key] = None
             changes.append(self.put(held, version))
+        # `remove` keeps entries that are newer than the list: answers to our own writes.
         missing = [key for key in self._entries if key not in present]
         changes += [self.remove(key, version) for key in missing]
+        # The list confirms these deletions, so they need not be remembered.
         for key in [key for key in self._deleted if key not in present]:
             del self._deleted[key]
         self.advance(version)
@@ -186,6 +188,7 @@ class ObjectCache(Generic[T]):
         # A late event of the object that was deleted. Another UID is a new object of that name.
         if uid and self._deleted.get(key) == uid:
             return None
+        # A new object needs the tombstones' consent; one that is held has been seen since.
         after = self._entry_of(identity, held)
         if before is None and self._tombstones.covers(after.metadata, max(as_of, version)):
             return None

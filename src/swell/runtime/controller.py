@@ -170,6 +170,7 @@ class Controller(Generic[S]):
             except QueueClosedError:
                 return
             started = self._clock.monotonic()
+            # One key's bug must not stop the others, so that a bad object harms only its owner.
             result = await contain(self._reconcile(key))
             if isinstance(result, Bug):
                 self._on_bug(key, result)
@@ -192,6 +193,7 @@ class Controller(Generic[S]):
             return "gone"
         outcome = await self._executor.execute(plan)
         self._remember(key, plan, outcome)
+        # All failures and not only the worst: each may have left its own object uncertain.
         self._uncertain.record(key, outcome.failures)
         failure = outcome.worst
         if failure is None:
@@ -227,6 +229,7 @@ class Controller(Generic[S]):
 
     def _settle(self, key: Key, plan: Plan) -> str:
         self._queue.forget(key)
+        # A plan that leaves the refused write out says nothing about it: it stays on record.
         rejected = self._rejected.get(key)
         if rejected and any(rejected.is_about(action) for action in plan.each_action()):
             del self._rejected[key]
@@ -257,6 +260,7 @@ class Controller(Generic[S]):
         )
         if former is None:
             self._queue.add(key)
+        # A refusal that lasts is logged once.
         if former is None or former.message != failure.message:
             log.warning(
                 "write refused", controller=self.name, key=str(key), reason=failure.reason,

@@ -110,7 +110,7 @@ class EventRecorder:
         series.latest = event
         series.last_at = now
         series.n_new += 1
-        self._series.move_to_end(subject)
+        self._series.move_to_end(subject)  # keeps the dictionary ordered by the last event
         self._queue.add_after(subject, series.not_before - self._clock.monotonic())
 
     async def run(self) -> None:
@@ -135,6 +135,7 @@ class EventRecorder:
         series = self._series.get(subject)
         if series is None or not series.n_new:
             return
+        # Taken before the write, because more may be recorded while it is under way.
         n_new, series.n_new = series.n_new, 0
         series.not_before = self._clock.monotonic() + self._options.series_s
         try:

@@ -132,6 +132,8 @@ class Executor:
         for step in plan.actions:
             actions = step.actions if isinstance(step, Together) else (step,)
             failures = await self._together(actions)
+            # Later steps rest on earlier ones, as deleting pods does on the status that counts
+            # them. So nothing after a failure is begun.
             if failures:
                 return Outcome(n_done, tuple(failures))
             n_done += len(actions)
@@ -150,6 +152,7 @@ class Executor:
         left = iter(enumerate(actions))
         n_workers = min(self._concurrency, len(actions))
         workers = (self._work_off(left, failures) for _ in range(n_workers))
+        # Exceptions as results: without that gather would return while other writes are under way.
         results = await asyncio.gather(*workers, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -214,6 +217,7 @@ class Executor:
         try:
             answer: object = await self._cluster.create(action.resource, action.body, options)
         except AlreadyExistsError as error:
+            # A dry run makes nothing that could be ours, and a binding has no owner to compare.
             if action.dry_run or action.resource.subresource:
                 raise
             return await self._settle_existing(action, error)
@@ -246,6 +250,7 @@ class Executor:
         try:
             left = await self._cluster.delete(action.resource, action.key, deletion)
         except NotFoundError:
+            # Deleted already, by us before or by another: what was wanted holds.
             left = None
         except ConflictError as error:
             # Mostly another object has the name by now. But a server may also answer so when it

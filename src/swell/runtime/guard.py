@@ -67,6 +67,7 @@ class LeaderGuard:
             async with asyncio.timeout(left_s) as limit:
                 return await write()
         except TimeoutError:
+            # The write's own time-outs are passed on as they are.
             if limit.expired():
                 raise OutcomeUnknownError("leadership ended while writing") from None
             raise

@@ -240,9 +240,11 @@ class Informer(Generic[T]):
         listed, version = await self._read(selection)
         for item in listed:
             self._notify(self._cache.put_read(item, version))
+        # Only after the objects of the read are in: a tombstone covers all that is not held.
         self._cache.record_read(selection, version)
         present = {_key_of(item) for item in listed}
         held = self._cache.select(index, value)
+        # An entry newer than the read says nothing about it: it may have come since.
         missing = [e.key for e in held if e.version <= version and e.key not in present]
         if len(missing) > self._single_reads_max:
             await self._refresh_all()

@@ -104,6 +104,8 @@ class LeaderElector:
         try:
             await ended.wait()
         finally:
+            # The order matters: the work ends while the lease is still renewed, and the lease is
+            # given up only after the guard has closed. So two leaders never write at once.
             await _ended(leading)
             await _ended(renewing)
             self.guard.close()
@@ -112,6 +114,7 @@ class LeaderElector:
                 log.error(
                     "failed while leading", lease=str(self._key), exc_info=leading.exception()
                 )
+        # We cancelled it ourselves, above, because the renewing task ended first.
         if leading.cancelled():
             raise LeadershipLostError(str(self._key))
         leading.result()
@@ -124,18 +127,22 @@ class LeaderElector:
     async def _renew_until_lost(self) -> None:
         while True:
             await self._clock.sleep(self._times.retry_s)
+            # A renewal may fail several times before the deadline; only the guard's time counts.
             if not await self._try_once() and not self.guard.is_open:
                 log.error("lease lost", lease=str(self._key), identity=self._identity)
                 return
 
     async def _try_once(self) -> bool:
         """Take or renew the lease if it is free or ours. Returns whether that surely succeeded."""
+        # The time before the call: the server may store the renewal at any moment of it.
         sent_at = self._clock.monotonic()
         try:
+            # A third of the deadline, so that a call that hangs leaves time for two more.
             async with asyncio.timeout(self._times.renew_deadline_s / 3):
                 written = await self._write()
         except _FAILURES as error:
             log.info("lease not written", lease=str(self._key), error=str(error))
+            # The write may have happened, so the version we hold may be old: read it next time.
             self._held = None
             return False
         if not written:
@@ -168,6 +175,7 @@ class LeaderElector:
         now = self._clock.monotonic()
         if found.metadata.resource_version != self._seen_version:
             self._seen_version, self._seen_at = found.metadata.resource_version, now
+        # Ours without our knowing: the answer to the write that took it was lost.
         if found.spec.holder_identity in {"", self._identity}:
             return True
         duration_s = found.spec.lease_duration_seconds or self._times.duration_s
@@ -198,6 +206,7 @@ class LeaderElector:
         if self._held is None:
             return
         body = self._body(self._held)
+        # As client-go releases a lease: without a holder, and valid for the shortest time allowed.
         body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         self._held = None
         try:

@@ -103,6 +103,7 @@ class Manager:
         for number in signals:
             loop.add_signal_handler(number, self.stop)
         try:
+            # In order, and without waiting for any: a service waits itself for what it needs.
             for service in self._services:
                 task = asyncio.create_task(contain(service.run()), name=service.name)
                 task.add_done_callback(self._on_end)
@@ -132,6 +133,7 @@ class Manager:
         """
         self._stopping.set()
         deadline = self._clock.monotonic() + self._drain_s
+        # Not strict: when a start was interrupted, the last services have no task.
         for service, task in reversed(list(zip(self._services, self._tasks, strict=False))):
             if service.stop is None:
                 task.cancel()

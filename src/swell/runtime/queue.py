@@ -101,6 +101,7 @@ class WorkQueue(Generic[K]):
         if self._is_refused():
             return False
         self._dirty[key] = None
+        # A key that a worker has stays dirty, and `done` makes it ready.
         if key not in self._working:
             self._ready.append(key)
             self._wake_one()
@@ -148,9 +149,11 @@ class WorkQueue(Generic[K]):
             try:
                 await waiter
             except asyncio.CancelledError:
+                # Both may have happened in one turn of the loop: woken for a key, and cancelled.
                 self._hand_over(waiter)
                 raise
         key = self._ready.popleft()
+        # Not dirty any more: an addition from now on means a change that this worker may miss.
         del self._dirty[key]
         self._working[key] = None
         self._due.pop(key, None)

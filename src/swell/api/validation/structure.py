@@ -78,6 +78,7 @@ def _object_problems(
             hint = f"add it, for example {name}: {example}" if example else f"add {name}:"
             yield FieldProblem((*steps, name), "is required", hint)
     yield from _size_problems(schema, len(value), "fields", steps)
+    # A map that is too large is reported once, and its entries are not visited.
     if schema.values is not None and len(value) > (schema.size_max or 0):
         return
     for key, part in value.items():
@@ -103,6 +104,7 @@ def _list_problems(schema: Schema, value: list[object], steps: Steps) -> Iterato
         if not schema.map_keys or not isinstance(item, Mapping):
             continue
         identity = tuple(item.get(key) for key in schema.map_keys)
+        # Items whose key is wrong have been reported, and may not be hashable.
         if not all(isinstance(part, str) for part in identity):
             continue
         if identity in seen:
@@ -116,6 +118,7 @@ def _text_problems(schema: Schema, value: str, steps: Steps) -> Iterator[FieldPr
         message = f"unsupported value {show(value)}"
         yield FieldProblem(steps, message, choices_hint(value, schema.enum))
     yield from _size_problems(schema, len(value), "characters", steps)
+    # No pattern is run over a text that is too long: a hostile one would take long.
     too_long = schema.size_max is not None and len(value) > schema.size_max
     if schema.pattern is not None and not too_long and not matches(schema.pattern, value):
         message = f"{schema.pattern.requirement}, is {show(value)}"
