@@ -67,7 +67,7 @@ class NodeSet:
     """The nodes an agent plays, and those among them that play dead."""
 
     names: tuple[str, ...]
-    is_silent: Callable[[str], bool] = lambda _: False
+    is_lost: Callable[[str], bool] = lambda _: False
     notice_delay_s: Callable[[BoundPod], float] = lambda _: 0.0  # after which a pod is looked at
 
     @property
@@ -193,7 +193,7 @@ class PodAgent:
         if known is not None and (pod is None or pod.metadata.uid != known):
             await self.runtime.remove(known)
             del self._known[key]
-        if pod is None or self._nodes.is_silent(pod.spec.node_name):
+        if pod is None or self._nodes.is_lost(pod.spec.node_name):
             self._queue.forget(key)
             return
         self._known[key] = pod.metadata.uid

@@ -1,4 +1,4 @@
-"""Puts an agent together: its nodes, their heartbeats, and the loop that runs their pods."""
+"""Assembles an agent from its nodes, their heartbeats, and the loop that runs their pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from swell.node.process.launcher import Launcher
 from swell.node.process.runtime import ProcessRuntime
 from swell.node.process.setup.addresses import AddressBook
 from swell.node.process.setup.hosts import HostsFiles
-from swell.node.process.setup.objects import ReferencedInformers
+from swell.node.process.setup.informers import ProcessInformers
 from swell.node.process.setup.provision import ProcessDependencies
 from swell.node.process.setup.resources import CgroupRoot, GpuBoard
 from swell.node.process.setup.spec import HostSettings
@@ -31,7 +31,7 @@ from swell.runtime.cluster import Cluster
 from swell.runtime.manager import Manager
 
 HOLLOW_PREFIX = "hollow"
-# What a hollow node has when nobody says otherwise: enough not to be in the way.
+# A hollow node has this unless flags say otherwise: enough not to limit a test.
 HOLLOW_CAPACITY = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8", "pods": "500"}
 
 MakeRuntime = Callable[[Callable[[Key, float], None]], Runtime]
@@ -39,7 +39,7 @@ MakeRuntime = Callable[[Callable[[Key, float], None]], Runtime]
 
 @dataclass(frozen=True, slots=True)
 class NodeAgent:
-    """The parts of a running agent that others ask about."""
+    """The parts of an agent that other programs use."""
 
     registration: Registration
     pods: PodAgent
@@ -70,13 +70,13 @@ def add_node_agent(
     notice_delay_s: Callable[[BoundPod], float] = lambda _: 0.0,
     workers: int = 32,
 ) -> NodeAgent:
-    """Have a manager run an agent."""
+    """Add the services of an agent to a manager."""
     own = tuple(names)
     registration = Registration(cluster, own, shape, clock=clock, random=random)
     heartbeat = Heartbeat(cluster, registration, clock=clock, random=random)
     pods = PodAgent(
         cluster,
-        NodeSet(own, registration.is_silent, notice_delay_s),
+        NodeSet(own, registration.is_lost, notice_delay_s),
         make_runtime,
         clock=clock,
         random=random,
@@ -85,9 +85,9 @@ def add_node_agent(
     silent: dict[str, bool] = {}
 
     def on_node(name: str) -> None:
-        """Pods of a node that was dead are looked at when it comes back."""
+        """Requeue the pods of a node that comes back after a simulated loss."""
         was_silent = silent.get(name, False)
-        silent[name] = registration.is_silent(name)
+        silent[name] = registration.is_lost(name)
         if was_silent and not silent[name]:
             pods.wake_node(name)
 
@@ -102,11 +102,11 @@ def add_node_agent(
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """Where a process agent keeps its things, and how it tells clusters on one machine apart."""
+    """The folder of a process agent, and the id that separates clusters on one machine."""
 
     home: Path
     cluster_id: str
-    namespace: str  # what `isolation.find_namespace` found
+    namespace: str  # the answer of `launcher.find_namespace`
     n_gpus: int = 0  # of each node
 
 
@@ -120,24 +120,24 @@ def add_process_agent(
     clock: Clock,
     random: Random,
 ) -> tuple[NodeAgent, ProcessRuntime]:
-    """Have a manager run an agent whose pods are processes of this machine.
+    """Add an agent whose pods are processes of this machine.
 
-    What an earlier agent left running in the same home is taken up.
+    Processes of an earlier agent with the same home are taken over.
     """
     folders, made = Folders(settings.home), []
-    inputs = ReferencedInformers(cluster, clock=clock, random=random)
+    informers = ProcessInformers(cluster, clock=clock, random=random)
     is_private = sys.platform.startswith("linux")
 
     def pods() -> tuple[BoundPod, ...]:
         return agent.pods.informer.all()
 
     book = AddressBook(settings.cluster_id, is_private)
-    naming = HostsFiles(book, folders, inputs.services, pods)
-    machinery = ProcessDependencies(
+    hosts = HostsFiles(book, folders, informers.services, pods)
+    dependencies = ProcessDependencies(
         folders=folders,
         host=HostSettings(os.environ, sys.executable, settings.namespace),
-        inputs=inputs,
-        naming=naming,
+        informers=informers,
+        hosts=hosts,
         boards=_boards(names, settings.n_gpus),
         allocatable=dict(shape.capacity),
         cgroups=CgroupRoot(),
@@ -146,34 +146,38 @@ def add_process_agent(
     )
 
     def make(wake: Callable[[Key, float], None]) -> Runtime:
-        made.append(ProcessRuntime(machinery, wake))
+        # The agent makes its runtime, which needs the agent's queue; we need the runtime as well.
+        made.append(ProcessRuntime(dependencies, wake))
         return made[0]
 
-    for name, run in inputs.informers:
+    for name, run in informers.services_to_run:
         manager.add(f"node {name} cache", run)
     agent = add_node_agent(manager, cluster, names, shape, make, clock=clock, random=random)
     runtime = made[0]
     found = agent.pods.informer
-    found.add_handler(lambda key: naming.note(key, found.get(key)))
+    found.add_handler(lambda key: hosts.note(key, found.get(key)))
     runtime.recover()
-    manager.add("node names and logs", runtime.follow)
+    manager.add("node names and logs", runtime.keep_current)
     manager.add("node memory", runtime.watch_memory)
     return agent, runtime
 
 
 def add_leaving(manager: Manager, agent: NodeAgent, within_s: float) -> None:
-    """Have a manager end all pods before anything else when it stops. Add it last."""
-    asked = asyncio.Event()
+    """Have a manager end all pods when it stops.
+
+    Add it last: services are stopped in reverse order, and the others are needed to end pods.
+    """
+    stopping = asyncio.Event()
 
     async def run() -> None:
-        await asked.wait()
+        await stopping.wait()
         await agent.pods.drain(within_s)
 
-    manager.add("node leaving", run, asked.set)
+    manager.add("node leaving", run, stopping.set)
 
 
 def _boards(names: Sequence[str], n_gpus: int) -> dict[str, GpuBoard]:
-    """Each node has its own part of the machine's GPUs."""
+    """Returns the GPUs of each node: an equal part of the machine's."""
     return {
         name: GpuBoard(range(number * n_gpus, (number + 1) * n_gpus))
         for number, name in enumerate(names)
@@ -189,7 +193,7 @@ def add_hollow_agent(
     clock: Clock,
     random: Random,
 ) -> NodeAgent:
-    """Have a manager run an agent whose pods only pretend to run."""
+    """Add an agent whose pods run by the clock, without processes."""
 
     def make(wake: Callable[[Key, float], None]) -> Runtime:
         return HollowRuntime(clock, wake)

@@ -79,7 +79,7 @@ class Heartbeat:
     def _uid(self, name: str) -> Uid | None:
         """The node's UID, if it should have a heartbeat."""
         node = self._registration.find(name)
-        if node is None or self._registration.is_silent(name):
+        if node is None or self._registration.is_lost(name):
             return None
         return node.metadata.uid
 

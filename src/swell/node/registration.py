@@ -68,7 +68,7 @@ class Registration:
     def find(self, name: str) -> OwnNode | None:
         return self.informer.get(Key("", name))
 
-    def is_silent(self, name: str) -> bool:
+    def is_lost(self, name: str) -> bool:
         """Whether a node has been told to play dead."""
         node = self.find(name)
         return node is not None and simulates_loss(node)

@@ -31,7 +31,9 @@ class OrphanProcess:
 def find_orphans(home: Path) -> list[OrphanProcess]:
     """Return the containers of a state folder that still have a process."""
     found = (
-        OrphanProcess(_live_pid(run / supervisor.IDENTITY), _live_pid(run / supervisor.STARTED))
+        OrphanProcess(
+            _live_pid(run / supervisor.IDENTITY_FILE), _live_pid(run / supervisor.STARTED_FILE)
+        )
         for run in _run_folders(home)
     )
     return [one for one in found if one.supervisor or one.process]
@@ -56,7 +58,7 @@ def kill_pod(home: Path, uid: Uid) -> int:
     """Kill every process of a pod, as the kernel would. Returns how many containers that were."""
     n_killed = 0
     for _, _, run in Folders(home).runs(uid):
-        pid = _live_pid(run / supervisor.STARTED)
+        pid = _live_pid(run / supervisor.STARTED_FILE)
         if not pid:
             continue
         try:
@@ -80,8 +82,8 @@ def wait_until(holds: Callable[[], bool], within_s: float) -> bool:
 def _cancel_starts(home: Path) -> None:
     """Remove the orders of supervisors that have not begun: without one they start nothing."""
     for run in _run_folders(home):
-        if not (run / supervisor.IDENTITY).exists():
-            (run / supervisor.ORDER).unlink(missing_ok=True)
+        if not (run / supervisor.IDENTITY_FILE).exists():
+            (run / supervisor.SPEC_FILE).unlink(missing_ok=True)
 
 
 def _run_folders(home: Path) -> list[Path]:

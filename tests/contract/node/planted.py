@@ -19,7 +19,7 @@ from swell.node.process.probes import ContainerHealth, Prober
 from swell.node.process.runtime import ProcessRuntime
 from swell.node.process.setup import environment, spec
 from swell.node.process.setup.resources import Cgroup
-from swell.node.process.supervised import Supervised
+from swell.node.process.supervised import SupervisedRun
 from swell.node.runs import Exited
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -54,12 +54,12 @@ async def nothing(*_: object, **__: object) -> None:
 
 @bug("ending-other_exit_codes_are_failures")
 def exit_code_is_lost(patch: pytest.MonkeyPatch) -> None:
-    honest = Supervised._exited
+    honest = SupervisedRun._exited
 
-    def exited(self: Supervised, words: list[str]) -> Exited:
-        return replace(honest(self, words), exit_code=0)
+    def exited(self: SupervisedRun, fields: list[str]) -> Exited:
+        return replace(honest(self, fields), exit_code=0)
 
-    patch.setattr(Supervised, "_exited", exited)
+    patch.setattr(SupervisedRun, "_exited", exited)
 
 
 @bug("ending-too_much_memory_is_killed")
@@ -69,7 +69,7 @@ def cause_of_a_kill_is_unknown(patch: pytest.MonkeyPatch) -> None:
 
 @bug("deleting-asked_to_end_first")
 def killed_without_being_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Supervised, "terminate", Supervised.kill)
+    patch.setattr(SupervisedRun, "terminate", SupervisedRun.kill)
 
 
 @bug("deleting-killed_after_the_grace_period")

@@ -31,7 +31,7 @@ def test_process_is_known_by_pid_and_start() -> None:
 
 
 def test_signal_reaches_no_other_process() -> None:
-    """A pid that has come to belong to somebody else is left alone."""
+    """A pid that belongs to another process now is left alone."""
     with subprocess.Popen(["sleep", "60"]) as stranger:
         mark = supervisor.start_mark(stranger.pid)
 
@@ -46,29 +46,29 @@ def test_signal_reaches_no_other_process() -> None:
 def test_nothing_begins_without_an_identity_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the disk is full the supervisor says so, and starts no process nobody could find."""
+    """Where the disk is full no process is started that could not be found."""
     begun = tmp_path / "begun"
-    order = {
+    spec = {
         "argv": ("touch", str(begun)),
         "env": {"PATH": os.environ["PATH"]},
         "cwd": "/",
         "log": str(tmp_path / "log"),
     }
-    (tmp_path / supervisor.ORDER).write_bytes(marshal.dumps(order))
-    told, tell = os.pipe()
+    (tmp_path / supervisor.SPEC_FILE).write_bytes(marshal.dumps(spec))
+    reports, reports_in = os.pipe()
     pid = os.fork()
     if pid == 0:
-        monkeypatch.setattr(protocol, "leave", refuse)
-        monkeypatch.setattr(protocol, "REPORT_FD", tell)
+        monkeypatch.setattr(protocol, "write_file", refuse)
+        monkeypatch.setattr(protocol, "REPORT_FD", reports_in)
         os._exit(supervising.supervise(str(tmp_path)))
-    os.close(tell)
-    with os.fdopen(told) as report:
+    os.close(reports_in)
+    with os.fdopen(reports) as report:
         said = report.read()
     os.waitpid(pid, 0)
 
     assert said == f"refused {tmp_path}: No space left on device\n"
     assert not begun.exists()
-    assert not (tmp_path / supervisor.IDENTITY).exists()
+    assert not (tmp_path / supervisor.IDENTITY_FILE).exists()
 
 
 def refuse(*_: str) -> None:
@@ -93,16 +93,16 @@ def test_full_disk_takes_no_log_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_withdrawn_order_is_noticed(tmp_path: Path) -> None:
     """Gone, or replaced by another one: either way it is not ours any more."""
-    order = tmp_path / supervisor.ORDER
-    order.write_bytes(b"1")
-    paper = os.open(order, os.O_RDONLY)
+    spec = tmp_path / supervisor.SPEC_FILE
+    spec.write_bytes(b"1")
+    descriptor = os.open(spec, os.O_RDONLY)
 
-    assert protocol.announce(str(tmp_path), paper)
-    order.unlink()
-    assert not protocol.announce(str(tmp_path), paper)
-    order.write_bytes(b"2")
-    assert not protocol.announce(str(tmp_path), paper)
-    os.close(paper)
+    assert protocol.write_identity(str(tmp_path), descriptor)
+    spec.unlink()
+    assert not protocol.write_identity(str(tmp_path), descriptor)
+    spec.write_bytes(b"2")
+    assert not protocol.write_identity(str(tmp_path), descriptor)
+    os.close(descriptor)
 
 
 def test_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_tail_is_the_last_lines(tmp_path: Path) -> None:
     assert tail(tmp_path / "no") == ""
 
 
-def test_last_words_are_what_was_left_or_the_end_of_the_log(tmp_path: Path) -> None:
+def test_termination_message_is_the_file_or_the_end_of_the_log(tmp_path: Path) -> None:
     """A file before a log, a log only after a failure, and as Kubernetes does if asked to."""
     note, log = tmp_path / "n", tmp_path / "l"
     log.write_text("".join(f"{n}\n" for n in range(100)))
@@ -141,7 +141,7 @@ def test_last_words_are_what_was_left_or_the_end_of_the_log(tmp_path: Path) -> N
 
 
 def test_health_before_any_answer() -> None:
-    """What nobody asks about is taken to be well."""
+    """A container without probes is taken to be healthy."""
     probe = {"exec": {"command": ["x"]}}
 
     assert first_health(BoundContainer()) == ContainerHealth(True, True)

@@ -33,8 +33,8 @@ def run(tmp_path: Path) -> Path:
 
 def note(run: Path, pid: int, mark: str) -> None:
     """Have the folder tell of a supervisor and a process with this pid."""
-    (run / supervisor.IDENTITY).write_text(f"{pid} {mark}")
-    (run / supervisor.STARTED).write_text(f"{pid} {mark} 1.0")
+    (run / supervisor.IDENTITY_FILE).write_text(f"{pid} {mark}")
+    (run / supervisor.STARTED_FILE).write_text(f"{pid} {mark} 1.0")
 
 
 @pytest.mark.parametrize("mark", ["00000000.1", ""])

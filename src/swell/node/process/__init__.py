@@ -1,10 +1,14 @@
-"""The process runtime: containers as process groups of this machine. In reading order:
+"""The process runtime: containers as process groups of this machine.
 
-- `fields`, `environment`, `volumes`, `names`: what a container is given. Pure;
-- `folders`: where everything is on disk; `files`: how volumes are written there;
-- `supervised`: one container and its supervisor; `probes`: is it well; `errands`: commands beside
-  it; `limits`: is it within its memory; `gpus`: who has which;
-- `inputs`: the API objects that containers refer to; `preparation`: from a pod to an order;
-- `runtime`: all of it behind the agent's `Runtime` port;
-- `logfiles`, `logserver`, `lastwords`: reading what containers have written.
+In reading order:
+
+- `runtime`: the agent's `Runtime` port: starts, stops and recovers the containers of pods.
+- `folders`: the layout on disk.
+- `setup`: everything a container is given before it starts.
+- `container`: one container as the runtime holds it, and commands inside it.
+- `launcher`: the warm process that forks supervisors, and the test for private mounts.
+- `supervised`: one run, its supervisor and the reports of that.
+- `probes`: startup, readiness and liveness.
+- `logfiles`: reading logs and termination messages.
+- `logserver`: serving logs to API servers, as a kubelet does.
 """

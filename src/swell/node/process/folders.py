@@ -1,8 +1,8 @@
-"""Where the process runtime keeps things on disk, and the names of what is there.
+"""The layout of the process runtime's folders on disk.
 
 HOME/pods/UID/pod                      which pod this is
 HOME/pods/UID/volumes/NAME/            its volumes
-HOME/pods/UID/CONTAINER/ATTEMPT/       one run: order, identity, started, exit, work/
+HOME/pods/UID/containers/NAME/ATTEMPT/      one run: the protocol files, work/, message
 HOME/hosts/NAMESPACE                   the hosts file of a namespace's containers
 HOME/logs/NAMESPACE/JOB/ROLE-INDEX.RESTARTCOUNT/CONTAINER.log
 HOME/logs/NAMESPACE/_pods/NAME.UID/CONTAINER.log    of pods that belong to no job
@@ -30,7 +30,7 @@ OWNER_FILE = ".owner"
 
 @dataclass(frozen=True, slots=True)
 class RecordedPod:
-    """A pod that has a folder."""
+    """A pod that has a folder, as its `pod` file records it."""
 
     uid: Uid
     key: Key
@@ -39,6 +39,8 @@ class RecordedPod:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
+    """The folders below one home."""
+
     home: Path
 
     @property
@@ -66,7 +68,10 @@ class Folders:
         return self.home / "hosts" / namespace
 
     def make_pod(self, pod: BoundPod) -> None:
-        """The pod's folder, with a note which pod it is of, before anything is started there."""
+        """Make the folder of a pod, with a file that says which pod it is.
+
+        It comes before anything is started, so that a later agent finds all that runs.
+        """
         folder = self.pod(pod.metadata.uid)
         if (folder / "pod").exists():
             return
@@ -75,7 +80,7 @@ class Folders:
         log_folder = log_folder_of(self.logs, metadata)
         owner = metadata.controller
         if log_folder.parent.name != BARE and owner is not None:
-            _claim(log_folder.parent, owner.uid)
+            _own(log_folder.parent, owner.uid)
         log_folder.mkdir(parents=True, exist_ok=True)
         note = {
             "namespace": metadata.namespace,
@@ -86,8 +91,8 @@ class Folders:
         draft.write_text(json.dumps(note))
         draft.replace(folder / "pod")
 
-    def remembered(self) -> Iterator[RecordedPod]:
-        """Every pod that has a folder; what was only half made is none."""
+    def recorded_pods(self) -> Iterator[RecordedPod]:
+        """Returns every pod that has a folder, and removes folders that were not finished."""
         if not self.pods.exists():
             return
         for folder in sorted(self.pods.iterdir()):
@@ -95,12 +100,12 @@ class Folders:
             if not note.exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
-            said = json.loads(note.read_text())
-            key = Key(said["namespace"], said["name"])
-            yield RecordedPod(Uid(folder.name), key, self.logs / said["logs"])
+            recorded = json.loads(note.read_text())
+            key = Key(recorded["namespace"], recorded["name"])
+            yield RecordedPod(Uid(folder.name), key, self.logs / recorded["logs"])
 
     def runs(self, uid: Uid) -> Iterator[tuple[str, int, Path]]:
-        """Every run of a pod's containers, in order."""
+        """Returns every run of a pod's containers: name, attempt and folder, oldest first."""
         containers = self.pod(uid) / "containers"
         if not containers.exists():
             return
@@ -109,8 +114,8 @@ class Folders:
                 yield container.name, int(run.name), run
 
 
-def _claim(folder: Path, owner: Uid) -> None:
-    """Make a folder of logs a job's own; what a former job of its name has left goes."""
+def _own(folder: Path, owner: Uid) -> None:
+    """Make a folder of logs a job's own: remove the logs of a former job of the same name."""
     note = folder / OWNER_FILE
     if note.exists() and note.read_text() == owner:
         return
@@ -120,7 +125,7 @@ def _claim(folder: Path, owner: Uid) -> None:
 
 
 def log_folder_of(logs: Path, metadata: ObjectMeta) -> Path:
-    """The folder of a pod's logs. Only those of a job's pods outlive the pod."""
+    """Returns the folder of a pod's logs. Only logs of a job's pods outlive the pod."""
     labels, owner = metadata.labels, metadata.controller
     job, role, index = (labels.get(name, "") for name in (JOB_LABEL, ROLE_LABEL, INDEX_LABEL))
     if job and role and index and owner is not None and owner.kind == JOB_KIND:
@@ -130,5 +135,5 @@ def log_folder_of(logs: Path, metadata: ObjectMeta) -> Path:
 
 
 def log_file(folder: Path, container: str, attempt: int) -> Path:
-    """The log of one run of a container; the first has the plain name."""
+    """Returns the log file of one run of a container; that of the first has no number."""
     return folder / (f"{container}.{attempt}.log" if attempt else f"{container}.log")

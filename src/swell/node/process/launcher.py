@@ -1,4 +1,4 @@
-"""Starts supervisors, by way of a warm process that has nothing to do but to fork them."""
+"""Starts supervisors through a warm launcher process, and finds out which namespaces work here."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from swell.node import supervisor
 from swell.node.process.setup.spec import HOSTS
 
 ANSWER_S = 10.0
-# Without the rest of Swell, which would take many times as long to load.
+# The launcher imports `supervisor` as a top-level package: without the rest of Swell, which would
+# take many times as long to load.
 PLACE = Path(supervisor.__file__).parents[1]
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from supervisor.launching import main; main()"
-# Held back from a supervisor until it can deal with them.
-_HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+# Blocked in a supervisor until it has installed its handlers.
+_BLOCKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 
 class Launcher:
-    """One launcher process, begun when it is first needed, and again should it have ended.
+    """One launcher process, started when it is first needed, and again when it has ended.
 
     It ends when this process does, however that happens; the supervisors go on.
     """
@@ -30,31 +31,34 @@ class Launcher:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._pid = 0
-        self._line: socket.socket | None = None
+        self._socket: socket.socket | None = None
 
     def launch(self, folder: Path, report: int) -> int:
-        """The pid of a new supervisor for a folder, which reports to the descriptor; OSError."""
-        line = self._line or self._begin()
+        """Returns the pid of a new supervisor for a folder, which reports to the descriptor.
+
+        Raises OSError. The supervisor may then have been started or not: the files in the folder
+        tell.
+        """
+        connection = self._socket or self._start()
         try:
-            _send(line, folder, report)
-        except OSError:  # it has ended, and nothing was asked of it
+            _send(connection, folder, report)
+        except OSError:  # it has ended and has not seen the request, so it is safe to repeat
             self.close()
-            line = self._begin()
-            _send(line, folder, report)
+            connection = self._start()
+            _send(connection, folder, report)
         try:
-            return _answer(line)
+            return _answer(connection)
         except OSError:
-            # It may have done it: whoever asks again finds out from the folder.
             self.close()
             raise
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
             os.waitpid(self._pid, 0)
 
-    def _begin(self) -> socket.socket:
+    def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(ANSWER_S)
         arguments = [sys.executable, "-I", "-S", "-c", PROGRAM, str(PLACE), str(self._home)]
@@ -64,25 +68,17 @@ class Launcher:
                 arguments,
                 {},
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)],
-                setsigmask=_HELD_BACK,
+                setsigmask=_BLOCKED,
             )
-        self._line = ours
+        self._socket = ours
         return ours
 
 
-def _send(line: socket.socket, folder: Path, report: int) -> None:
-    socket.send_fds(line, [str(folder).encode()], [report])
-
-
-def _answer(line: socket.socket) -> int:
-    answer = line.recv(64)
-    if not answer:
-        raise ConnectionResetError("the launcher has ended")
-    return int(answer)
-
-
 def find_namespace() -> str:
-    """ "root" or "user" where a container can have private mounts, else nothing."""
+    """Returns how containers can have private mounts: "root" or "user"; "" when they cannot.
+
+    It is found out by trying, because kernels and container runtimes forbid it in many ways.
+    """
     if not supervisor.LINUX:
         return ""
     kinds = ("root", "user") if os.geteuid() == 0 else ("user",)
@@ -95,7 +91,7 @@ def _works(kind: str, folder: Path) -> bool:
     stage, hosts = folder / "stage", folder / "hosts"
     stage.mkdir(parents=True)
     hosts.write_text("127.0.0.1 swell-try\n")
-    order = {
+    spec = {
         "argv": ("grep", "-q", "swell-try", HOSTS, "/swell-try/hosts"),
         "env": {"PATH": os.environ.get("PATH", os.defpath)},
         "cwd": "/",
@@ -104,15 +100,26 @@ def _works(kind: str, folder: Path) -> bool:
         "mounts": ((str(hosts), HOSTS, True), (str(folder), "/swell-try", False)),
         "stage": str(stage),
     }
-    (folder / supervisor.ORDER).write_bytes(marshal.dumps(order))
+    (folder / supervisor.SPEC_FILE).write_bytes(marshal.dumps(spec))
     launcher = Launcher(folder)
-    told, tell = os.pipe()
+    reports, reports_in = os.pipe()
     try:
-        launcher.launch(folder, tell)
-        os.close(tell)
-        with os.fdopen(told, "rb") as report:
-            return b"\nexit 0 " in report.read()
+        launcher.launch(folder, reports_in)
+        os.close(reports_in)
+        with os.fdopen(reports, "rb") as file:
+            return b"\nexit 0 " in file.read()
     except OSError:
         return False
     finally:
         launcher.close()
+
+
+def _send(connection: socket.socket, folder: Path, report: int) -> None:
+    socket.send_fds(connection, [str(folder).encode()], [report])
+
+
+def _answer(connection: socket.socket) -> int:
+    answer = connection.recv(64)
+    if not answer:
+        raise ConnectionResetError("the launcher has ended")
+    return int(answer)

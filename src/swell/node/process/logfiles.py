@@ -1,7 +1,7 @@
-"""Reads what a container has written: the whole of it, its end, what came since, what comes.
+"""Reads the logs of containers, as a whole or in part, and the messages they end with.
 
-The log is in files of bounded size, the oldest with the highest number, each with an index of
-when its pieces came; see `supervisor.Log`.
+A log is in files of bounded size, the oldest with the highest number. Each has an index of the
+times at which its pieces came; `supervisor.output` writes both.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ if TYPE_CHECKING:  # it imports asyncio, which `swell run` does not load to read
 POLL_S = 0.1
 ENTRY_BYTES = 16
 CHUNK_BYTES = 1 << 20
+MESSAGE = "message"  # the file in a run's folder that a container sees at its own path
+MESSAGE_BYTES_MAX = 4096  # Kubernetes' limit for one container
+TAIL_LINES, TAIL_BYTES = 20, 8192
+# Kubernetes' limits of the message that it takes from a log with this policy.
+FALLBACK = "FallbackToLogsOnError"
+FALLBACK_LINES, FALLBACK_BYTES = 80, 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,14 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class _LogLine:
-    """A line with its end, or the beginning of one, and when it came."""
+    """A line with its end, or the beginning of one, and the time at which it came."""
 
     data: bytes
     at: float
 
 
 def log_segments(path: Path) -> list[Path]:
-    """The files of a log that exist, the oldest first."""
+    """Returns the files of a log that exist, the oldest first."""
     older = [path.with_name(f"{path.name}.{n}") for n in range(LOG_FILES_MAX - 1, 0, -1)]
     return [file for file in (*older, path) if file.exists()]
 
@@ -52,11 +58,11 @@ def log_segments(path: Path) -> list[Path]:
 async def read_log(
     path: Path, query: LogQuery, is_live: Callable[[], bool], clock: Clock
 ) -> AsyncIterator[bytes]:
-    """The log in pieces; when following, until the container is not live any more."""
+    """Returns the log in pieces; when following, until the container has ended."""
     budget = query.limit_bytes
     position, stamp = _end_of(path)
     for line in _wanted(path, query):
-        piece = _shown(line, query)
+        piece = _formatted(line, query)
         if budget is not None:
             piece = piece[:budget]
             budget -= len(piece)
@@ -64,12 +70,12 @@ async def read_log(
         if budget == 0:
             return
     while query.follow:
-        # Asked before looking, so that nothing written before the end is missed.
-        goes_on = is_live()
-        lines, position, stamp = _news(path, position, stamp)
+        # Asked before reading, so that nothing written before the end is missed.
+        was_live = is_live()
+        lines, position, stamp = _new_lines(path, position, stamp)
         for line in lines:
-            yield _shown(line, query)
-        if not lines and not goes_on:
+            yield _formatted(line, query)
+        if not lines and not was_live:
             return
         if not lines:
             await clock.sleep(POLL_S)
@@ -97,7 +103,7 @@ def _last(segments: list[Path], n_lines: int, since: float | None) -> list[_LogL
 
 
 def _lines(segment: Path, start: int = 0, data: bytes | None = None) -> Iterator[_LogLine]:
-    """The lines of a file from an offset on; of what was read already, if that is given."""
+    """Returns the lines of a file from an offset on, or those of `data` read there already."""
     if data is None:
         try:
             data = segment.read_bytes()[start:]
@@ -128,7 +134,7 @@ def _index(segment: Path) -> list[tuple[int, float]]:
 
 
 def _end_of(path: Path) -> tuple[int, int]:
-    """How far the newest file goes, and which file that is."""
+    """Returns the size of the newest file, and its inode."""
     try:
         held = path.stat()
     except OSError:
@@ -136,8 +142,11 @@ def _end_of(path: Path) -> tuple[int, int]:
     return held.st_size, held.st_ino
 
 
-def _news(path: Path, position: int, stamp: int) -> tuple[list[_LogLine], int, int]:
-    """What was written since; in a new file too, when the old one was full."""
+def _new_lines(path: Path, position: int, stamp: int) -> tuple[list[_LogLine], int, int]:
+    """Returns what was written since, with the new position and inode.
+
+    After a rotation the rest of the old file comes first, and the new file at the next call.
+    """
     size, inode = _end_of(path)
     if stamp and inode != stamp:
         rest = list(_lines(path.with_name(f"{path.name}.1"), position))
@@ -150,25 +159,20 @@ def _news(path: Path, position: int, stamp: int) -> tuple[list[_LogLine], int, i
     return list(_lines(path, position, data)), position + len(data), inode
 
 
-def _shown(line: _LogLine, query: LogQuery) -> bytes:
+def _formatted(line: _LogLine, query: LogQuery) -> bytes:
     if not query.timestamps:
         return line.data
     return format_micro_time(line.at).encode() + b" " + line.data
 
 
-MESSAGE = "message"  # the file in a run's folder that a container sees at its own path
-NOTE_BYTES_MAX = 4096
-TAIL_LINES, TAIL_BYTES = 20, 8192
-# What Kubernetes shows of a log when it is asked to.
-FALLBACK = "FallbackToLogsOnError"
-FALLBACK_LINES, FALLBACK_BYTES = 80, 2048
+def termination_message(file_left: Path, log: Path, policy: str, code: int) -> str:
+    """Returns the message that a container left; after a failure without one, the end of its log.
 
-
-def termination_message(note: Path, log: Path, policy: str, code: int) -> str:
-    """The message; of a failure that left none, the last lines of its log."""
+    Kubernetes takes the log only with FallbackToLogsOnError; docs/processes.md says why we do.
+    """
     try:
-        with note.open("rb") as file:
-            left = file.read(NOTE_BYTES_MAX).decode(errors="replace")
+        with file_left.open("rb") as file:
+            left = file.read(MESSAGE_BYTES_MAX).decode(errors="replace")
     except OSError:
         left = ""
     if left or not code:
@@ -180,7 +184,7 @@ def termination_message(note: Path, log: Path, policy: str, code: int) -> str:
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log, for a status message."""
+    """Returns the last lines of a log, for a status message."""
     return "\n".join(_end(log, TAIL_BYTES).splitlines()[-TAIL_LINES:])
 
 

@@ -1,8 +1,8 @@
-"""Serves logs the way a kubelet does, so that any API server can fetch them from here.
+"""Finds the logs of containers, and serves them the way a kubelet does.
 
-`GET /containerLogs/NAMESPACE/POD/CONTAINER` over TLS, for those who prove who they are: with a
-client certificate of the cluster's authority, or with a token that the API server knows and that
-may look into nodes. Nobody else is told anything.
+The server answers `GET /containerLogs/NAMESPACE/POD/CONTAINER` over TLS. A client needs a
+certificate of the cluster's authority, or a token that the API server accepts, and the right to
+read nodes/proxy. An API server in the same process reads the logs directly.
 """
 
 from __future__ import annotations
@@ -55,150 +55,11 @@ ACCESS_REVIEWS: Resource[Body] = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogClient:
-    name: str
-    groups: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LogServer:
-    """What the server answers from."""
-
-    cluster: Cluster
-    pods: PodAgent
-    logs: ContainerLogs
-    node: str
-
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        parts = request.path.strip("/").split("/")
-        if len(parts) != 4 or parts[0] != "containerLogs" or request.method != "GET":
-            return web.Response(status=404, text="only /containerLogs is served here\n")
-        if not await self._is_let_in(request):
-            return web.Response(status=401, text="Unauthorized\n")
-        pod = self.pods.informer.get(Key(parts[1], parts[2]))
-        if pod is None:
-            return web.Response(status=404, text=f"pod {parts[2]} is not on this node\n")
-        try:
-            pieces = self.logs.read_pod(pod, _wanted(parts[3], request.query))
-        except (ClusterError, ValueError) as error:
-            return web.Response(status=400, text=f"{error}\n")
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await response.prepare(request)
-        # Whoever follows a log goes when he has seen enough.
-        with contextlib.suppress(ConnectionResetError):
-            async for piece in pieces:
-                await response.write(piece)
-            await response.write_eof()
-        return response
-
-    async def _is_let_in(self, request: web.BaseRequest) -> bool:
-        """Whether the client is somebody the cluster knows, who may look into this node."""
-        try:
-            caller = _certified(request) or await self._owner(_token(request))
-            return caller is not None and await self._may_look(caller)
-        except (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError):
-            return False
-
-    async def _owner(self, token: str) -> LogClient | None:
-        if not token:
-            return None
-        review = {"spec": {"token": token}, "metadata": {}}
-        seen = (await self.cluster.create(TOKEN_REVIEWS, review)).get("status") or {}
-        if not seen.get("authenticated"):
-            return None
-        user = seen.get("user") or {}
-        return LogClient(user.get("username", ""), tuple(user.get("groups") or ()))
-
-    async def _may_look(self, caller: LogClient) -> bool:
-        attributes = {"verb": "get", "resource": "nodes", "subresource": "proxy", "name": self.node}
-        asked = {
-            "user": caller.name,
-            "groups": list(caller.groups),
-            "resourceAttributes": attributes,
-        }
-        try:
-            answer = await self.cluster.create(ACCESS_REVIEWS, {"spec": asked, "metadata": {}})
-        except NotFoundError:
-            return True  # an embedded server: whoever it vouches for is its only user, or itself
-        return bool((answer.get("status") or {}).get("allowed"))
-
-
-@asynccontextmanager
-async def serving(
-    server: LogServer, listener: socket.socket, tls: ssl.SSLContext
-) -> AsyncIterator[None]:
-    """Answer on a socket for as long as the context lasts."""
-    runner = web.ServerRunner(web.Server(server.handle, access_log=None), shutdown_timeout=1.0)
-    await runner.setup()
-    await web.SockSite(runner, listener, ssl_context=tls).start()
-    try:
-        yield
-    finally:
-        await runner.cleanup()
-
-
-def listening_socket() -> socket.socket:
-    made = socket.create_server((HOST, 0))
-    made.setblocking(False)
-    return made
-
-
-async def log_tls(cluster: Cluster, folder: Path) -> ssl.SSLContext:
-    """TLS with a certificate of our own, for clients that the cluster's authority vouches for."""
-    tls = _own_tls(folder)
-    try:
-        found = await cluster.get(CONFIG_MAPS, AUTHORITIES)
-    except (NotFoundError, ForbiddenError):
-        return tls
-    if authority := found.data.get(AUTHORITY):
-        tls.load_verify_locations(cadata=authority)
-        tls.verify_mode = ssl.CERT_OPTIONAL
-    return tls
-
-
-def _certified(request: web.BaseRequest) -> LogClient | None:
-    """Whom a client certificate names; TLS has checked that the authority vouches for it."""
-    found = request.transport.get_extra_info("peercert") if request.transport else None
-    if not found:
-        return None
-    named = [pair for part in found.get("subject", ()) for pair in part]
-    names = [value for name, value in named if name == "commonName"]
-    groups = tuple(value for name, value in named if name == "organizationName")
-    return LogClient(names[0] if names else "", groups)
-
-
-def _token(request: web.BaseRequest) -> str:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token if scheme.lower() == "bearer" else ""
-
-
-def _own_tls(folder: Path) -> ssl.SSLContext:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return server_tls(Files(folder))
-
-
-def _wanted(container: str, query: Mapping[str, str]) -> LogRequest:
-    def number(name: str) -> int | None:
-        return int(query[name]) if query.get(name) else None
-
-    return LogRequest(
-        container=container,
-        follow=query.get("follow") == "true",
-        previous=query.get("previous") == "true",
-        timestamps=query.get("timestamps") == "true",
-        tail_lines=number("tailLines"),
-        limit_bytes=number("limitBytes"),
-        since_seconds=number("sinceSeconds"),
-        since_time=query.get("sinceTime", ""),
-    )
-
-
 IsLive = Callable[[Uid, str], bool]
 
 
 class ContainerLogs:
-    """The logs under one home. `is_live` says whether a pod's container has a process."""
+    """The logs below one home. `is_live` tells whether a pod's container has a process."""
 
     def __init__(self, logs: Path, is_live: IsLive, clock: Clock) -> None:
         self._logs = logs
@@ -206,7 +67,7 @@ class ContainerLogs:
         self._clock = clock
 
     def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
-        """The log in pieces; ClusterError when there is none to be had."""
+        """Returns the log in pieces; ClusterError when the container has none."""
         return self.read_pod(convert(pod, BoundPod), request)
 
     def read_pod(self, pod: BoundPod, request: LogRequest) -> AsyncIterator[bytes]:
@@ -234,3 +95,144 @@ class ContainerLogs:
         if request.since_seconds is not None:
             return self._clock.now() - request.since_seconds
         return parse_time(request.since_time) if request.since_time else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogClient:
+    """The user of a request, authenticated by certificate or token."""
+
+    name: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogServer:
+    """The handler of requests for the pods of one agent."""
+
+    cluster: Cluster
+    pods: PodAgent
+    logs: ContainerLogs
+    node: str
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        parts = request.path.strip("/").split("/")
+        if len(parts) != 4 or parts[0] != "containerLogs" or request.method != "GET":
+            return web.Response(status=404, text="only /containerLogs is served here\n")
+        if not await self._is_allowed(request):
+            return web.Response(status=401, text="Unauthorized\n")
+        pod = self.pods.informer.get(Key(parts[1], parts[2]))
+        if pod is None:
+            return web.Response(status=404, text=f"pod {parts[2]} is not on this node\n")
+        try:
+            pieces = self.logs.read_pod(pod, _log_request(parts[3], request.query))
+        except (ClusterError, ValueError) as error:
+            return web.Response(status=400, text=f"{error}\n")
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(request)
+        # A client that follows a log may leave at any time.
+        with contextlib.suppress(ConnectionResetError):
+            async for piece in pieces:
+                await response.write(piece)
+            await response.write_eof()
+        return response
+
+    async def _is_allowed(self, request: web.BaseRequest) -> bool:
+        """Whether the client is authenticated and may read this node."""
+        try:
+            client = _certificate_user(request) or await self._token_user(_token(request))
+            return client is not None and await self._may_read(client)
+        except (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError):
+            return False
+
+    async def _token_user(self, token: str) -> LogClient | None:
+        if not token:
+            return None
+        review = {"spec": {"token": token}, "metadata": {}}
+        seen = (await self.cluster.create(TOKEN_REVIEWS, review)).get("status") or {}
+        if not seen.get("authenticated"):
+            return None
+        user = seen.get("user") or {}
+        return LogClient(user.get("username", ""), tuple(user.get("groups") or ()))
+
+    async def _may_read(self, client: LogClient) -> bool:
+        attributes = {"verb": "get", "resource": "nodes", "subresource": "proxy", "name": self.node}
+        asked = {
+            "user": client.name,
+            "groups": list(client.groups),
+            "resourceAttributes": attributes,
+        }
+        try:
+            answer = await self.cluster.create(ACCESS_REVIEWS, {"spec": asked, "metadata": {}})
+        except NotFoundError:
+            return True  # an embedded server has no access reviews: its only user may do everything
+        return bool((answer.get("status") or {}).get("allowed"))
+
+
+@asynccontextmanager
+async def serving(
+    server: LogServer, listener: socket.socket, tls: ssl.SSLContext
+) -> AsyncIterator[None]:
+    """Serve on a socket for the time of the context."""
+    runner = web.ServerRunner(web.Server(server.handle, access_log=None), shutdown_timeout=1.0)
+    await runner.setup()
+    await web.SockSite(runner, listener, ssl_context=tls).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def listening_socket() -> socket.socket:
+    made = socket.create_server((HOST, 0))
+    made.setblocking(False)
+    return made
+
+
+async def log_tls(cluster: Cluster, folder: Path) -> ssl.SSLContext:
+    """Returns a TLS context with a certificate of our own, which verifies client certificates."""
+    tls = _own_tls(folder)
+    try:
+        found = await cluster.get(CONFIG_MAPS, AUTHORITIES)
+    except (NotFoundError, ForbiddenError):
+        return tls
+    if authority := found.data.get(AUTHORITY):
+        tls.load_verify_locations(cadata=authority)
+        tls.verify_mode = ssl.CERT_OPTIONAL
+    return tls
+
+
+def _certificate_user(request: web.BaseRequest) -> LogClient | None:
+    """Returns the user of a client certificate, which TLS has verified already."""
+    found = request.transport.get_extra_info("peercert") if request.transport else None
+    if not found:
+        return None
+    named = [pair for part in found.get("subject", ()) for pair in part]
+    names = [value for name, value in named if name == "commonName"]
+    groups = tuple(value for name, value in named if name == "organizationName")
+    return LogClient(names[0] if names else "", groups)
+
+
+def _token(request: web.BaseRequest) -> str:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token if scheme.lower() == "bearer" else ""
+
+
+def _own_tls(folder: Path) -> ssl.SSLContext:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return server_tls(Files(folder))
+
+
+def _log_request(container: str, query: Mapping[str, str]) -> LogRequest:
+    def number(name: str) -> int | None:
+        return int(query[name]) if query.get(name) else None
+
+    return LogRequest(
+        container=container,
+        follow=query.get("follow") == "true",
+        previous=query.get("previous") == "true",
+        timestamps=query.get("timestamps") == "true",
+        tail_lines=number("tailLines"),
+        limit_bytes=number("limitBytes"),
+        since_seconds=number("sinceSeconds"),
+        since_time=query.get("sinceTime", ""),
+    )

@@ -1,7 +1,7 @@
-"""Asks containers whether they have started, are ready and are alive, as often as they want.
+"""Runs the startup, readiness and liveness probes of containers.
 
-`Health` is what the answers add up to, pure; `Prober` asks. An exec probe is a process of its own
-in the container's surroundings.
+`ContainerHealth` and the functions on it are the pure part: what a series of answers means.
+`Prober` sends the probes. An exec probe is a process of its own in the container's environment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Execute = Callable[[tuple[str, ...], float], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class ProbeTally:
-    """Answers in a row."""
+    """The latest answers in a row: either successes or failures."""
 
     n_good: int = 0
     n_bad: int = 0
@@ -32,7 +32,12 @@ class ProbeTally:
 
 @dataclass(frozen=True, slots=True)
 class ContainerHealth:
-    """What is believed of a running container."""
+    """The state of a running container, by its probes. `unhealthy` says why it must restart.
+
+    starting --startup probe succeeds--> started, unready <--readiness probe--> ready
+        |                                      |                                  |
+        +--startup probe fails-----------------+--liveness probe fails------------+--> unhealthy
+    """
 
     is_started: bool
     is_ready: bool
@@ -41,7 +46,7 @@ class ContainerHealth:
 
 
 def first_health(container: BoundContainer) -> ContainerHealth:
-    """Before any answer: without a probe for it, a container is believed to be well."""
+    """Returns the health before any answer: what has no probe counts as passed."""
     is_started = container.startup_probe is None
     return ContainerHealth(is_started, is_started and container.readiness_probe is None)
 
@@ -49,7 +54,7 @@ def first_health(container: BoundContainer) -> ContainerHealth:
 def after_answer(
     health: ContainerHealth, kind: str, probe: Probe, tally: ProbeTally
 ) -> ContainerHealth:
-    """What is believed after an answer to a probe of this kind."""
+    """Returns the health after an answer to a probe of this kind."""
     has_passed = tally.n_good >= probe.success_threshold
     has_failed = tally.n_bad >= probe.failure_threshold
     if kind == "readiness":
@@ -66,7 +71,7 @@ def after_answer(
 
 
 class Prober:
-    """All probes of one run of a container."""
+    """All probes of one run of a container. `on_change` is called when its health changes."""
 
     def __init__(
         self,
@@ -96,10 +101,10 @@ class Prober:
         }
         for kind, probe in kinds.items():
             if probe is not None:
-                self._tasks.append(asyncio.create_task(self._ask_often(kind, probe)))
+                self._tasks.append(asyncio.create_task(self._probe_periodically(kind, probe)))
 
     def cancel(self) -> None:
-        """Ask no more: the container has ended."""
+        """Stop probing without waiting: the container has ended."""
         for task in self._tasks:
             task.cancel()
 
@@ -107,31 +112,31 @@ class Prober:
         self.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _ask_often(self, kind: str, probe: Probe) -> None:
+    async def _probe_periodically(self, kind: str, probe: Probe) -> None:
         if kind != "startup":
             await self._started.wait()
         await self._clock.sleep(probe.initial_delay_seconds)
         tally = ProbeTally()
         while True:
-            good = await self.ask(probe)
+            good = await self.probe(probe)
             tally = tally.with_answer(good)
-            believed = after_answer(self.health, kind, probe, tally)
-            if believed != self.health:
-                self._believe(believed)
-            if believed.unhealthy or (kind == "startup" and believed.is_started):
+            health = after_answer(self.health, kind, probe, tally)
+            if health != self.health:
+                self._update(health)
+            if health.unhealthy or (kind == "startup" and health.is_started):
                 return
             await self._clock.sleep(probe.period_seconds)
 
-    def _believe(self, believed: ContainerHealth) -> None:
-        if believed.is_started and not self.health.is_started:
+    def _update(self, health: ContainerHealth) -> None:
+        if health.is_started and not self.health.is_started:
             self._started.set()
             if self._container.readiness_probe is None:
-                believed = replace(believed, is_ready=True)
-        self.health = believed
+                health = replace(health, is_ready=True)
+        self.health = health
         self._on_change()
 
-    async def ask(self, probe: Probe) -> bool:
-        """One answer. A probe of a kind we do not know is always content."""
+    async def probe(self, probe: Probe) -> bool:
+        """Returns the answer of one probe. A kind that is not known here always succeeds."""
         try:
             async with asyncio.timeout(probe.timeout_seconds):
                 if probe.exec_ is not None:
@@ -154,10 +159,10 @@ class Prober:
         return True
 
     async def get(self, action: HttpGetAction) -> bool:
-        """Whether a GET is answered with success or a redirect."""
+        """Whether a GET is answered with a success or a redirect, as kubelets count it."""
         tls: ssl.SSLContext | None = None
         if action.scheme.upper() == "HTTPS":
-            # As with a kubelet: a probe asks whether it answers, not who it is.
+            # As with a kubelet, the certificate of a probed server is not checked.
             tls = ssl.create_default_context()
             tls.check_hostname = False
             tls.verify_mode = ssl.CERT_NONE

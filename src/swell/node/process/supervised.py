@@ -1,7 +1,7 @@
-"""One run of a container: its supervisor, what that tells, and signals to it.
+"""One run of a container: its supervisor, the reports of that, and the signals to it.
 
-Told by a pipe while the agent that started it lives; a later agent finds it by pid and start time
-and learns from files. Knows nothing of pods.
+The agent that starts a supervisor gets its reports through a pipe. A later agent finds the
+supervisor by pid and start mark, and reads the files that it has written. Knows nothing of pods.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from swell.node.process.launcher import Launcher
 from swell.node.runs import KILLED_CODE, LOST, Exited
 from swell.runtime.clock import Clock
 
+# How often a supervisor is looked for on systems that cannot wait for a process of others.
 POLL_S = 0.25
 CHUNK_BYTES = 65536
 OOM_KILLED = "OOMKilled"
 
+# The fields of a supervisor.RunSpec, as they are marshalled into the spec file.
 SpecFields = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process, told from later ones with its pid."""
+    """A process, distinguished from later ones with its pid by its start mark."""
 
     pid: int
     mark: str
@@ -39,11 +41,16 @@ class ProcessIdentity:
         return bool(self.mark) and supervisor.start_mark(self.pid) == self.mark
 
 
-class Supervised:
-    """See the module's docstring. `on_change` is called when it has started and when it ended.
+class SupervisedRun:
+    """A supervisor and its process. `on_change` is called when the process starts and ends.
 
-    `has_run_out` says whether the kernel has killed it for want of memory, `last_words` what it
-    has to say for itself, by its exit code.
+        new --start()--> supervised --"started"--> running --"exit"------------------> ended
+         |                   |                        +------the supervisor is gone----> ended
+         |                   +--"refused": `refusal` is set----------------------------> ended
+         +--resume(), by a later agent: supervised, running or ended, as the files say
+
+    `has_oom_kill` tells whether the kernel has killed the process for want of memory, and
+    `termination_message` returns the message of a process with that exit code.
     """
 
     def __init__(
@@ -51,39 +58,41 @@ class Supervised:
         folder: Path,
         clock: Clock,
         on_change: Callable[[], None],
-        has_run_out: Callable[[], bool] = lambda: False,
-        last_words: Callable[[int], str] = lambda _: "",
+        has_oom_kill: Callable[[], bool] = lambda: False,
+        termination_message: Callable[[int], str] = lambda _: "",
     ) -> None:
         self.folder = folder
         self.started_at: float | None = None
         self.ended: Exited | None = None
-        self.refusal = ""  # why the supervisor did not begin
+        self.refusal = ""  # the reason for which the supervisor did not start the process
         self.is_out_of_memory = False
         self.process: ProcessIdentity | None = None
         self._clock = clock
         self._on_change = on_change
-        self._has_run_out = has_run_out
-        self._last_words = last_words
+        self._has_oom_kill = has_oom_kill
+        self._termination_message = termination_message
         self._supervisor: ProcessIdentity | None = None
-        self._told = b""
+        self._unread = b""  # the beginning of a line that is not complete yet
         self._exit_line = ""
         self._started = asyncio.Event()
         self._descriptor = -1
         self._timer: asyncio.TimerHandle | None = None
 
-    # -- beginning ---------------------------------------------------------------------------
+    # -- starting ----------------------------------------------------------------------------
 
-    def begin(self, launcher: Launcher, order: SpecFields) -> None:
-        """Start a supervisor on an order, unless the folder has one already.
+    def start(self, launcher: Launcher, spec: SpecFields) -> None:
+        """Start a supervisor, unless the folder has one already.
 
-        It may, when an earlier try got no answer; its order is withdrawn, or it is taken up.
+        It may have one when an earlier attempt got no answer from the launcher. That attempt's
+        spec is withdrawn first: either its supervisor never starts the process, or it has written
+        its identity and is taken over.
         """
-        (self.folder / supervisor.ORDER).unlink(missing_ok=True)
-        known = _read_identity(self.folder / supervisor.IDENTITY)
+        (self.folder / supervisor.SPEC_FILE).unlink(missing_ok=True)
+        known = _read_identity(self.folder / supervisor.IDENTITY_FILE)
         if known is not None and known.is_alive:
             self.resume()
             return
-        (self.folder / supervisor.ORDER).write_bytes(marshal.dumps(order))
+        (self.folder / supervisor.SPEC_FILE).write_bytes(marshal.dumps(spec))
         receive, send = os.pipe()
         try:
             pid = launcher.launch(self.folder, send)
@@ -97,18 +106,18 @@ class Supervised:
         self._follow(receive, self._on_report)
 
     def resume(self) -> bool:
-        """Take up a run that an earlier agent began; False when it had not come to beginning."""
-        if not (self.folder / supervisor.IDENTITY).exists():
-            # Withdraw the order first: a supervisor that is about to begin looks for it again
-            # after having said who it is.
-            (self.folder / supervisor.ORDER).unlink(missing_ok=True)
-        self._supervisor = _read_identity(self.folder / supervisor.IDENTITY)
+        """Take over a run that an earlier agent started; False when nothing was started."""
+        if not (self.folder / supervisor.IDENTITY_FILE).exists():
+            # Withdraw the spec before looking again: a supervisor that is about to start looks
+            # for the spec again after it has written its identity.
+            (self.folder / supervisor.SPEC_FILE).unlink(missing_ok=True)
+        self._supervisor = _read_identity(self.folder / supervisor.IDENTITY_FILE)
         if self._supervisor is None:
             return False
-        started = _words(self.folder / supervisor.STARTED)
+        started = _fields(self.folder / supervisor.STARTED_FILE)
         if len(started) == 3:
             self._on_started(*started)
-        if (self.folder / supervisor.EXIT).exists() or not self._is_supervised:
+        if (self.folder / supervisor.EXIT_FILE).exists() or not self._is_supervised:
             self._on_end()
         elif hasattr(os, "pidfd_open"):
             try:
@@ -120,7 +129,7 @@ class Supervised:
         return True
 
     async def wait_started(self, within_s: float) -> None:
-        """Until it runs or has failed to, but not longer than this."""
+        """Wait until the process runs or could not be started, but not longer than this."""
         try:
             async with asyncio.timeout(within_s):
                 await self._started.wait()
@@ -133,7 +142,7 @@ class Supervised:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        self._signal(signal.SIGUSR1)
+        self._signal(signal.SIGUSR1)  # the supervisor kills the process group
 
     def close(self) -> None:
         """Stop following; the processes go on."""
@@ -149,11 +158,11 @@ class Supervised:
         return self._supervisor is not None and self._supervisor.is_alive
 
     def _signal(self, number: int) -> None:
-        held = self._supervisor
-        if self.ended is None and held is not None:
-            supervisor.signal_exactly(held.pid, held.mark, number)
+        target = self._supervisor
+        if self.ended is None and target is not None:
+            supervisor.signal_exactly(target.pid, target.mark, number)
 
-    # -- being told --------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------
 
     def _follow(self, descriptor: int, callback: Callable[[], None]) -> None:
         self._descriptor = descriptor
@@ -161,19 +170,19 @@ class Supervised:
 
     def _on_report(self) -> None:
         data = os.read(self._descriptor, CHUNK_BYTES)
-        self._told += data
-        *lines, self._told = self._told.split(b"\n")
+        self._unread += data
+        *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
             kind, _, rest = line.decode().partition(" ")
             if kind == "started":
-                # The mark is empty when it has ended before anybody could look at it.
+                # The mark is empty when the process has ended before the supervisor read it.
                 self._on_started(*rest.split(" "))
                 self._on_change()
             elif kind == "refused":
                 self.refusal = rest
             else:
                 self._exit_line = rest
-        if not data:
+        if not data:  # the supervisor has closed the pipe, so it has ended
             self._on_end()
 
     def _on_started(self, pid: str, mark: str, at: str) -> None:
@@ -183,8 +192,8 @@ class Supervised:
 
     def _on_end(self) -> None:
         self.close()
-        words = self._exit_line.split(" ") if self._exit_line else []
-        self.ended = self._exited(words or _words(self.folder / supervisor.EXIT))
+        fields = self._exit_line.split(" ") if self._exit_line else []
+        self.ended = self._exited(fields or _fields(self.folder / supervisor.EXIT_FILE))
         self._started.set()
         self._on_change()
 
@@ -194,20 +203,24 @@ class Supervised:
         else:
             self._on_end()
 
-    def _exited(self, words: list[str]) -> Exited:
-        if len(words) < 4:
+    def _exited(self, fields: list[str]) -> Exited:
+        """Returns the end that the fields of an exit line or file describe."""
+        if len(fields) < 4:
             return self._lost()
-        code, number = int(words[0]), int(words[1])
-        reason = words[4] if len(words) > 4 else ""
-        if code == KILLED_CODE and (self.is_out_of_memory or self._has_run_out()):
+        code, number = int(fields[0]), int(fields[1])
+        reason = fields[4] if len(fields) > 4 else ""
+        if code == KILLED_CODE and (self.is_out_of_memory or self._has_oom_kill()):
             reason = OOM_KILLED
-        message = self._last_words(code)
-        return Exited(code, float(words[2]), float(words[3]), reason, message, number)
+        message = self._termination_message(code)
+        return Exited(code, float(fields[2]), float(fields[3]), reason, message, number)
 
     def _lost(self) -> Exited:
-        """The supervisor was killed. What it watched over must not go on unwatched."""
+        """Returns the end of a run whose supervisor was killed, and kills the process.
+
+        The process must not go on without a supervisor: nothing would record how it ends.
+        """
         if self.process is not None and self.process.is_alive:
-            with contextlib.suppress(ProcessLookupError):  # it may go by itself just now
+            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
                 os.killpg(self.process.pid, signal.SIGKILL)
         now = self._clock.now()
         message = "the container's supervisor is gone and left no exit code"
@@ -215,11 +228,12 @@ class Supervised:
 
 
 def _read_identity(path: Path) -> ProcessIdentity | None:
-    words = _words(path)
-    return ProcessIdentity(int(words[0]), words[1]) if len(words) == 2 else None
+    fields = _fields(path)
+    return ProcessIdentity(int(fields[0]), fields[1]) if len(fields) == 2 else None
 
 
-def _words(path: Path) -> list[str]:
+def _fields(path: Path) -> list[str]:
+    """Returns the fields of a protocol file; none when there is no such file."""
     try:
         return path.read_text().split(" ")
     except OSError:

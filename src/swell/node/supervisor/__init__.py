@@ -1,34 +1,46 @@
-"""The parent of one container's process. It outlives the agent that had it started.
+"""The supervisor: the parent of one container's process, which outlives the agent that started it.
 
-It reads an order from its folder, starts the process in a session (and, where ordered, a mount
-namespace) of its own, copies its output to a rotated log, and leaves on disk who it is, when the
-process began and how it ended. SIGTERM is passed on to the process group; SIGUSR1 kills it. When
-the process ends, so does everything it has started. In reading order:
+It reads a spec file from the folder of its run, starts the process in a session (and, if asked, a
+mount namespace) of its own, copies the output to a rotated log, and writes files that say which
+process it is, when the container's process started and how it ended. SIGTERM is passed on to the
+process group; SIGUSR1 kills it. When the process ends, everything it has started is killed.
 
-- `protocol`: the order, and the notes that supervisors and agents leave for each other;
-- `identity`: a process, told from later ones that have its pid;
-- `launching`: the warm process that forks supervisors; `supervising`: what one does;
-- `output`: the log; `mounts`: a view of the file system of its own; `kernel`: calls Python lacks.
+In reading order:
 
-Standard library only, and imported relatively: a launcher has to start without the rest of Swell,
-under another name.
+- `launching`: the warm process that forks supervisors.
+- `supervising`: the supervisor itself, with its states.
+- `protocol`: the spec, and the files and lines by which supervisor and agent communicate.
+- `mounts`: a container's own view of the file system.
+- `output`: the rotated log and its index of times.
+- `kernel`: Linux calls that Python has no names for, and the identity of a process.
+
+It uses the standard library only, and relative imports: a launcher has to start without the rest
+of Swell, and imports this package under another name. For the same reason it does without pathlib,
+which would be most of what a launcher loads.
 """
 
-from .identity import signal_exactly, start_mark
-from .kernel import LINUX
+from .kernel import LINUX, signal_exactly, start_mark
 from .output import LOG_FILES_MAX
-from .protocol import EXIT, IDENTITY, LAUNCHER_NAME, ORDER, STARTED, SUPERVISOR_NAME, Order
+from .protocol import (
+    EXIT_FILE,
+    IDENTITY_FILE,
+    LAUNCHER_NAME,
+    SPEC_FILE,
+    STARTED_FILE,
+    SUPERVISOR_NAME,
+    RunSpec,
+)
 
 __all__ = [
-    "EXIT",
-    "IDENTITY",
+    "EXIT_FILE",
+    "IDENTITY_FILE",
     "LAUNCHER_NAME",
     "LINUX",
     "LOG_FILES_MAX",
-    "ORDER",
-    "STARTED",
+    "SPEC_FILE",
+    "STARTED_FILE",
     "SUPERVISOR_NAME",
-    "Order",
+    "RunSpec",
     "signal_exactly",
     "start_mark",
 ]

@@ -1,26 +1,78 @@
-"""Calls of the Linux kernel that Python has no names for."""
+"""Linux calls that Python has no names for, and the identity of a process.
+
+A process is identified by its pid together with the time it started, so that a later process with
+the same pid is never taken for it.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 
 LINUX = sys.platform.startswith("linux")
 
 # From linux/prctl.h.
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
+# Fields of /proc/PID/stat behind the name, counted from 0; see proc(5).
+_STATE_FIELD, _START_TICK_FIELD = 0, 19
 
 _loaded: list[ctypes.CDLL] = []
 
 
+def start_mark(pid: int) -> str:
+    """Returns a text that no later process with this pid has; empty when there is no process.
+
+    On Linux it is the boot and the clock tick the process started at. Elsewhere it only says that
+    the process exists.
+    """
+    try:
+        if not LINUX:
+            os.kill(pid, 0)
+            return "alive"
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name before it is in brackets and may contain brackets and spaces itself.
+            fields = file.read().rpartition(b")")[2].split()
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read(8)
+    except (OSError, IndexError):
+        return ""
+    if fields[_STATE_FIELD] in {b"Z", b"X"}:  # a zombie has ended, although it still has its pid
+        return ""
+    return f"{boot}.{fields[_START_TICK_FIELD].decode()}"
+
+
+def signal_exactly(pid: int, mark: str, number: int) -> bool:
+    """Send a signal to the process with this pid and mark; False when it is gone."""
+    held = -1
+    try:
+        if hasattr(os, "pidfd_open"):
+            # Opened before the mark is compared: the descriptor stays with the process, even if
+            # it ends and its pid is given to another one between the check and the signal.
+            held = os.pidfd_open(pid)
+        if not mark or start_mark(pid) != mark:
+            return False
+        if held >= 0:
+            signal.pidfd_send_signal(held, number)
+        else:
+            os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        if held >= 0:
+            os.close(held)
+    return True
+
+
 def set_name(name: str) -> None:
-    """What process lists call us."""
+    """Set the name that process lists show."""
     if LINUX:
         _libc().prctl(PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def control(option: int, value: int) -> None:
+    """Call prctl(2); does nothing where there is none."""
     if LINUX:
         _libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
@@ -40,8 +92,8 @@ def _libc() -> ctypes.CDLL:
     return _loaded[0]
 
 
-def _check(result: int, what: str = "") -> None:
+def _check(result: int, subject: str = "") -> None:
     if result != 0:
         number = ctypes.get_errno()
         text = os.strerror(number)
-        raise OSError(number, f"{text} ({what})" if what else text)
+        raise OSError(number, f"{text} ({subject})" if subject else text)

@@ -1,4 +1,7 @@
-"""The warm process that forks supervisors: it has nothing to load when hundreds are wanted."""
+"""The launcher: a warm process that forks supervisors, so that none of them has to load Python.
+
+ADR 30 has the measurements: 200 pods started in 5 s instead of 18 s.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ DESCRIPTORS_MAX = 65536
 
 
 def launch(requests: socket.socket) -> int:
-    """Fork a supervisor for every folder that is asked for, until nobody asks any more.
+    """Fork a supervisor for every request, until the agent closes its end of the socket.
 
-    A request is a folder and the descriptor to report to; the answer is the pid.
+    A request is the folder of a run and the descriptor to report to; the answer is the pid.
     """
     os.setsid()
-    os.closerange(3, DESCRIPTORS_MAX)  # what the agent's own parent left open is no affair of ours
+    os.closerange(3, DESCRIPTORS_MAX)  # descriptors that the agent inherited and passed on
     set_name(LAUNCHER_NAME)
-    # Whoever ends is collected by the kernel.
+    # The kernel collects supervisors that end, so that no zombies are left.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         folder, descriptors, _, _ = socket.recv_fds(requests, PATH_BYTES_MAX, 1)
@@ -31,24 +34,24 @@ def launch(requests: socket.socket) -> int:
             return 0
         pid = os.fork()
         if pid == 0:
-            requests.detach()  # what it stood for is replaced
-            _take_over(folder.decode(), descriptors[0])
+            requests.detach()  # descriptor 0 is replaced, and must not be closed with the object
+            _become_supervisor(folder.decode(), descriptors[0])
         os.close(descriptors[0])
         requests.send(str(pid).encode())
 
 
-def _take_over(folder: str, report: int) -> NoReturn:
-    """A forked launcher becomes a supervisor."""
+def _become_supervisor(folder: str, report: int) -> NoReturn:
+    """Set up the standard descriptors of a forked launcher, and supervise."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     errors = os.open(f"{folder}/supervisor.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for standard, given in enumerate((nothing, report, errors)):
+    empty = os.open(os.devnull, os.O_RDONLY)
+    for standard, given in enumerate((empty, report, errors)):
         os.dup2(given, standard)
         os.close(given)
     os._exit(supervise(folder))
 
 
 def main() -> int:
-    """Take requests from standard input, which is a socket."""
+    """Serve requests from standard input, which is a socket."""
     with socket.socket(fileno=0) as given:
         return launch(given)

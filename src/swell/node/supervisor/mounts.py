@@ -1,11 +1,11 @@
-"""A view of the file system of a container's own, in which only what was ordered differs."""
+"""Gives a container its own view of the file system, where only the mounts of its spec differ."""
 
 from __future__ import annotations
 
 import os
 
 from .kernel import mount, unshare
-from .protocol import Order
+from .protocol import RunSpec
 
 # From linux/sched.h and linux/mount.h.
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
@@ -14,12 +14,13 @@ MS_KEPT = 2 | 4 | 8 | 1024 | 2048  # nosuid, nodev, noexec, noatime, nodiratime
 MS_RELATIME, ST_RELATIME = 1 << 21, 4096
 
 
-def enter_namespace(order: Order) -> None:
-    """A mount namespace in which the ordered mounts, and nothing else, differ from the host's."""
+def enter_namespace(spec: RunSpec) -> None:
+    """Enter a new mount namespace with the mounts of the spec, and otherwise the host's."""
     uid, gid = os.getuid(), os.getgid()
-    is_user = order.namespace == "user"
+    is_user = spec.namespace == "user"
     unshare(CLONE_NEWNS | (CLONE_NEWUSER if is_user else 0))
     if is_user:
+        # The process keeps its user and group. The kernel wants setgroups denied first.
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{uid} {uid} 1"),
@@ -28,14 +29,15 @@ def enter_namespace(order: Order) -> None:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     mount("none", "/", MS_REC | MS_PRIVATE)
-    for source, target, read_only in order.mounts:
-        _make_place(source, target, order.stage)
+    for source, target, read_only in spec.mounts:
+        _make_place(source, target, spec.stage)
         mount(source, target, MS_BIND | MS_REC)
         if read_only:
+            # A bind mount ignores the read-only flag; only remounting it sets the flag.
             mount("none", target, MS_BIND | MS_REMOUNT | MS_RDONLY | _kept_flags(target))
-    if order.message:
-        source, target = order.message
-        _mount_if_possible(source, target, order.stage)
+    if spec.message:
+        source, target = spec.message
+        _mount_if_possible(source, target, spec.stage)
 
 
 def _mount_if_possible(source: str, target: str, stage: str) -> None:
@@ -47,16 +49,16 @@ def _mount_if_possible(source: str, target: str, stage: str) -> None:
 
 
 def _kept_flags(target: str) -> int:
-    """What a mount already forbids, which nobody in a user namespace may allow again."""
+    """Returns the flags of a mount that a user namespace is not allowed to clear."""
     held = os.statvfs(target).f_flag
     return (held & MS_KEPT) | (MS_RELATIME if held & ST_RELATIME else 0)
 
 
 def _make_place(source: str, target: str, stage: str) -> None:
-    """See to it that there is something to mount on, without touching the host's folders.
+    """Make sure that the target exists, without changing the host's folders.
 
-    The nearest folder that exists is covered by one of our own that shows the same content, and
-    the missing path is made in there.
+    The nearest existing folder is covered by a tmpfs that shows the same content by bind mounts,
+    and the missing path is made in there.
     """
     if os.path.exists(target):
         return
@@ -76,7 +78,7 @@ _covered: set[str] = set()
 
 
 def _is_ours(folder: str, stage: str) -> bool:
-    """Whether a folder is in one that we have covered, and not below something mounted there."""
+    """Whether a folder is on a tmpfs of ours, and not in something of the host mounted there."""
     return folder in _covered or folder.startswith(stage)
 
 
@@ -94,11 +96,12 @@ def _cover(folder: str, stage: str) -> None:
         try:
             mount(real, shown, MS_BIND | MS_REC)
         except FileNotFoundError:
-            continue  # it has gone meanwhile
+            continue  # it was removed since the folder was listed
     _covered.add(folder)
     if folder != "/":
         mount(stage, folder, MS_MOVE)
         return
+    # The root cannot be moved over like another folder: the process has to change into it.
     os.chdir(stage)
     mount(".", "/", MS_MOVE)
     os.chroot(".")

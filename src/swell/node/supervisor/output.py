@@ -1,20 +1,21 @@
-"""A container's output on disk, in files of bounded size."""
+"""Writes a container's output to disk, in files of bounded size."""
 
 from __future__ import annotations
 
 import os
 import time
 
+# As a kubelet does by default: containerLogMaxSize and containerLogMaxFiles.
 LOG_BYTES_MAX = 10 << 20
 LOG_FILES_MAX = 5
 INDEX, DRAFT = ".times", ".new"
 
 
 class Log:
-    """The output, with an index of when each piece of it came.
+    """The output, with an index of the times at which its pieces came.
 
-    An index entry is 16 bytes: the offset in the file and the time in microseconds. What a full
-    disk does not take is lost; the process goes on.
+    An index entry is 16 bytes: the offset in the file and the time in microseconds. Output that a
+    full disk does not take is lost, and the process goes on.
     """
 
     def __init__(self, path: str) -> None:
@@ -36,7 +37,10 @@ class Log:
             return
 
     def _rotate(self) -> None:
-        """Begin a new file. It is made first: a disk that takes none leaves all as it is."""
+        """Begin a new file.
+
+        It is made before the old ones are renamed, so that a full disk leaves them as they are.
+        """
         fresh = _opened(self._path + DRAFT)
         for suffix in ("", INDEX):
             for number in range(LOG_FILES_MAX - 1, 0, -1):
@@ -51,7 +55,7 @@ class Log:
 
 
 def _opened(path: str) -> tuple[int, int]:
-    """A log and its index, to be appended to."""
+    """Opens a log and its index for appending."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     file = os.open(path, flags, 0o644)
     try:

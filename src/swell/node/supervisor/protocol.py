@@ -1,19 +1,36 @@
-"""What supervisors and agents leave for each other in a run's folder, and how they report."""
+"""The files and lines by which a supervisor and the agents communicate.
+
+Files in the folder of a run:
+
+    order       the spec; written by the agent, which withdraws it by removing it
+    identity    pid and start mark of the supervisor
+    started     pid, start mark and start time of the container's process
+    exit        exit code, signal, start and end time, and a reason
+
+While the agent that started it lives, the supervisor also reports over a pipe, in lines:
+`started PID MARK TIME`, `exit CODE SIGNAL START END REASON`, `refused WHY`.
+"""
 
 from __future__ import annotations
 
 import marshal
 import os
 
-from .identity import start_mark
+from .kernel import start_mark
 
-ORDER, IDENTITY, STARTED, EXIT = "order", "identity", "started", "exit"
+# The names on disk do not change: an agent of a newer version finds the runs of an older one.
+SPEC_FILE, IDENTITY_FILE, STARTED_FILE, EXIT_FILE = "order", "identity", "started", "exit"
 REPORT_FD = 1
-LAUNCHER_NAME, SUPERVISOR_NAME = "swell-launcher", "swell-supervise"  # 15 letters at most
+# Linux cuts the name of a process to 15 letters.
+LAUNCHER_NAME, SUPERVISOR_NAME = "swell-launcher", "swell-supervise"
 
 
-class Order:
-    """What to run. Mounts are (source, target, read only); a namespace is "", "root" or "user"."""
+class RunSpec:
+    """The run of one container. Mounts are (source, target, read only).
+
+    The namespace is "" for no private mounts, "root" where this process may make them itself, or
+    "user" for a user namespace. A plain class: dataclasses would be loaded for it alone.
+    """
 
     def __init__(
         self,
@@ -31,33 +48,36 @@ class Order:
     ) -> None:
         self.argv, self.env, self.cwd, self.log = argv, env, cwd, log
         self.namespace, self.mounts, self.cgroups = namespace, mounts, cgroups
-        self.message = message  # (source, target) of one more, if that can be had
-        self.stage = stage  # an empty folder that mounts are prepared on
-        self.dies_with_parent = dies_with_parent
+        self.message = message  # (source, target) of the termination message, mounted if possible
+        self.stage = stage  # an empty folder on which mounts are prepared
+        self.dies_with_parent = dies_with_parent  # for exec probes, which end with the agent
 
 
-def read_order(paper: int) -> Order:
-    with open(paper, "rb", closefd=False) as file:
-        return Order(**marshal.load(file))  # noqa: S302 (written by the agent, for its owner alone)
+def read_spec(descriptor: int) -> RunSpec:
+    """Returns the spec in an open spec file."""
+    with open(descriptor, "rb", closefd=False) as file:
+        # Written by the agent, readable by its owner alone.
+        return RunSpec(**marshal.load(file))  # noqa: S302
 
 
-def announce(folder: str, paper: int) -> bool:
-    """Leave word who we are; False when the order has been withdrawn, OSError from the disk.
+def write_identity(folder: str, spec_descriptor: int) -> bool:
+    """Write the identity file; False when the spec has been withdrawn.
 
-    An agent that finds an order without an identity withdraws the order and then looks for the
-    identity again. Either it sees ours, or we see that the order is gone. Without that word
-    nothing is begun: nobody would ever find it.
+    An agent that finds a spec without an identity removes the spec and then looks for the identity
+    again. The supervisor writes its identity and then looks for the spec again. So either the
+    agent sees the supervisor, or the supervisor sees that it must not start. Without an identity
+    file nothing is started, because no later agent could find it: OSError from the disk.
     """
-    if _is_withdrawn(folder, paper):
+    if _is_withdrawn(folder, spec_descriptor):
         return False
-    leave(folder, IDENTITY, f"{os.getpid()} {start_mark(os.getpid())}")
-    return not _is_withdrawn(folder, paper)
+    write_file(folder, IDENTITY_FILE, f"{os.getpid()} {start_mark(os.getpid())}")
+    return not _is_withdrawn(folder, spec_descriptor)
 
 
-def leave(folder: str, name: str, text: str) -> None:
+def write_file(folder: str, name: str, text: str) -> None:
     """Write a file in one step; OSError when the disk does not take it.
 
-    Nothing is synced: what the disk forgets with the machine's power, no process outlives.
+    It is not synced: a power failure ends the process that it describes as well.
     """
     draft = f"{folder}/.{name}"
     with open(draft, "w") as file:
@@ -65,8 +85,8 @@ def leave(folder: str, name: str, text: str) -> None:
     os.replace(draft, f"{folder}/{name}")
 
 
-def report(line: str) -> bool:
-    """Tell the agent; False when it does not listen any more."""
+def send_report(line: str) -> bool:
+    """Send a line to the agent; False when the agent does not listen any more."""
     try:
         os.write(REPORT_FD, line.encode() + b"\n")
     except OSError:
@@ -74,9 +94,10 @@ def report(line: str) -> bool:
     return True
 
 
-def _is_withdrawn(folder: str, paper: int) -> bool:
+def _is_withdrawn(folder: str, spec_descriptor: int) -> bool:
+    """Whether the spec file is gone, or is another one that was written since."""
     try:
-        there = os.stat(f"{folder}/{ORDER}")
+        found = os.stat(f"{folder}/{SPEC_FILE}")
     except FileNotFoundError:
         return True
-    return not os.path.samestat(there, os.fstat(paper))
+    return not os.path.samestat(found, os.fstat(spec_descriptor))

@@ -1,4 +1,4 @@
-"""What a supervisor does: starts one process, watches over it, and tells how it ended."""
+"""The supervisor: starts one process, watches over it, and records how it ended."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import signal
 import time
 from typing import NoReturn
 
-from .identity import start_mark
-from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, control, set_name
+from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, control, set_name, start_mark
 from .mounts import enter_namespace
 from .output import Log
 from .protocol import (
-    EXIT,
-    IDENTITY,
-    ORDER,
-    STARTED,
+    EXIT_FILE,
+    IDENTITY_FILE,
+    SPEC_FILE,
+    STARTED_FILE,
     SUPERVISOR_NAME,
-    Order,
-    announce,
-    leave,
-    read_order,
-    report,
+    RunSpec,
+    read_spec,
+    send_report,
+    write_file,
+    write_identity,
 )
 
+# The exit code that container runtimes report with the reason StartError.
 START_ERROR = 128
+# How long output and descendants of an ended process are waited for.
 DRAIN_S = 2.0
 CHUNK_BYTES = 65536
 # How often a disk that was full is tried again.
@@ -33,42 +34,57 @@ RETRY_S = 1.0
 
 
 def supervise(folder: str) -> int:
-    """Run what the folder's order says, to its end."""
-    paper = os.open(f"{folder}/{ORDER}", os.O_RDONLY | os.O_CLOEXEC)
-    order = read_order(paper)
+    """Run the spec in a folder to its end.
+
+    forked --the spec was withdrawn-------------> gone, nothing was started
+      |  +---the disk takes no identity or log--> gone, "refused" is reported
+      v
+    identified (identity file) --the command cannot be started--+
+      |                                                         |
+      v                                                         |
+    running (started file, "started" is reported)               |
+      |  SIGTERM: passed on to the process group                |
+      |  SIGUSR1: the process group is killed                   |
+      v                                                         v
+    ended (descendants are killed, the output is read) -> exit file, "exit" is reported -> gone
+                                 the disk is full and no agent listens: stays and tries again
+    """
+    spec_descriptor = os.open(f"{folder}/{SPEC_FILE}", os.O_RDONLY | os.O_CLOEXEC)
+    spec = read_spec(spec_descriptor)
     os.setsid()
     set_name(SUPERVISOR_NAME)
-    wake = _catch_signals()
+    signals = _catch_signals()
+    # Orphans of the container become children of the supervisor, which can then end them.
     control(PR_SET_CHILD_SUBREAPER, 1)
     try:
-        if order.dies_with_parent:
+        if spec.dies_with_parent:
             control(PR_SET_PDEATHSIG, signal.SIGTERM)
-        elif not announce(folder, paper):
+        elif not write_identity(folder, spec_descriptor):
             return 0
-        log = Log(order.log)
+        log = Log(spec.log)
     except OSError as error:
         # Nothing has begun; on a full disk the agent tries again later.
-        _forget(folder)
-        report(f"refused {error.filename or folder}: {error.strerror}")
+        _remove_identity(folder)
+        send_report(f"refused {error.filename or folder}: {error.strerror}")
         return 0
-    _end(folder, order, _run(folder, order, log, wake), wake)
+    _record_exit(folder, spec, _run(folder, spec, log, signals), signals)
     return 0
 
 
-def _run(folder: str, order: Order, log: Log, wake: int) -> str:
-    """Start the process and stay with it; what is to be told of its end."""
-    output, input_ = os.pipe()
+def _run(folder: str, spec: RunSpec, log: Log, signals: int) -> str:
+    """Start the process, stay until it ends, and return the line for the exit file."""
+    output, output_in = os.pipe()
     started_at = time.time()
-    pid, problem = _launch(order, input_)
-    os.close(input_)
+    pid, problem = _start_process(spec, output_in)
+    os.close(output_in)
     if problem:
         log.write(problem.encode() + b"\n")
         return f"{START_ERROR} 0 {started_at:.3f} {time.time():.3f} StartError"
-    told = f"{pid} {start_mark(pid)} {started_at:.3f}"
-    if not order.dies_with_parent:
-        _leave_if_possible(folder, STARTED, told)
-    report(f"started {told}")
-    status = _watch(pid, output, wake, log)
+    line = f"{pid} {start_mark(pid)} {started_at:.3f}"
+    if not spec.dies_with_parent:
+        _try_write(folder, STARTED_FILE, line)
+    send_report(f"started {line}")
+    status = _watch(pid, output, signals, log)
     _end_descendants(pid)
     _drain(output, log)
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
@@ -76,107 +92,112 @@ def _run(folder: str, order: Order, log: Log, wake: int) -> str:
     return f"{code} {number} {started_at:.3f} {time.time():.3f} "
 
 
-def _end(folder: str, order: Order, told: str, wake: int) -> None:
-    """See to it that the end is known: on disk, or to an agent that listens."""
-    if order.dies_with_parent:
-        report(f"exit {told}")
+def _record_exit(folder: str, spec: RunSpec, line: str, signals: int) -> None:
+    """Make sure that the end is known: to the disk, or to an agent that listens."""
+    if spec.dies_with_parent:
+        send_report(f"exit {line}")
         return
-    is_left = _leave_if_possible(folder, EXIT, told)
-    is_known = report(f"exit {told}") or is_left
-    # The disk is full and nobody listens: stay until there is room, or until told to go.
-    while not is_known and not _is_told_to_go(wake, RETRY_S):
-        is_known = _leave_if_possible(folder, EXIT, told)
+    is_written = _try_write(folder, EXIT_FILE, line)
+    is_known = send_report(f"exit {line}") or is_written
+    # The disk is full and no agent listens: stay until there is room, or until signalled to go.
+    while not is_known and not _is_signalled(signals, RETRY_S):
+        is_known = _try_write(folder, EXIT_FILE, line)
 
 
-def _is_told_to_go(wake: int, within_s: float) -> bool:
+def _is_signalled(signals: int, within_s: float) -> bool:
+    """Whether a signal to end comes within this time."""
     poll = select.poll()
-    poll.register(wake, select.POLLIN)
+    poll.register(signals, select.POLLIN)
     if not poll.poll(within_s * 1e3):
         return False
-    return not {signal.SIGTERM, signal.SIGUSR1}.isdisjoint(os.read(wake, CHUNK_BYTES))
+    return not {signal.SIGTERM, signal.SIGUSR1}.isdisjoint(os.read(signals, CHUNK_BYTES))
 
 
-def _leave_if_possible(folder: str, name: str, text: str) -> bool:
+def _try_write(folder: str, name: str, text: str) -> bool:
     try:
-        leave(folder, name, text)
+        write_file(folder, name, text)
     except OSError:
         return False
     return True
 
 
-def _forget(folder: str) -> None:
+def _remove_identity(folder: str) -> None:
     try:
-        os.unlink(f"{folder}/{IDENTITY}")
+        os.unlink(f"{folder}/{IDENTITY_FILE}")
     except OSError:
         return
 
 
 def _catch_signals() -> int:
-    """Have signals written to a pipe; the end to read them from."""
-    wake, wake_in = os.pipe()
-    os.set_blocking(wake, False)
-    os.set_blocking(wake_in, False)
-    signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+    """Have signals written to a pipe, and return the end to read them from."""
+    signals, signals_in = os.pipe()
+    os.set_blocking(signals, False)
+    os.set_blocking(signals_in, False)
+    signal.set_wakeup_fd(signals_in, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    # The launcher was started with these signals blocked, so that none is lost before this point.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    return wake
+    return signals
 
 
-def _launch(order: Order, output: int) -> tuple[int, str]:
-    """Start the process; its pid, or why it could not be started."""
-    told, tell = os.pipe()
+def _start_process(spec: RunSpec, output: int) -> tuple[int, str]:
+    """Start the process; returns its pid, and the reason if it could not be started.
+
+    The reason comes through a pipe that closes itself when the command is executed.
+    """
+    problems, problems_in = os.pipe()
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(order, output, tell, supervisor)
-    os.close(tell)
+        _execute(spec, output, problems_in, supervisor)
+    os.close(problems_in)
     problem = b""
-    while piece := os.read(told, CHUNK_BYTES):
+    while piece := os.read(problems, CHUNK_BYTES):
         problem += piece
-    os.close(told)
+    os.close(problems)
     if problem:
         os.waitpid(pid, 0)
     return pid, problem.decode(errors="replace")
 
 
-def _become(order: Order, output: int, tell: int, supervisor: int) -> NoReturn:
-    """The new process turns into the command. Does not return, whatever happens."""
-    step = order.argv[0]
+def _execute(spec: RunSpec, output: int, problems: int, supervisor: int) -> NoReturn:
+    """Turn the forked process into the command. It never returns."""
+    step = spec.argv[0]
     try:
         os.setsid()
-        for path in order.cgroups:
+        for path in spec.cgroups:
             with open(path, "w") as file:
                 file.write(str(os.getpid()))
-        if order.namespace:
+        if spec.namespace:
             step = "private mounts"
-            enter_namespace(order)
-        # The supervisor's end is the end of what it watches over.
+            enter_namespace(spec)
+        # When the supervisor is killed, the process is killed as well.
         control(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != supervisor:
+        if os.getppid() != supervisor:  # it was killed before the line above
             os._exit(1)
-        step = f"working directory {order.cwd}"
-        os.chdir(order.cwd)
+        step = f"working directory {spec.cwd}"
+        os.chdir(spec.cwd)
         os.dup2(output, 1)
         os.dup2(output, 2)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        step = order.argv[0]
-        os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606
+        step = spec.argv[0]
+        os.execvpe(spec.argv[0], spec.argv, spec.env)  # noqa: S606
     except OSError as error:
-        os.write(tell, f"cannot start {step}: {error.strerror}".encode())
+        os.write(problems, f"cannot start {step}: {error.strerror}".encode())
     except ValueError as error:
-        os.write(tell, f"cannot start {step}: {error}".encode())
+        os.write(problems, f"cannot start {step}: {error}".encode())
     os._exit(1)
 
 
-def _watch(pid: int, output: int, wake: int, log: Log) -> int:
-    """Copy output and pass on signals until the process ends; its wait status."""
+def _watch(pid: int, output: int, signals: int, log: Log) -> int:
+    """Copy output and pass on signals until the process ends; returns its wait status."""
     poll = select.poll()
     poll.register(output, select.POLLIN)
-    poll.register(wake, select.POLLIN)
+    poll.register(signals, select.POLLIN)
     while True:
         for descriptor, _ in poll.poll():
             if descriptor == output:
@@ -186,7 +207,7 @@ def _watch(pid: int, output: int, wake: int, log: Log) -> int:
                 else:
                     poll.unregister(output)
                 continue
-            for number in os.read(wake, CHUNK_BYTES):
+            for number in os.read(signals, CHUNK_BYTES):
                 if number == signal.SIGTERM:
                     _signal_group(pid, signal.SIGTERM)
                 elif number == signal.SIGUSR1:
@@ -197,7 +218,7 @@ def _watch(pid: int, output: int, wake: int, log: Log) -> int:
 
 
 def _reap(wanted: int) -> int | None:
-    """Collect every process that has ended; the status of the one that matters, if it has."""
+    """Collect every process that has ended; returns the status of the wanted one, if it has."""
     found = None
     while True:
         try:
@@ -218,7 +239,7 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _end_descendants(pid: int) -> None:
-    """Kill what the process has left behind, also what has left its group."""
+    """Kill everything the process has started, also processes that left its group."""
     _signal_group(pid, signal.SIGKILL)
     deadline = time.monotonic() + DRAIN_S
     while time.monotonic() < deadline:
@@ -235,7 +256,7 @@ def _end_descendants(pid: int) -> None:
 
 
 def _children() -> list[int]:
-    """The processes that were handed to us when their parents ended."""
+    """Returns the children of this process: orphans are handed to it when their parents end."""
     own = os.getpid()
     try:
         with open(f"/proc/{own}/task/{own}/children") as file:
@@ -245,7 +266,7 @@ def _children() -> list[int]:
 
 
 def _drain(output: int, log: Log) -> None:
-    """What was written before the end and not read yet."""
+    """Copy the output that was written before the end and not read yet."""
     os.set_blocking(output, False)
     deadline = time.monotonic() + DRAIN_S
     while time.monotonic() < deadline:

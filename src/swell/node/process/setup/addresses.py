@@ -1,8 +1,8 @@
-"""Addresses of pods and the names that lead to them, on a machine without a name server.
+"""Addresses of pods and the names that resolve to them, on a machine without a name server. Pure.
 
-Every pod has a loopback address of its own, found from its name, so that all agents of a cluster
-on one machine agree. Which service leads to which address goes into a hosts file, or, where no
-private one can be had, into the texts a container is given. No I/O.
+Every pod has a loopback address of its own, derived from its name, so that all agents of a cluster
+on one machine agree. The addresses of services go into a hosts file. Where no private hosts file
+is possible, names are replaced by addresses in the variables, arguments and files of a container.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from swell.node.process.folders import JOB_LABEL
 from swell.node.process.setup.environment import ContainerConfigError
 
 SHARED = "127.0.0.1"
-# 127.16.0.1 to 127.254.255.254, each third number from 0: away from what people use by hand.
+# From 127.16.0.1 to 127.254.255.254: away from the loopback addresses that people use by hand.
 _FIRST, _N_SECOND = 16, 239
 _N_LAST = 254
 DOMAIN = "cluster.local"
-_WORD = re.compile(r"(?<![\w.-])([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)\.([a-z0-9][-a-z0-9]*)"
+_HOST_NAME = re.compile(r"(?<![\w.-])([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)\.([a-z0-9][-a-z0-9]*)"
                    r"(?:\.svc(?:\.cluster\.local)?)?(?![\w-]|\.\w)")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceNames:
-    """A service and the pods of its namespace that it leads to, by name."""
+    """A service and the names of the pods in its namespace that it selects."""
 
     key: Key
     pods: tuple[str, ...]
@@ -36,7 +36,10 @@ class ServiceNames:
 
 @dataclass(slots=True)
 class AddressBook:
-    """Who has which address. `salt` tells clusters apart; unless `is_private` all share one."""
+    """The addresses of pods and services. `salt` separates clusters on one machine.
+
+    Unless `is_private`, all share 127.0.0.1: only Linux answers on the other loopback addresses.
+    """
 
     salt: str
     is_private: bool = True
@@ -44,19 +47,19 @@ class AddressBook:
     _taken: dict[str, Key] = field(default_factory=dict)
 
     def address(self, key: Key) -> str:
-        """The address of a pod or service name, for as long as it is kept."""
+        """Returns the address of a pod or service, the same until `keep_only` releases it."""
         if not self.is_private:
             return SHARED
         held = self._by_key.get(key)
         return held or self._enter(key, self._free(key))
 
     def adopt(self, key: Key, address: str) -> None:
-        """Keep an address that was given before this book was begun."""
+        """Take over an address that an earlier agent gave out."""
         if self.is_private and address and key not in self._by_key and address not in self._taken:
             self._enter(key, address)
 
     def keep_only(self, keys: Iterable[Key]) -> None:
-        """Release the names that nothing has any more."""
+        """Release the addresses of all other names."""
         wanted = frozenset(keys)
         for key in [key for key in self._by_key if key not in wanted]:
             del self._taken[self._by_key.pop(key)]
@@ -82,7 +85,10 @@ def _numbered(number: int) -> str:
 def resolved(
     book: AddressBook, services: Sequence[ServiceNames], pods: Iterable[Key]
 ) -> dict[Key, tuple[str, ...]]:
-    """Where each name leads: a service to its pods, or to its own address while it has none."""
+    """Returns the addresses of each name: a service has those of its pods.
+
+    A service without pods has an address of its own, so that its name resolves all the same.
+    """
     found: dict[Key, tuple[str, ...]] = {key: (book.address(key),) for key in pods}
     for service in services:
         keys = [Key(service.key.namespace, name) for name in service.pods] or [service.key]
@@ -91,7 +97,7 @@ def resolved(
 
 
 def hosts_text(base: str, namespace: str, names: Mapping[Key, tuple[str, ...]]) -> str:
-    """A hosts file for a namespace: what the machine has, and every name with its long forms."""
+    """Returns the hosts file of a namespace: the machine's, and every name in all its forms."""
     lines = [base.rstrip("\n"), "# pods and services"]
     for key in sorted(names):
         full = f"{key.name}.{key.namespace}"
@@ -103,17 +109,20 @@ def hosts_text(base: str, namespace: str, names: Mapping[Key, tuple[str, ...]]) 
 
 
 def substituted(text: str, names: Mapping[Key, tuple[str, ...]]) -> str:
-    """The text with every name that leads somewhere replaced by the address."""
+    """Returns the text with every known name replaced by its address."""
 
     def address(found: re.Match[str]) -> str:
         addresses = names.get(Key(found[2], found[1]))
         return addresses[0] if addresses else found[0]
 
-    return _WORD.sub(address, text) if "." in text else text
+    return _HOST_NAME.sub(address, text) if "." in text else text
 
 
 def check_ports(pod: BoundPod, container: BoundContainer, others: Iterable[BoundPod]) -> None:
-    """ConfigError when a running pod of the same job has a port that the container wants."""
+    """Raise ContainerConfigError when a live pod of the same job has a port of the container.
+
+    For machines on which all pods share one address.
+    """
     wanted = {port.container_port for port in container.ports}
     for other in others:
         if not _is_of_same_job(pod, other):

@@ -1,6 +1,6 @@
-"""The environment and the command line of a container. Pure: what it refers to is given.
+"""The environment, the command line and the downward API of a container. Pure.
 
-As Kubernetes has it: whole maps first, then the variables in order, later ones win, and `$(NAME)`
+The rules are Kubernetes': `envFrom` first, then `env` in order, and later variables win. `$(NAME)`
 in a value, a command or an argument stands for a variable defined before; `$$` is a dollar.
 """
 
@@ -23,7 +23,10 @@ from swell.node.pods import (
 
 _REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))?")
 _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
-# What a process may need of the user's own surroundings to run at all; the rest is the pod's.
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
+_ONE = parse("1")
+# Variables of the agent that a process may need to run at all, since there is no image that would
+# bring its own. Everything else comes from the pod.
 INHERITED = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "SHELL", "TMPDIR", "TZ",
     "USER", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -32,23 +35,43 @@ INHERITED = (
 Data = Mapping[str, str]
 
 
+class ContainerConfigError(Exception):
+    """A container asks for something that cannot be had; `reason` goes into its status."""
+
+    def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """The facts about its node that the downward API offers a pod."""
+
+    pod_ip: str
+    host_ip: str
+    allocatable: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class ReferencedObjects:
-    """The ConfigMaps and Secrets, by name, that a pod's namespace has; None where one has not."""
+    """The ConfigMaps and Secrets that a pod refers to, by name; None for a missing one."""
 
     config_maps: Mapping[str, Data | None]
     secrets: Mapping[str, Data | None]
 
 
 def environment(
-    pod: BoundPod, container: BoundContainer, referred: ReferencedObjects, around: NodeContext
+    pod: BoundPod, container: BoundContainer, referenced: ReferencedObjects, context: NodeContext
 ) -> dict[str, str]:
-    """The variables a container's manifest asks for; ConfigError when one cannot be had."""
+    """Returns the variables of a container's manifest.
+
+    Raises ContainerConfigError for a reference to something that does not exist.
+    """
     env: dict[str, str] = {}
     for source in container.env_from:
         for reference, held, kind in (
-            (source.config_map_ref, referred.config_maps, "configmap"),
-            (source.secret_ref, referred.secrets, "secret"),
+            (source.config_map_ref, referenced.config_maps, "configmap"),
+            (source.secret_ref, referenced.secrets, "secret"),
         ):
             if reference is not None:
                 data = _whole(reference, held, kind)
@@ -62,14 +85,17 @@ def environment(
         if origin is None:
             env[variable.name] = expand(variable.value, env)
             continue
-        value = _sourced(pod, container, variable, referred, around)
+        value = _sourced(pod, container, variable, referenced, context)
         if value is not None:
             env[variable.name] = value
     return env
 
 
 def command_line(container: BoundContainer, env: Mapping[str, str]) -> tuple[str, ...]:
-    """What to execute; ConfigError when nothing is said, since there is no image to ask."""
+    """Returns the arguments to execute.
+
+    Raises ContainerConfigError when there are none: no image supplies a default here.
+    """
     argv = tuple(expand(part, env) for part in (*container.command, *container.args))
     if not argv:
         message = f"container {container.name} has no command, and no image is run here"
@@ -78,7 +104,7 @@ def command_line(container: BoundContainer, env: Mapping[str, str]) -> tuple[str
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace references to variables; those to unknown ones stay as they are."""
+    """Returns the text with its references replaced; unknown ones stay as they are."""
 
     def replaced(found: re.Match[str]) -> str:
         if found[1] == "$":
@@ -89,7 +115,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def referenced_names(pod: BoundPod) -> tuple[set[str], set[str]]:
-    """The ConfigMaps and the Secrets that a pod mentions."""
+    """Returns the names of the ConfigMaps and of the Secrets that a pod refers to."""
     maps: set[str] = set()
     secrets: set[str] = set()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
@@ -112,18 +138,18 @@ def _sourced(
     pod: BoundPod,
     container: BoundContainer,
     variable: EnvVar,
-    referred: ReferencedObjects,
-    around: NodeContext,
+    referenced: ReferencedObjects,
+    context: NodeContext,
 ) -> str | None:
     origin = variable.value_from or EnvSource()
     if origin.field_ref is not None:
-        return field_value(pod, origin.field_ref.field_path, around)
+        return field_value(pod, origin.field_ref.field_path, context)
     if origin.resource_field_ref is not None:
-        return resource_value(pod, origin.resource_field_ref, container.name, around)
+        return resource_value(pod, origin.resource_field_ref, container.name, context)
     if origin.config_map_key_ref is not None:
-        return _single(pod, origin.config_map_key_ref, referred.config_maps, "ConfigMap")
+        return _single(pod, origin.config_map_key_ref, referenced.config_maps, "ConfigMap")
     if origin.secret_key_ref is not None:
-        return _single(pod, origin.secret_key_ref, referred.secrets, "Secret")
+        return _single(pod, origin.secret_key_ref, referenced.secrets, "Secret")
     raise ContainerConfigError(
         f"variable {variable.name} comes from something that is not supported here"
     )
@@ -154,29 +180,8 @@ def _single(
     return data[reference.key]
 
 
-_KEYED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
-_ONE = parse("1")
-
-
-class ContainerConfigError(Exception):
-    """A container cannot be given what it asks for; `reason` is what its status says."""
-
-    def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class NodeContext:
-    """What a pod is told about where it runs."""
-
-    pod_ip: str
-    host_ip: str
-    allocatable: Mapping[str, str]
-
-
-def field_value(pod: BoundPod, path: str, around: NodeContext) -> str:
-    """The value of a field path; ConfigError for one that pods cannot be told."""
+def field_value(pod: BoundPod, path: str, context: NodeContext) -> str:
+    """Returns the value of a field path; ContainerConfigError for one that is not offered."""
     metadata = pod.metadata
     keyed = _KEYED.fullmatch(path)
     if keyed is not None:
@@ -190,10 +195,10 @@ def field_value(pod: BoundPod, path: str, around: NodeContext) -> str:
         "metadata.annotations": _listed(metadata.annotations),
         "spec.nodeName": pod.spec.node_name,
         "spec.serviceAccountName": pod.spec.service_account_name,
-        "status.hostIP": around.host_ip,
-        "status.hostIPs": around.host_ip,
-        "status.podIP": around.pod_ip,
-        "status.podIPs": around.pod_ip,
+        "status.hostIP": context.host_ip,
+        "status.hostIPs": context.host_ip,
+        "status.podIP": context.pod_ip,
+        "status.podIPs": context.pod_ip,
     }
     if path not in values:
         raise ContainerConfigError(f"field {path} is not one that a container can be told")
@@ -201,9 +206,12 @@ def field_value(pod: BoundPod, path: str, around: NodeContext) -> str:
 
 
 def resource_value(
-    pod: BoundPod, reference: ResourceReference, own_container: str, around: NodeContext
+    pod: BoundPod, reference: ResourceReference, own_container: str, context: NodeContext
 ) -> str:
-    """An amount in units of the divisor, rounded up; a missing limit is what the node has."""
+    """Returns an amount in units of the divisor, rounded up.
+
+    A limit that is not set is the node's allocatable amount, as with a kubelet.
+    """
     name = reference.container_name or own_container
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     container = next((c for c in containers if c.name == name), None)
@@ -216,7 +224,7 @@ def resource_value(
     stated = resources.limits if kind == "limits" else resources.limits | resources.requests
     raw = stated.get(resource)
     if raw is None:
-        raw = around.allocatable.get(resource, "0") if kind == "limits" else "0"
+        raw = context.allocatable.get(resource, "0") if kind == "limits" else "0"
     return str(_in_units(parse(raw), _divisor(reference)))
 
 
@@ -235,7 +243,7 @@ def _in_units(amount: Quantity, divisor: Quantity) -> int:
 
 
 def _listed(pairs: Mapping[str, str]) -> str:
-    """As the downward API writes labels: one quoted pair a line, sorted."""
+    """Returns labels as the downward API writes them: one quoted pair a line, sorted."""
     return "\n".join(f"{key}={_quoted(pairs[key])}" for key in sorted(pairs))
 
 

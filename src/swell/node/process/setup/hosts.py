@@ -1,4 +1,4 @@
-"""Keeps the names of pods and services known to containers: in hosts files, or by substitution."""
+"""Keeps hosts files with the names of pods and services, or substitutes names by addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MACHINE_HOSTS = Path("/etc/hosts")
 
 
 class HostsFiles:
-    """See the module's docstring. What changes is only marked; `refresh` does the work."""
+    """The hosts files of all namespaces. Changes only mark them; `refresh` writes them."""
 
     def __init__(
         self,
@@ -47,11 +47,14 @@ class HostsFiles:
         return self._book.is_private
 
     def mark(self) -> None:
-        """Something was named, or is no more."""
+        """Mark the files as out of date: a service was added, changed or removed."""
         self._is_current = False
 
     def note(self, key: Key, pod: BoundPod | None) -> None:
-        """A pod has changed; mostly that means nothing here."""
+        """Mark the files as out of date if the change of a pod concerns them.
+
+        Services select by labels, so a change of anything else does not.
+        """
         labels = None if pod is None else pod.metadata.labels
         if labels != self._labels.get(key):
             self._is_current = False
@@ -65,7 +68,7 @@ class HostsFiles:
         return self._book.address(pod.metadata.key)
 
     def hosts(self, namespace: str) -> Path:
-        """The hosts file for a namespace's containers, written."""
+        """Returns the hosts file for a namespace's containers, up to date."""
         if namespace not in self._namespaces:
             self._namespaces[namespace] = None
             self._is_current = False
@@ -77,7 +80,7 @@ class HostsFiles:
         return substituted(text, self._names)
 
     def refresh(self) -> bool:
-        """Bring files up to date; False when they were. OSError from the disk."""
+        """Write the files if they are out of date; False when they were not. OSError."""
         if self._is_current:
             return False
         pods = {pod.metadata.key: pod for pod in self._pods()}
@@ -93,7 +96,10 @@ class HostsFiles:
         return True
 
     def _names_of(self, service: Service, pods: dict[Key, BoundPod]) -> ServiceNames:
-        """The pods a service selects; mostly the one that has its name."""
+        """Returns the pods that a service selects.
+
+        In jobs every pod has a service of its own name, so that one is tried first.
+        """
         key, selector = service.metadata.key, service.spec.selector
         if not selector:
             return ServiceNames(key, ())

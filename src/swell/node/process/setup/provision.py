@@ -1,6 +1,6 @@
-"""Gives containers what they need to start: volumes, names, GPUs, cgroups, and an order.
+"""Makes everything a container needs to start: volumes, hosts file, GPUs, cgroups and a run spec.
 
-And keeps the volumes that show API objects true to these while the containers run.
+It also renews the volumes that show API objects while the containers run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ from swell.node.process.launcher import Launcher
 from swell.node.process.logfiles import MESSAGE
 from swell.node.process.setup.environment import ContainerConfigError, NodeContext
 from swell.node.process.setup.hosts import HostsFiles
-from swell.node.process.setup.objects import ReferencedInformers
-from swell.node.process.setup.resources import VISIBLE, Cgroup, CgroupRoot, GpuBoard, ResourceLimits
+from swell.node.process.setup.informers import ProcessInformers
+from swell.node.process.setup.resources import (
+    VISIBLE_GPUS,
+    Cgroup,
+    CgroupRoot,
+    GpuBoard,
+    ResourceLimits,
+)
 from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, check_volume, run_spec
 from swell.node.process.setup.volume_files import write_volume
 from swell.node.process.setup.volumes import is_written, volume_files
@@ -33,12 +39,12 @@ HOST_IP = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ProcessDependencies:
-    """What the runtime works with."""
+    """The collaborators of the process runtime."""
 
     folders: Folders
     host: HostSettings
-    inputs: ReferencedInformers
-    naming: HostsFiles
+    informers: ProcessInformers
+    hosts: HostsFiles
     boards: dict[str, GpuBoard]  # by node
     allocatable: dict[str, str]
     cgroups: CgroupRoot
@@ -48,101 +54,105 @@ class ProcessDependencies:
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """All that one run of a container is given."""
+    """The run spec of a container, with the limits and cgroups of the run."""
 
-    order: SpecFields
+    spec: SpecFields
     limits: ResourceLimits
     cgroup: Cgroup
 
 
 class Provisioner:
-    """See the module's docstring."""
+    """Provides for the runs of all containers of an agent."""
 
-    def __init__(self, machinery: ProcessDependencies) -> None:
-        self._m = machinery
+    def __init__(self, dependencies: ProcessDependencies) -> None:
+        self._deps = dependencies
 
     async def provide(self, pod: BoundPod, container: BoundContainer, attempt: int) -> Provision:
-        """What a run needs; ConfigError when that cannot be had, OSError from the disk."""
-        m, uid = self._m, pod.metadata.uid
-        referred = await m.inputs.read(pod)
+        """Returns the provision of a run.
+
+        Raises ContainerConfigError when the pod asks for something that is not there, and OSError
+        from the disk.
+        """
+        deps, uid = self._deps, pod.metadata.uid
+        referenced = await deps.informers.read(pod)
         try:
             self.write_volumes(pod)
         except ContainerConfigError as error:
             raise ContainerConfigError(
                 str(error), CREATING
-            ) from error  # as one that is being mounted
-        folder, log_folder = m.folders.run(uid, container.name, attempt), self.log_folder(pod)
-        places = RunPaths(
+            ) from error  # as kubelets report a volume that is not there yet
+        folder, log_folder = deps.folders.run(uid, container.name, attempt), self.log_folder(pod)
+        paths = RunPaths(
             work=folder / "work",
             message=folder / MESSAGE,
-            stage=m.folders.stage,
+            stage=deps.folders.stage,
             log=log_file(log_folder, container.name, attempt),
-            hosts=m.naming.hosts(pod.metadata.namespace),
+            hosts=deps.hosts.hosts(pod.metadata.namespace),
             volumes=self._volume_folders(pod),
         )
-        for made in (places.work, places.stage, log_folder):
+        for made in (paths.work, paths.stage, log_folder):
             made.mkdir(parents=True, exist_ok=True)
-        places.message.write_bytes(b"")
-        places.message.chmod(0o666)
-        _make_sub_paths(container, places.volumes)
+        paths.message.write_bytes(b"")
+        paths.message.chmod(0o666)
+        _make_sub_paths(container, paths.volumes)
         limits = limits_of(container)
-        cgroup = m.cgroups.make(f"{uid}-{container.name}-{attempt}", limits)
-        given = RunInputs(
-            referred,
-            self._around(pod),
+        cgroup = deps.cgroups.make(f"{uid}-{container.name}-{attempt}", limits)
+        inputs = RunInputs(
+            referenced,
+            self._context(pod),
             self._gpu_env(pod, container),
             cgroup.entries,
-            m.naming.substitute,
+            deps.hosts.substitute,
         )
-        return Provision(run_spec(pod, container, m.host, places, given), limits, cgroup)
+        return Provision(run_spec(pod, container, deps.host, paths, inputs), limits, cgroup)
 
     def log_folder(self, pod: BoundPod) -> Path:
-        return log_folder_of(self._m.folders.logs, pod.metadata)
+        return log_folder_of(self._deps.folders.logs, pod.metadata)
 
     async def renew_volumes(self, pod: BoundPod) -> None:
-        """Make the volumes show what API objects are now, secrets included."""
-        await self._m.inputs.read(pod)
+        """Write the volumes of a pod, after reading its secrets again."""
+        await self._deps.informers.read(pod)
         self.write_volumes(pod)
 
     def write_volumes(self, pod: BoundPod) -> None:
-        """Make the volumes that show API objects show what these are now."""
-        referred, around = self._m.inputs.known(pod), self._around(pod)
+        """Write the volumes that show API objects, from what is known of these."""
+        referenced, context = self._deps.informers.known(pod), self._context(pod)
         for volume in pod.spec.volumes:
             if not is_written(volume):
                 continue
-            files = volume_files(pod, volume, referred, around)
-            if not self._m.host.namespace:
-                told = self._m.naming.substitute
-                files = {path: replace(c, text=told(c.text)) for path, c in files.items()}
-            write_volume(self._m.folders.volume(pod.metadata.uid, volume.name), files)
+            files = volume_files(pod, volume, referenced, context)
+            if not self._deps.host.namespace:
+                with_addresses = self._deps.hosts.substitute
+                files = {p: replace(c, text=with_addresses(c.text)) for p, c in files.items()}
+            write_volume(self._deps.folders.volume(pod.metadata.uid, volume.name), files)
 
     def board(self, pod: BoundPod) -> GpuBoard:
-        return self._m.boards.setdefault(pod.spec.node_name, GpuBoard(()))
+        return self._deps.boards.setdefault(pod.spec.node_name, GpuBoard(()))
 
     def restore(self, pod: BoundPod, container: BoundContainer, folder: Path) -> Provision | None:
-        """What a run was given by an earlier agent; None when its order is gone."""
+        """Returns the provision that an earlier agent made; None when its spec file is gone."""
         try:
-            raw = (folder / supervisor.ORDER).read_bytes()
+            raw = (folder / supervisor.SPEC_FILE).read_bytes()
         except OSError:
             return None
-        order: SpecFields = marshal.loads(raw)  # noqa: S302 (written by an agent, for its owner alone)
-        written = supervisor.Order(**order)  # type: ignore[arg-type]
+        fields: SpecFields = marshal.loads(raw)  # noqa: S302 (written by an agent, for its owner alone)
+        written = supervisor.RunSpec(**fields)  # type: ignore[arg-type]
         if _n_gpus(container):
             self.board(pod).restore(
-                pod.metadata.uid, container.name, _indexes(written.env.get(VISIBLE, ""))
+                pod.metadata.uid, container.name, _indexes(written.env.get(VISIBLE_GPUS, ""))
             )
         cgroup = Cgroup(tuple(Path(entry).parent for entry in written.cgroups))
-        return Provision(order, limits_of(container), cgroup)
+        return Provision(fields, limits_of(container), cgroup)
 
-    def _around(self, pod: BoundPod) -> NodeContext:
-        return NodeContext(self._m.naming.address(pod), HOST_IP, self._m.allocatable)
+    def _context(self, pod: BoundPod) -> NodeContext:
+        return NodeContext(self._deps.hosts.address(pod), HOST_IP, self._deps.allocatable)
 
     def _volume_folders(self, pod: BoundPod) -> dict[str, Path]:
         folders: dict[str, Path] = {}
         for volume in pod.spec.volumes:
             check_volume(volume)
             if volume.host_path is None:
-                folders[volume.name] = self._m.folders.volume(pod.metadata.uid, volume.name)
+                folders[volume.name] = self._deps.folders.volume(pod.metadata.uid, volume.name)
                 folders[volume.name].mkdir(parents=True, exist_ok=True)
                 if volume.empty_dir is not None:
                     folders[volume.name].chmod(0o777)
@@ -158,15 +168,15 @@ class Provisioner:
     def _gpu_env(self, pod: BoundPod, container: BoundContainer) -> dict[str, str]:
         board, wanted = self.board(pod), _n_gpus(container)
         if not wanted:
-            return {VISIBLE: ""} if board.indexes else {}
+            return {VISIBLE_GPUS: ""} if board.indexes else {}
         given = board.give(pod.metadata.uid, container.name, wanted)
         if given is None:
             raise ContainerConfigError("the node has too few free GPUs", "CreateContainerError")
-        return {VISIBLE: ",".join(str(index) for index in given)}
+        return {VISIBLE_GPUS: ",".join(str(index) for index in given)}
 
 
 def _make_sub_paths(container: BoundContainer, volumes: Mapping[str, Path]) -> None:
-    """What is to be mounted of a volume, and is not in it, is a new folder."""
+    """Make a folder for every sub-path that the volume does not contain."""
     for mount in container.volume_mounts:
         if mount.sub_path and mount.name in volumes and ".." not in mount.sub_path.split("/"):
             place = volumes[mount.name] / mount.sub_path.strip("/")

@@ -1,7 +1,8 @@
-"""Holds containers to their limits: by cgroups where the machine allows it, else by watching.
+"""Limits the memory and CPU of containers, and hands out GPUs.
 
-Watching looks at the resident memory of a container's session every second; it can be outrun, and
-counts shared pages for each process. CPU is limited by cgroups only.
+Limits are enforced by cgroups where the machine allows it. Otherwise the resident memory of a
+container's session is checked every second, which a process can outrun, and which counts shared
+pages once for each process. CPU is limited by cgroups only.
 """
 
 from __future__ import annotations
@@ -16,33 +17,36 @@ from swell.api.meta import Uid
 
 CGROUPS = Path("/sys/fs/cgroup")
 PARENT = "swell"
-PERIOD_US = 100_000
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+PERIOD_US = 100_000  # the kernel's default of cpu.cfs_period_us
 WATCH_S = 1.0
 _SESSION_FIELD, _RSS_FIELD = 3, 21  # counted after the name, from 0; see proc(5)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
+    """The limits of a container that are enforced; None for no limit."""
+
     memory_bytes: int | None = None
     cpu_milli: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """The cgroups of one run, one a hierarchy; empty where there are none."""
+    """The cgroups of one run: one for each hierarchy of version 1; none where not allowed."""
 
     folders: tuple[Path, ...] = ()
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Where a process writes its pid to become a member."""
+        """Returns the files to which a process writes its pid to become a member."""
         return tuple(str(folder / "cgroup.procs") for folder in self.folders)
 
     @property
     def limits_memory(self) -> bool:
         return any((folder / name).exists() for folder in self.folders for name in _MEMORY)
 
-    def has_run_out(self) -> bool:
+    def has_oom_kill(self) -> bool:
         """Whether the kernel has killed a member for want of memory."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
@@ -63,14 +67,14 @@ _MEMORY = ("memory.max", "memory.limit_in_bytes")
 
 
 class CgroupRoot:
-    """Makes cgroups, if this process may."""
+    """Makes cgroups, as far as this process is allowed to."""
 
     def __init__(self, root: Path = CGROUPS) -> None:
         self._root = root
         self.is_unified = (root / "cgroup.controllers").exists()
 
     def make(self, name: str, limits: ResourceLimits) -> Cgroup:
-        """Cgroups for a run with these limits; fewer, or none, where that is not allowed."""
+        """Returns cgroups for a run with these limits; fewer or none where not allowed."""
         if limits == ResourceLimits() or not sys.platform.startswith("linux"):
             return Cgroup()
         wanted = self._unified(limits) if self.is_unified else self._separate(limits)
@@ -112,7 +116,7 @@ class CgroupRoot:
 
 
 def resident_bytes(sessions: Iterable[int], proc: Path = Path("/proc")) -> dict[int, int]:
-    """The resident memory of each session, by its leader's pid; one look at all processes."""
+    """Returns the resident memory of each session, by its leader's pid, in one pass over /proc."""
     totals = dict.fromkeys(sessions, 0)
     page_bytes = os.sysconf("SC_PAGE_SIZE")
     for entry in proc.iterdir() if proc.is_dir() else ():
@@ -149,18 +153,15 @@ def _counts(path: Path) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-
-
 @dataclass(slots=True)
 class GpuBoard:
-    """The GPUs of one node, by index."""
+    """The GPUs of one node, by index. A GPU belongs to at most one container."""
 
     indexes: Sequence[int]
     _given: dict[int, tuple[Uid, str]] = field(default_factory=dict)
 
     def give(self, uid: Uid, container: str, n_wanted: int) -> tuple[int, ...] | None:
-        """GPUs for a container, the same as before if it has some; None when too few are free."""
+        """Returns GPUs for a container, first those it has already; None when too few are free."""
         holder = (uid, container)
         held = [index for index in self.indexes if self._given.get(index) == holder]
         free = [index for index in self.indexes if index not in self._given]
@@ -172,9 +173,9 @@ class GpuBoard:
         return chosen
 
     def restore(self, uid: Uid, container: str, indexes: Sequence[int]) -> None:
-        """What a container was given before this agent started."""
+        """Note the GPUs that a container got from an earlier agent."""
         self._given |= dict.fromkeys(indexes, (uid, container))
 
     def take_back(self, uid: Uid) -> None:
-        """A pod has nothing any more."""
+        """Free the GPUs of a pod."""
         self._given = {i: holder for i, holder in self._given.items() if holder[0] != uid}

@@ -1,8 +1,8 @@
-"""From a pod's manifest to the order for a supervisor. Pure, but for the names of folders.
+"""Turns a pod's manifest into the spec of a supervised run. Pure.
 
-Where containers get private mounts, volumes and the hosts file are mounted. Where they do not,
+Where containers have private mounts, volumes and the hosts file are mounted. Where they do not,
 names of pods and paths of volumes are replaced by the real ones in the variables, the command and
-the files a container is given.
+the files of a container.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _PYTHONS = frozenset({"python", "python3"})
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
-    """The machine, as far as it shows in a container. `namespace` is what a supervisor knows."""
+    """The agent's environment, as far as it shows in a container.
+
+    `namespace` is the kind of private mounts, as in a supervisor's spec.
+    """
 
     environ: Mapping[str, str]
     python: str
@@ -37,7 +40,7 @@ class HostSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """The folders and files of one run."""
+    """The folders and files of one run on the host."""
 
     work: Path
     message: Path
@@ -49,54 +52,61 @@ class RunPaths:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What is known about a container beside its manifest."""
+    """The values that a run takes from elsewhere than its manifest."""
 
-    referred: ReferencedObjects
-    around: NodeContext
+    referenced: ReferencedObjects
+    context: NodeContext
     extra_env: Mapping[str, str]
     cgroups: tuple[str, ...]
     substitute: Callable[[str], str]
 
 
 def run_spec(
-    pod: BoundPod, container: BoundContainer, host: HostSettings, places: RunPaths, given: RunInputs
+    pod: BoundPod, container: BoundContainer, host: HostSettings, paths: RunPaths, inputs: RunInputs
 ) -> dict[str, object]:
-    """The order for one run; ConfigError when the container asks for what is not there."""
-    own = environment(pod, container, given.referred, given.around) | dict(given.extra_env)
+    """Returns the spec of one run.
+
+    Raises ContainerConfigError when the container asks for something that is not there.
+    """
+    own = environment(pod, container, inputs.referenced, inputs.context) | dict(inputs.extra_env)
     argv = command_line(container, own)
+    # Without an image, `python` is the one that runs Swell, unless the pod chooses by PATH.
     if "PATH" not in own and argv[0] in _PYTHONS:
         argv = (host.python, *argv[1:])
     env = base_environment(host) | {"HOSTNAME": pod.spec.hostname or pod.metadata.name} | own
-    mounts = _mounts(pod, container, places)
-    cwd = container.working_dir or str(places.work)
+    mounts = _mounts(pod, container, paths)
+    cwd = container.working_dir or str(paths.work)
     if not host.namespace:
         real = {target: source for source, target, _ in mounts}
 
-        def told(text: str) -> str:
-            return given.substitute(_with_real_paths(text, real))
+        def localized(text: str) -> str:
+            return inputs.substitute(_with_real_paths(text, real))
 
-        argv = tuple(told(part) for part in argv)
-        env = {name: told(value) if name in own else value for name, value in env.items()}
+        argv = tuple(localized(part) for part in argv)
+        env = {name: localized(value) if name in own else value for name, value in env.items()}
         cwd, mounts = _with_real_paths(cwd, real), []
         message: tuple[str, ...] = ()
     else:
-        message = (str(places.message), container.message_path)
-        mounts.insert(0, (str(places.hosts), HOSTS, True))
+        message = (str(paths.message), container.message_path)
+        mounts.insert(0, (str(paths.hosts), HOSTS, True))
     return {
         "argv": argv,
         "env": env,
         "cwd": cwd,
-        "log": str(places.log),
+        "log": str(paths.log),
         "namespace": host.namespace,
         "mounts": tuple(mounts),
         "message": message,
-        "cgroups": given.cgroups,
-        "stage": str(places.stage),
+        "cgroups": inputs.cgroups,
+        "stage": str(paths.stage),
     }
 
 
 def base_environment(host: HostSettings) -> dict[str, str]:
-    """What every container has: a way to find programs, first of all the Python we run on."""
+    """Returns the variables that every container has.
+
+    PATH starts with the folder of the Python that runs Swell.
+    """
     env = {name: host.environ[name] for name in INHERITED if name in host.environ}
     folder = str(Path(host.python).parent)
     usual = host.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -104,20 +114,20 @@ def base_environment(host: HostSettings) -> dict[str, str]:
 
 
 def check_volume(volume: BoundVolume) -> None:
-    """ConfigError for a kind of volume that cannot be had on a bare machine."""
+    """Raise ContainerConfigError for a kind of volume that needs more than this machine."""
     kinds = (volume.empty_dir, volume.host_path, volume.projected)
     if all(kind is None for kind in kinds) and not volume.parts():
         raise ContainerConfigError(f"volume {volume.name} is of a kind that is not supported here")
 
 
 def _mounts(
-    pod: BoundPod, container: BoundContainer, places: RunPaths
+    pod: BoundPod, container: BoundContainer, paths: RunPaths
 ) -> list[tuple[str, str, bool]]:
-    """Source, target, read only; outer targets before those inside them."""
+    """Returns source, target and whether it is read only, outer targets before inner ones."""
     mounts: list[tuple[str, str, bool]] = []
     written = {volume.name for volume in pod.spec.volumes if is_written(volume)}
     for mount in container.volume_mounts:
-        folder = places.volumes.get(mount.name)
+        folder = paths.volumes.get(mount.name)
         if folder is None:
             raise ContainerConfigError(f"there is no volume {mount.name}")
         if ".." in mount.sub_path.split("/") or mount.sub_path.startswith("/"):
@@ -129,6 +139,7 @@ def _mounts(
 
 
 def _with_real_paths(text: str, real: Mapping[str, str]) -> str:
+    # The longest first: one target may be the beginning of another.
     for target in sorted(real, key=len, reverse=True):
         text = text.replace(target, real[target])
     return text

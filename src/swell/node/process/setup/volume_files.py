@@ -1,7 +1,7 @@
-"""Writes the volumes that are made from API objects, so that readers never see half an update.
+"""Writes the volumes that show API objects, so that readers never see half an update.
 
-As a kubelet does: the files are in a folder of their own, `..data` leads to it, and each name
-leads through `..data`. An update makes a new folder and turns `..data` around in one step.
+The layout is a kubelet's: the files are in a folder of their own, `..data` is a link to it, and
+each name is a link through `..data`. An update makes a new folder and replaces `..data` at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DATA = "..data"
 
 
 def write_volume(folder: Path, files: Files) -> bool:
-    """Make a volume's files what they should be; False when they were so already."""
+    """Write the files of a volume; False when they were there already."""
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / DATA
     former = folder / link.readlink() if link.is_symlink() else None
@@ -42,13 +42,16 @@ def write_volume(folder: Path, files: Files) -> bool:
 
 
 def write_in_place(path: Path, text: str) -> None:
-    """Change a file that is mounted elsewhere, where a new file of its name would not be seen."""
+    """Change the content of a file without replacing it.
+
+    It is bind-mounted into containers, which would go on seeing the replaced file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         if os.pread(descriptor, len(data) + 1, 0) != data:
-            # One write, so that a reader sees the old text or the new, but for its length.
+            # One write, so that a reader sees either text; only the length follows a moment later.
             os.pwrite(descriptor, data, 0)
             os.ftruncate(descriptor, len(data))
     finally:
@@ -56,7 +59,7 @@ def write_in_place(path: Path, text: str) -> None:
 
 
 def _holds(folder: Path, files: Files) -> bool:
-    # Python leaves compiled modules beside those it reads: that is no change of the volume.
+    # Python writes compiled modules beside its sources: that is no change of the volume.
     found = {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -69,7 +72,7 @@ def _holds(folder: Path, files: Files) -> bool:
 
 
 def _link_names(folder: Path, files: Files) -> None:
-    """Have every first part of a path lead through `..data`, and no other."""
+    """Make a link through `..data` for the first part of every path, and remove all others."""
     wanted = {path.split("/")[0] for path in files}
     for entry in folder.iterdir():
         if not entry.name.startswith("..") and entry.name not in wanted:

@@ -1,4 +1,4 @@
-"""What is in a pod's volumes: the files of those made from API objects. Pure."""
+"""The files of the volumes that show API objects: ConfigMaps, Secrets, the downward API. Pure."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Files = Mapping[str, FileContent]  # by path within the volume
 
 
 def is_written(volume: BoundVolume) -> bool:
-    """Whether the agent writes the volume's files, and follows what they are made from."""
+    """Whether the agent writes the volume's files, and renews them when their sources change."""
     return any(volume.parts())
 
 
-def described(pod: BoundPod) -> tuple[dict[str, str], dict[str, str]]:
-    """What may change of what a pod can be told about itself."""
+def mutable_fields(pod: BoundPod) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the fields that the downward API offers and that can change."""
     return pod.metadata.labels, pod.metadata.annotations
 
 
@@ -54,12 +54,15 @@ def mounted_maps(pod: BoundPod) -> set[Key]:
 
 
 def volume_files(
-    pod: BoundPod, volume: BoundVolume, referred: ReferencedObjects, around: NodeContext
+    pod: BoundPod, volume: BoundVolume, referenced: ReferencedObjects, context: NodeContext
 ) -> Files:
-    """The files a volume should have; ConfigError when something it needs is missing."""
+    """Returns the files a volume should have.
+
+    Raises ContainerConfigError when an object or key that it needs is missing.
+    """
     files: dict[str, FileContent] = {}
     for part in volume.parts():
-        files |= _part_files(pod, part, referred, around)
+        files |= _part_files(pod, part, referenced, context)
     for path in files:
         if path.startswith("/") or ".." in path.split("/"):
             raise ContainerConfigError(f"volume {volume.name}: {path} is no path within it")
@@ -67,17 +70,17 @@ def volume_files(
 
 
 def _part_files(
-    pod: BoundPod, part: VolumePart, referred: ReferencedObjects, around: NodeContext
+    pod: BoundPod, part: VolumePart, referenced: ReferencedObjects, context: NodeContext
 ) -> dict[str, FileContent]:
     if part.config_map is not None:
-        data = referred.config_maps.get(part.config_map.name)
+        data = referenced.config_maps.get(part.config_map.name)
         what = f'configmap "{part.config_map.name}"'
         return _keyed(data, part.config_map, what)
     if part.secret is not None:
         name = part.secret.source_name
-        return _keyed(referred.secrets.get(name), part.secret, f'secret "{name}"')
+        return _keyed(referenced.secrets.get(name), part.secret, f'secret "{name}"')
     if part.downward_api is not None:
-        return _downward(pod, part.downward_api, around)
+        return _downward(pod, part.downward_api, context)
     return {}
 
 
@@ -101,13 +104,15 @@ def _keyed(
     return files
 
 
-def _downward(pod: BoundPod, volume: DownwardVolume, around: NodeContext) -> dict[str, FileContent]:
+def _downward(
+    pod: BoundPod, volume: DownwardVolume, context: NodeContext
+) -> dict[str, FileContent]:
     files: dict[str, FileContent] = {}
     for item in volume.items:
         if item.field_ref is not None:
-            text = field_value(pod, item.field_ref.field_path, around)
+            text = field_value(pod, item.field_ref.field_path, context)
         elif item.resource_field_ref is not None:
-            text = resource_value(pod, item.resource_field_ref, "", around)
+            text = resource_value(pod, item.resource_field_ref, "", context)
         else:
             continue
         mode = volume.default_mode if item.mode is None else item.mode

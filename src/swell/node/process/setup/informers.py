@@ -1,7 +1,7 @@
-"""The API objects that containers are given something of: Services, ConfigMaps, Secrets.
+"""The API objects that containers refer to: Services, ConfigMaps, Secrets, and the jobs.
 
-Services and ConfigMaps are followed, because running containers see their changes; Secrets are
-read when they are needed. Decides nothing.
+Services and ConfigMaps have informers, because running containers see their changes. Secrets are
+read when they are needed. It decides nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from swell.runtime.informer import Informer
 from swell.runtime.reflector import InformerOptions
 
 
-class ReferencedInformers:
-    """See the module's docstring. Run each of `informers` as a service."""
+class ProcessInformers:
+    """The informers and the last read secrets. Run each of `services_to_run` as a service."""
 
     def __init__(self, cluster: Cluster, *, clock: Clock, random: Random) -> None:
         self._cluster = cluster
@@ -42,7 +42,7 @@ class ReferencedInformers:
         self._secrets: dict[Key, Data | None] = {}
 
     @property
-    def informers(self) -> tuple[tuple[str, Callable[[], Awaitable[None]]], ...]:
+    def services_to_run(self) -> tuple[tuple[str, Callable[[], Awaitable[None]]], ...]:
         return (
             ("services", self.services.run),
             ("config maps", self.config_maps.run),
@@ -57,7 +57,10 @@ class ReferencedInformers:
         return frozenset(job.metadata.uid for job in self.jobs.all())
 
     async def read(self, pod: BoundPod) -> ReferencedObjects:
-        """What a pod refers to, as new as it needs to be: what is missing is asked for again."""
+        """Returns the objects a pod refers to. Secrets and missing ConfigMaps are read again.
+
+        The cache of ConfigMaps may lag behind the pod that was created after its map.
+        """
         namespace = pod.metadata.namespace
         maps, secrets = referenced_names(pod)
         for name in sorted(maps):
@@ -69,7 +72,7 @@ class ReferencedInformers:
         return self.known(pod)
 
     def known(self, pod: BoundPod) -> ReferencedObjects:
-        """What a pod refers to, as far as it is known."""
+        """Returns the objects a pod refers to, without reading any."""
         namespace = pod.metadata.namespace
         maps, secrets = referenced_names(pod)
         return ReferencedObjects(
