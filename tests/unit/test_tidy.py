@@ -27,6 +27,16 @@ PURE = (
     "src/swell/schema",
     "src/swell/operator/aitrainingjob",
     "src/swell/operator/trainingjob",
+    "src/swell/node/decide.py",
+    "src/swell/node/nodes.py",
+    "src/swell/node/pods.py",
+    "src/swell/node/restarts.py",
+    "src/swell/node/runs.py",
+    "src/swell/node/status.py",
+    "src/swell/node/process/setup/addresses.py",
+    "src/swell/node/process/setup/environment.py",
+    "src/swell/node/process/setup/spec.py",
+    "src/swell/node/process/setup/volumes.py",
 )
 # What makes decisions of the same folder happen.
 SHELLS = (

@@ -1,7 +1,7 @@
-"""The loop that runs pods: a pod or its runs change, a decision is made, carried out, reported.
+"""The loop that runs pods: when a pod or its runs change, decide, act, report, and delete.
 
-What a pod needs is decided in `decision`; how containers run is a `Runtime`'s affair. Here is only
-the order of things: act, report what is so, and let the object go when nothing is left of it.
+What a pod needs is decided in `decide`, and a `Runtime` runs the containers. The order is fixed
+here: act first, report what came of it, and delete the object when nothing is left of the pod.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from swell.runtime.queue import QueueClosedError, WorkQueue
 
 log = get_logger(__name__)
 
-# Wall time may be set while we wait for it, so no wake-up is waited for longer than this.
+# Wake-ups are in wall time, which may be set meanwhile, so none is waited for longer than this.
 WAKE_S_MAX = 600.0
 DRAIN_POLL_S = 0.05
 
@@ -41,7 +41,7 @@ BY_NODE: CacheIndex[BoundPod] = CacheIndex(
 
 
 class Runtime(Protocol):
-    """Runs containers, and knows what became of them. It wakes a pod's key when that changes."""
+    """Runs containers and knows their runs. It wakes a pod's key when a run changes."""
 
     def runs(self, pod: BoundPod) -> Runs: ...
 
@@ -50,36 +50,41 @@ class Runtime(Protocol):
     async def start(self, pod: BoundPod, name: str, attempt: int) -> None: ...
 
     async def stop(self, pod: BoundPod, name: str, grace_s: float) -> None:
-        """Begin to end a container; its run tells when it has."""
+        """Begin to end a container; its run shows when it has ended."""
         ...
 
     async def remove(self, uid: Uid) -> None:
-        """Leave nothing of a pod, processes included; it may be one never heard of."""
+        """Remove everything of a pod, processes included; the pod may be unknown."""
         ...
 
     async def keep_only(self, uids: Collection[Uid]) -> None:
-        """Leave nothing of pods but these."""
+        """Remove everything of all other pods."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """The nodes an agent plays, and those among them that play dead."""
+    """The nodes of an agent. `is_lost` is true for those that simulate their loss."""
 
     names: tuple[str, ...]
     is_lost: Callable[[str], bool] = lambda _: False
-    notice_delay_s: Callable[[BoundPod], float] = lambda _: 0.0  # after which a pod is looked at
+    notice_delay_s: Callable[[BoundPod], float] = lambda _: (
+        0.0
+    )  # after which a new pod is first decided
 
     @property
     def selection(self) -> Selection:
-        """Which pods to watch: those of one node, or with many nodes all that are bound."""
+        """Returns the pods to watch: those of one node; with many nodes all that are bound.
+
+        A field selector can name one node only, and one watch is cheaper than a thousand.
+        """
         if len(self.names) == 1:
             return Selection(fields=f"spec.nodeName={self.names[0]}")
         return Selection(fields="spec.nodeName!=")
 
 
 class PodAgent:
-    """See the module's docstring. `run` it as a service, and its `informer` beside it."""
+    """The pods of an agent's nodes. `run` it as a service, and its `informer` as another."""
 
     def __init__(
         self,
@@ -112,16 +117,16 @@ class PodAgent:
         self.informer.add_handler(self._on_change)
 
     def wake_after(self, key: Key, delay_s: float) -> None:
-        """Have a pod looked at, now or later."""
+        """Queue a pod, now or later."""
         self._queue.add_after(key, delay_s)
 
     def wake_node(self, name: str) -> None:
-        """Have all pods of a node looked at."""
+        """Queue all pods of a node."""
         for key in self.informer.keys_by_index(BY_NODE.name, name):
             self._queue.add(key)
 
     def pods(self) -> tuple[BoundPod, ...]:
-        """Our pods, by key."""
+        """Returns the pods of our nodes, ordered by key."""
         return tuple(pod for pod in self.informer.all() if pod.spec.node_name in self._ours)
 
     @property
@@ -129,11 +134,12 @@ class PodAgent:
         return self._queue.is_idle
 
     async def run(self) -> None:
-        """Work until `stop`. What the runtime has of pods that are not ours any more is ended."""
+        """Work until `stop`. Processes of pods that are not ours any more are ended first."""
         await self.informer.wait_synced()
         await self.runtime.keep_only(frozenset(pod.metadata.uid for pod in self.pods()))
         for pod in self.pods():
-            self.runtime.runs(pod)  # what a running pod holds is known before another gets it
+            # Makes the runtime note what a running pod holds, before a new pod could get its GPUs.
+            self.runtime.runs(pod)
         workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
         try:
             await asyncio.gather(*workers)
@@ -146,8 +152,11 @@ class PodAgent:
         self._queue.close()
 
     async def drain(self, within_s: float) -> None:
-        """End all pods: those of a controller are deleted, to be made again by it some day, the
-        others end with what their processes end with. While this lasts, nothing is started."""
+        """End all pods; nothing is started meanwhile.
+
+        Pods of a controller are deleted, so that it makes new ones. The others keep their object,
+        with the end of their processes as status.
+        """
         self._is_draining = True
         for pod in self.pods():
             self._queue.add(pod.metadata.key)
@@ -159,7 +168,7 @@ class PodAgent:
             await self._clock.sleep(DRAIN_POLL_S)
 
     def _is_leaving(self, pod: BoundPod) -> bool:
-        """Whether something is still to be ended, or to be said, of a pod."""
+        """Whether something of a pod is still to be ended or reported."""
         if pod.is_final:
             return False
         runs = self.runtime.runs(pod)
@@ -197,9 +206,9 @@ class PodAgent:
             self._queue.forget(key)
             return
         self._known[key] = pod.metadata.uid
-        await self._look_after(pod)
+        await self._reconcile(pod)
 
-    async def _look_after(self, pod: BoundPod) -> None:
+    async def _reconcile(self, pod: BoundPod) -> None:
         decision = self._decide(pod)
         if decision.actions:
             for action in decision.actions:
@@ -208,7 +217,7 @@ class PodAgent:
                         await self.runtime.start(pod, name, attempt)
                     case StopContainer(name, grace_s):
                         await self.runtime.stop(pod, name, grace_s)
-            # What is reported is what came of it, not what was hoped for.
+            # The status must show the outcome of the actions, so it is decided again.
             decision = self._decide(pod)
         outcome = await self._executor.execute(_plan(pod, decision))
         key = pod.metadata.key
@@ -217,14 +226,15 @@ class PodAgent:
             return
         self._queue.forget(key)
         if any(isinstance(action, StartContainer) for action in decision.actions):
-            self._queue.add(key)  # what was started is over already, or opened the way for others
+            # A started container may have ended already, or others may have waited for it.
+            self._queue.add(key)
         elif decision.wake_at is not None:
             delay_s = max(0.0, decision.wake_at - self._clock.now())
             self._queue.add_after(key, min(WAKE_S_MAX, delay_s))
 
     def _retry(self, key: Key, failure: Failure) -> None:
         delay_s = self._queue.retry(key, failure.retry_after_s)
-        # A stale one is of a pod that is gone or replaced, and the watch will tell.
+        # A stale write is of a pod that is gone or replaced, which the watch will show.
         if failure.kind is not FailureKind.STALE:
             log.warning("will retry", pod=str(key), why=failure.message, delay_s=round(delay_s, 3))
 
@@ -237,7 +247,7 @@ class PodAgent:
 
 
 def _plan(pod: BoundPod, decision: Decision) -> Plan:
-    """Report what is new, then let go of what is over."""
+    """Returns the plan that writes a changed status and then deletes a pod that is over."""
     key, uid = pod.metadata.key, pod.metadata.uid
     report: tuple[PatchObject, ...] = ()
     if decision.status != pod.status:

@@ -1,7 +1,7 @@
-"""What to do for a pod now, and what to report of it. Pure: pod, runs and time in, decision out.
+"""Decides the actions and the status of one pod. Pure: pod, runs and time in, decision out.
 
-Three cases: somebody wants the pod gone, its time is over, or it goes its way (`progress`). What
-has been reported as final stays so.
+There are three cases: the pod is being deleted, its deadline has passed, or it goes on and
+`restarts` decides about its containers. A final phase that has been reported never changes.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from swell.node.runs import Exited, Runs
 from swell.node.status import Addresses, PodOutcome, report_status
 
 DEADLINE = "DeadlineExceeded"
-# Deletion times have whole seconds: what was cut off there is given back to the grace period.
+# Deletion times are in whole seconds, rounded down. The grace period gets the rest back.
 _ROUNDING_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Actions for the runtime, the status to be reported after them, and when to look again."""
+    """Actions for the runtime, the status to report after them, and when to decide again."""
 
     actions: tuple[Action, ...]
     status: ReportedStatus
     wake_at: float | None = None
     is_over: bool = False  # no process is left and none will come
-    is_deletable: bool = False  # and the object may go, once the status is written
-    is_unwanted: bool = False  # its controller is to make another one
+    is_deletable: bool = False  # and the object may be deleted, once the status is written
+    is_unwanted: bool = False  # to be deleted, so that its controller makes another one
 
 
 def decide(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
@@ -47,36 +47,39 @@ def decide(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decis
             pod, runs, addresses, PodOutcome(is_initialized=step.is_initialized), now
         )
         return Decision(step.actions, status, _earlier(step.wake_at, deadline))
-    return Decision((), report_status(pod, runs, addresses, _verdict(step), now), is_over=True)
+    return Decision((), report_status(pod, runs, addresses, _outcome(step), now), is_over=True)
 
 
 def decide_leaving(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
-    """What to do for a living pod when the agent is to end for good.
+    """Returns the decision for a pod when the agent is about to end for good.
 
-    A pod with a controller is deleted like any other that nobody wants here; one without would
-    be lost, so it stays and says how its processes ended.
+    A pod with a controller is deleted, because its controller makes another one. A bare pod would
+    be lost, so it stays, with a status that says how its processes ended.
     """
     if pod.metadata.controller is not None:
         return Decision((), pod.status, is_unwanted=True)
     is_initialized = _was_initialized(pod)
     if is_active(runs):
         actions = stop_all(pod, runs, float(pod.grace_s), "the node agent ends")
-        verdict = PodOutcome(is_initialized)
-        return Decision(actions, report_status(pod, runs, addresses, verdict, now))
+        outcome = PodOutcome(is_initialized)
+        return Decision(actions, report_status(pod, runs, addresses, outcome, now))
     if not has_ended(pod, runs):
         return Decision((), pod.status, is_over=True)
-    verdict = PodOutcome(is_initialized, _final_phase(pod, runs))
-    return Decision((), report_status(pod, runs, addresses, verdict, now), is_over=True)
+    outcome = PodOutcome(is_initialized, _final_phase(pod, runs))
+    return Decision((), report_status(pod, runs, addresses, outcome, now), is_over=True)
 
 
 def has_ended(pod: BoundPod, runs: Runs) -> bool:
-    """Whether some container has run to an end; before that, a pod can still begin elsewhere."""
+    """Whether a main container has ended. Before that, nothing of the pod has a result."""
     mains = [runs[c.name].state for c in pod.spec.containers if c.name in runs]
     return any(isinstance(state, Exited) for state in mains)
 
 
 def _final_phase(pod: BoundPod, runs: Runs) -> PodPhase:
-    """What came of a pod whose processes were stopped: a container that never ran has failed."""
+    """Returns the phase of a pod whose processes were stopped.
+
+    A container that never ran counts as failed.
+    """
     mains = [runs[c.name].state for c in pod.spec.containers if c.name in runs]
     is_whole = len(mains) == len(pod.spec.containers)
     succeeded = is_whole and all(isinstance(end, Exited) and end.is_success for end in mains)
@@ -84,7 +87,7 @@ def _final_phase(pod: BoundPod, runs: Runs) -> PodPhase:
 
 
 def remaining_grace_s(pod: BoundPod, now: float) -> float:
-    """How long a pod that is being deleted may still take."""
+    """Returns the part of a deleted pod's grace period that is left."""
     grace_s = float(pod.metadata.deletion_grace_period_seconds or 0)
     if not pod.metadata.deletion_timestamp:
         return grace_s
@@ -93,17 +96,17 @@ def remaining_grace_s(pod: BoundPod, now: float) -> float:
 
 
 def _end(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> Decision:
-    # Whoever deleted with a grace of 0 does not wait for us; with finalizers the object stays.
+    # A delete with a grace of 0 has removed the object already, or left it to its finalizers.
     is_deletable = pod.metadata.deletion_grace_period_seconds != 0
     if is_active(runs):
         actions = stop_all(pod, runs, remaining_grace_s(pod, now), "the pod is being deleted")
-        verdict = PodOutcome(is_initialized=_was_initialized(pod))
-        status = pod.status if pod.is_final else report_status(pod, runs, addresses, verdict, now)
+        outcome = PodOutcome(is_initialized=_was_initialized(pod))
+        status = pod.status if pod.is_final else report_status(pod, runs, addresses, outcome, now)
         return Decision(actions, status)
     if pod.is_final:
         return Decision((), pod.status, is_over=True, is_deletable=is_deletable)
-    verdict = PodOutcome(_was_initialized(pod), _final_phase(pod, runs))
-    status = report_status(pod, runs, addresses, verdict, now)
+    outcome = PodOutcome(_was_initialized(pod), _final_phase(pod, runs))
+    status = report_status(pod, runs, addresses, outcome, now)
     return Decision((), status, is_over=True, is_deletable=is_deletable)
 
 
@@ -112,13 +115,13 @@ def _time_out(pod: BoundPod, runs: Runs, addresses: Addresses, now: float) -> De
     initialized = _was_initialized(pod)
     if is_active(runs):
         actions = stop_all(pod, runs, float(pod.grace_s), message)
-        verdict = PodOutcome(is_initialized=initialized)
-        return Decision(actions, report_status(pod, runs, addresses, verdict, now))
-    verdict = PodOutcome(initialized, PodPhase.FAILED, DEADLINE, message)
-    return Decision((), report_status(pod, runs, addresses, verdict, now), is_over=True)
+        outcome = PodOutcome(is_initialized=initialized)
+        return Decision(actions, report_status(pod, runs, addresses, outcome, now))
+    outcome = PodOutcome(initialized, PodPhase.FAILED, DEADLINE, message)
+    return Decision((), report_status(pod, runs, addresses, outcome, now), is_over=True)
 
 
-def _verdict(step: NextStep) -> PodOutcome:
+def _outcome(step: NextStep) -> PodOutcome:
     phase = PodPhase.FAILED if step.has_failed else PodPhase.SUCCEEDED
     return PodOutcome(step.is_initialized, phase)
 

@@ -1,7 +1,7 @@
-"""Renews the Leases by which nodes are known to be alive: one writer for all nodes of an agent.
+"""Renews the Leases by which a cluster knows that nodes are alive, for all nodes of an agent.
 
-Each node has its turn once a period, spread by chance, so that a thousand nodes are a steady
-trickle of small patches. A node that is gone, or plays dead, has no heartbeat.
+Each node has its turn once a period, with jitter, so that a thousand nodes make a steady load of
+small patches. A node that is deleted, or simulates its loss, has no heartbeat.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from swell.runtime.queue import QueueClosedError, WorkQueue
 log = get_logger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
+# A kubelet's defaults: a lease of 40 s that is renewed four times in that time.
 PERIOD_S = 10.0
 LEASE_S = 40
 CALL_S = 10.0
@@ -36,7 +37,7 @@ FAILURES = (ClusterError, UnreachableError, OutcomeUnknownError, MalformedError,
 
 
 class Heartbeat:
-    """See the module's docstring. `run` it as a service until `stop`."""
+    """The heartbeats of all nodes of an agent. `run` it as a service until `stop`."""
 
     def __init__(
         self,
@@ -71,13 +72,13 @@ class Heartbeat:
         self._queue.close()
 
     def _on_node(self, name: str) -> None:
-        """Begin at once with a node that is new, or alive again."""
+        """Begin at once with a node that is new or back."""
         if name not in self._beating and self._uid(name) is not None:
             self._beating[name] = None
             self._queue.add(name)
 
     def _uid(self, name: str) -> Uid | None:
-        """The node's UID, if it should have a heartbeat."""
+        """Returns the node's UID if it should have a heartbeat."""
         node = self._registration.find(name)
         if node is None or self._registration.is_lost(name):
             return None
@@ -103,7 +104,7 @@ class Heartbeat:
             async with asyncio.timeout(CALL_S):
                 await self._renew(name, uid)
         except FAILURES as error:
-            # A renewal is never wrong to repeat; four are missed before anybody minds.
+            # It is repeated in the next period: a node is lost only after several missed ones.
             log.info("heartbeat missed", node=name, why=str(error))
         self._queue.add_after(name, self._period_s * (0.9 + 0.2 * self._random.random()))
 

@@ -1,11 +1,11 @@
-"""A runtime that only pretends: containers start, run and end by the clock, without a process.
+"""A runtime that simulates containers: they start, run and end by the clock, without a process.
 
-What a pod does is in its annotations, read anew at every look, so that a test may change the mind
-of a pod that runs. Durations are numbers of seconds, or written as 500ms, 2s, 5m, 1h. A list
-separated by commas has one value for each restart (the pod's RestartCount label plus the
-container's own restarts); the last one goes on counting.
+A pod's annotations say how its containers behave. They are read at every look, so that a test can
+change the behaviour of a running pod. Durations are numbers of seconds, or written as 500ms, 2s,
+5m, 1h. A list separated by commas has one value for each restart (the pod's RestartCount label
+plus the container's own restarts); the last one holds for all later restarts.
 
-    elasticdeeplearning.ai/hollow-notice-delay     until its node does or says anything (0)
+    elasticdeeplearning.ai/hollow-notice-delay     until its node acts on it or reports it (0)
     elasticdeeplearning.ai/hollow-start-delay      until its containers run (0)
     elasticdeeplearning.ai/hollow-duration         how long they run (until deleted)
     elasticdeeplearning.ai/hollow-exit-code        what they end with (0)
@@ -13,7 +13,7 @@ container's own restarts); the last one goes on counting.
     elasticdeeplearning.ai/hollow-stop-delay       how long they take to end when asked to (0)
     elasticdeeplearning.ai/hollow-waiting-reason   they never start, for this reason
 
-Nothing is kept but begin times: a restarted agent goes on from what the pods' status says.
+Only start times are kept: a restarted agent goes on from the status of the pods.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 @dataclass(frozen=True, slots=True)
 class HollowScript:
-    """What a pod's containers do if they are left alone, and how they take being stopped."""
+    """How the containers of a pod behave, by its annotations."""
 
     start_delay_s: float = 0.0
     duration_s: float | None = None
@@ -52,7 +52,10 @@ class HollowScript:
 
 @dataclass(frozen=True, slots=True)
 class HollowRun:
-    """A pretended run: when it was asked to start, and to end. Times are wall time."""
+    """A simulated run. Times are wall time.
+
+    begun --start delay--> running --duration, or stopped and stop delay--> ended
+    """
 
     attempt: int
     begun_at: float
@@ -64,61 +67,61 @@ class HollowRun:
 
 
 def script_of(pod: BoundPod, attempt: int) -> HollowScript:
-    """The story of a pod's containers; what cannot be read counts as not said."""
+    """Returns the script of a pod's containers. Annotations that cannot be read are ignored."""
     annotations, labels = pod.metadata.annotations, pod.metadata.labels
     restarted = labels.get(RESTART_COUNT, "")
     turn = attempt + (int(restarted) if restarted.isdigit() else 0)
 
-    def said(name: str) -> str:
+    def value(name: str) -> str:
         values = annotations.get(PREFIX + name, "").split(",")
         return values[min(turn, len(values) - 1)].strip()
 
-    code = said("exit-code")
+    code = value("exit-code")
     return HollowScript(
-        start_delay_s=_seconds(said("start-delay")) or 0.0,
-        duration_s=_seconds(said("duration")),
+        start_delay_s=_seconds(value("start-delay")) or 0.0,
+        duration_s=_seconds(value("duration")),
         exit_code=int(code) if code.isdigit() else 0,
-        exit_reason=said("exit-reason"),
-        stop_delay_s=_seconds(said("stop-delay")) or 0.0,
-        waiting_reason=said("waiting-reason"),
+        exit_reason=value("exit-reason"),
+        stop_delay_s=_seconds(value("stop-delay")) or 0.0,
+        waiting_reason=value("waiting-reason"),
     )
 
 
 def notice_delay_s(pod: BoundPod) -> float:
-    """After which time the node looks at a pod of which it has not reported anything."""
+    """Returns the time after which the node first looks at a pod."""
     if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None:
         return 0.0
     return _seconds(pod.metadata.annotations.get(f"{PREFIX}notice-delay", "")) or 0.0
 
 
-def state_at(story: HollowScript, run: HollowRun, now: float) -> tuple[HollowRun, float | None]:
-    """The run as it stands, and when that changes next."""
+def state_at(script: HollowScript, run: HollowRun, now: float) -> tuple[HollowRun, float | None]:
+    """Returns the run as it is now, and the time of its next change."""
     if run.ended is not None:
         return run, None
     if run.running_since is None:
-        starts_at = run.begun_at + story.start_delay_s
-        if story.waiting_reason or starts_at > now:
-            return run, None if story.waiting_reason else starts_at
+        starts_at = run.begun_at + script.start_delay_s
+        if script.waiting_reason or starts_at > now:
+            return run, None if script.waiting_reason else starts_at
         run = replace(run, running_since=starts_at)
     since = run.running_since or 0.0
     ends: list[Exited] = []
-    if story.duration_s is not None:
-        at = since + story.duration_s
-        ends.append(_exit(story.exit_code, since, at, story.exit_reason))
+    if script.duration_s is not None:
+        at = since + script.duration_s
+        ends.append(_exit(script.exit_code, since, at, script.exit_reason))
     if run.stopped_at is not None:
-        obeys = run.stopped_at + story.stop_delay_s
+        obeys = run.stopped_at + script.stop_delay_s
         number, at = (SIGTERM, obeys) if obeys <= run.kill_at else (SIGKILL, run.kill_at)
         ends.append(_exit(SIGNAL_BASE + number, since, at))
     first = min(ends, key=lambda end: end.finished_at, default=None)
     if first is None or first.finished_at > now:
         return run, first.finished_at if first else None
-    # A story changed in the middle may put the end into the past; nobody saw it then.
+    # A script that was changed meanwhile may put the end before the start.
     seen = max(first.finished_at, since)
     return replace(run, ended=replace(first, finished_at=seen)), None
 
 
 class HollowRuntime:
-    """See the module's docstring. `wake` is called with a key and a delay."""
+    """The simulated runs of all pods. `wake` is called with a pod's key and a delay."""
 
     def __init__(self, clock: Clock, wake: Callable[[Key, float], None]) -> None:
         self._clock = clock
@@ -127,15 +130,15 @@ class HollowRuntime:
 
     def runs(self, pod: BoundPod) -> Runs:
         now = self._clock.now()
-        pretended = self._pods.setdefault(pod.metadata.uid, _resumed(pod))
+        runs = self._pods.setdefault(pod.metadata.uid, _resumed(pod))
         due: list[float] = []
-        for name, held in pretended.items():
-            pretended[name], changes_at = state_at(script_of(pod, held.attempt), held, now)
+        for name, run in runs.items():
+            runs[name], changes_at = state_at(script_of(pod, run.attempt), run, now)
             if changes_at is not None:
                 due.append(changes_at)
         if due:
             self._wake(pod.metadata.key, max(0.0, min(due) - now))
-        return {name: _shown(pod, run) for name, run in pretended.items()}
+        return {name: _simulated(pod, run) for name, run in runs.items()}
 
     def addresses(self, pod: BoundPod) -> Addresses:
         number = zlib.crc32(pod.metadata.uid.encode()) & 0xFFFFFF
@@ -143,24 +146,24 @@ class HollowRuntime:
         return Addresses(pod.status.pod_ip or ip, HOST_IP)
 
     async def start(self, pod: BoundPod, name: str, attempt: int) -> None:
-        pretended = self._pods.setdefault(pod.metadata.uid, {})
-        before = pretended.get(name)
+        runs = self._pods.setdefault(pod.metadata.uid, {})
+        before = runs.get(name)
         former = before.ended if before else None
-        pretended[name] = HollowRun(attempt, self._clock.now(), former=former)
+        runs[name] = HollowRun(attempt, self._clock.now(), former=former)
 
     async def stop(self, pod: BoundPod, name: str, grace_s: float) -> None:
-        pretended = self._pods.get(pod.metadata.uid, {})
-        run = pretended.get(name)
+        runs = self._pods.get(pod.metadata.uid, {})
+        run = runs.get(name)
         if run is None or run.ended is not None:
             return
         if run.running_since is None:
-            del pretended[name]  # nothing runs yet, so nothing has to end
+            del runs[name]  # it does not run yet, so it ends at once
             return
         now = self._clock.now()
         kill_at = now + grace_s
         if run.stopped_at is None:
             run = replace(run, stopped_at=now, kill_at=kill_at)
-        pretended[name] = replace(run, kill_at=min(run.kill_at, kill_at))
+        runs[name] = replace(run, kill_at=min(run.kill_at, kill_at))
 
     async def remove(self, uid: Uid) -> None:
         self._pods.pop(uid, None)
@@ -170,7 +173,7 @@ class HollowRuntime:
 
 
 def _resumed(pod: BoundPod) -> dict[str, HollowRun]:
-    """What an agent before us had begun, as far as the status tells."""
+    """Returns the runs that an earlier agent has reported."""
     found: dict[str, HollowRun] = {}
     for name, run in reported_runs(pod).items():
         match run.state:
@@ -185,7 +188,7 @@ def _resumed(pod: BoundPod) -> dict[str, HollowRun]:
     return found
 
 
-def _shown(pod: BoundPod, run: HollowRun) -> Run:
+def _simulated(pod: BoundPod, run: HollowRun) -> Run:
     if run.ended is not None:
         return Run(run.attempt, run.ended, run.former)
     if run.running_since is not None:

@@ -1,4 +1,4 @@
-"""What this machine has: processors, memory, GPUs. Read once, when an agent starts."""
+"""Reads the processors, memory and GPUs of this machine, once, when an agent starts."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class HostMachine:
+    """The resources of this machine."""
+
     name: str
     cpu_milli: int
     memory_bytes: int
@@ -36,7 +38,7 @@ class HostMachine:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """What a node has by the user's word; empty where the machine is to say."""
+    """The capacity of a node by the user's flags; empty where the machine's is to be used."""
 
     cpu: str = ""
     memory: str = ""
@@ -45,7 +47,7 @@ class CapacityRequest:
 
 
 class CapacityError(ValueError):
-    """A capacity that is no quantity."""
+    """A capacity flag that is no possible quantity."""
 
     def __init__(self, flag: str, problem: str) -> None:
         super().__init__(f"{flag}: {problem}")
@@ -57,21 +59,21 @@ def this_machine() -> HostMachine:
     return HostMachine(_host_name(), _cpu_count() * 1000, memory_bytes, _gpu_count())
 
 
-def capacity(machine: HostMachine, wanted: CapacityRequest, n_nodes: int) -> dict[str, str]:
-    """A node's capacity: what was asked for, else an equal part of the machine."""
+def capacity(machine: HostMachine, request: CapacityRequest, n_nodes: int) -> dict[str, str]:
+    """Returns a node's capacity: what was asked for, else an equal part of the machine."""
     found = {
-        "cpu": wanted.cpu or f"{machine.cpu_milli // n_nodes}m",
-        "memory": wanted.memory or f"{machine.memory_bytes // n_nodes // 1024}Ki",
-        "pods": str(wanted.pods),
+        "cpu": request.cpu or f"{machine.cpu_milli // n_nodes}m",
+        "memory": request.memory or f"{machine.memory_bytes // n_nodes // 1024}Ki",
+        "pods": str(request.pods),
     }
-    gpus = wanted.gpu or str(machine.n_gpus // n_nodes)
+    gpus = request.gpu or str(machine.n_gpus // n_nodes)
     if gpus != "0":
         found[GPU] = gpus
     return canonical(found)
 
 
 def canonical(amounts: Mapping[str, str]) -> dict[str, str]:
-    """Amounts as the API server writes them; CapacityError names the flag that is wrong."""
+    """Returns amounts as the API server writes them; CapacityError names a wrong flag."""
     written: dict[str, str] = {}
     for name, text in amounts.items():
         flag = "--gpu" if name == GPU else f"--{name}"
@@ -86,7 +88,7 @@ def canonical(amounts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _host_name() -> str:
-    """The host's name as an object's name may be."""
+    """Returns the host's name, changed to what an object's name may be."""
     name = socket.gethostname().split(".")[0].lower()
     kept = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in name)
     return kept.strip("-") or "node"
@@ -99,7 +101,7 @@ def _cpu_count() -> int:
 
 
 def _gpu_count() -> int:
-    """How many GPUs the vendor's own tool lists; none where it is missing or does not answer."""
+    """Returns the number of GPUs that nvidia-smi lists; 0 when it is missing or fails."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return 0

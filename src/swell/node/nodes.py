@@ -1,7 +1,7 @@
-"""The Node objects an agent registers, and what it keeps true on them. Pure.
+"""Decides about the Node objects of an agent: registration, conditions and taints. Pure.
 
-Registered once, a node that somebody deletes stays deleted, as with a kubelet: it comes back when
-the agent is started again.
+A registered node that is deleted stays deleted, as with a kubelet: it is registered again when the
+agent is started again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.plan import NOTHING, CreateObject, PatchObject, Plan, patch_object
 
 PRIVATE_PORTS = "elasticdeeplearning.ai/private-ports"
-# On a hollow node: play dead. No heartbeat, no report, no pod is started or ended.
+# On a hollow node: simulate its loss. No heartbeat, no report, no pod is started or ended.
 SIMULATE_LOSS = "elasticdeeplearning.ai/hollow-lost"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 READY = "Ready"
 PODS_DEFAULT = 500
-# A controller that takes the taint of a ready node away has done so by then.
+# A cluster whose node lifecycle controller removes the taint of a ready node has done so by then.
 TAINT_PATIENCE_S = 2.0
 
 _HEALTHY = {
@@ -39,16 +39,20 @@ _HEALTHY = {
 
 
 class NodeInfo(ApiStruct, frozen=True):
+    """The part of a node's nodeInfo that its agent reads."""
+
     boot_id: str = msgspec.field(default="", name="bootID")
 
 
 class OwnStatus(ApiStruct, frozen=True):
+    """The part of a node's status that its agent reads."""
+
     conditions: tuple[Condition, ...] = ()
     node_info: NodeInfo = NodeInfo()
 
 
 class OwnNode(ApiStruct, frozen=True):
-    """A node, as far as its own agent reads it."""
+    """The part of a Node that its own agent reads."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
@@ -60,7 +64,7 @@ OWN_NODES = Resource("", "v1", "Node", "nodes", OwnNode, namespaced=False)
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What every node of an agent looks like. `boot_id` tells one start of it from the next."""
+    """The properties that all nodes of an agent share. Every start of it has another `boot_id`."""
 
     capacity: Mapping[str, str]
     boot_id: str
@@ -76,7 +80,7 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationSnapshot:
-    """One of our nodes as it is; `was_registered` when this agent has seen its own work."""
+    """One of our nodes. `was_registered` is set once this agent has seen its own registration."""
 
     name: str
     node: OwnNode | None
@@ -85,7 +89,7 @@ class RegistrationSnapshot:
 
 
 def decide_node(view: RegistrationSnapshot, now: float) -> Plan:
-    """Register a node, keep it ready, and free it of the taint every new node has."""
+    """Returns the plan that registers a node, keeps it ready, and removes a new node's taint."""
     if view.node is None:
         if view.was_registered:
             return NOTHING
@@ -100,7 +104,7 @@ def decide_node(view: RegistrationSnapshot, now: float) -> Plan:
 
 
 def is_registered(node: OwnNode, shape: NodeShape) -> bool:
-    """Whether all that this start of the agent has to say is on the node."""
+    """Whether this start of the agent has registered the node."""
     return node.status.node_info.boot_id == shape.boot_id
 
 
@@ -186,7 +190,10 @@ def _condition(type_: str, held: Condition | None, now: float) -> Body:
 
 
 def _renewal(node: OwnNode, shape: NodeShape, now: float) -> tuple[PatchObject, ...]:
-    """Say anew what a node is like that an earlier start registered; the status last confirms."""
+    """Returns the patches that renew the registration by an earlier start.
+
+    The status comes last, because its boot id confirms the whole.
+    """
     metadata = node.metadata
     kept = [t for t in node.spec.taints if all((t.key, t.effect) != _id(o) for o in shape.taints)]
     body: Body = {
@@ -209,13 +216,16 @@ def _id(taint: Taint) -> tuple[str, str]:
 
 
 def _status_patch(node: OwnNode, status: Body) -> PatchObject:
-    """Strategic: conditions of others, by type, stay as they are."""
+    """Returns a strategic patch: conditions of other writers stay as they are."""
     body = {"metadata": {"uid": node.metadata.uid}, "status": status}
     return PatchObject(OWN_NODES.status, node.metadata.key, Patch(PatchKind.STRATEGIC, body))
 
 
 def _untaint(node: OwnNode, now: float) -> Plan:
-    """Where no controller does it, the agent takes the taint away from its ready node."""
+    """Returns the plan that removes the not-ready taint of a ready node.
+
+    Not every cluster has a controller that does it, so the agent does it after a while.
+    """
     wrong = {NOT_READY, UNREACHABLE}
     kept = [t for t in node.spec.taints if t.key not in wrong or t.effect != "NoSchedule"]
     if len(kept) == len(node.spec.taints):

@@ -1,4 +1,7 @@
-"""Pods as a node agent reads them: what to run, where its input comes from, what was reported."""
+"""Pods as a node agent reads them: what to run, its inputs, and the status reported so far.
+
+Defaults are those of the Kubernetes API.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from swell.api.pod import (
 )
 from swell.api.resource import Resource
 
-GRACE_S_DEFAULT = 30
+GRACE_S_DEFAULT = 30  # Kubernetes' default
 
 
 class KeyReference(ApiStruct, frozen=True):
@@ -25,16 +28,22 @@ class KeyReference(ApiStruct, frozen=True):
 
 
 class FieldReference(ApiStruct, frozen=True):
+    """A field of the pod, for the downward API."""
+
     field_path: str = ""
 
 
 class ResourceReference(ApiStruct, frozen=True):
+    """A request or limit of a container, for the downward API."""
+
     container_name: str = ""
     resource: str = ""
     divisor: str | int | float = "0"
 
 
 class EnvSource(ApiStruct, frozen=True):
+    """The source of a variable's value; exactly one field is set."""
+
     field_ref: FieldReference | None = None
     resource_field_ref: ResourceReference | None = None
     config_map_key_ref: KeyReference | None = None
@@ -42,6 +51,8 @@ class EnvSource(ApiStruct, frozen=True):
 
 
 class EnvVar(ApiStruct, frozen=True):
+    """One variable of a container."""
+
     name: str = ""
     value: str = ""
     value_from: EnvSource | None = None
@@ -55,21 +66,29 @@ class WholeReference(ApiStruct, frozen=True):
 
 
 class EnvFrom(ApiStruct, frozen=True):
+    """All keys of a ConfigMap or Secret as variables."""
+
     prefix: str = ""
     config_map_ref: WholeReference | None = None
     secret_ref: WholeReference | None = None
 
 
 class ExecAction(ApiStruct, frozen=True):
+    """A command in the container, for a probe or preStop."""
+
     command: tuple[str, ...] = ()
 
 
 class HttpHeader(ApiStruct, frozen=True):
+    """One header of an HTTP probe."""
+
     name: str = ""
     value: str = ""
 
 
 class HttpGetAction(ApiStruct, frozen=True):
+    """An HTTP request to the container. A port may be a name."""
+
     path: str = "/"
     port: int | str = 0
     host: str = ""
@@ -78,15 +97,21 @@ class HttpGetAction(ApiStruct, frozen=True):
 
 
 class TcpSocketAction(ApiStruct, frozen=True):
+    """A TCP connection to the container."""
+
     port: int | str = 0
     host: str = ""
 
 
 class SleepAction(ApiStruct, frozen=True):
+    """A pause, for preStop."""
+
     seconds: int = 0
 
 
 class Probe(ApiStruct, frozen=True):
+    """One probe of a container, with Kubernetes' defaults."""
+
     exec_: ExecAction | None = msgspec.field(default=None, name="exec")
     http_get: HttpGetAction | None = None
     tcp_socket: TcpSocketAction | None = None
@@ -99,17 +124,23 @@ class Probe(ApiStruct, frozen=True):
 
 
 class LifecycleHandler(ApiStruct, frozen=True):
+    """One hook in the life of a container."""
+
     exec_: ExecAction | None = msgspec.field(default=None, name="exec")
     http_get: HttpGetAction | None = None
     sleep: SleepAction | None = None
 
 
 class Lifecycle(ApiStruct, frozen=True):
+    """The hooks of a container. Only preStop is run here."""
+
     post_start: LifecycleHandler | None = None
     pre_stop: LifecycleHandler | None = None
 
 
 class VolumeMount(ApiStruct, frozen=True):
+    """A volume, or a path in it, at a place in the container."""
+
     name: str = ""
     mount_path: str = ""
     sub_path: str = ""
@@ -117,6 +148,8 @@ class VolumeMount(ApiStruct, frozen=True):
 
 
 class BoundContainer(ApiStruct, frozen=True):
+    """One container of a pod, init containers and sidecars included."""
+
     name: str = ""
     image: str = ""
     command: tuple[str, ...] = ()
@@ -137,17 +170,21 @@ class BoundContainer(ApiStruct, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """Of init containers: one that goes on running beside the others."""
+        """Whether an init container goes on running beside the main containers."""
         return self.restart_policy == "Always"
 
 
 class KeyToPath(ApiStruct, frozen=True):
+    """A key of a ConfigMap or Secret as a file of another name."""
+
     key: str = ""
     path: str = ""
     mode: int | None = None
 
 
 class ConfigMapVolume(ApiStruct, frozen=True):
+    """A volume with the keys of a ConfigMap as files."""
+
     name: str = ""
     items: tuple[KeyToPath, ...] = ()
     default_mode: int = 0o644
@@ -155,6 +192,8 @@ class ConfigMapVolume(ApiStruct, frozen=True):
 
 
 class SecretVolume(ApiStruct, frozen=True):
+    """A volume with the keys of a Secret as files."""
+
     secret_name: str = ""
     name: str = ""  # what a projected volume calls it
     items: tuple[KeyToPath, ...] = ()
@@ -167,15 +206,21 @@ class SecretVolume(ApiStruct, frozen=True):
 
 
 class EmptyDirVolume(ApiStruct, frozen=True):
+    """A folder that lives as long as the pod."""
+
     medium: str = ""
 
 
 class HostPathVolume(ApiStruct, frozen=True):
+    """A folder of the machine."""
+
     path: str = ""
     type: str = ""
 
 
 class DownwardFile(ApiStruct, frozen=True):
+    """A file with a field or resource of the pod."""
+
     path: str = ""
     field_ref: FieldReference | None = None
     resource_field_ref: ResourceReference | None = None
@@ -183,12 +228,14 @@ class DownwardFile(ApiStruct, frozen=True):
 
 
 class DownwardVolume(ApiStruct, frozen=True):
+    """A volume with facts about the pod as files."""
+
     items: tuple[DownwardFile, ...] = ()
     default_mode: int = 0o644
 
 
 class VolumePart(ApiStruct, frozen=True):
-    """One source of files. A token, which projected volumes may have too, is not given here."""
+    """One source of files. Service account tokens of projected volumes are ignored."""
 
     config_map: ConfigMapVolume | None = None
     secret: SecretVolume | None = None
@@ -196,10 +243,14 @@ class VolumePart(ApiStruct, frozen=True):
 
 
 class ProjectedVolume(ApiStruct, frozen=True):
+    """A volume that joins the files of several sources."""
+
     sources: tuple[VolumePart, ...] = ()
 
 
 class BoundVolume(ApiStruct, frozen=True):
+    """A volume of a pod; exactly one kind is set."""
+
     name: str = ""
     projected: ProjectedVolume | None = None
     empty_dir: EmptyDirVolume | None = None
@@ -209,7 +260,7 @@ class BoundVolume(ApiStruct, frozen=True):
     downward_api: DownwardVolume | None = msgspec.field(default=None, name="downwardAPI")
 
     def parts(self) -> tuple[VolumePart, ...]:
-        """The sources of files that are written for the pod."""
+        """Returns the sources of files that the agent writes for the pod."""
         if self.projected is not None:
             return self.projected.sources
         own = VolumePart(
@@ -219,6 +270,8 @@ class BoundVolume(ApiStruct, frozen=True):
 
 
 class BoundSpec(ApiStruct, frozen=True):
+    """The part of a pod's spec that its node needs."""
+
     node_name: str = ""
     containers: tuple[BoundContainer, ...] = ()
     init_containers: tuple[BoundContainer, ...] = ()
@@ -242,11 +295,9 @@ class ReportedContainer(ApiStruct, frozen=True):
     started: bool | None = None
 
 
-class PodAddress(ApiStruct, frozen=True):
-    ip: str = ""
-
-
 class ReportedStatus(ApiStruct, frozen=True):
+    """The part of a pod's status that its node writes."""
+
     phase: PodPhase = PodPhase.PENDING
     reason: str = ""
     message: str = ""
@@ -259,17 +310,20 @@ class ReportedStatus(ApiStruct, frozen=True):
 
 
 class BoundPod(ApiStruct, frozen=True):
+    """A pod as its node reads it."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: BoundSpec = BoundSpec()
     status: ReportedStatus = ReportedStatus()
 
     @property
     def is_final(self) -> bool:
-        """Whether it has been reported that the pod is over; such a report never changes."""
+        """Whether a final phase has been reported; such a report never changes."""
         return self.status.phase in FINAL
 
     @property
     def grace_s(self) -> int:
+        """Returns the grace period: 30 s by default; 0 stays 0, as for a forced deletion."""
         own = self.spec.termination_grace_period_seconds
         return GRACE_S_DEFAULT if own is None else max(1, own) if own else 0
 

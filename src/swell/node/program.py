@@ -1,4 +1,4 @@
-"""`swell node` as a program: connects, runs an agent until it is told to stop, and cleans up."""
+"""`swell node` as a program: connects, runs an agent until it is stopped, and cleans up."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 
 POLL_S = 0.05
-# Longer than the usual grace period of a pod.
+# Longer than Kubernetes' default grace period of a pod, 30 s.
 LEAVE_S = 40.0
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What a user may choose."""
+    """The options of `swell node`."""
 
     home: Path
     n_nodes: int = 1
@@ -58,7 +58,7 @@ class AgentOptions:
 
 
 def hollow_shape(machine: HostMachine, options: AgentOptions, boot_id: str) -> NodeShape:
-    """A hollow node has what was asked for, else plenty."""
+    """Returns the shape of hollow nodes: what was asked for, else a large default."""
     wanted = options.wanted
     asked = {"cpu": wanted.cpu, "memory": wanted.memory, "nvidia.com/gpu": wanted.gpu}
     amounts = HOLLOW_CAPACITY | {name: text for name, text in asked.items() if text}
@@ -92,7 +92,7 @@ def process_shape(
 def run_agent(
     access: Access, machine: HostMachine, options: AgentOptions, on_ready: Callable[[], None]
 ) -> None:
-    """Play nodes until SIGTERM or SIGINT; then pods that are processes end with the agent."""
+    """Run an agent until SIGTERM or SIGINT. Pods that are processes then end with it."""
     if options.hollow:
         asyncio.run(_run_hollow(access, machine, options, on_ready))
         return
@@ -144,7 +144,7 @@ async def _run_hollow(
 
 
 async def _announce(agent: NodeAgent, clock: Clock, on_ready: Callable[[], None]) -> None:
-    """Say once that all nodes are ready, and stay, as a service does."""
+    """Call `on_ready` once all nodes are ready, and then stay: a service must not end."""
     while not agent.is_ready:
         await clock.sleep(POLL_S)
     on_ready()

@@ -1,4 +1,4 @@
-"""Puts an agent's nodes into the cluster and keeps them there: the loop around `nodes`."""
+"""Registers the nodes of an agent and keeps them, as decided in `nodes`."""
 
 from __future__ import annotations
 
@@ -69,24 +69,24 @@ class Registration:
         return self.informer.get(Key("", name))
 
     def is_lost(self, name: str) -> bool:
-        """Whether a node has been told to play dead."""
+        """Whether a node simulates its loss."""
         node = self.find(name)
         return node is not None and simulates_loss(node)
 
     @property
     def n_ready(self) -> int:
-        """How many of our nodes say that they are ready."""
+        """Returns how many of our nodes are reported as ready."""
         found = (self.find(name) for name in self._names)
         return sum(1 for node in found if node is not None and is_healthy(node))
 
     def on_change(self, handler: Callable[[str], None]) -> None:
-        """Be told the names of our nodes when they change."""
+        """Call a handler with the name of each of our nodes that changes."""
 
-        def told(key: Key) -> None:
+        def on_key(key: Key) -> None:
             if key.name in self._names:
                 handler(key.name)
 
-        self.informer.add_handler(told)
+        self.informer.add_handler(on_key)
 
     def _note(self, key: Key) -> None:
         node = self.informer.get(key)

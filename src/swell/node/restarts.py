@@ -1,9 +1,9 @@
-"""What a living pod's containers need next: which to start, to start again, to stop. Pure.
+"""Decides which containers of a pod to start, to restart and to stop. Pure.
 
-Init containers run one after the other; a sidecar (an init container that restarts always) only
-has to have started. Then the containers run together, and the pod's restart policy says which of
-those that ended come again. As a kubelet does, the first restart is immediate and the next wait
-longer and longer, until a run has lasted long enough to be called healthy.
+Init containers run one after the other; a sidecar (an init container that always restarts) only
+has to have started before the next. Then the main containers run together, and the pod's restart
+policy says which of those that ended are restarted. As with a kubelet, the first restart is
+immediate and later ones wait longer and longer, until a run has lasted long enough to be healthy.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ HEALTHY_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class StartContainer:
+    """Start a container for the first time, or again with the next attempt."""
+
     name: str
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class StopContainer:
-    """Ask to end, and force after the grace period. Repeating it may only shorten that."""
+    """Ask a container to end, and kill it after the grace period, which repeats only shorten."""
 
     name: str
     grace_s: float
@@ -40,7 +42,7 @@ Action = StartContainer | StopContainer
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """Actions in order, when to look again, and whether the containers are past the start."""
+    """Actions in order, when to decide again, and how far the pod is."""
 
     actions: tuple[Action, ...] = ()
     wake_at: float | None = None
@@ -50,8 +52,8 @@ class NextStep:
 
 
 def next_step(pod: BoundPod, runs: Runs, now: float) -> NextStep:
-    """The next step of a pod that nobody wants to end."""
-    # Once a container has been started, what init containers do holds nobody up again.
+    """Returns the next step of a pod that is neither deleted nor out of time."""
+    # Once a main container has been started, init containers are not waited for any more.
     is_past_init = any(container.name in runs for container in pod.spec.containers)
     steps = list(_init_steps(pod, runs, now, is_past=is_past_init))
     if any(step.is_fatal for step in steps):
@@ -60,13 +62,13 @@ def next_step(pod: BoundPod, runs: Runs, now: float) -> NextStep:
         return _progress(steps, is_initialized=False)
     mains = [_main_step(pod, container, runs, now) for container in pod.spec.containers]
     if all(step.is_passed or step.is_fatal for step in mains):
-        # Sidecars are there for the others, and end when those have.
+        # Sidecars end when the main containers have.
         return _wind_down(pod, runs, has_failed=any(step.is_fatal for step in mains))
     return _progress([*steps, *mains], is_initialized=True)
 
 
 def backoff_until(run: Run) -> float:
-    """When a container that ended may start again."""
+    """Returns the time from which a container that ended may start again."""
     if not isinstance(run.state, Exited):
         return 0.0
     ran_s = run.state.finished_at - run.state.started_at
@@ -77,7 +79,7 @@ def backoff_until(run: Run) -> float:
 def should_restart(
     pod: BoundPod, container: BoundContainer, ended: Exited, *, is_init: bool
 ) -> bool:
-    """Whether a container that ended comes again."""
+    """Whether a container that ended is restarted."""
     if is_init and container.is_sidecar:
         return True
     policy = pod.spec.restart_policy
@@ -88,7 +90,7 @@ def should_restart(
 
 @dataclass(frozen=True, slots=True)
 class _ContainerStep:
-    """Where one container stands: past what is waited for, or failed for good, or neither."""
+    """One container: passed what is waited for, or failed for good, or neither."""
 
     is_passed: bool = False
     is_fatal: bool = False
@@ -141,7 +143,7 @@ def _main_step(pod: BoundPod, container: BoundContainer, runs: Runs, now: float)
 
 
 def _next(pod: BoundPod, container: BoundContainer, run: Run, now: float) -> _ContainerStep:
-    """What a container that has been asked to start needs."""
+    """Returns the step of a container that has been asked to start before."""
     match run.state:
         case Waiting(retry_at=None):
             return _WAIT
@@ -170,7 +172,7 @@ def _progress(steps: list[_ContainerStep], *, is_initialized: bool) -> NextStep:
 
 
 def _wind_down(pod: BoundPod, runs: Runs, *, has_failed: bool) -> NextStep:
-    """End what still runs of a pod whose result is known."""
+    """Returns the step of a pod whose result is known: end what still runs."""
     actions = stop_all(pod, runs, float(pod.grace_s), "the pod's other containers have ended")
     return NextStep(
         actions,
@@ -186,7 +188,7 @@ def _init_failed(pod: BoundPod, runs: Runs) -> bool:
 
 
 def is_active(runs: Runs) -> bool:
-    """Whether some container has a process, or may get one without being asked again."""
+    """Whether some container has a process, or may get one without another action."""
     return any(is_live(run) for run in runs.values())
 
 
@@ -201,7 +203,7 @@ def is_live(run: Run) -> bool:
 
 
 def stop_all(pod: BoundPod, runs: Runs, grace_s: float, reason: str) -> tuple[Action, ...]:
-    """Stop what runs: the containers, and when they have ended the sidecars, the last first."""
+    """Returns the actions that stop a pod: main containers first, then sidecars, last to first."""
     mains = [c.name for c in pod.spec.containers]
     mains += [c.name for c in pod.spec.init_containers if not c.is_sidecar]
     live = [name for name in mains if name in runs and is_live(runs[name])]

@@ -1,4 +1,11 @@
-"""What is known of a container: its latest run, and how that stands. Values only."""
+"""The latest run of a container and its state, as values.
+
+(none) --start--> Waiting --the process starts--> Running --it ends--> Exited
+                   |   ^                                                 |
+                   +---+ cannot be started: again at `retry_at`          |
+                   ^                                                     |
+                   +-------next attempt, after a back-off: `restarts`----+
+"""
 
 from __future__ import annotations
 
@@ -15,12 +22,12 @@ INITIALIZING = "PodInitializing"
 LOST = "ContainerStatusUnknown"
 COMPLETED = "Completed"
 ERROR = "Error"
-KILLED_CODE = 137
+KILLED_CODE = 137  # 128 plus SIGKILL, as shells count
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Asked to start, and does not run yet; to be asked again at `retry_at`, if that is set."""
+    """Asked to start and not running yet. If `retry_at` is set, it must be asked again then."""
 
     reason: str = CREATING
     message: str = ""
@@ -29,7 +36,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process. `unhealthy` says why it must be restarted, when a liveness probe found so."""
+    """A process. `unhealthy` is the reason to restart it, when a liveness probe has failed."""
 
     started_at: float
     is_started: bool = True
@@ -40,6 +47,8 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
+    """A process that has ended. The signal is 0 unless one ended it."""
+
     exit_code: int
     started_at: float
     finished_at: float
@@ -61,7 +70,7 @@ State = Waiting | Running | Exited
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The latest run of a container, its number counted from 0, and the end of the one before."""
+    """The latest run of a container, its number counted from 0, and the end of the former one."""
 
     attempt: int
     state: State
@@ -72,14 +81,14 @@ Runs = Mapping[str, Run]  # by container; one that was never asked to start is m
 
 
 def reported_runs(pod: BoundPod) -> dict[str, Run]:
-    """The runs that a pod's status tells of, for a runtime that has forgotten them."""
+    """Returns the runs in a pod's reported status, for a runtime that has no record of them."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     found = {status.name: _reported_run(status) for status in statuses}
     return {name: run for name, run in found.items() if run is not None}
 
 
 def lost(run: Run, now: float) -> Run:
-    """A run whose process is gone without having left an exit code."""
+    """Returns a run whose process has vanished as one that was killed; others unchanged."""
     if not isinstance(run.state, Running):
         return run
     message = "the container's process is gone and its exit code is not known"
@@ -97,7 +106,7 @@ def _reported_run(status: ReportedContainer) -> Run | None:
         running = Running(started_at, bool(status.started), status.ready)
         return Run(status.restart_count, running, former)
     if former is not None:
-        # Waits for its next start: the latest run is the one that ended.
+        # It waits in its back-off: the latest run is the one that ended.
         return Run(status.restart_count, former)
     return None
 

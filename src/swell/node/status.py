@@ -1,7 +1,7 @@
-"""The status of a pod as a kubelet would write it, from its runs. Pure.
+"""Makes the status of a pod, as a kubelet would report it, from its runs. Pure.
 
-Conditions of other writers are kept, and the transition times of ours where nothing changed, so
-that an unchanged pod gives an equal status and nothing is written.
+Conditions of other writers are kept, and so are the transition times of ours that did not change.
+An unchanged pod therefore gives an equal status, and nothing is written.
 """
 
 from __future__ import annotations
@@ -39,18 +39,23 @@ COMPLETED_REASON = "PodCompleted"
 FAILED_REASON = "PodFailed"
 UNREADY_REASON = "ContainersNotReady"
 UNINITIALIZED_REASON = "ContainersNotInitialized"
-_MESSAGE_CHARS_MAX = 4096
+_MESSAGE_CHARS_MAX = 4096  # Kubernetes' limit for the message of a container
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
+    """The addresses that a pod's status shows."""
+
     pod_ip: str = ""
     host_ip: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PodOutcome:
-    """What the decision knows beside the runs; a phase when the pod is over."""
+    """The part of a decision that the status needs beside the runs.
+
+    `phase` is set when the pod is over.
+    """
 
     is_initialized: bool
     phase: PodPhase | None = None
@@ -59,24 +64,24 @@ class PodOutcome:
 
 
 def report_status(
-    pod: BoundPod, runs: Runs, addresses: Addresses, verdict: PodOutcome, now: float
+    pod: BoundPod, runs: Runs, addresses: Addresses, outcome: PodOutcome, now: float
 ) -> ReportedStatus:
-    """The status that the pod should have."""
+    """Returns the status that the pod should have."""
     inits = tuple(
-        _container(pod, container, runs.get(container.name), verdict, now, is_init=True)
+        _container(pod, container, runs.get(container.name), outcome, now, is_init=True)
         for container in pod.spec.init_containers
     )
     mains = tuple(
-        _container(pod, container, runs.get(container.name), verdict, now, is_init=False)
+        _container(pod, container, runs.get(container.name), outcome, now, is_init=False)
         for container in pod.spec.containers
     )
-    phase = verdict.phase or _phase(mains, verdict)
+    phase = outcome.phase or _phase(mains, outcome)
     started = bool(runs)
     return ReportedStatus(
         phase=phase,
-        reason=verdict.reason,
-        message=verdict.message,
-        conditions=_conditions(pod, phase, (*inits, *mains), verdict, now, started=started),
+        reason=outcome.reason,
+        message=outcome.message,
+        conditions=_conditions(pod, phase, (*inits, *mains), outcome, now, started=started),
         container_statuses=mains,
         init_container_statuses=inits,
         start_time=pod.status.start_time or format_time(_begun_at(runs, now)),
@@ -86,14 +91,14 @@ def report_status(
 
 
 def _begun_at(runs: Runs, now: float) -> float:
-    """When the node began with a pod: its containers may be quicker than the first report."""
+    """Returns the start time of a pod: containers may start before the first report."""
     ends = (end for run in runs.values() for end in (run.state, run.former))
     times = (end.started_at for end in ends if isinstance(end, Running | Exited))
     return min([now, *(time for time in times if time)])
 
 
 def status_patch(pod: BoundPod, status: ReportedStatus) -> Body:
-    """A strategic merge patch to that status; it is for the pod with this UID and no other."""
+    """Returns a strategic merge patch to that status, for the pod with this UID only."""
     by_name = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
     body: Body = {
         "phase": status.phase.value,
@@ -115,7 +120,10 @@ def status_patch(pod: BoundPod, status: ReportedStatus) -> Body:
 
 
 def _condition_entries(pod: BoundPod, status: ReportedStatus) -> list[Body]:
-    """Our conditions. What one no longer says has to be taken back, or a merge would keep it."""
+    """Returns our conditions for the patch.
+
+    A reason or message that is no longer set has to be null, or a merge would keep it.
+    """
     held = {condition.type: to_body(condition) for condition in pod.status.conditions}
     entries = [to_body(condition) for condition in status.conditions if condition.type in OURS]
     return [
@@ -154,17 +162,17 @@ def _container(
     pod: BoundPod,
     container: BoundContainer,
     run: Run | None,
-    verdict: PodOutcome,
+    outcome: PodOutcome,
     now: float,
     *,
     is_init: bool,
 ) -> ReportedContainer:
     if run is None:
         reason = CREATING
-        if pod.spec.init_containers and not verdict.is_initialized:
+        if pod.spec.init_containers and not outcome.is_initialized:
             reason = INITIALIZING
         return ReportedContainer(name=container.name, state=_waiting(reason), started=False)
-    shown, former = _shown(pod, container, run, verdict, now, is_init=is_init)
+    reported, former = _reported_state(pod, container, run, outcome, now, is_init=is_init)
     state = run.state
     is_started = isinstance(state, Running) and state.is_started
     is_ready = isinstance(state, Running) and state.is_started and state.is_ready
@@ -172,7 +180,7 @@ def _container(
         is_ready = isinstance(state, Exited) and state.is_success
     return ReportedContainer(
         name=container.name,
-        state=shown,
+        state=reported,
         last_state=_terminated(former) if former else ContainerState(),
         ready=is_ready,
         restart_count=run.attempt,
@@ -180,16 +188,16 @@ def _container(
     )
 
 
-def _shown(
+def _reported_state(
     pod: BoundPod,
     container: BoundContainer,
     run: Run,
-    verdict: PodOutcome,
+    outcome: PodOutcome,
     now: float,
     *,
     is_init: bool,
 ) -> tuple[ContainerState, Exited | None]:
-    """The state of a run, and the end before it."""
+    """Returns the reported state of a run, and the former end to report with it."""
     match run.state:
         case Running(started_at=since):
             running = StateRunning(started_at=format_time(since))
@@ -197,11 +205,11 @@ def _shown(
         case Waiting(reason=reason, message=message):
             return _waiting(reason, message), run.former
         case Exited() as ended:
-            comes_again = verdict.phase is None and should_restart(
+            is_restarted = outcome.phase is None and should_restart(
                 pod, container, ended, is_init=is_init
             )
             due = backoff_until(run)
-            if not comes_again or due <= now:
+            if not is_restarted or due <= now:
                 return _terminated(ended), run.former
             wait_s = round(due - ended.finished_at)
             message = f"back-off {wait_s}s restarting failed container={container.name}"
@@ -225,9 +233,9 @@ def _terminated(ended: Exited) -> ContainerState:
     )
 
 
-def _phase(mains: Sequence[ReportedContainer], verdict: PodOutcome) -> PodPhase:
-    """The phase of a pod that is not over: running as soon as every container has run once."""
-    if not verdict.is_initialized:
+def _phase(mains: Sequence[ReportedContainer], outcome: PodOutcome) -> PodPhase:
+    """Returns the phase of a pod that is not over: Running once every container has run."""
+    if not outcome.is_initialized:
         return PodPhase.PENDING
     never_ran = [
         main for main in mains if main.state.waiting and main.last_state.terminated is None
@@ -239,7 +247,7 @@ def _conditions(
     pod: BoundPod,
     phase: PodPhase,
     containers: Sequence[ReportedContainer],
-    verdict: PodOutcome,
+    outcome: PodOutcome,
     now: float,
     *,
     started: bool,
@@ -249,19 +257,19 @@ def _conditions(
     is_up = started and phase not in FINAL
     wanted = (
         Condition(type="PodReadyToStartContainers", status="True" if is_up else "False"),
-        _initialized(pod, phase, verdict),
+        _initialized(pod, phase, outcome),
         ready,
         msgspec.structs.replace(ready, type="ContainersReady"),
         Condition(type="PodScheduled", status="True"),
     )
-    # In the order they are in already, or an unchanged status would look changed.
+    # They keep the order they have, or an unchanged status would look changed.
     merged = {condition.type: condition for condition in pod.status.conditions}
     merged |= {new.type: _timed(new, merged.get(new.type), now) for new in wanted}
     return tuple(merged.values())
 
 
-def _initialized(pod: BoundPod, phase: PodPhase, verdict: PodOutcome) -> Condition:
-    if verdict.is_initialized or not pod.spec.init_containers:
+def _initialized(pod: BoundPod, phase: PodPhase, outcome: PodOutcome) -> Condition:
+    if outcome.is_initialized or not pod.spec.init_containers:
         reason = COMPLETED_REASON if phase is PodPhase.SUCCEEDED else ""
         return Condition(type="Initialized", status="True", reason=reason)
     names = [c.name for c in pod.spec.init_containers]
@@ -288,7 +296,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _timed(new: Condition, held: Condition | None, now: float) -> Condition:
-    """With the time of the last change of its status; as it was when it says nothing new."""
+    """Returns a condition with the time its status last changed; the held one if it is equal."""
     if held is None or held.status != new.status:
         return msgspec.structs.replace(new, last_transition_time=format_time(now))
     if (held.reason, held.message) == (new.reason, new.message):

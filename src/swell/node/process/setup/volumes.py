@@ -26,6 +26,8 @@ from swell.node.process.setup.environment import (
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
+    """A file of a volume. Bytes that are not UTF-8 are kept as surrogates."""
+
     text: str
     mode: int
 
