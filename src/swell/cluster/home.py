@@ -44,6 +44,7 @@ class LockHolder:
 def hold_lock(home: Path, name: str = LOCK, what: str = SERVER) -> Iterator[None]:
     """Hold a lock of this folder; AlreadyRunningError when another process has it."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Not inherited: a child process with the descriptor would keep the lock.
     descriptor = os.open(home / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _lock(descriptor, home)

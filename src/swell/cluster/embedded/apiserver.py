@@ -36,6 +36,7 @@ from swell.runtime.cluster import Patch
 
 R = TypeVar("R")
 
+# As kube-apiserver creates them at its start.
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -63,6 +64,7 @@ class ApiServer:
         self._pods = PodVerbs(self._core, self._deletes)
         self._scales = ScaleVerbs(self._core, self._writes)
         for kind in registry:
+            # Of the kinds that share a collection, only the stored one schedules its objects.
             if kind.ttl_s and kind.conversion is None:
                 self._core.resume_expiry(kind)
 

@@ -204,7 +204,7 @@ class InProcessCluster:
                         str(event.version),
                     )
             if events:
-                continue
+                continue  # more may have arrived while the caller handled these
             wait_s = BOOKMARK_INTERVAL_S
             if end is not None:
                 wait_s = min(wait_s, end - clock.monotonic())

@@ -70,6 +70,7 @@ class Stored:
 
     def typed(self, struct: type[T]) -> T:
         """The object as a struct, decoded once; msgspec.ValidationError when it does not fit."""
+        # One slot is enough: the readers of a kind use the same struct.
         if type(self._typed) is not struct:
             self._typed = decode(self.raw, struct)
         return self._typed
@@ -86,7 +87,7 @@ def text_at(body: Body, path: tuple[str, ...]) -> str | None:
         if not isinstance(value, dict) or value.get(step) is None:
             return None
         value = value[step]
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # as JSON writes it, not as Python does
         return "true" if value else "false"
     return str(value)
 

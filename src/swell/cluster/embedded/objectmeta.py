@@ -25,13 +25,14 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%]+")
 _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
+# The names of the rules are those of `ServedKind.name_rule`: pattern, length, description.
 _NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
     "subdomain": (_SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain"),
     "label": (_LABEL, 63, "a lowercase RFC 1123 label"),
     "label1035": (_LABEL_1035, 63, "a DNS-1035 label, which begins with a letter"),
     "segment": (_SEGMENT, 1 << 16, "a path segment: not . or .., and without / and %"),
 }
-_WELL_KNOWN_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
+_STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _IMMUTABLE = (
     *("name", "namespace", "uid"),
     *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -132,6 +133,7 @@ def _annotation_errors(annotations: dict[str, str]) -> list[FieldError]:
     errors = [
         invalid(field, key, problem)
         for key in annotations
+        # A real server lower-cases annotation keys before it checks them.
         if (problem := qualified_name_problem(key.lower()))
     ]
     n_bytes = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
@@ -173,7 +175,7 @@ def _unqualified_errors(finalizers: list[str]) -> list[FieldError]:
     return [
         invalid(f"metadata.finalizers[{n}]", name, problem)
         for n, name in enumerate(finalizers)
-        if "/" not in name and name not in _WELL_KNOWN_FINALIZERS
+        if "/" not in name and name not in _STANDARD_FINALIZERS
     ]
 
 

@@ -148,11 +148,11 @@ def invalid(kind: str, group: str, name: str, errors: list[FieldError]) -> Clust
     """All field errors of one object. One error is printed bare, several in brackets."""
     causes = tuple(StatusCause(reason=e.reason, field=e.field, message=e.message) for e in errors)
     texts = [f"{e.field}: {e.message}" for e in errors]
-    shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return _refusal(
         422,
         "Invalid",
-        f'{_qualified(kind, group)} "{name}" is invalid: {shown}',
+        f'{_qualified(kind, group)} "{name}" is invalid: {joined}',
         StatusDetails(name=name, group=group, kind=kind, causes=causes),
     )
 
@@ -203,6 +203,7 @@ def budget_lags(name: str) -> ClusterError:
 
 
 def two_budgets() -> ClusterError:
+    # A real server sends an internal error without a reason here.
     message = "This pod has more than one PodDisruptionBudget, which eviction does not support."
     return _refusal(500, "", message)
 

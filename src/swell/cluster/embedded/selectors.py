@@ -32,7 +32,7 @@ class Requirement(NamedTuple):
             case "in":
                 return value is not None and value in self.values
             case "notin":
-                return value is None or value not in self.values
+                return value is None or value not in self.values  # a missing label matches
             case "exists":
                 return value is not None
             case "!":
@@ -57,7 +57,7 @@ class LabelRequirements:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # clients send the same few selectors again and again
 def parse_labels(text: str) -> LabelRequirements:
     """Parse a label selector; SelectorError when the text is none."""
     return LabelRequirements(_LabelParser(_tokens(text)).requirements())
@@ -230,7 +230,7 @@ class _LabelParser:
 
     def _next(self) -> str:
         token = self._tokens[self._at]
-        self._at = min(self._at + 1, len(self._tokens) - 1)
+        self._at = min(self._at + 1, len(self._tokens) - 1)  # the end mark is never passed
         return token
 
 
@@ -248,6 +248,7 @@ def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requiremen
 
 
 def _integer(text: str) -> int | None:
+    """A 64-bit integer, as Kubernetes compares labels with < and >; None for other texts."""
     digits = text[1:] if text[:1] in {"-", "+"} else text
     number = int(text) if digits.isascii() and digits.isdigit() else None
     return number if number is not None and -(2**63) <= number < 2**63 else None

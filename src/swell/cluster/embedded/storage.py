@@ -117,7 +117,7 @@ class Storage:
         self,
         now: Callable[[], float],
         *,
-        version: int = 1,
+        version: int = 1,  # not 0, which clients send for "any version"
         kept_commits_max: int = KEPT_COMMITS_MAX,
         kept_bytes_max: int = KEPT_BYTES_MAX,
     ) -> None:
@@ -125,7 +125,7 @@ class Storage:
         self._collections: dict[str, _Collection] = {}
         self._kept_commits_max = kept_commits_max
         self._kept_bytes_max = kept_bytes_max
-        self._kept: list[tuple[int, int]] = []  # (version, bytes held by the log alone)
+        self._kept: list[tuple[int, int]] = []  # (version, bytes that only the log keeps)
         self._kept_bytes = 0
         self._journal: Journal | None = None
         self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -137,22 +137,22 @@ class Storage:
     # -- reading -----------------------------------------------------------------------------
 
     def get(self, collection: str, key: Key) -> Stored | None:
-        held = self._collection(collection).objects.get(_address(key))
-        return held[1] if held else None
+        state = self._collection(collection).objects.get(_address(key))
+        return state[1] if state else None
 
     def count(self, collection: str) -> int:
         return len(self._collection(collection).objects)
 
     def collections(self) -> list[str]:
         """The names of the collections that are not empty."""
-        return [name for name, held in self._collections.items() if held.objects]
+        return [name for name, state in self._collections.items() if state.objects]
 
     def list(self, collection: str, namespace: str = "") -> StoreSnapshot:
-        held = self._collection(collection)
-        objects = held.objects
+        state = self._collection(collection)
+        objects = state.objects
         if not namespace:
-            return StoreSnapshot([objects[address] for address in held.order], self.version)
-        span = _span(held.order, namespace)
+            return StoreSnapshot([objects[address] for address in state.order], self.version)
+        span = _span(state.order, namespace)
         return StoreSnapshot([objects[address] for address in span], self.version)
 
     def list_at(self, collection: str, namespace: str, version: int) -> StoreSnapshot:
@@ -163,18 +163,20 @@ class Storage:
         """
         if version < self.compacted:
             raise CompactedError(version, self.compacted)
-        held = self._collection(collection)
-        if not held.log or held.log[-1].version <= version:
+        state = self._collection(collection)
+        # Nothing has changed since then, which is the usual case for pages of one list.
+        if not state.log or state.log[-1].version <= version:
             return StoreSnapshot(self.list(collection, namespace).items, version)
         past: dict[str, tuple[Key, Stored | None]] = {}
-        for commit in reversed(held.log):
+        for commit in reversed(state.log):
             if commit.version <= version:
                 break
+            # The oldest commit after the version wins: it has the state at the version.
             past[_address(commit.key)] = (commit.key, commit.before)
-        order = sorted({*held.order, *past})
+        order = sorted({*state.order, *past})
         items: list[tuple[Key, Stored]] = []
         for address in _span(order, namespace):
-            key, stored = past.get(address) or held.objects[address]
+            key, stored = past.get(address) or state.objects[address]
             if stored is not None:
                 items.append((key, stored))
         return StoreSnapshot(items, version)
@@ -196,34 +198,35 @@ class Storage:
             after=after,
         )
         self.version = version
-        held = self._collection(change.collection)
-        held.put(_address(change.key), change.key, after)
-        held.log.append(commit)
+        state = self._collection(change.collection)
+        state.put(_address(change.key), change.key, after)
+        state.log.append(commit)
         self._keep(commit)
+        # Hooks run before any watcher can see the commit, so their state is never behind.
         for hook in self.on_commit:
             hook(commit)
         if self._journal is None:
             self.durable_version = version
-            held.wake()
+            state.wake()
         else:
             self._journal.append(commit)
         return commit
 
     def load(self, collection: str, items: Iterable[tuple[Key, Stored]]) -> None:
         """Fill an empty collection from disk, without commits."""
-        held = self._collection(collection)
+        state = self._collection(collection)
         for key, stored in items:
-            held.put(_address(key), key, stored)
+            state.put(_address(key), key, stored)
 
     def compact(self, version: int) -> None:
         """Forget the commits up to a version; watches and lists from before it are refused."""
         self.compacted = max(self.compacted, min(version, self.durable_version))
-        for held in self._collections.values():
-            n_old = bisect_right(held.log, self.compacted, key=lambda commit: commit.version)
+        for state in self._collections.values():
+            n_old = bisect_right(state.log, self.compacted, key=lambda commit: commit.version)
             if n_old:
-                del held.log[:n_old]
-                held.dropped += n_old
-                held.wake()
+                del state.log[:n_old]
+                state.dropped += n_old
+                state.wake()
         n_old = bisect_right(self._kept, self.compacted, key=lambda kept: kept[0])
         self._kept_bytes -= sum(n_bytes for _, n_bytes in self._kept[:n_old])
         del self._kept[:n_old]
@@ -234,9 +237,9 @@ class Storage:
         """A cursor on the commits after a version; CompactedError when the version is too old."""
         if version < self.compacted:
             raise CompactedError(version, self.compacted)
-        held = self._collection(collection)
-        at = bisect_right(held.log, version, key=lambda commit: commit.version)
-        return Cursor(self, held, held.dropped + at)
+        state = self._collection(collection)
+        at = bisect_right(state.log, version, key=lambda commit: commit.version)
+        return Cursor(self, state, state.dropped + at)
 
     # -- the journal -------------------------------------------------------------------------
 
@@ -261,9 +264,10 @@ class Storage:
                 self._durable_waiters.append((wanted, waiter))
             elif not waiter.done():
                 waiter.set_result(None)
-        for held in self._collections.values():
-            if held.waiters and held.log and held.log[-1].version > before:
-                held.wake()
+        # Only collections with a commit of this group wake their watchers.
+        for state in self._collections.values():
+            if state.waiters and state.log and state.log[-1].version > before:
+                state.wake()
 
     def roll_back(self, cause: Exception) -> None:
         """Called by the journal: nothing after the durable version will ever be on disk.
@@ -274,14 +278,14 @@ class Storage:
         """
         lost = [
             commit
-            for held in self._collections.values()
-            for commit in held.log
+            for state in self._collections.values()
+            for commit in state.log
             if commit.version > self.durable_version
         ]
         for commit in sorted(lost, key=lambda commit: -commit.version):
-            held = self._collection(commit.collection)
-            held.put(_address(commit.key), commit.key, commit.before)
-            held.log.pop()
+            state = self._collection(commit.collection)
+            state.put(_address(commit.key), commit.key, commit.before)
+            state.log.pop()
             reverse = replace(commit, before=commit.after, after=commit.before, undone=True)
             for hook in self.on_commit:
                 hook(reverse)
@@ -296,10 +300,10 @@ class Storage:
     # -- inside ------------------------------------------------------------------------------
 
     def _collection(self, name: str) -> _Collection:
-        held = self._collections.get(name)
-        if held is None:
-            held = self._collections[name] = _Collection()
-        return held
+        state = self._collections.get(name)
+        if state is None:
+            state = self._collections[name] = _Collection()
+        return state
 
     def _keep(self, commit: Commit) -> None:
         """Bound the log by number and by the memory that only it holds.
@@ -316,20 +320,20 @@ class Storage:
 class Cursor:
     """A reader of one collection's log, at its own pace. The log never waits for it."""
 
-    def __init__(self, storage: Storage, held: _Collection, position: int) -> None:
+    def __init__(self, storage: Storage, state: _Collection, position: int) -> None:
         self._storage = storage
-        self._held = held
+        self._state = state
         self._position = position
 
     def take(self, n_max: int = 1_000) -> list[Commit]:
         """The next durable commits, possibly none; CompactedError when some were forgotten."""
-        held = self._held
-        start = self._position - held.dropped
+        state = self._state
+        start = self._position - state.dropped
         if start < 0:
             raise CompactedError(0, self._storage.compacted)
-        commits = held.log[start : start + n_max]
+        commits = state.log[start : start + n_max]
         durable = self._storage.durable_version
-        while commits and commits[-1].version > durable:
+        while commits and commits[-1].version > durable:  # these still wait for the disk
             commits.pop()
         self._position += len(commits)
         return commits
@@ -337,18 +341,19 @@ class Cursor:
     @property
     def is_behind(self) -> bool:
         """Whether commits wait to be taken, durable or not."""
-        return self._position < self._held.dropped + len(self._held.log)
+        return self._position < self._state.dropped + len(self._state.log)
 
     async def wait(self) -> None:
         """Return when there may be something to take. It may also return without cause."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._held.waiters.append(waiter)
+        self._state.waiters.append(waiter)
         try:
             await waiter
         finally:
+            # A waiter that was woken is off the list already; a cancelled one must not stay there.
             if not waiter.done() or waiter.cancelled():
                 self._forget(waiter)
 
     def _forget(self, waiter: asyncio.Future[None]) -> None:
-        if waiter in self._held.waiters:
-            self._held.waiters.remove(waiter)
+        if waiter in self._state.waiters:
+            self._state.waiters.remove(waiter)

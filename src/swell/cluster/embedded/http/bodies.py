@@ -17,6 +17,7 @@ from swell.api import codec
 from swell.cluster.embedded.refusals import bad_request
 
 DEPTH_MAX = 200  # no real object comes near, and every recursion of ours survives it
+# Only a number of 19 or more digits can be beyond 64 bits.
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _KEY_MARK = re.compile(rb'"\s*:')
 
@@ -88,14 +89,14 @@ def _duplicates(value: object, path: str) -> Iterator[str]:
 
 def _n_keys(value: object) -> int:
     found = 0
-    held = [value]
-    while held:
-        here = held.pop()
+    pending = [value]
+    while pending:  # not recursive, because every body goes through here
+        here = pending.pop()
         if type(here) is dict:
             found += len(here)
-            held.extend(here.values())
+            pending.extend(here.values())
         elif type(here) is list:
-            held.extend(here)
+            pending.extend(here)
     return found
 
 
@@ -130,15 +131,16 @@ def _with_floats(value: object) -> object:
 
 
 def _check_depth(raw: bytes, value: object) -> None:
+    # A text with few brackets cannot be nested deeply, so most bodies are done here.
     if raw.count(b"{") + raw.count(b"[") <= DEPTH_MAX:
         return
     level = [value]
     for _ in range(DEPTH_MAX):
         level = [
             inner
-            for held in level
-            if isinstance(held, dict | list)
-            for inner in (held.values() if isinstance(held, dict) else held)
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, dict | list)
         ]
         if not level:

@@ -83,6 +83,7 @@ def listening_socket(files: Files, port: int | None) -> socket.socket:
             made.bind((HOST, wanted))
         except OSError as error:
             made.close()
+            # Only the port of an earlier run may be replaced by another one.
             if wanted == port:
                 raise PortError(f"{HOST}:{port}: {error.strerror}") from error
         else:
@@ -109,6 +110,7 @@ def write_kubeconfig(files: Files, port: int) -> None:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, in one step."""
+    # The pid keeps two processes from writing the same draft.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -131,6 +133,7 @@ def _write_certificate(files: Files) -> None:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "swell")])
+    # Valid since yesterday, so that a client whose clock is behind accepts it, too.
     begin = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
     # The server is also a client: it shows this certificate to node agents when it fetches logs.
@@ -145,6 +148,7 @@ def _write_certificate(files: Files) -> None:
         .not_valid_before(begin)
         .not_valid_after(begin + dt.timedelta(days=_VALID_DAYS))
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        # Its own authority: kubeconfig and node agents trust this very certificate.
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=False)
         .sign(key, hashes.SHA256())

@@ -24,6 +24,7 @@ class DiscoveredSubresource(NamedTuple):
     version: str = ""
 
 
+# The verbs and kinds that a real server lists for its subresources.
 _CHANGE = ("get", "patch", "update")
 _STREAM = ("create", "get")
 SUBRESOURCES: Mapping[str, DiscoveredSubresource] = {

@@ -6,6 +6,7 @@ It is one function without middlewares, because every write pays for what happen
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Callable
 
 from aiohttp import web
@@ -30,6 +31,7 @@ from swell.runtime.errors import ClusterError
 
 KUBERNETES = "v1.36.3"  # the version whose behaviour this server has
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+# One answer for all: a server that answers is healthy.
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -156,7 +158,5 @@ def _version() -> Body:
 
 def _prettify(response: web.StreamResponse) -> None:
     """Indent a response for people to read; a stream stays as it is."""
-    import json
-
     if isinstance(response, web.Response) and isinstance(response.body, bytes) and response.body:
         response.body = json.dumps(json.loads(response.body), indent=2, ensure_ascii=False).encode()

@@ -118,11 +118,13 @@ class NodeLogs:
         meta = pod["metadata"]
         url = self._agent_url(pod["spec"]["nodeName"])
         path = f"{url}/containerLogs/{meta['namespace']}/{meta['name']}/{request.container}"
+        # No limit in all: a log is followed for as long as its container runs.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         connector = aiohttp.TCPConnector(ssl=self._tls())
         try:
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                # A redirect by an agent could lead anywhere, so it is not followed.
                 session.get(f"{path}?{_query(request)}", allow_redirects=False) as answer,
             ):
                 if answer.status != 200:

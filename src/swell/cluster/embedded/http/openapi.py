@@ -105,16 +105,16 @@ def _with_full_references(value: object) -> object:
 
 
 def _references(value: object) -> Iterable[str]:
-    held = [value]
-    while held:
-        here = held.pop()
+    pending = [value]
+    while pending:
+        here = pending.pop()
         if isinstance(here, dict):
             reference = here.get("$ref")
             if isinstance(reference, str):
                 yield reference
-            held.extend(here.values())
+            pending.extend(here.values())
         elif isinstance(here, list):
-            held.extend(here)
+            pending.extend(here)
 
 
 def _paths(kind: ServedKind, schema: str) -> Body:

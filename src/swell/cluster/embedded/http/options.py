@@ -74,6 +74,7 @@ def list_options(query: Query, namespace: str) -> ListOptions:
         continue_token=_text(query, "continue"),
         resource_version=_text(query, "resourceVersion"),
         resource_version_match=_text(query, "resourceVersionMatch"),
+        # Its presence is enough: a list with it is refused, whatever its value.
         send_initial_events=True if "sendInitialEvents" in query else None,
     )
 
@@ -147,6 +148,7 @@ def _delete_request(options: DeleteOptions, dry_run: list[str]) -> DeleteRequest
 
 
 def _dry_run_errors(values: list[str]) -> list[FieldError]:
+    """The error of the first unknown value; a real server reports no more."""
     return [not_supported("dryRun", value, ["All"]) for value in values if value != "All"][:1]
 
 

@@ -30,6 +30,7 @@ from swell.runtime.cluster import Patch, PatchKind
 BODY_BYTES_MAX = 3 << 20  # kube-apiserver's limit
 # Bidirectional streams, which this server does not speak.
 _STREAMS = frozenset({"attach", "exec", "portforward"})
+# Subresources that no table can be made of.
 _WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
 _YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 _PATCHES = {kind.value: kind for kind in PatchKind}
@@ -100,6 +101,7 @@ class Resources:
                 return await self._watch(request)
             case "GET":
                 return await self._list(request)
+            # A POST to all namespaces would not say where the object belongs.
             case "POST" if request.path.namespace or not request.kind.namespaced:
                 return await self._create(request)
             case "DELETE" if "deletecollection" in request.kind.verbs:
@@ -244,7 +246,7 @@ class Resources:
         pod = (await self._api.answer(lambda: self._api.get(request.kind, request.key))).body
         wanted = parse_log_request(pod, request.query)
         if not (pod.get("spec") or {}).get("nodeName"):
-            return web.Response(status=204)
+            return web.Response(status=204)  # not on a node yet: an empty log
         pieces = self._logs.read(pod, wanted)
         first = await anext(pieces, b"")  # a refusal must come before the headers are sent
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
@@ -319,6 +321,7 @@ def _patch_kind(request: ResourceRequest) -> PatchKind:
     media = _media_type(request.http)
     kind = _PATCHES.get(media)
     if kind is None or (kind is PatchKind.STRATEGIC and request.kind.custom):
+        # Custom resources have no merge keys, so strategic patches are not offered for them.
         known = [k for k in _PATCHES if not (request.kind.custom and "strategic" in k)]
         raise refusals.unsupported_media(media, *known)
     return kind

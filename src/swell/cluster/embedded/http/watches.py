@@ -61,12 +61,13 @@ class Watches:
         response.enable_chunked_encoding()
         life_s = float(timeout_s) if timeout_s else self._rng.uniform(*LIFE_S)
         stream = _Stream(request, response, watch, representation, bookmarks)
+        # A task of its own, so that `close` can end the watch without cancelling the handler.
         task = asyncio.ensure_future(self._run(stream, self._clock.monotonic() + life_s))
         self._tasks.add(task)
         try:
             await task
         except asyncio.CancelledError:
-            if not self._closing:
+            if not self._closing:  # the handler was cancelled: its client has disconnected
                 task.cancel()
                 raise
         finally:
@@ -104,6 +105,7 @@ class Watches:
                 async with asyncio.timeout(min(left_s, BOOKMARK_INTERVAL_S)):
                     await stream.watch.wait()
             except TimeoutError:
+                # No bookmark when the wait ended because the watch does.
                 if stream.bookmarks and left_s > BOOKMARK_INTERVAL_S:
                     mark = StoredEvent(EventType.BOOKMARK, None, stream.watch.version)
                     await self._write(stream, stream.lines([mark]))

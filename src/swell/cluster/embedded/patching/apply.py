@@ -40,8 +40,8 @@ def merge(body: Body, patch: Body) -> Body:
         if value is None:
             merged.pop(field, None)
         elif isinstance(value, dict):
-            held = merged.get(field)
-            merged[field] = merge(held if isinstance(held, dict) else {}, value)
+            old = merged.get(field)
+            merged[field] = merge(old if isinstance(old, dict) else {}, value)
         else:
             merged[field] = value
     return merged

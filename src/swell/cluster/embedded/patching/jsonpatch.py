@@ -60,6 +60,8 @@ def _index(items: list[Any], step: str, *, beyond: bool = False) -> int:
     """The index that a step names; with `beyond` also the one after the last, for adding."""
     if beyond and step == "-":
         return len(items)
+    # As in Kubernetes' library, a negative index counts from the end. Nine digits are more than
+    # any list has, and few enough to convert.
     digits = step.removeprefix("-")
     if not digits.isdigit() or not digits.isascii() or len(digits) > 9:
         raise JsonPatchError(f"{step!r} is no index")
@@ -107,7 +109,7 @@ def _replace(document: Any, operation: dict[str, Any]) -> Any:
     pointer, value = _pointer(operation), _value(operation)
     if not pointer:
         return value
-    _get(document, pointer)
+    _get(document, pointer)  # unlike add, replace needs an old value
     parent, last = _get(document, pointer[:-1]), pointer[-1]
     parent[_index(parent, last) if isinstance(parent, list) else last] = value
     return document
@@ -132,6 +134,7 @@ def _copy(document: Any, operation: dict[str, Any]) -> Any:
 
 
 def _test(document: Any, operation: dict[str, Any]) -> Any:
+    # Without a value the test is one for null.
     if not _equal(_get(document, _pointer(operation)), operation.get("value")):
         raise JsonPatchError(f"testing value {operation['path']} failed")
     return document

@@ -107,13 +107,13 @@ def _retained(original: Body, patch: Body) -> Body:
     return {name: value for name, value in original.items() if name in kept}
 
 
-def _merged_value(held: Any, value: Any, schema: MergeSchema, order: Any) -> Any:
+def _merged_value(old: Any, value: Any, schema: MergeSchema, order: Any) -> Any:
     if "replace" in schema.strategies and isinstance(value, dict):
         return value  # taken literally: directives inside have no effect
-    if isinstance(held, dict) and isinstance(value, dict):
-        return strategic_merge(held, value, schema)
-    if isinstance(held, list) and isinstance(value, list) and "merge" in schema.strategies:
-        return _merged_list(held, value, schema, order)
+    if isinstance(old, dict) and isinstance(value, dict):
+        return strategic_merge(old, value, schema)
+    if isinstance(old, list) and isinstance(value, list) and "merge" in schema.strategies:
+        return _merged_list(old, value, schema, order)
     return _clean(value)
 
 
@@ -145,18 +145,20 @@ def _delete_primitives(merged: Body, name: str, values: list[Any]) -> None:
 
 
 def _merged_list(
-    held: list[Any], patch: list[Any], schema: MergeSchema, order: list[Any] | None
+    old: list[Any], patch: list[Any], schema: MergeSchema, order: list[Any] | None
 ) -> list[Any]:
-    if not any(isinstance(item, dict) for item in (*held, *patch)):
+    if not any(isinstance(item, dict) for item in (*old, *patch)):
+        # Plain values are their own keys; one given twice is added once.
         touched = list(dict.fromkeys(_key_of(item, "") for item in patch))
-        return _ordered(held, touched, order, key="")
+        return _ordered(old, touched, order, key="")
     key = schema.merge_key
     plain = [item for item in patch if not _is_directive(item)]
     directives = [item for item in patch if _is_directive(item)]
+    # Anywhere in the list it replaces the whole list by the other elements of the patch.
     if any(item[DIRECTIVE] == "replace" for item in directives):
         return [_clean(item) for item in plain]
-    gone = [_key_of(item, key) for item in directives if item[DIRECTIVE] == "delete"]
-    base = [item for item in held if _key_of(item, key) not in gone]
+    deleted = [_key_of(item, key) for item in directives if item[DIRECTIVE] == "delete"]
+    base = [item for item in old if _key_of(item, key) not in deleted]
     by_key = {_key_of(item, key): item for item in base}
     touched = []
     for item in plain:
@@ -183,20 +185,22 @@ def _key_of(item: Any, key: str) -> Any:
     return value
 
 
-def _ordered(held: list[Any], touched: list[Any], order: list[Any] | None, key: str) -> list[Any]:
+def _ordered(old: list[Any], touched: list[Any], order: list[Any] | None, key: str) -> list[Any]:
     """A merged list: patched elements in the patch's order, others at their old relative place."""
-    positions = {_key_of(item, key): at for at, item in enumerate(held)}
+    positions = {_key_of(item, key): at for at, item in enumerate(old)}
     touched_keys = {_key_of(item, key) for item in touched}
     wanted = [_key_of(item, key) for item in order or ()]
     named = touched_keys | set(wanted)
-    left = [item for item in held if _key_of(item, key) not in named]
-    right = [*touched, *(i for i in held if _key_of(i, key) in named - touched_keys)]
+    # Two ordered lists are merged: `left` has the untouched elements, `right` the named ones.
+    left = [item for item in old if _key_of(item, key) not in named]
+    right = [*touched, *(i for i in old if _key_of(i, key) in named - touched_keys)]
     if wanted:
         ranks = {name: at for at, name in enumerate(wanted)}
         right.sort(key=lambda item: ranks.get(_key_of(item, key), len(ranks)))
     merged: list[Any] = []
     while left and right:
         one, other = positions[_key_of(left[0], key)], positions.get(_key_of(right[0], key))
+        # A new element has no old place: it goes before the untouched ones that are left.
         merged.append(left.pop(0) if other is not None and one < other else right.pop(0))
     return merged + left + right
 
@@ -207,7 +211,7 @@ def _reorder_untouched(merged: Body, patch: Body, schema: MergeSchema) -> None:
         field_name = name.removeprefix(ELEMENT_ORDER)
         if name == field_name or field_name in patch:
             continue
-        held = merged.get(field_name)
+        old = merged.get(field_name)
         part = schema.field(field_name)
-        if isinstance(held, list) and "merge" in part.strategies:
-            merged[field_name] = _ordered(held, [], order, part.merge_key)
+        if isinstance(old, list) and "merge" in part.strategies:
+            merged[field_name] = _ordered(old, [], order, part.merge_key)

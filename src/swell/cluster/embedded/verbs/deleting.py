@@ -67,6 +67,7 @@ class DeleteVerbs:
         _check_preconditions(kind, key, stored, options)
         if kind.collection == NAMESPACES and key.name in PROTECTED_NAMESPACES:
             raise access_denied(kind.plural, "", key.name, "this namespace may not be deleted")
+        # A real server warns, too: only Jobs leave their dependents behind by default.
         if kind.default_propagation == "Orphan" and not _has_propagation(options):
             request.warnings.append(
                 "dependents are left behind when no propagation policy is given; "
@@ -109,6 +110,7 @@ class DeleteVerbs:
 def plan_deletion(kind: ServedKind, body: Body, options: DeleteOptions, now: float) -> DeletionPlan:
     """Decide what a delete does to an object. The body may be changed."""
     metadata = body["metadata"]
+    # A namespace stays until its controller has emptied it.
     if kind.collection == NAMESPACES and not _is_namespace_finalized(body):
         return _mark_namespace(body, options, now)
     grace_s = options.grace_s
@@ -123,6 +125,7 @@ def plan_deletion(kind: ServedKind, body: Body, options: DeleteOptions, now: flo
     finalizers = _finalizers(kind, metadata.get("finalizers") or [], options)
     if kind.deletion_finalizer and not metadata.get("deletionTimestamp"):
         finalizers = [*finalizers, kind.deletion_finalizer]
+    # Compared as sets, so that a delete does not reorder the list and make a new version.
     if set(finalizers) != set(metadata.get("finalizers") or ()):
         metadata["finalizers"] = finalizers
         if not finalizers:
@@ -131,7 +134,7 @@ def plan_deletion(kind: ServedKind, body: Body, options: DeleteOptions, now: flo
         waits = bool(finalizers or metadata["deletionGracePeriodSeconds"])
         return DeletionPlan(body, remove=not waits)
     if finalizers:
-        _mark(kind, metadata, now)
+        _mark(kind, metadata, now)  # the update that removes the last finalizer removes it
         return DeletionPlan(body, remove=False)
     return DeletionPlan(None, remove=True)
 
@@ -236,6 +239,7 @@ def _mark_namespace(body: Body, options: DeleteOptions, now: float) -> DeletionP
 def _check_preconditions(
     kind: ServedKind, key: Key, stored: Stored, options: DeleteOptions
 ) -> None:
+    # Namespaces have a delete of their own on a real server, which names the resource.
     refuse = refusals.conflict if kind.collection == NAMESPACES else refusals.delete_conflict
     if options.uid is not None and options.uid != stored.uid:
         problem = f"the UID in the precondition ({options.uid}) does not match the UID in record"

@@ -62,6 +62,7 @@ class PodVerbs:
             if metadata.get(field):
                 merged = {**(pod["metadata"].get(field) or {}), **metadata[field]}
                 pod["metadata"][field] = merged
+        # The nomination was a claim on room that the pod has now.
         pod.setdefault("status", {}).pop("nominatedNodeName", None)
         set_condition(pod, {"type": "PodScheduled", "status": "True"}, context.now)
         return self._core.put(kind, key, stored, pod, context).version
@@ -119,7 +120,7 @@ class PodVerbs:
             try:
                 selector = from_label_selector((budget.body.get("spec") or {}).get("selector"))
             except SelectorError:
-                continue
+                continue  # an invalid selector selects no pod
             if selector is not None and selector.matches(pod.labels):
                 found.append(budget)
         if len(found) > 1:
@@ -135,6 +136,7 @@ class PodVerbs:
         body = budget.copy()
         name = body["metadata"]["name"]
         status = body.setdefault("status", {})
+        # A budget that its controller has not seen yet says nothing about allowed disruptions.
         if status.get("observedGeneration", 0) < body["metadata"].get("generation", 0):
             raise refusals.budget_lags(name)
         allowed = status.get("disruptionsAllowed", 0)
@@ -160,11 +162,11 @@ class PodVerbs:
 def set_condition(body: Body, condition: Body, now: float) -> None:
     """Set a status condition; its transition time moves only when its status changes."""
     conditions = body.setdefault("status", {}).setdefault("conditions", [])
-    for index, held in enumerate(conditions):
-        if held.get("type") == condition["type"]:
-            same = held.get("status") == condition["status"]
-            moved = held.get("lastTransitionTime") if same else format_time(now)
-            conditions[index] = {**condition, "lastTransitionTime": moved}
+    for index, old in enumerate(conditions):
+        if old.get("type") == condition["type"]:
+            same = old.get("status") == condition["status"]
+            changed_at = old.get("lastTransitionTime") if same else format_time(now)
+            conditions[index] = {**condition, "lastTransitionTime": changed_at}
             return
     conditions.append({**condition, "lastTransitionTime": format_time(now)})
 

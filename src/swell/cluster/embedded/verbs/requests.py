@@ -114,6 +114,8 @@ class _Shape(msgspec.Struct, rename="camel"):
 
 
 class _MetadataShape(_Shape):
+    """The metadata of a binding, eviction or scale."""
+
     name: str | None = None
     generate_name: str | None = None
     namespace: str | None = None
@@ -130,6 +132,8 @@ class _MetadataShape(_Shape):
 
 
 class _TargetShape(_Shape):
+    """The node of a binding."""
+
     api_version: str | None = None
     kind: str | None = None
     name: str | None = None
@@ -149,6 +153,8 @@ class BindingShape(_Shape):
 
 
 class _PreconditionsShape(_Shape):
+    """The state that a delete was decided on."""
+
     uid: str | None = None
     resource_version: str | None = None
 
@@ -183,10 +189,14 @@ class EvictionShape(_Shape):
 
 
 class _ScaleSpecShape(_Shape):
+    """The desired size of a Scale."""
+
     replicas: int | None = None
 
 
 class _ScaleStatusShape(_Shape):
+    """The observed size of a Scale."""
+
     replicas: int | None = None
     selector: str | None = None
 

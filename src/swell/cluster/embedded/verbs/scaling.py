@@ -46,6 +46,7 @@ class ScaleVerbs:
             error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
             raise refusals.invalid("Scale", "autoscaling", key.name, [error])
         body = self._core.as_served(kind, self._core.require(kind, key)).copy()
+        # Without a version the update is unconditional: it takes the current one.
         version = (scale.get("metadata") or {}).get("resourceVersion")
         body["metadata"]["resourceVersion"] = version or body["metadata"]["resourceVersion"]
         _put(body, _paths(kind).spec_replicas, replicas)
@@ -78,13 +79,14 @@ def _scale_of(kind: ServedKind, stored: Stored) -> Stored:
     if selector:
         status["selector"] = selector
     replicas = _find(body, paths.spec_replicas)
+    # Built-in kinds have a default, so only a custom resource can lack the field.
     if replicas is None and kind.custom:
         raise bad_request(f"the spec replicas field {paths.spec_replicas!r} cannot be empty")
     scale: Body = {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {k: body["metadata"][k] for k in kept if k in body["metadata"]},
-        "spec": {"replicas": replicas} if replicas else {},
+        "spec": {"replicas": replicas} if replicas else {},  # Go leaves out a 0
         "status": status,
     }
     return Stored.of(scale, stored.version)

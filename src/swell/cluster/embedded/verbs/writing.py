@@ -69,6 +69,7 @@ class WriteVerbs:
         if stored is None:
             if not kind.create_on_update or subresource:
                 raise refusals.not_found(kind.plural, kind.group, key.name)
+            # A UID names an object that existed; the update must not create another one.
             if metadata.get("uid"):
                 raise refusals.conflict(kind, key.name, "Precondition failed: there is no object")
             metadata.pop("resourceVersion", None)
@@ -89,6 +90,7 @@ class WriteVerbs:
         context = self._core.context("patch", request, subresource)
         stored = self._core.require(kind, key)
         current = self._current(kind, stored)
+        # A second copy: the patch may change it, and `current` keeps the old state.
         patched = apply_patch(kind, self._core.as_served(kind, stored).copy(), patch)
         _check_still_named(kind, patched, patch)
         context.unchanged = _unchanged(patched, current.body)
@@ -108,13 +110,15 @@ class WriteVerbs:
             if (given is None or given == "") and not kind.custom:
                 body[field] = wanted
             elif given != wanted:
-                read = field == "kind" or context.verb == "patch"
-                if kind.custom and read and given and isinstance(given, str):
+                # See `_wrong_type`: a custom resource with another kind is decoded all the same.
+                decoded = field == "kind" or context.verb == "patch"
+                if kind.custom and decoded and given and isinstance(given, str):
                     raise _wrong_type(kind, body, invalid(field, given, f"must be {wanted}"))
                 problem = f"{field} {given!r} in the body, expected {wanted!r}"
                 raise refusals.not_of_kind(context.verb, problem)
         body = kind.rules.shape(body, context)
         metadata = body.setdefault("metadata", {})
+        # Obsolete, and without server-side apply of no use: neither is stored.
         metadata.pop("selfLink", None)
         metadata.pop("managedFields", None)
         return body
@@ -222,6 +226,7 @@ def ends_deletion(kind: ServedKind, new: Body, old: Body) -> bool:
         return False
     if kind.collection == NAMESPACES and (new.get("spec") or {}).get("finalizers"):
         return False
+    # During a grace period the object waits for the node agent, with or without finalizers.
     return not metadata.get("deletionGracePeriodSeconds")
 
 
@@ -265,6 +270,7 @@ def _set_namespace(kind: ServedKind, namespace: str, metadata: Body) -> None:
 
 
 def _fill_new(kind: ServedKind, metadata: Body, uid: str, now: float) -> None:
+    # A client cannot create an object that is being deleted.
     for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(field, None)
     metadata["uid"] = uid

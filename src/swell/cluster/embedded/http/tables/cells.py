@@ -54,6 +54,7 @@ def _disruption_budget(body: Body, now: float) -> Cells:
 
 
 def _definition(body: Body, _now: float) -> Cells:
+    # The only built-in kind whose creation time is printed as it is.
     return [_name(body), _part(body, "metadata").get("creationTimestamp")]
 
 
@@ -163,7 +164,7 @@ def _job(body: Body, now: float) -> Cells:
     succeeded = status.get("succeeded", 0)
     if spec.get("completions") is not None:
         wanted = f"{succeeded}/{spec['completions']}"
-    elif (spec.get("parallelism") or 0) > 1:
+    elif (spec.get("parallelism") or 0) > 1:  # one success ends the job, but several pods run
         wanted = f"{succeeded}/1 of {spec['parallelism']}"
     else:
         wanted = f"{succeeded}/1"
@@ -174,7 +175,7 @@ def _job(body: Body, now: float) -> Cells:
 def _job_status(body: Body) -> str:
     conditions = _part(body, "status").get("conditions") or []
     true = {c.get("type") for c in conditions if c.get("status") == "True"}
-    for final in ("Complete", "Failed"):
+    for final in ("Complete", "Failed"):  # a finished job keeps its earlier conditions
         if final in true:
             return final
     if _part(body, "metadata").get("deletionTimestamp"):

@@ -62,9 +62,11 @@ def _summary(spec: Body, status: Body) -> _ContainerSummary:
     starting = initial is not None and _condition(status, "Initialized").get("status") != "True"
     if starting:
         return _ContainerSummary(initial or "", 0, _restarts(init), _last_restart(init))
+    # Init containers that are up are sidecars, which count as containers of the pod.
     n_ready = sum(1 for container in [*init, *main] if _is_up(container))
     for container in reversed(main):  # of several reasons the first container's wins
         reason = _state_reason(container.get("state") or {}) or reason
+    # One container has ended well while another still runs.
     if reason == "Completed" and any(_is_up(c) for c in main):
         is_ready = _condition(status, "Ready").get("status") == "True"
         reason = "Running" if is_ready else "NotReady"
@@ -115,7 +117,7 @@ def _state_reason(state: Body) -> str:
 def _state_text(meta: Body, status: Body, reason: str) -> str:
     if not meta.get("deletionTimestamp"):
         return reason
-    if status.get("reason") == "NodeLost":
+    if status.get("reason") == "NodeLost":  # it is unknown whether it still runs
         return "Unknown"
     return reason if status.get("phase") in {"Succeeded", "Failed"} else "Terminating"
 

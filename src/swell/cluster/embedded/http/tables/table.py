@@ -108,6 +108,7 @@ def _text(value: object) -> str:
 # Maps a value to the values one step below it.
 Step = Callable[[object], Iterable[object]]
 
+# One alternative for each kind of step.
 _TOKEN = re.compile(
     r"""\.?(?P<field>(?:[^.\[\]\\'"@?()*=\s]|\\.)+)
       | \[\s*(?P<index>-?\d+)\s*\]
@@ -122,7 +123,7 @@ def find_first(body: object, path: str) -> object:
     """The first value at a path; None when there is none."""
     found: Iterable[object] = [body]
     for step in _steps(path.strip()):
-        found = [value for held in found for value in step(held)]
+        found = [below for value in found for below in step(value)]
     return next(iter(found), None)
 
 
@@ -152,25 +153,25 @@ def _step(token: re.Match[str]) -> Step:
 
 
 def _at_field(name: str) -> Step:
-    return lambda held: [held[name]] if isinstance(held, dict) and name in held else []
+    return lambda value: [value[name]] if isinstance(value, dict) and name in value else []
 
 
 def _at_index(index: int) -> Step:
-    def step(held: object) -> Iterable[object]:
-        fits = isinstance(held, list) and -len(held) <= index < len(held)
-        return [held[index]] if isinstance(held, list) and fits else []
+    def step(value: object) -> Iterable[object]:
+        fits = isinstance(value, list) and -len(value) <= index < len(value)
+        return [value[index]] if isinstance(value, list) and fits else []
 
     return step
 
 
-def _every(held: object) -> Iterable[object]:
-    if isinstance(held, list):
-        return held
-    return list(held.values()) if isinstance(held, dict) else []
+def _every(value: object) -> Iterable[object]:
+    if isinstance(value, list):
+        return value
+    return list(value.values()) if isinstance(value, dict) else []
 
 
 def _where(path: str, wanted: object) -> Step:
-    return lambda held: [item for item in _every(held) if find_first(item, path) == wanted]
+    return lambda value: [item for item in _every(value) if find_first(item, path) == wanted]
 
 
 def _nothing(_held: object) -> Iterable[object]:
