@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.controller_world import Opened, embedded, real
-from tests.contract.grounds import Ground, embedded_server, in_process, over_https
-from tests.contract.typist import Swell
+from tests.contract.swell_command import Swell
+from tests.contract.targets import ContractTarget, embedded_server, in_process, over_https
 from tests.testbed.control_plane import ControlPlane
 
 
@@ -23,17 +23,17 @@ def embedded_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 @pytest.fixture(scope="session", params=["store", "https", "kubernetes"])
-def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+def target(request: pytest.FixtureRequest) -> Iterator[ContractTarget]:
     """Each of the three clusters in turn."""
     if request.param == "store":
-        ground = Ground(in_process())
+        target = ContractTarget(in_process())
     elif request.param == "https":
-        ground = Ground(over_https(request.getfixturevalue("embedded_kubeconfig")))
+        target = ContractTarget(over_https(request.getfixturevalue("embedded_kubeconfig")))
     else:
         plane: ControlPlane = request.getfixturevalue("control_plane")
-        ground = Ground(over_https(plane.kubeconfig))
-    yield ground
-    ground.close()
+        target = ContractTarget(over_https(plane.kubeconfig))
+    yield target
+    target.close()
 
 
 @pytest.fixture(params=["embedded", "kubernetes"])

@@ -1,4 +1,4 @@
-"""Requests nobody should send, drawn from a seed, and what a server must do with them.
+"""Hostile requests, drawn from a seed, and the checks of a server's answers to them.
 
     python -m tests.contract.hostile --requests 20000 [--seed 1] [--compare]
 
@@ -24,8 +24,8 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.contract import definitions
-from tests.contract.grounds import embedded_server
 from tests.contract.raw import Answer, Raw
+from tests.contract.targets import embedded_server
 from tests.contract.world import GROUP
 from tests.testbed.control_plane import running_control_plane
 
@@ -364,8 +364,8 @@ class Report:
     growth_bytes: int = 0
 
 
-def attack(server: Raw, n: int, seed: int, *, judge: Raw | None = None) -> Report:
-    """Send n requests; with a judge, also to it, and compare what is accepted."""
+def attack(server: Raw, n: int, seed: int, *, reference: Raw | None = None) -> Report:
+    """Send n requests; with a reference server, also to it, and compare what is accepted."""
     attacker = Attacker(random.Random(seed))
     report = Report()
     for _ in range(n):
@@ -378,8 +378,8 @@ def attack(server: Raw, n: int, seed: int, *, judge: Raw | None = None) -> Repor
         report.codes[answer.code] = report.codes.get(answer.code, 0) + 1
         if answer.code >= 500 and answer.code not in ALLOWED_5XX:
             report.server_errors.append(f"{answer.code} {request} -> {answer.body[:300]!r}")
-        if judge is not None and answer.code < 300:
-            wanted = send(judge, request)
+        if reference is not None and answer.code < 300:
+            wanted = send(reference, request)
             if 400 <= wanted.code < NO_ANSWER:
                 report.too_generous.append(f"{wanted.code} {request} -> {wanted.body[:300]!r}")
     return report
@@ -413,7 +413,7 @@ def memory_bytes(pid: int) -> int:
 
 
 @contextlib.contextmanager
-def _judge(wanted: bool) -> Iterator[Raw | None]:
+def _reference_server(wanted: bool) -> Iterator[Raw | None]:
     if not wanted:
         yield None
         return
@@ -432,11 +432,11 @@ def main() -> int:
         tempfile.TemporaryDirectory() as home,
         embedded_server(Path(home)) as process,
         Raw(Path(home) / "kubeconfig") as server,
-        _judge(flags.compare) as judge,
+        _reference_server(flags.compare) as reference,
     ):
         prepare(server)
         before = memory_bytes(process.pid)
-        report = attack(server, flags.requests, flags.seed, judge=judge)
+        report = attack(server, flags.requests, flags.seed, reference=reference)
         report.growth_bytes = memory_bytes(process.pid) - before
     for line in (*report.server_errors, *report.slow, *report.too_generous):
         print(line)  # noqa: T201

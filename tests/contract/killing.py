@@ -22,7 +22,7 @@ from swell.cluster.kube.policy import ClientLimits
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection, merge_patch
 from swell.runtime.errors import NotFoundError, OutcomeUnknownError, UnreachableError
-from tests.contract.grounds import embedded_server
+from tests.contract.targets import embedded_server
 
 CONFIG = CONFIG_MAPS.untyped()
 NAMESPACE = "default"
@@ -32,30 +32,30 @@ UPTIME_S = (0.2, 1.2)  # between ready and killed
 
 @dataclass
 class Ledger:
-    """What the server has promised: the value of every object, None for a deleted one.
+    """The acknowledged value of every object, None for a deleted one.
 
     An object with a write of unknown outcome may have either of two values.
     """
 
     promised: dict[str, str | None] = field(default_factory=dict)
-    doubted: dict[str, set[str | None]] = field(default_factory=dict)
+    uncertain: dict[str, set[str | None]] = field(default_factory=dict)
     n_acknowledged: int = 0
     n_unknown: int = 0
 
     def keep(self, name: str, value: str | None) -> None:
         self.promised[name] = value
-        self.doubted.pop(name, None)
+        self.uncertain.pop(name, None)
         self.n_acknowledged += 1
 
-    def doubt(self, name: str, value: str | None) -> None:
-        self.doubted.setdefault(name, {self.promised.get(name)}).add(value)
+    def mark_uncertain(self, name: str, value: str | None) -> None:
+        self.uncertain.setdefault(name, {self.promised.get(name)}).add(value)
         self.n_unknown += 1
 
     def broken(self, found: dict[str, str]) -> list[str]:
         """Every promise the server did not keep."""
         wrong: list[str] = []
-        for name in sorted({*self.promised, *self.doubted, *found}):
-            allowed = self.doubted.get(name) or {self.promised.get(name)}
+        for name in sorted({*self.promised, *self.uncertain, *found}):
+            allowed = self.uncertain.get(name) or {self.promised.get(name)}
             if found.get(name) not in allowed:
                 wrong.append(f"{name}: {found.get(name)!r} instead of {sorted(map(str, allowed))}")
         return wrong
@@ -75,7 +75,7 @@ class Writer:
         while True:
             self._n += 1
             mine = [n for n, v in self._ledger.promised.items() if v and n.startswith(self._prefix)]
-            sure = [name for name in mine if name not in self._ledger.doubted]
+            sure = [name for name in mine if name not in self._ledger.uncertain]
             try:
                 if not sure or self._rng.random() < 0.5:
                     await self._create(cluster)
@@ -97,7 +97,7 @@ class Writer:
         try:
             await cluster.create(CONFIG, body)
         except OutcomeUnknownError:
-            self._ledger.doubt(name, value)
+            self._ledger.mark_uncertain(name, value)
             raise
         self._ledger.keep(name, value)
 
@@ -106,7 +106,7 @@ class Writer:
         try:
             await cluster.patch(CONFIG, Key(NAMESPACE, name), merge_patch({"data": {"v": value}}))
         except OutcomeUnknownError:
-            self._ledger.doubt(name, value)
+            self._ledger.mark_uncertain(name, value)
             raise
         self._ledger.keep(name, value)
 
@@ -114,7 +114,7 @@ class Writer:
         try:
             await cluster.delete(CONFIG, Key(NAMESPACE, name))
         except OutcomeUnknownError:
-            self._ledger.doubt(name, None)
+            self._ledger.mark_uncertain(name, None)
             raise
         self._ledger.keep(name, None)
 
@@ -127,7 +127,7 @@ async def write_until_killed(
     access = read_kubeconfig([kubeconfig])
     async with connect(access, SystemClock(), rng, limits) as cluster:
         wrong = ledger.broken(await values(cluster))
-        await settle_doubts(cluster, ledger)
+        await resolve_uncertain(cluster, ledger)
         writers = [Writer(n, ledger, rng) for n in range(N_WRITERS)]
         async with asyncio.TaskGroup() as group:
             for writer in writers:
@@ -142,15 +142,15 @@ async def values(cluster: KubeCluster) -> dict[str, str]:
     return {item["metadata"]["name"]: item["data"]["v"] for item in listed.items if "data" in item}
 
 
-async def settle_doubts(cluster: KubeCluster, ledger: Ledger) -> None:
-    """After a write of unknown outcome look, and go on from what is there."""
-    for name in list(ledger.doubted):
+async def resolve_uncertain(cluster: KubeCluster, ledger: Ledger) -> None:
+    """Read the objects with a write of unknown outcome, and go on from what is stored."""
+    for name in list(ledger.uncertain):
         try:
             value = (await cluster.get(CONFIG, Key(NAMESPACE, name)))["data"]["v"]
         except NotFoundError:
             value = None
         ledger.promised[name] = value
-        del ledger.doubted[name]
+        del ledger.uncertain[name]
 
 
 def kill_often(home: Path, kills: int, seed: int) -> tuple[Ledger, list[str]]:

@@ -1,6 +1,6 @@
 """Bugs to plant in the embedded server, one switch each, and the subject that must notice.
 
-Each is what somebody could plausibly get wrong. They live here and nowhere in the product.
+Each is a plausible mistake. They live here and nowhere in the product.
 """
 
 from __future__ import annotations
@@ -255,4 +255,4 @@ def orphans_are_deleted(patch: pytest.MonkeyPatch) -> None:
 
 @bug("garbage")
 def dependents_are_left_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GarbageCollector, "_judge_dependent", nothing)
+    patch.setattr(GarbageCollector, "_handle_dependent", nothing)

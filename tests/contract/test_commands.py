@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.contract.typist import Swell
+from tests.contract.swell_command import Swell
 
 JOB = """\
 apiVersion: elasticdeeplearning.ai/v1
@@ -47,7 +47,7 @@ def embedded_kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         assert server.wait(10) == 0
 
 
-def test_apply_says_created_configured_unchanged(swell: Swell) -> None:
+def test_apply_reports_created_configured_unchanged(swell: Swell) -> None:
     """Each object gets a line with what became of it."""
     assert swell.apply(CONFIG).out == "configmap/settings created\n"
     assert swell.apply(CONFIG).out == "configmap/settings unchanged\n"
@@ -63,7 +63,7 @@ def test_apply_removes_what_the_manifest_no_longer_says(swell: Swell) -> None:
 
 
 def test_apply_sends_nothing_when_anything_is_invalid(swell: Swell) -> None:
-    """One bad document keeps the good ones from being sent, and has its line told."""
+    """One bad document keeps the good ones from being sent, and its line is reported."""
     answer = swell.apply(f"{CONFIG}---\n{JOB.replace('replicas: 2', 'replicas: -2')}")
 
     assert answer.code == 1
@@ -138,13 +138,13 @@ def test_get_yaml_is_the_object(swell: Swell) -> None:
     assert body["data"] == {"a": "1", "b": "2"}
 
 
-def test_describe_tells_the_object_and_its_events(swell: Swell) -> None:
+def test_describe_prints_the_object_and_its_events(swell: Swell) -> None:
     """Name, content and events, for people."""
     swell.apply(CONFIG)
-    told = swell.here("describe", "cm", "settings").out
+    output = swell.here("describe", "cm", "settings").out
 
-    assert "Name:         settings" in told
-    assert "Events:       none" in told
+    assert "Name:         settings" in output
+    assert "Events:       none" in output
 
 
 def test_delete_returns_when_the_object_is_gone(swell: Swell) -> None:
@@ -177,7 +177,7 @@ def test_version_names_client_and_server(swell: Swell) -> None:
 
 
 def test_refusal_of_the_server_is_a_sentence(swell: Swell) -> None:
-    """What only the server knows to be wrong is told without a traceback."""
+    """An error that only the server finds is reported without a traceback."""
     answer = swell.apply(CONFIG.replace("settings", "Not_A_Name"))
 
     assert answer.code == 1
@@ -205,7 +205,7 @@ def test_job_is_ended_by_an_annotation(swell: Swell, command: str, key: str) -> 
 
 
 @pytest.mark.parametrize("words", [("fail", "none"), ("preempt", "none"), ("scale", "none", "a=1")])
-def test_job_that_does_not_exist_is_said_so(swell: Swell, words: tuple[str, ...]) -> None:
+def test_job_that_does_not_exist_is_reported(swell: Swell, words: tuple[str, ...]) -> None:
     """Exit 1, nothing on stdout."""
     answer = swell.here(*words)
 

@@ -38,7 +38,7 @@ def test_kubectl_reads_back_what_it_created(kubectl: Kubectl) -> None:
     assert seen["data"] == {"text": "hello"}
 
 
-def test_kubectl_failure_carries_what_was_said(kubectl: Kubectl) -> None:
+def test_kubectl_failure_carries_the_output(kubectl: Kubectl) -> None:
     """A failed call raises with the exit code and the reason kubectl gave."""
     with pytest.raises(KubectlError) as failed:
         kubectl.ok("get", "configmap", "no-such-thing")
@@ -103,7 +103,9 @@ def test_control_plane_left_by_an_error_leaves_nothing(testbed_binaries: None) -
     assert not seen[0].data_dir.exists()
 
 
-def test_control_plane_that_cannot_start_says_why(testbed_binaries: None, tmp_path: Path) -> None:
+def test_control_plane_that_cannot_start_reports_why(
+    testbed_binaries: None, tmp_path: Path
+) -> None:
     """A server that ends at once is reported with its own words, and the others are ended."""
     with (
         pytest.raises(ProcessEndedError, match="unknown flag: --no-such-flag") as failed,

@@ -20,7 +20,15 @@ from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, WriteOptions, merge_patch
 from swell.runtime.errors import ClusterError
-from tests.contract.judged import CHANGES, LATER, POD_NAMES, REFUSED, STARTED, WORKER, kind_of
+from tests.contract.manifest_cases import (
+    CHANGES,
+    LATER,
+    POD_NAMES,
+    REFUSED,
+    STARTED,
+    WORKER,
+    kind_of,
+)
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 
 STRICT = WriteOptions(dry_run=True, field_validation="Strict")
@@ -127,7 +135,7 @@ def test_change_cannot_hide_behind_a_status(cluster: Cluster, started_job: Body)
 
 
 def test_size_of_a_manual_role_may_change(cluster: Cluster, started_job: Body) -> None:
-    """Whoever makes a role Manual may choose its size."""
+    """A change of a role to Manual may also change its size."""
     manual = with_field(started_job, f"{WORKER}.edlPolicy", "Manual")
     resized = with_field(manual, f"{WORKER}.replicas", 6)
 

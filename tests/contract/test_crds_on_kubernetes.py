@@ -16,7 +16,15 @@ from swell.api.crds import crd
 from swell.api.meta import Body
 from swell.api.schemas.definitions import DEFINITIONS, Definition
 from swell.api.validation import change_problems, validate
-from tests.contract.judged import CHANGES, LATER, POD_NAMES, REFUSED, STARTED, WORKER, kind_of
+from tests.contract.manifest_cases import (
+    CHANGES,
+    LATER,
+    POD_NAMES,
+    REFUSED,
+    STARTED,
+    WORKER,
+    kind_of,
+)
 from tests.property.broken_manifests import MANIFESTS, Broken, manifest, with_field
 from tests.testbed.control_plane import ControlPlane
 
@@ -171,9 +179,9 @@ def test_change_of_a_started_job(
     assert (status == 200) == allowed, answer
     assert (not change_problems(started_job, changed)) == allowed
     if not allowed:
-        told = [problem.message for problem in change_problems(started_job, changed)]
+        messages = [problem.message for problem in change_problems(started_job, changed)]
         causes = [cause["message"] for cause in answer["details"]["causes"]]
-        assert any(message in cause for message in told for cause in causes)
+        assert any(message in cause for message in messages for cause in causes)
 
 
 def test_change_cannot_hide_behind_a_status(api: Api, started_job: Body) -> None:
@@ -188,7 +196,7 @@ def test_change_cannot_hide_behind_a_status(api: Api, started_job: Body) -> None
 
 
 def test_size_of_a_manual_role_may_change(api: Api, started_job: Body) -> None:
-    """Whoever makes a role Manual may choose its size."""
+    """A change of a role to Manual may also change its size."""
     manual = with_field(started_job, f"{WORKER}.edlPolicy", "Manual")
     resized = with_field(manual, f"{WORKER}.replicas", 6)
     definition = definition_named("AITrainingJob")

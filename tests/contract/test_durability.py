@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.contract.grounds import embedded_server
 from tests.contract.killing import kill_often
 from tests.contract.raw import Raw
+from tests.contract.targets import embedded_server
 
 
-def test_killed_server_keeps_its_word(tmp_path: Path) -> None:
+def test_killed_server_keeps_acknowledged_writes(tmp_path: Path) -> None:
     """Two kills at random moments, and nothing acknowledged is lost."""
     ledger, wrong = kill_often(tmp_path, kills=2, seed=4)
 
@@ -30,7 +30,7 @@ def test_restarted_server_is_the_same_for_its_clients(tmp_path: Path) -> None:
 
 
 def test_secrets_are_for_their_owner_alone(tmp_path: Path) -> None:
-    """Nobody else on the machine can read what lets one in."""
+    """No other user of the machine can read the credentials."""
     with embedded_server(tmp_path):
         modes = {
             name: (tmp_path / name).stat().st_mode & 0o777

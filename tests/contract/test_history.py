@@ -1,4 +1,4 @@
-"""What is no longer kept: a watch or a page from before the log is told to begin again."""
+"""History that is no longer kept: a watch or a page from before the log gets 410."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swell.cluster.embedded.storage import Storage
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Selection
 from swell.runtime.errors import GoneError
-from tests.contract.grounds import embedded_server, over_https
+from tests.contract.targets import embedded_server, over_https
 from tests.contract.world import CONFIG
 from tests.testbed.control_plane import running_control_plane
 
@@ -44,7 +44,7 @@ async def expect_gone(cluster: Cluster, version: str) -> None:
                 await anext(aiter(events))
 
 
-def test_compacted_store_says_gone() -> None:
+def test_compacted_store_answers_gone() -> None:
     """In the store: watches and pages from before the compaction are refused."""
 
     async def main() -> None:
@@ -65,7 +65,7 @@ def test_compacted_store_says_gone() -> None:
     asyncio.run(main())
 
 
-def test_restarted_server_says_gone(tmp_path: Path) -> None:
+def test_restarted_server_answers_gone(tmp_path: Path) -> None:
     """Over HTTPS: a server that was started anew remembers objects, not their past."""
 
     async def first() -> str:
@@ -83,7 +83,7 @@ def test_restarted_server_says_gone(tmp_path: Path) -> None:
         asyncio.run(second(version))
 
 
-def test_restarted_kubernetes_says_gone(testbed_binaries: None, tmp_path: Path) -> None:
+def test_restarted_kubernetes_answers_gone(testbed_binaries: None, tmp_path: Path) -> None:
     """A real server does the same."""
 
     async def first(kubeconfig: Path) -> str:

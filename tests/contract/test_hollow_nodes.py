@@ -17,15 +17,15 @@ from swell.node.pods import BOUND_PODS, BoundPod
 from swell.runtime.clock import SystemClock
 from swell.runtime.errors import NotFoundError
 from swell.runtime.manager import Manager
-from tests.contract.grounds import Ground
+from tests.contract.targets import ContractTarget
 from tests.contract.world import Act, Behaviour, World
 
 WITHIN_S = 20.0
 _numbers = itertools.count()
 
 
-def play(ground: Ground, act: Act) -> None:
-    ground.play(Behaviour("hollow nodes", act))
+def play(target: ContractTarget, act: Act) -> None:
+    target.play(Behaviour("hollow nodes", act))
 
 
 @asynccontextmanager
@@ -76,7 +76,7 @@ async def pod_that(world: World, name: str, holds: Callable[[BoundPod], bool]) -
             await asyncio.sleep(0.05)
 
 
-def test_hollow_pod_runs_and_is_deleted(ground: Ground) -> None:
+def test_hollow_pod_runs_and_is_deleted(target: ContractTarget) -> None:
     """The server takes every status, and the pod goes when it is deleted."""
 
     async def act(world: World) -> None:
@@ -97,16 +97,16 @@ def test_hollow_pod_runs_and_is_deleted(ground: Ground) -> None:
             assert conditions["Ready"] == "True"
             assert pod.status.pod_ip
 
-    play(ground, act)
+    play(target, act)
 
 
-def test_hollow_pod_with_init_container_fails_as_told(ground: Ground) -> None:
+def test_hollow_pod_with_init_container_fails_as_annotated(target: ContractTarget) -> None:
     """Init containers come first; the exit code is that of the annotations."""
 
     async def act(world: World) -> None:
         async with hollow_nodes(world, 2) as agent:
-            told = {"duration": "300ms", "exit_code": "0,3", "start_delay": "100ms"}
-            body = pod_on(world, agent.names[1], "p", **told)
+            annotations = {"duration": "300ms", "exit_code": "0,3", "start_delay": "100ms"}
+            body = pod_on(world, agent.names[1], "p", **annotations)
             body["metadata"]["labels"] = {"RestartCount": "0"}
             body["spec"]["restartPolicy"] = "OnFailure"
             await world.cluster.create(PODS, body)
@@ -116,10 +116,10 @@ def test_hollow_pod_with_init_container_fails_as_told(ground: Ground) -> None:
             assert before is not None
             assert before.exit_code == 0
 
-    play(ground, act)
+    play(target, act)
 
 
-def test_node_becomes_free_of_its_taint(ground: Ground) -> None:
+def test_node_becomes_free_of_its_taint(target: ContractTarget) -> None:
     """With a controller or without one, pods may soon be placed on a ready node."""
 
     async def act(world: World) -> None:
@@ -130,4 +130,4 @@ def test_node_becomes_free_of_its_taint(ground: Ground) -> None:
                     break
                 await asyncio.sleep(0.1)
 
-    play(ground, act)
+    play(target, act)

@@ -1,4 +1,4 @@
-"""A thousand requests nobody should send; `python -m tests.contract.hostile` sends 20,000."""
+"""A thousand hostile requests; `python -m tests.contract.hostile` sends 20,000."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract import hostile
-from tests.contract.grounds import embedded_server
 from tests.contract.raw import Raw
+from tests.contract.targets import embedded_server
 from tests.testbed.control_plane import ControlPlane
 
 N_REQUESTS = 1000
@@ -56,15 +56,15 @@ def test_hostile_requests_get_no_more_than_from_a_real_server(
     target: Target, control_plane: ControlPlane
 ) -> None:
     """Nothing is accepted that a real server refuses."""
-    with Raw(control_plane.kubeconfig) as judge:
-        hostile.prepare(judge)
-        report = hostile.attack(target.raw, N_REQUESTS, SEED + 2, judge=judge)
+    with Raw(control_plane.kubeconfig) as reference:
+        hostile.prepare(reference)
+        report = hostile.attack(target.raw, N_REQUESTS, SEED + 2, reference=reference)
 
     assert report.too_generous == []
 
 
 def test_many_idle_connections_do_not_keep_others_out(target: Target) -> None:
-    """Who connects and says nothing takes nothing from those who speak."""
+    """Idle connections do not slow down or block other clients."""
     silent = [target.raw.open_silent() for _ in range(200)]
     try:
         assert target.raw.ask("GET", "/healthz").body == b"ok"

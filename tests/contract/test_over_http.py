@@ -44,7 +44,7 @@ def config(name: str, **more: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     "path", ["/api/v1/pods", "/healthz", "/readyz", "/version", "/apis", "/openapi/v3", "/none"]
 )
-def test_nobody_is_anonymous(server: Raw, path: str, authorization: str | None) -> None:
+def test_anonymous_requests_are_refused(server: Raw, path: str, authorization: str | None) -> None:
     """Without the right token everything is refused."""
     answer = server.ask("GET", path, headers={"Authorization": authorization})
 
@@ -255,7 +255,7 @@ def test_pretty_is_for_people(server: Raw, configs: str) -> None:
 
 
 def test_unknown_fields_are_warned_about(server: Raw, configs: str) -> None:
-    """By default unknown fields are dropped, and told in a header."""
+    """By default unknown fields are dropped, and reported in a header."""
     answer = server.ask("POST", configs, config("a", bogus=1))
 
     assert answer.code == 201
@@ -263,7 +263,7 @@ def test_unknown_fields_are_warned_about(server: Raw, configs: str) -> None:
 
 
 def test_duplicate_fields(server: Raw, configs: str) -> None:
-    """Duplicates are told, or refused."""
+    """Duplicates are reported, or refused."""
     body = (
         b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"k":"1","k":"2"}}'
     )
@@ -370,7 +370,7 @@ def test_watch_is_lines_of_json(server: Raw, configs: str) -> None:
 
 
 def test_watch_with_bookmarks_ends_the_first_events(server: Raw, configs: str) -> None:
-    """Who asks for initial events is told when they are over."""
+    """A bookmark ends the initial events of a watch that asked for them."""
     server.ask("POST", configs, config("a"))
     query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true"
     query += "&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"

@@ -7,23 +7,23 @@ import pytest
 import tests.contract.behaviours
 from swell.runtime.errors import ClusterError
 from tests.contract import world
-from tests.contract.grounds import Ground, in_process
 from tests.contract.planted import BUGS, Bug
+from tests.contract.targets import ContractTarget, in_process
 from tests.contract.world import BEHAVIOURS, Behaviour
 
 assert tests.contract.behaviours
 IMPATIENT_S = 1.0  # a broken server may never do what is waited for
 
 
-def first_failure(ground: Ground, subject: str) -> str | None:
+def first_failure(target: ContractTarget, subject: str) -> str | None:
     """The first behaviour of a subject that does not hold."""
     chosen = (one for one in BEHAVIOURS if one.subject == subject)
-    return next((str(one) for one in chosen if not holds(ground, one)), None)
+    return next((str(one) for one in chosen if not holds(target, one)), None)
 
 
-def holds(ground: Ground, behaviour: Behaviour) -> bool:
+def holds(target: ContractTarget, behaviour: Behaviour) -> bool:
     try:
-        ground.play(behaviour)
+        target.play(behaviour)
     except (AssertionError, ClusterError, KeyError, TimeoutError):
         return False
     return True
@@ -34,11 +34,11 @@ def test_planted_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> Non
     """With the bug at least one behaviour of its subject fails."""
     monkeypatch.setattr(world, "EVENTUALLY_S", IMPATIENT_S)
     bug.plant(monkeypatch)
-    ground = Ground(in_process())
+    target = ContractTarget(in_process())
     try:
-        found = first_failure(ground, bug.subject)
+        found = first_failure(target, bug.subject)
     finally:
-        ground.close()
+        target.close()
 
     assert found, f"nobody noticed {bug}"
 
@@ -46,11 +46,11 @@ def test_planted_bug_is_caught(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_without_a_bug_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the bug that is caught, not our impatience."""
     monkeypatch.setattr(world, "EVENTUALLY_S", IMPATIENT_S)
-    ground = Ground(in_process())
+    target = ContractTarget(in_process())
     try:
-        found = {s: first_failure(ground, s) for s in sorted({bug.subject for bug in BUGS})}
+        found = {s: first_failure(target, s) for s in sorted({bug.subject for bug in BUGS})}
     finally:
-        ground.close()
+        target.close()
 
     assert not any(found.values()), found
 

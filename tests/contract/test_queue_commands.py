@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.typist import Swell
+from tests.contract.swell_command import Swell
 
 GROUP = """\
 apiVersion: scheduling.volcano.sh/v1beta1
@@ -72,7 +72,7 @@ def test_queue_is_created_listed_and_deleted(swell: Swell, names: list[str]) -> 
     assert swell("queue", "describe", first).code == 1
 
 
-def test_queue_create_tells_all_problems_at_once(swell: Swell, names: list[str]) -> None:
+def test_queue_create_reports_all_problems_at_once(swell: Swell, names: list[str]) -> None:
     """With the flag that is meant and what to do about it; nothing is created."""
     flags = ("--weight", "0", "--guarantee", "cpu=9", "--deserved", "cpu=4", "--capability=cpu=2")
     more = ("--guarantee", "memory=much", "--parent", "nowhere")
@@ -158,25 +158,25 @@ def test_built_in_queues_are_not_deleted(swell: Swell) -> None:
         assert swell("queue", "describe", name).code == 0
 
 
-def test_explain_tells_numbers(swell: Swell, names: list[str]) -> None:
+def test_explain_reports_numbers(swell: Swell, names: list[str]) -> None:
     """Of a group that no node is large enough for: by any of its names, in text and JSON."""
     swell("queue", "create", names[0])
     group(swell, "big", names[0], n_pods=2)
-    told = swell.here("explain", "big")
+    result = swell.here("explain", "big")
     json = swell("explain", f"{swell.namespace}/big", "-o", "json").json
     by_kind = swell.here("explain", "pg/big", "-o", "json").json
     by_pod = swell.here("explain", "pod", "big-0", "-o", "json").json
 
-    assert told.code == 0
-    assert told.out.startswith(f"{swell.namespace}/big waits: 2 pods have no node; 2 must start")
-    assert "cpu 1k" in told.out
-    assert "No scheduler has said anything about it yet" in told.out
+    assert result.code == 0
+    assert result.out.startswith(f"{swell.namespace}/big waits: 2 pods have no node; 2 must start")
+    assert "cpu 1k" in result.out
+    assert "No scheduler has said anything about it yet" in result.out
     assert json["standing"] == "Waiting"
     assert json["asks"] == {"cpu": "2k"}
     assert (by_kind["group"], by_pod["group"]) == (json["group"], json["group"])
 
 
-def test_explain_tells_of_closed_and_missing_queues(swell: Swell, names: list[str]) -> None:
+def test_explain_reports_closed_and_missing_queues(swell: Swell, names: list[str]) -> None:
     """With the command that helps."""
     swell("queue", "create", names[0])
     swell("queue", "close", names[0])
@@ -187,7 +187,7 @@ def test_explain_tells_of_closed_and_missing_queues(swell: Swell, names: list[st
     assert f"swell queue create {names[1]}" in swell.here("explain", "lost").out
 
 
-def test_explain_of_a_job_without_a_group_says_so(swell: Swell) -> None:
+def test_explain_of_a_job_without_a_group_reports_it(swell: Swell) -> None:
     """No operator runs: nothing has come of the job yet."""
     swell.apply(JOB)
     answer = swell.here("explain", "fit")

@@ -27,14 +27,14 @@ from swell.runtime.plan import (
     patch_object,
 )
 from swell.runtime.reflector import InformerOptions
-from tests.contract.grounds import Ground
+from tests.contract.targets import ContractTarget
 from tests.contract.world import Act, Behaviour, World
 
 WITHIN_S = 20.0
 
 
-def play(ground: Ground, act: Act) -> None:
-    ground.play(Behaviour("runtime", act))
+def play(target: ContractTarget, act: Act) -> None:
+    target.play(Behaviour("runtime", act))
 
 
 @asynccontextmanager
@@ -71,8 +71,8 @@ def config_map(world: World, name: str, owner: str = "") -> Body:
     return body
 
 
-def test_informer_follows_a_collection(ground: Ground) -> None:
-    """Pages make one list, and additions, changes and deletions are told."""
+def test_informer_follows_a_collection(target: ContractTarget) -> None:
+    """Pages make one list, and additions, changes and deletions are reported."""
 
     async def act(world: World) -> None:
         for n in range(7):
@@ -91,10 +91,10 @@ def test_informer_follows_a_collection(ground: Ground) -> None:
             assert changed is not None
             assert changed.metadata.labels == {"x": "y"}
 
-    play(ground, act)
+    play(target, act)
 
 
-def test_list_of_one_name_is_as_new_as_the_watch(ground: Ground) -> None:
+def test_list_of_one_name_is_as_new_as_the_watch(target: ContractTarget) -> None:
     """A consistent read by name has a version that can be measured against the watch's."""
 
     async def act(world: World) -> None:
@@ -111,10 +111,10 @@ def test_list_of_one_name_is_as_new_as_the_watch(ground: Ground) -> None:
 
             assert [m for m in maps.all() if m.metadata.name.startswith("m")] == []
 
-    play(ground, act)
+    play(target, act)
 
 
-def test_answers_of_writes_fit_into_the_cache(ground: Ground) -> None:
+def test_answers_of_writes_fit_into_the_cache(target: ContractTarget) -> None:
     """Create, patch and delete answer with what the watch will tell, or that nothing is left."""
 
     async def act(world: World) -> None:
@@ -136,10 +136,10 @@ def test_answers_of_writes_fit_into_the_cache(ground: Ground) -> None:
             assert await executor.execute(plan) == Outcome(1)
             assert maps.get(world.key("m7")) is None
 
-    play(ground, act)
+    play(target, act)
 
 
-def test_preconditions_protect_a_successor(ground: Ground) -> None:
+def test_preconditions_protect_a_successor(target: ContractTarget) -> None:
     """What was decided for one object neither deletes nor changes another of its name."""
 
     async def act(world: World) -> None:
@@ -158,11 +158,11 @@ def test_preconditions_protect_a_successor(ground: Ground) -> None:
         assert found.metadata.uid == successor.metadata.uid
         assert found.metadata.labels == {}
 
-    play(ground, act)
+    play(target, act)
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_name_in_use_is_settled_by_its_owner(ground: Ground, ours: bool) -> None:
+def test_name_in_use_is_settled_by_its_owner(target: ContractTarget, ours: bool) -> None:
     """Our own earlier creation counts as done, somebody else's object is left alone."""
 
     async def act(world: World) -> None:
@@ -174,10 +174,10 @@ def test_name_in_use_is_settled_by_its_owner(ground: Ground, ours: bool) -> None
 
         assert [failure.reason for failure in outcome.failures] == ([] if ours else [NAME_TAKEN])
 
-    play(ground, act)
+    play(target, act)
 
 
-def test_lease_is_taken_and_handed_over(ground: Ground) -> None:
+def test_lease_is_taken_and_handed_over(target: ContractTarget) -> None:
     """A candidate leads, another waits; when the first ends, the lease is free at once."""
 
     async def act(world: World) -> None:
@@ -207,10 +207,10 @@ def test_lease_is_taken_and_handed_over(ground: Ground) -> None:
         assert lease.spec.holder_identity == "second"
         assert lease.spec.lease_transitions == 1
 
-    play(ground, act)
+    play(target, act)
 
 
-def test_event_is_accepted_and_counts(ground: Ground) -> None:
+def test_event_is_accepted_and_counts(target: ContractTarget) -> None:
     """Events of the recorder satisfy the server, and grow when a happening repeats."""
 
     async def act(world: World) -> None:
@@ -233,4 +233,4 @@ def test_event_is_accepted_and_counts(ground: Ground) -> None:
         selection = world.selection(fields="involvedObject.name=m,reason=Odd")
         assert len((await world.cluster.list(EVENTS, selection)).items) == 1
 
-    play(ground, act)
+    play(target, act)

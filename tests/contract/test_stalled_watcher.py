@@ -13,9 +13,9 @@ from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body
 from swell.cluster.kube.client import KubeCluster
 from swell.runtime.cluster import EventType, Selection
-from tests.contract.grounds import embedded_server, over_https
 from tests.contract.hostile import memory_bytes
 from tests.contract.raw import Raw
+from tests.contract.targets import embedded_server, over_https
 
 CONFIG = CONFIG_MAPS.untyped()
 N_WATCHERS = 49

@@ -19,7 +19,7 @@ from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.node.pods import BOUND_PODS, BoundPod
 from swell.node.supervisor import LAUNCHER_NAME, SUPERVISOR_NAME
 from swell.runtime.clock import SystemClock
-from tests.contract.grounds import embedded_server
+from tests.contract.targets import embedded_server
 from tests.e2e.node.cluster import NAMESPACE, NODE, Site, main_of, play, pod_body
 
 WITHIN_S = 30.0

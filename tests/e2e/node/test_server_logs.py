@@ -18,7 +18,7 @@ from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.cluster.kube.oneshot import OneShot
 from swell.node.pods import BOUND_PODS
 from swell.runtime.errors import ServerError
-from tests.contract.grounds import embedded_server
+from tests.contract.targets import embedded_server
 from tests.e2e.node.cluster import NAMESPACE, NODE, pod_body
 from tests.e2e.node.test_restart import node_command
 

@@ -57,8 +57,8 @@ def test_is_running_makes_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
 
 
-def test_holder_is_who_holds_the_lock(tmp_path: Path) -> None:
-    """Whoever looks learns the process and what it is; locks of one folder are told apart."""
+def test_lock_holder_is_the_locking_process(tmp_path: Path) -> None:
+    """The holder has the pid and the role of the process; locks of one folder are distinct."""
     assert lock_holder(tmp_path) is None
     with hold_lock(tmp_path, what="swell up"):
         assert lock_holder(tmp_path) == LockHolder(os.getpid(), "swell up")

@@ -138,7 +138,7 @@ def test_options_are_passed_on() -> None:
 
 
 def test_watch_ends_at_its_time_out_with_a_bookmark() -> None:
-    """A watch tells how far it came, then ends."""
+    """A watch sends a bookmark with its version, then ends."""
     world = a_world()
     world.api.clock = SystemClock()
     cluster = a_cluster(world)

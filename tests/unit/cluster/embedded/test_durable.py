@@ -18,7 +18,7 @@ from swell.cluster.embedded.storage import Commit
 from swell.cluster.embedded.verbs.requests import ListOptions, WatchOptions
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import GoneError, NotFoundError, ServerError
-from tests.unit.cluster.embedded.world import NOON, World, names, told
+from tests.unit.cluster.embedded.world import NOON, World, event_names, names
 
 KEY = Key("default", "a")
 
@@ -98,13 +98,13 @@ def test_watch_from_before_the_start_is_gone(tmp_path: Path) -> None:
             opened.world.watch("pods", WatchOptions(resource_version=str(version - 1))).poll()
         watch = opened.world.watch("pods", WatchOptions(resource_version=str(version)))
         await opened.cluster.delete(PODS, KEY)
-        assert told(watch.poll()) == [("MODIFIED", "a"), ("DELETED", "a")]
+        assert event_names(watch.poll()) == [("MODIFIED", "a"), ("DELETED", "a")]
 
     on_disk(path, write)
     on_disk(path, read)
 
 
-def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
+def test_nothing_is_visible_before_it_is_on_disk(tmp_path: Path) -> None:
     """Watchers see a commit only when it is durable, and answers wait for it."""
 
     async def act(opened: Opened) -> None:
@@ -114,7 +114,7 @@ def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
 
         assert watch.poll() == []
         await opened.world.api.wait_durable(opened.storage.version)
-        assert told(watch.poll()) == [("ADDED", "a")]
+        assert event_names(watch.poll()) == [("ADDED", "a")]
 
     on_disk(tmp_path / "store.db", act)
 
@@ -122,7 +122,7 @@ def test_nothing_is_shown_before_it_is_on_disk(tmp_path: Path) -> None:
 def test_failed_write_is_an_error_and_never_happened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the disk refuses, the writer is told, and memory is what the disk holds."""
+    """When the disk refuses, the write fails, and memory is what the disk holds."""
     path = tmp_path / "store.db"
 
     async def act(opened: Opened) -> None:
@@ -143,7 +143,7 @@ def test_failed_write_is_an_error_and_never_happened(
         assert watch.poll() == []
 
         await opened.cluster.create(PODS, a_pod("after"))
-        assert told(watch.poll()) == [("ADDED", "after")]
+        assert event_names(watch.poll()) == [("ADDED", "after")]
 
     async def read(opened: Opened) -> None:
         assert names(opened.world.list("pods")) == ["after", "kept"]
@@ -182,7 +182,7 @@ def test_full_disk_is_an_error_until_there_is_room(tmp_path: Path) -> None:
 def test_refusal_based_on_a_lost_write_is_an_error_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An object that is gone in memory alone is not gone: nobody is told it was not found."""
+    """An object that is gone in memory alone is not gone: no client gets a 404 for it."""
 
     async def act(opened: Opened) -> None:
         await opened.cluster.create(PODS, a_pod())
@@ -224,7 +224,7 @@ def test_watch_begun_on_a_lost_write_is_an_error(
 
 
 def test_hooks_see_what_is_undone_reversed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever derives something from commits can take it back."""
+    """Hooks see a rolled-back commit reversed, so they can undo what they derived from it."""
 
     async def act(opened: Opened) -> None:
         await opened.world.api.wait_durable(opened.storage.version)

@@ -126,7 +126,7 @@ def test_orphan_frees_dependents_before_the_owner_goes() -> None:
 
 
 def test_owner_is_known_by_uid() -> None:
-    """A dependent of somebody who had the same name goes; a real owner keeps its own."""
+    """A dependent of an earlier owner of the same name goes; a real owner keeps its own."""
     world = a_world()
     collector = GarbageCollector(world.api)
     owner = world.create("configmaps", "own")

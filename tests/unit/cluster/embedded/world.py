@@ -168,7 +168,7 @@ def names(page: Page) -> list[str]:
     return [stored.metadata["name"] for stored in page.items]
 
 
-def told(events: list[StoredEvent]) -> list[tuple[str, str]]:
+def event_names(events: list[StoredEvent]) -> list[tuple[str, str]]:
     """Events as (type, object name); a bookmark names nothing."""
     return [
         (event.type.value, event.stored.metadata["name"] if event.stored else "")

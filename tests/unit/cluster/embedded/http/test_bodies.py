@@ -92,7 +92,7 @@ def test_depth_is_bounded(depth: int) -> None:
     ],
 )
 def test_duplicates_are_found(raw: bytes, paths: list[str]) -> None:
-    """A field given twice is told by its path; text that looks like one is not."""
+    """A field given twice is reported by its path; text that looks like one is not."""
     assert duplicate_fields(raw, read_json(raw)) == paths
 
 

@@ -47,7 +47,7 @@ from swell.runtime.errors import BadRequestError, ClusterError, InvalidError
         ("/api/v1/namespaces/x/pods/a/b/c", None),
     ],
 )
-def test_path_names_a_place(path: str, address: ResourcePath | None) -> None:
+def test_path_names_a_resource(path: str, address: ResourcePath | None) -> None:
     """A path is a collection, an object, a subresource, or none of these."""
     assert parse_resource_path(split_path(path)) == address
 
@@ -74,7 +74,7 @@ def test_accept_chooses_a_form(accept: str, form: Form) -> None:
     "accept", ["text/html", "application/*", "application/json;as=Table;v=v9;g=meta.k8s.io", ";"]
 )
 def test_accept_of_nothing_we_have(accept: str) -> None:
-    """A client that takes nothing of ours is told so."""
+    """A client that accepts none of our forms gets 406."""
     with pytest.raises(ClusterError) as refusal:
         accepted_form(accept)
 

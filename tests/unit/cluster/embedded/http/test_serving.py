@@ -47,7 +47,7 @@ async def serving(folder: Path, logs: LogSource | None = None) -> AsyncIterator[
         yield served
 
 
-def play(
+def run_with_server(
     folder: Path,
     act: Callable[[KubeCluster, Served], Awaitable[None]],
     logs: LogSource | None = None,
@@ -81,7 +81,7 @@ def test_server_listens_on_loopback_only(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=r"refused|timed out|unreachable"):
             socket.create_connection((other, served.port), timeout=1).close()
 
-    play(tmp_path, act)
+    run_with_server(tmp_path, act)
 
 
 def test_log_is_streamed_from_its_source(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_log_is_streamed_from_its_source(tmp_path: Path) -> None:
         path = "/api/v1/namespaces/default/pods/p/log?tailLines=5&follow=true"
         assert await cluster.read_raw(path) == b"p main 5 True"
 
-    play(tmp_path, act, SomeLogs())
+    run_with_server(tmp_path, act, SomeLogs())
 
 
 def test_log_needs_a_container_of_several(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_log_needs_a_container_of_several(tmp_path: Path) -> None:
             with pytest.raises(BadRequestError):
                 await cluster.read_raw(path + query)
 
-    play(tmp_path, act, SomeLogs())
+    run_with_server(tmp_path, act, SomeLogs())
 
 
 def test_log_without_a_source_is_not_found(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_log_without_a_source_is_not_found(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError):
             await cluster.read_raw("/api/v1/namespaces/default/pods/p/log")
 
-    play(tmp_path, act)
+    run_with_server(tmp_path, act)
 
 
 @pytest.mark.parametrize("name", ["exec", "attach", "portforward"])
@@ -130,7 +130,7 @@ def test_streams_into_pods_are_not_implemented(tmp_path: Path, name: str) -> Non
             await cluster.read_raw(f"/api/v1/namespaces/default/pods/p/{name}")
         assert refusal.value.status.code == 501
 
-    play(tmp_path, act)
+    run_with_server(tmp_path, act)
 
 
 def test_watch_ends_when_the_server_does(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_watch_ends_when_the_server_does(tmp_path: Path) -> None:
 
 
 def test_stalled_watcher_is_cut(tmp_path: Path) -> None:
-    """Who takes nothing is disconnected, so that nothing is kept for it."""
+    """A client that reads nothing is disconnected, so that nothing is kept for it."""
 
     async def act(cluster: KubeCluster, served: Served) -> None:
         access = read_kubeconfig([served.kubeconfig])
@@ -179,7 +179,7 @@ def test_stalled_watcher_is_cut(tmp_path: Path) -> None:
         assert received < 60 * 200_000
         assert (await cluster.get(CONFIG, Key("default", "c0")))["metadata"]["name"] == "c0"
 
-    play(tmp_path, act)
+    run_with_server(tmp_path, act)
 
 
 def test_watch_ends_with_its_client(tmp_path: Path) -> None:
@@ -193,10 +193,10 @@ def test_watch_ends_with_its_client(tmp_path: Path) -> None:
             assert len(served.watches) > 0
             writer.transport.abort()
         async with asyncio.timeout(5):
-            while len(served.watches):  # noqa: ASYNC110 - the server tells nobody
+            while len(served.watches):  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.01)
 
-    play(tmp_path, act)
+    run_with_server(tmp_path, act)
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:

@@ -215,7 +215,7 @@ def init(state: Body) -> Body:
 
 
 @pytest.mark.parametrize(
-    ("status", "word"),
+    ("status", "state"),
     [
         ({"phase": "Pending"}, "Pending"),
         ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
@@ -229,21 +229,21 @@ def init(state: Body) -> Body:
         ({**init({"terminated": {"exitCode": 0}}), "phase": "Pending"}, "Pending"),
     ],
 )
-def test_word_for_a_pod(status: Body, word: str) -> None:
-    """One word says what a pod is about."""
+def test_pod_state(status: Body, state: str) -> None:
+    """One word is the state of a pod."""
     spec = {"containers": [{"name": "c"}], "initContainers": [{"name": "c"}]}
 
-    assert pod_cells({"metadata": META, "spec": spec, "status": status}, NOW)[2] == word
+    assert pod_cells({"metadata": META, "spec": spec, "status": status}, NOW)[2] == state
 
 
 def test_dying_pod_is_terminating() -> None:
     """Until it has finished."""
     meta = {**META, "deletionTimestamp": "x"}
-    for phase, word in (("Running", "Terminating"), ("Succeeded", "Succeeded")):
-        assert pod_cells({"metadata": meta, "status": {"phase": phase}}, NOW)[2] == word
+    for phase, state in (("Running", "Terminating"), ("Succeeded", "Succeeded")):
+        assert pod_cells({"metadata": meta, "status": {"phase": phase}}, NOW)[2] == state
 
 
-def test_restarts_tell_the_last() -> None:
+def test_restarts_have_the_time_of_the_last() -> None:
     """Restarts are counted, and the last one dated."""
     last = {"terminated": {"finishedAt": format_time(NOW - 300)}}
     status = {"containerStatuses": [container(RUNNING, restartCount=2, lastState=last, ready=True)]}

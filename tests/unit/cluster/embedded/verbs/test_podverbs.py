@@ -99,7 +99,7 @@ def test_binding_needs_a_target_and_the_right_name() -> None:
     assert refusal(lambda: world.api.bind(world.kind("pods"), key, binding, world.call()))[0] == 400
 
 
-def test_eviction_says_why_and_deletes() -> None:
+def test_eviction_sets_its_condition_and_deletes() -> None:
     """Without a budget an eviction is a delete with a reason on the pod."""
     world = a_world()
     a_running_pod(world)
@@ -112,7 +112,7 @@ def test_eviction_says_why_and_deletes() -> None:
 
 
 def test_eviction_uses_the_budget_up() -> None:
-    """One disruption allowed means one eviction; the second is told to wait."""
+    """One disruption allowed means one eviction; the second is refused with 429."""
     world = a_world()
     for name in ("a", "c"):
         a_running_pod(world, name)
@@ -138,7 +138,7 @@ def test_eviction_waits_for_a_budget_that_lags() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
-def test_eviction_ignores_the_budget_for_pods_that_serve_nobody(phase: str) -> None:
+def test_eviction_ignores_the_budget_for_pods_that_do_not_run(phase: str) -> None:
     """Pods not running yet, or finished, disrupt nothing."""
     world = a_world()
     world.pod("a", node="n", phase=phase, labels=APP)
@@ -168,7 +168,7 @@ def test_eviction_of_an_unready_pod(healthy: int, policy: str, allowed: bool) ->
 
 
 def test_eviction_with_two_budgets_is_an_error() -> None:
-    """Which of two budgets to charge cannot be told."""
+    """A pod with two budgets cannot be evicted."""
     world = a_world()
     a_running_pod(world)
     a_budget(world, 1, "b")

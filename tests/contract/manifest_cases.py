@@ -1,4 +1,4 @@
-"""Manifests and changes that every API server with our CRDs must judge alike."""
+"""Manifests and changes that every API server with our CRDs must accept or refuse alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS = {
 
 
 def kind_of(broken: Broken) -> str:
-    """The kind that a broken manifest is made from, whatever it says itself."""
+    """The kind that a broken manifest was made from; its own `kind` may be broken."""
     return _KINDS[broken.name.partition(":")[0]]
 
 

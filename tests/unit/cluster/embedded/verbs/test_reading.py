@@ -6,7 +6,7 @@ import pytest
 
 from swell.cluster.embedded.verbs.requests import ListOptions, StoredEvent, WatchOptions
 from swell.runtime.errors import BadRequestError, GoneError
-from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world, names, refusal, told
+from tests.unit.cluster.embedded.world import NAMESPACE, World, a_world, event_names, names, refusal
 
 
 def seven(world: World) -> World:
@@ -60,7 +60,7 @@ def test_pages_are_one_snapshot() -> None:
 
 
 def test_page_of_a_selection_counts_what_matches() -> None:
-    """The limit counts what is shown; how much remains is not told for selections."""
+    """The limit counts matching objects; with a selector the remaining number is not sent."""
     world = seven(a_world())
 
     first = world.list("configmaps", page(world, labels="odd=0", limit=3))
@@ -73,7 +73,7 @@ def test_page_of_a_selection_counts_what_matches() -> None:
 
 
 def test_page_after_compaction_is_gone() -> None:
-    """A snapshot that can no longer be told is refused, not faked."""
+    """A continue token of a compacted snapshot is refused."""
     world = seven(a_world())
     token = world.list("configmaps", page(world, limit=3)).continue_token
     world.delete("configmaps", "c6")
@@ -110,7 +110,7 @@ def test_list_at_version_zero_knows_no_pages() -> None:
 
 
 def test_list_of_the_future_times_out() -> None:
-    """A version that does not exist yet is told apart from one that no longer does."""
+    """A version that does not exist yet gets another error than one that no longer does."""
     world = a_world()
     ahead = page(world, resource_version=str(world.storage.version + 1))
 
@@ -181,11 +181,11 @@ def test_watch_shows_every_change_after_its_version_once() -> None:
     everything = [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
 
     for n, version in enumerate(versions):
-        assert told(events_since(world, version)) == everything[n:]
+        assert event_names(events_since(world, version)) == everything[n:]
 
 
 def test_watch_from_the_start_shows_what_is_there_first() -> None:
-    """Without a version, or with 0, existing objects are told as added."""
+    """Without a version, or with 0, a watch begins with existing objects as added."""
     world = a_world()
     world.create("configmaps", "a")
 
@@ -193,8 +193,8 @@ def test_watch_from_the_start_shows_what_is_there_first() -> None:
     first = watch.poll()
     world.patch("configmaps", "a", {"data": {"k": "2"}})
 
-    assert told(first) == [("ADDED", "a")]
-    assert told(watch.poll()) == [("MODIFIED", "a")]
+    assert event_names(first) == [("ADDED", "a")]
+    assert event_names(watch.poll()) == [("MODIFIED", "a")]
 
 
 def test_watch_marks_the_end_of_initial_events() -> None:
@@ -207,11 +207,11 @@ def test_watch_marks_the_end_of_initial_events() -> None:
 
     events = world.watch("configmaps", options).poll()
 
-    assert told(events) == [("ADDED", "a"), ("BOOKMARK", "")]
+    assert event_names(events) == [("ADDED", "a"), ("BOOKMARK", "")]
     assert events[1].ends_initial
 
 
-def test_watch_tells_leaving_a_selection_as_deleted() -> None:
+def test_watch_reports_leaving_a_selection_as_deleted() -> None:
     """Who leaves shows its old labels under the new version, and is added when it comes back."""
     world = a_world()
     start = world.storage.version
@@ -222,7 +222,7 @@ def test_watch_tells_leaving_a_selection_as_deleted() -> None:
 
     events = events_since(world, start, labels="app=x")
 
-    assert told(events) == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
+    assert event_names(events) == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
     assert events[1].stored is not None
     assert events[1].stored.labels == {"app": "x"}
     assert events[1].stored.metadata["resourceVersion"] == str(left)
@@ -235,7 +235,9 @@ def test_watch_by_node_begins_with_the_binding() -> None:
     world.pod("a", node="n1")
     world.pod("b", node="n2")
 
-    assert told(events_since(world, start, "pods", fields="spec.nodeName=n1")) == [("ADDED", "a")]
+    assert event_names(events_since(world, start, "pods", fields="spec.nodeName=n1")) == [
+        ("ADDED", "a")
+    ]
 
 
 def test_deleted_event_carries_the_last_state_and_a_newer_version() -> None:
@@ -248,7 +250,7 @@ def test_deleted_event_carries_the_last_state_and_a_newer_version() -> None:
 
     (event,) = events_since(world, marked)
 
-    assert told([event]) == [("DELETED", "a")]
+    assert event_names([event]) == [("DELETED", "a")]
     assert event.stored is not None
     assert event.stored.metadata["finalizers"] == ["x.example/f"]
     assert event.stored.version > marked
@@ -261,7 +263,7 @@ def test_immediate_pod_delete_is_modified_then_deleted() -> None:
     start = world.storage.version
     world.delete("pods", "a")
 
-    assert told(events_since(world, start, "pods")) == [("MODIFIED", "a"), ("DELETED", "a")]
+    assert event_names(events_since(world, start, "pods")) == [("MODIFIED", "a"), ("DELETED", "a")]
 
 
 def test_watch_of_compacted_history_is_gone() -> None:
@@ -291,7 +293,7 @@ def test_log_is_bounded_by_count_and_by_bytes() -> None:
 
 
 def test_events_expire_after_an_hour() -> None:
-    """An event vanishes an hour after its last write, and watchers are told."""
+    """An event expires an hour after its last write, and watchers see it deleted."""
     world = a_world()
     world.create("events", "old")
     world.create("events", "kept")
@@ -301,4 +303,7 @@ def test_events_expire_after_an_hour() -> None:
     world.clock.time += 1801
 
     assert names(world.list("events")) == ["kept"]
-    assert told(events_since(world, start, "events")) == [("MODIFIED", "kept"), ("DELETED", "old")]
+    assert event_names(events_since(world, start, "events")) == [
+        ("MODIFIED", "kept"),
+        ("DELETED", "old"),
+    ]

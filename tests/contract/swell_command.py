@@ -1,4 +1,4 @@
-"""Somebody who types `swell` commands."""
+"""Runs `swell` commands and captures their output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from swell.cli.main import run
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
+    """The exit code and output of a command."""
+
     code: int
     out: str
     err: str
@@ -32,19 +34,19 @@ class Swell:
     folder: Path
     capture: pytest.CaptureFixture[str]
 
-    def __call__(self, *words: str) -> Answer:
+    def __call__(self, *arguments: str) -> CommandResult:
         self.capture.readouterr()
-        code = run(words)
+        code = run(arguments)
         seen = self.capture.readouterr()
-        return Answer(code, seen.out, seen.err)
+        return CommandResult(code, seen.out, seen.err)
 
-    def here(self, *words: str) -> Answer:
-        return self(*words, "-n", self.namespace)
+    def here(self, *arguments: str) -> CommandResult:
+        return self(*arguments, "-n", self.namespace)
 
     def file(self, text: str, name: str = "manifest.yaml") -> str:
         path = self.folder / name
         path.write_text(text)
         return str(path)
 
-    def apply(self, text: str) -> Answer:
+    def apply(self, text: str) -> CommandResult:
         return self.here("apply", "-f", self.file(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.cluster.embedded.verbs.requests import WatchOptions
-from tests.unit.cluster.embedded.world import NAMESPACE, a_world, told
+from tests.unit.cluster.embedded.world import NAMESPACE, a_world, event_names
 
 
 def test_bookmark_does_not_cover_a_commit_that_was_not_handed_out() -> None:
@@ -16,7 +16,7 @@ def test_bookmark_does_not_cover_a_commit_that_was_not_handed_out() -> None:
     world.create("configmaps", "late")
 
     assert watch.version == before
-    assert told(watch.poll()) == [("ADDED", "late")]
+    assert event_names(watch.poll()) == [("ADDED", "late")]
     assert watch.version == world.storage.version
 
 

@@ -108,7 +108,7 @@ def test_bound_pod_waits_for_its_grace_period() -> None:
     "pod", [{}, {"node": "n", "phase": "Succeeded"}, {"node": "n", "phase": "Failed"}]
 )
 def test_pod_without_processes_goes_at_once(pod: dict[str, str]) -> None:
-    """Nobody waits for what was never placed, or has ended."""
+    """A pod that was never placed, or has ended, goes at once."""
     world = a_world()
     world.pod("a", **pod)
 
@@ -167,7 +167,7 @@ def test_terminating_pod_is_not_removed_by_other_updates() -> None:
 def test_propagation_leaves_a_finalizer_for_the_collector(
     plural: str, options: DeleteOptions, finalizers: list[str]
 ) -> None:
-    """Foreground and orphaning deletes wait; a Job orphans unless told otherwise."""
+    """Foreground and orphaning deletes wait; a Job orphans unless another policy is given."""
     world = a_world()
     world.create(plural, "a")
 
@@ -178,7 +178,7 @@ def test_propagation_leaves_a_finalizer_for_the_collector(
 
 
 def test_job_deleted_without_policy_warns() -> None:
-    """Orphans nobody asked for are worth a warning; an explicit policy is not."""
+    """A delete that orphans by default gives a warning; one with an explicit policy does not."""
     world = a_world()
     world.create("jobs", "a")
     call = world.call()
@@ -249,7 +249,7 @@ def test_delete_collection_takes_what_is_selected() -> None:
     assert names(world.list("configmaps")) == ["c"]
 
 
-def test_delete_collection_goes_page_by_page_when_asked() -> None:
+def test_delete_collection_deletes_one_page_with_a_limit() -> None:
     """A limit deletes that many and tells how to go on; bad options delete nothing."""
     world = a_world()
     for name in "abc":

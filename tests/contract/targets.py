@@ -1,4 +1,4 @@
-"""The three clusters that behaviours are played on, each with an event loop of its own."""
+"""The clusters that behaviours are run on, each with an event loop of its own."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.contract.definitions import establish
 from tests.contract.world import NAMESPACE, Behaviour, World
 
 STOP_S_MAX = 30.0
-# So far from 1 that a watch from version 1 is one from before the log's beginning.
+# Far enough from 1 that a watch from version 1 begins before the log does.
 FIRST_VERSION = 1000
 _numbers = itertools.count()
 
 
-class Ground:
-    """A cluster that lives through many behaviours. Nothing moves in it between two of them."""
+class ContractTarget:
+    """A cluster that many behaviours are run on; its event loop stops between two of them."""
 
     def __init__(self, opened: AbstractAsyncContextManager[Cluster]) -> None:
         self._runner = asyncio.Runner()
@@ -40,7 +40,7 @@ class Ground:
         self._runner.run(establish(self.cluster))
 
     def play(self, behaviour: Behaviour) -> None:
-        """Play in a namespace of its own, which is left behind."""
+        """Run a behaviour in a namespace of its own, which is not deleted afterwards."""
         self._runner.run(self._play(behaviour))
 
     async def _play(self, behaviour: Behaviour) -> None:
@@ -71,7 +71,7 @@ async def in_process() -> AsyncIterator[Cluster]:
 
 @asynccontextmanager
 async def over_https(kubeconfig: Path) -> AsyncIterator[Cluster]:
-    """Any server that a kubeconfig leads to."""
+    """The server of a kubeconfig."""
     access = read_kubeconfig([kubeconfig])
     async with connect(access, SystemClock(), random.Random(7)) as cluster:
         yield cluster
@@ -79,7 +79,7 @@ async def over_https(kubeconfig: Path) -> AsyncIterator[Cluster]:
 
 @contextlib.contextmanager
 def embedded_server(home: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The embedded server in a process of its own, ready to be asked."""
+    """The embedded server in a process of its own, ready for requests."""
     command = [sys.executable, "-m", "swell.cluster.embedded.http", "--home", str(home), *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
