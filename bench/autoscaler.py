@@ -50,7 +50,7 @@ MEMORY_MIB_MAX = 500
 class Cost:
     """Of one plan: the time to sum up a cluster's objects and to decide, and the process's memory.
 
-    Time of the processor is told as well: on a busy machine it says more.
+    Processor time is printed as well: on a busy machine it says more.
     """
 
     read_s: float

@@ -7,7 +7,7 @@ second count from the first pod that gets a node to the last; processor time and
 from where the scheduler goes on until every pod runs, deciding and following the pods included.
 
 Nodes report a pod `NOTICE_S` after it was bound, for every contender alike: as long as real nodes
-took to start one (1.1 to 5.3 s, gangs of 8 on the two nodes of `make cluster`). So whoever needs
+took to start one (1.1 to 5.3 s, gangs of 8 on the two nodes of `make cluster`). So a user who needs
 longer than that to bind all its pods shares the server with the nodes' answers, as in any cluster.
 
 All of them take turns, several rounds long, because machines are noisy; kube-scheduler, which takes
@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bench import live_cluster as ground
+from bench import live_cluster
 from bench.live_cluster import N_CALLS
 from bench.live_idle import measure_idle
 from swell.api.kinds import POD_GROUPS, PODS
@@ -63,8 +63,8 @@ class Contender:
 
     def command(self, plane: ControlPlane, port: int) -> list[str]:
         if self.is_ours:
-            return ground.swell_scheduler(plane, port)
-        return ground.kube_scheduler(plane, port, gangs=self.gangs)
+            return live_cluster.swell_scheduler(plane, port)
+        return live_cluster.kube_scheduler(plane, port, gangs=self.gangs)
 
     def url(self, port: int) -> str:
         return f"{'http' if self.is_ours else 'https'}://127.0.0.1:{port}"
@@ -130,9 +130,9 @@ class Site:
 
     def spent(self) -> Spent:
         return Spent(
-            ground.cpu_s(*self.plane.processes),
-            ground.cpu_s(self.nodes),
-            ground.n_writes(self.plane),
+            live_cluster.cpu_s(*self.plane.processes),
+            live_cluster.cpu_s(self.nodes),
+            live_cluster.n_writes(self.plane),
         )
 
 
@@ -142,9 +142,9 @@ def run(names: Sequence[str] = ()) -> dict[str, object]:
         binaries.require((*binaries.CONTROL_PLANE, "kube-scheduler"))
     except binaries.BinariesMissingError as error:
         return {"kube-apiserver": str(error)}
-    busy: dict[str, object] = {"machine: busy before, %": round(ground.busy_percent())}
+    busy: dict[str, object] = {"machine: busy before, %": round(live_cluster.busy_percent())}
     chosen = [one for one in CONTENDERS if not names or one.name in names]
-    with running_control_plane(controllers=(), api_server_flags=ground.SERVER_FLAGS) as plane:
+    with running_control_plane(controllers=(), api_server_flags=live_cluster.SERVER_FLAGS) as plane:
         rounds = asyncio.run(_measure(plane, chosen))
     figures = busy | _figures(rounds)
     return figures if names else figures | measure_idle()
@@ -152,10 +152,12 @@ def run(names: Sequence[str] = ()) -> dict[str, object]:
 
 async def _measure(plane: ControlPlane, chosen: Sequence[Contender]) -> list[Round]:
     rounds: list[Round] = []
-    async with ground.connected(plane) as cluster:
+    async with live_cluster.connected(plane) as cluster:
         await install_crds(cluster, SystemClock())
-        with ground.running(plane, "hollow", ground.hollow_nodes(plane, N_NODES)) as nodes:
-            await ground.until_said(nodes, f"{N_NODES} nodes ready")
+        with live_cluster.running(
+            plane, "hollow", live_cluster.hollow_nodes(plane, N_NODES)
+        ) as nodes:
+            await live_cluster.until_printed(nodes, f"{N_NODES} nodes ready")
             site = Site(plane, cluster, nodes)
             for n in range(N_ROUNDS):
                 others = n < N_ROUNDS_OF_OTHERS
@@ -180,35 +182,35 @@ async def _bare(site: Site, namespace: str) -> Result:
     await _create_pods(cluster, namespace, "nobody")
     words = ("bench.live_bare", str(plane.kubeconfig), namespace, str(N_CALLS))
     command = [sys.executable, "-m", *words]
-    async with ground.seeing(cluster, namespace) as sight:
+    async with live_cluster.observing_binds(cluster, namespace) as observer:
         before = site.spent()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         said, _ = await process.communicate()
-        await sight.until(N_PODS, BOUND_S_MAX)
+        await observer.until(N_PODS, BOUND_S_MAX)
         spent = site.spent() - before
-    await ground.remove_pods(cluster, namespace)
-    rate, own_cpu_s = N_PODS / sight.span_s, float(said)
+    await live_cluster.remove_pods(cluster, namespace)
+    rate, own_cpu_s = N_PODS / observer.span_s, float(said)
     return _result(rate, rate, own_cpu_s, spent)
 
 
 async def _contend(site: Site, one: Contender, namespace: str) -> Result:
-    plane, cluster, port = site.plane, site.cluster, ground.free_port()
-    with ground.running(plane, one.name, one.command(plane, port)) as process:
-        await ground.until_ready(process, one.url(port), plane)
+    plane, cluster, port = site.plane, site.cluster, live_cluster.free_port()
+    with live_cluster.running(plane, one.name, one.command(plane, port)) as process:
+        await live_cluster.until_ready(process, one.url(port), plane)
         await asyncio.sleep(SETTLE_S)
-        async with ground.seeing(cluster, namespace) as sight:
-            with ground.halted(process):
+        async with live_cluster.observing_binds(cluster, namespace) as observer:
+            with live_cluster.halted(process):
                 await _create_for(cluster, one, namespace)
                 await asyncio.sleep(SETTLE_S)
-                before, own_before_s = site.spent(), ground.cpu_s(process)
+                before, own_before_s = site.spent(), live_cluster.cpu_s(process)
             begun = time.monotonic()
-            await sight.until(N_PODS, BOUND_S_MAX)
+            await observer.until(N_PODS, BOUND_S_MAX)
             await asyncio.sleep(SETTLE_S)
-            own_cpu_s = ground.cpu_s(process) - own_before_s
+            own_cpu_s = live_cluster.cpu_s(process) - own_before_s
             spent = site.spent() - before
-        await ground.remove_pods(cluster, namespace)
-    from_go_s = max(sight.bound_at.values()) - begun
-    return _result(N_PODS / sight.span_s, N_PODS / from_go_s, own_cpu_s, spent)
+        await live_cluster.remove_pods(cluster, namespace)
+    from_go_s = max(observer.bound_at.values()) - begun
+    return _result(N_PODS / observer.span_s, N_PODS / from_go_s, own_cpu_s, spent)
 
 
 def _result(rate: float, rate_from_go: float, own_cpu_s: float, spent: Spent) -> Result:
@@ -232,16 +234,16 @@ async def _create_pods(
     cluster: KubeCluster, namespace: str, scheduler: str, groups: Sequence[str] = ()
 ) -> None:
     """Pods in a namespace of their own, alone or, in turn, members of groups."""
-    await ground.add_namespace(cluster, namespace)
+    await live_cluster.add_namespace(cluster, namespace)
     is_ours = scheduler == "swell"
     make_group = _our_group if is_ours else _kube_group
     kind = POD_GROUPS.untyped() if is_ours else KUBE_GROUPS
-    await ground.create_all(cluster, kind, (make_group(namespace, name) for name in groups))
+    await live_cluster.create_all(cluster, kind, (make_group(namespace, name) for name in groups))
     bodies = (
         _pod(namespace, f"p-{n}", scheduler, groups[n // GANG] if groups else "")
         for n in range(N_PODS)
     )
-    await ground.create_all(cluster, PODS.untyped(), bodies)
+    await live_cluster.create_all(cluster, PODS.untyped(), bodies)
 
 
 def _pod(namespace: str, name: str, scheduler: str, group: str) -> Body:

@@ -1,7 +1,7 @@
 """Where schedulers are measured: a real kube-apiserver and hollow nodes that answer.
 
-Starts and stops processes, puts pods there and takes them away, and watches who gets a node when.
-Decides nothing about what is measured.
+Starts and stops processes, puts pods there and takes them away, and watches which pod gets a node
+when. Decides nothing about what is measured.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ BOUND_PODS = Resource("", "v1", "Pod", "pods", BoundPod)
 
 
 @dataclass
-class Sight:
+class BindObserver:
     """When pods of one namespace got a node, and which of them run."""
 
     bound_at: dict[str, float] = field(default_factory=dict)
@@ -85,9 +85,9 @@ class Sight:
 
 
 @contextlib.asynccontextmanager
-async def seeing(cluster: KubeCluster, namespace: str) -> AsyncIterator[Sight]:
+async def observing_binds(cluster: KubeCluster, namespace: str) -> AsyncIterator[BindObserver]:
     """Watch the pods of a namespace that have a node."""
-    sight = Sight()
+    observer = BindObserver()
     informer = Informer(
         cluster,
         BOUND_PODS,
@@ -99,15 +99,15 @@ async def seeing(cluster: KubeCluster, namespace: str) -> AsyncIterator[Sight]:
     def note(key: Key) -> None:
         pod = informer.get(key)
         if pod is not None:
-            sight.bound_at.setdefault(key.name, time.monotonic())
+            observer.bound_at.setdefault(key.name, time.monotonic())
             if pod.status.phase == "Running":
-                sight.running[key.name] = None
+                observer.running[key.name] = None
 
     informer.add_handler(note)
     task = asyncio.create_task(informer.run())
     await informer.wait_synced()
     try:
-        yield sight
+        yield observer
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -195,7 +195,7 @@ async def until_ready(process: ChildProcess, url: str, plane: ControlPlane) -> N
         await asyncio.sleep(POLL_S)
 
 
-async def until_said(process: ChildProcess, text: str) -> None:
+async def until_printed(process: ChildProcess, text: str) -> None:
     deadline = time.monotonic() + READY_S_MAX
     while text not in process.log_tail():
         process.check_running()
@@ -238,7 +238,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def busy_percent(for_s: float = 2.0) -> float:
-    """How much of all processors somebody uses: what is measured on a busy machine says little."""
+    """Returns the use of all processors: figures from a busy machine mean little."""
 
     def ticks() -> tuple[int, int]:
         spent = [int(text) for text in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
@@ -256,7 +256,7 @@ def rss_bytes(process: ChildProcess) -> int:
 
 @contextlib.contextmanager
 def halted(process: ChildProcess) -> Iterator[None]:
-    """A process does not get to run; what it is told meanwhile waits for it."""
+    """Stop a process (SIGSTOP); what is sent to it meanwhile waits."""
     os.kill(process.pid, signal.SIGSTOP)
     try:
         yield

@@ -2,7 +2,7 @@
 
 A real kube-apiserver with 5,000 nodes and 50,000 running pods in gangs of eight. They are put into
 etcd directly, as the JSON that the API server reads as well: through the API server that many
-creates and status updates would take minutes. Nobody plays the nodes; a scheduler does not see
+creates and status updates would take minutes. No process plays the nodes; a scheduler does not see
 their leases anyway. One pod waits from the beginning, so that there is a first decision.
 """
 
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from bench import live_cluster as ground
+from bench import live_cluster
 from swell.api.kinds import POD_GROUPS, PODS
 from swell.api.meta import Body
 from swell.operator.framework.program import install_crds
@@ -43,30 +43,30 @@ def measure_idle() -> dict[str, object]:
 
 
 async def _measure(plane: ControlPlane) -> dict[str, object]:
-    async with ground.connected(plane) as cluster:
+    async with live_cluster.connected(plane) as cluster:
         await install_crds(cluster, SystemClock())
-        await ground.add_namespace(cluster, NAMESPACE)
+        await live_cluster.add_namespace(cluster, NAMESPACE)
         _fill(plane)
         await cluster.create(PODS.untyped(), _pod("waiting", "", ""))
-        port = ground.free_port()
+        port = live_cluster.free_port()
         url = f"http://127.0.0.1:{port}"
-        async with ground.seeing(cluster, NAMESPACE) as sight:
-            begun, servers_before_s = time.monotonic(), ground.cpu_s(*plane.processes)
-            command = ground.swell_scheduler(plane, port)
-            with ground.running(plane, "swell-scheduler", command) as process:
-                await ground.until_ready(process, url, plane)
+        async with live_cluster.observing_binds(cluster, NAMESPACE) as observer:
+            begun, servers_before_s = time.monotonic(), live_cluster.cpu_s(*plane.processes)
+            command = live_cluster.swell_scheduler(plane, port)
+            with live_cluster.running(plane, "swell-scheduler", command) as process:
+                await live_cluster.until_ready(process, url, plane)
                 async with asyncio.timeout(DECIDED_S_MAX):
-                    while "waiting" not in sight.bound_at:  # noqa: ASYNC110
-                        await asyncio.sleep(ground.POLL_S)
-                decided_s = sight.bound_at["waiting"] - begun
-                start_cpu_s = ground.cpu_s(process)
-                servers_cpu_s = ground.cpu_s(*plane.processes) - servers_before_s
+                    while "waiting" not in observer.bound_at:  # noqa: ASYNC110
+                        await asyncio.sleep(live_cluster.POLL_S)
+                decided_s = observer.bound_at["waiting"] - begun
+                start_cpu_s = live_cluster.cpu_s(process)
+                servers_cpu_s = live_cluster.cpu_s(*plane.processes) - servers_before_s
                 await asyncio.sleep(SETTLE_S)
-                before = ground.cpu_s(process), ground.metric(url, plane, CYCLES)
+                before = live_cluster.cpu_s(process), live_cluster.metric(url, plane, CYCLES)
                 await asyncio.sleep(IDLE_S)
-                spent_s = ground.cpu_s(process) - before[0]
-                n_cycles = ground.metric(url, plane, CYCLES) - before[1]
-                rss_bytes = ground.rss_bytes(process)
+                spent_s = live_cluster.cpu_s(process) - before[0]
+                n_cycles = live_cluster.metric(url, plane, CYCLES) - before[1]
+                rss_bytes = live_cluster.rss_bytes(process)
     return {
         "idle: start to first bound pod, s": round(decided_s, 2),
         "idle: CPU until then, s": round(start_cpu_s, 2),

@@ -168,7 +168,7 @@ def a_trainer(job: str, index: int, node: str = "", *, phase: str = "", **amount
 def a_stranger(
     name: str, node: str = "", *, phase: str = "", leaving: bool = False, **amounts: object
 ) -> Pod:
-    """A pod of nobody we know."""
+    """A pod without a job."""
     meta: Body = {"name": name, "namespace": NAMESPACE}
     if leaving:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -101,7 +101,7 @@ def test_plan_does_not_depend_on_the_order_of_objects() -> None:
 
 
 def test_targets_of_candidates_are_within_bounds() -> None:
-    """Whoever is a candidate ends within its minimum and maximum; others keep what they had."""
+    """A candidate ends within its minimum and maximum; others keep what they had."""
     for seed in range(N_CLUSTERS):
         snapshot = snapshot_of(seed)
         somebody_waits = any(job.is_pending for job in snapshot.jobs)

@@ -35,7 +35,7 @@ def trust_lost_answers(uncertain: UncertainKeys) -> None:
 
 
 def act_then_record(plan: Plan) -> Plan:
-    """Status is written after what it tells of is done."""
+    """Status is written after the actions that it records."""
     records = [step for step in plan.actions if isinstance(step, PatchStatus)]
     acts = [step for step in plan.actions if not isinstance(step, PatchStatus)]
     return replace(plan, actions=(*acts, *records))

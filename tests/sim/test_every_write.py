@@ -31,10 +31,10 @@ def test_every_write_may_be_the_last(name: str, scenario: str, whose: str) -> No
     """A crash before or after any write, or a lost answer to it, changes nothing in the end."""
     subject = SUBJECTS[name]
     results = list(search_every_write(subject, subject.scenario(scenario), seed=0, whose=whose))
-    told = [(r.faults, [str(v) for v in r.violations]) for r in results if r.violations]
+    failures = [(r.faults, [str(v) for v in r.violations]) for r in results if r.violations]
     n_writes = sum(write.site.startswith(whose) for write in results[0].write_sites)
 
-    assert told == []
+    assert failures == []
     assert n_writes > 5
     assert len(results) == 1 + 3 * n_writes
     assert sum(r.crashes for r in results) == 2 * n_writes

@@ -139,12 +139,12 @@ def turns_in_a_crowd(seed: int, within_s: float) -> Turns:
         return [*safety(world, SETTINGS), seen[0]]
 
     scenario = Scenario("crowd", crowd, faulty_s=within_s, settle_s=1.0, quiet_s=1.0)
-    calm = replace(
+    quiet = replace(
         autoscaler_subject(settings=SETTINGS, scenarios=(scenario,)),
         safety=watched,
         liveness=lambda _: [],
     )
-    result = try_faults(calm, scenario, seed)
+    result = try_faults(quiet, scenario, seed)
     if result.violations:
         raise AssertionError(str(result.violations[0]))
     return seen[0]

@@ -1,4 +1,4 @@
-"""What the autoscaler must never do, judged on every commit, and what it must bring about."""
+"""Safety rules of the autoscaler, checked on every commit, and its liveness rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def safety(world: SimulatedWorld, settings: AutoscalerSettings) -> list[SafetyCh
         WithinBounds(world),
         OnlyElastic(world),
         OnlyIntoRoom(world, settings),
-        CalmDirection(world, settings),
+        NoFlapping(world, settings),
         HighestGo(world),
         NoRestart(world),
         NotInVain(world),
@@ -83,7 +83,7 @@ class OnlyElastic:
 
 
 @dataclass
-class Sight:
+class Visibility:
     """Whether faults are over for a while: before, the autoscaler may see a past cluster."""
 
     world: SimulatedWorld
@@ -100,7 +100,7 @@ class Sight:
 class OnlyIntoRoom:
     """A3: a raise only if a replica fits a node, and the load it makes is not above the limit.
 
-    Judged while sight is clear.
+    Checked while the autoscaler's caches are not behind.
     """
 
     world: SimulatedWorld
@@ -108,10 +108,10 @@ class OnlyIntoRoom:
     name: str = "only into room"
 
     def __post_init__(self) -> None:
-        self._sight = Sight(self.world)
+        self._visibility = Visibility(self.world)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        is_calm = self._sight.is_clear()
+        is_calm = self._visibility.is_clear()
         for job, role, held, target in resizes(self.world, commit):
             if not is_calm or target < held or held < job.spec.replica_specs[role].minimum:
                 continue
@@ -126,7 +126,7 @@ class OnlyIntoRoom:
 
 
 @dataclass
-class CalmDirection:
+class NoFlapping:
     """A4: no change of direction within the cool-down, except to let a pending job start."""
 
     world: SimulatedWorld
@@ -179,7 +179,7 @@ class HighestGo:
 
 @dataclass
 class NoRestart:
-    """A6: a resize is charged to nobody as a restart: here no pod fails and nobody deletes any.
+    """A6: no resize is counted as a restart: here no pod fails and no user deletes one.
 
     An operator whose view lags may still take a pod that a resize removed for one that got lost,
     and number its successor; that is not charged.
@@ -198,7 +198,7 @@ class NoRestart:
 
 @dataclass
 class NotInVain:
-    """Nobody makes room for a job that can never start."""
+    """No role makes room for a job that can never start."""
 
     world: SimulatedWorld
     name: str = "not in vain"

@@ -10,7 +10,7 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.sim.actors.user import SimulatedUser
 from swell.sim.world import SimulatedWorld
-from tests.sim.autoscaler.ground import WORK, have_ground
+from tests.sim.autoscaler.nodes import WORK, start_nodes
 from tests.sim.operator.jobs import a_job
 from tests.sim.operator.observation import is_over
 
@@ -48,8 +48,8 @@ def elastic_job(
 async def arrive(
     world: SimulatedWorld, n_nodes: int = 4, n_cpus: int = 4
 ) -> SimulatedUser[AITrainingJob]:
-    """Somebody with elastic jobs, and a cluster of some nodes."""
-    await have_ground(world, n_nodes, n_cpus)
+    """A user with elastic jobs, and a cluster of some nodes."""
+    await start_nodes(world, n_nodes, n_cpus)
     return SimulatedUser(world, AI_TRAINING_JOBS, elastic_job, is_over)
 
 

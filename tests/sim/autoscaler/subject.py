@@ -21,7 +21,7 @@ from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.subject import operate, run_scheduler
 
 SETTINGS = AutoscalerSettings(scale_period_s=10.0, scale_cooldown_s=30.0)
-# Pods are never lost here: then a resize could not be told from a restart.
+# Pods are never lost here: a resize could not be distinguished from a restart.
 DISTURBANCES = {kind: rate for kind, rate in RATES_MAX.items() if kind != FaultKind.POD_DELETED}
 SCENARIOS = tuple(
     Scenario(name, script, faulty_s=300.0, settle_s=3000.0, disturbances=DISTURBANCES)

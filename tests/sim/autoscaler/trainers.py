@@ -28,8 +28,8 @@ from swell.sim.rules import JobsEnd, ObservedJob
 from swell.sim.scenario import Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.flaws import Flaw
-from tests.sim.autoscaler.ground import TRAINER, have_ground
-from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, Sight
+from tests.sim.autoscaler.nodes import TRAINER, start_nodes
+from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, Visibility
 from tests.sim.autoscaler.subject import DISTURBANCES, SETTINGS, autoscaler_main, disturbances
 from tests.sim.scheduler.gangs import have_classes
 from tests.sim.scheduler.observation import SCHEDULER
@@ -62,7 +62,7 @@ def _manifest(name: str, size: tuple[int, int], priority: str) -> Body:
 
 async def evict(world: SimulatedWorld) -> None:
     """Again and again some of them are drained, and a gang takes the room of others."""
-    await have_ground(world, n_nodes=3, n_cpus=4, works_s=WORKS_S)
+    await start_nodes(world, n_nodes=3, n_cpus=4, works_s=WORKS_S)
     await have_classes(world)
     user = SimulatedUser(
         world, TRAINING_JOBS, _manifest, lambda job: job.status.phase in FINAL_PHASES
@@ -152,7 +152,12 @@ def _report_more(world: SimulatedWorld) -> None:
 
 
 def safety(world: SimulatedWorld) -> list[SafetyCheck]:
-    return [TargetsFit(world), CalmTrainers(world), MinimumStays(world), NobodyCharged(world)]
+    return [
+        TargetsFit(world),
+        NoTrainerFlapping(world),
+        MinimumStays(world),
+        NoRestartCharged(world),
+    ]
 
 
 def resizes(commit: Commit) -> Iterator[tuple[TrainingJob, int, int]]:
@@ -182,7 +187,7 @@ class TargetsFit:
 
 
 @dataclass
-class CalmTrainers:
+class NoTrainerFlapping:
     """A4: no change of direction within the cool-down, except to let a pending job start."""
 
     world: SimulatedWorld
@@ -201,22 +206,24 @@ class CalmTrainers:
 
 @dataclass
 class MinimumStays:
-    """A5: a shrink leaves the minimum at work, where it was. Judged while sight is clear, and not
-    of what happened so short a time ago that nobody can know."""
+    """A5: a shrink leaves the minimum at work, where it was.
+
+    Checked while the caches are not behind, and not for changes too recent to be known.
+    """
 
     world: SimulatedWorld
     name: str = "minimum stays"
     _lost_at: float = -LAG_S
 
     def __post_init__(self) -> None:
-        self._sight = Sight(self.world)
+        self._visibility = Visibility(self.world)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         now = self.world.clock.monotonic()
         before, after = pod_states(commit)
         if before and is_at_work(before, ELASTIC) and not (after and is_at_work(after, ELASTIC)):
             self._lost_at = now
-        is_clear = self._sight.is_clear() and now - self._lost_at > LAG_S
+        is_clear = self._visibility.is_clear() and now - self._lost_at > LAG_S
         for job, held, target in resizes(commit):
             own = [pod for pod in pods_in(self.world) if is_at_work(pod, (job.metadata.name,))]
             indexes = [completion_index(pod) or 0 for pod in own]
@@ -226,7 +233,7 @@ class MinimumStays:
 
 
 @dataclass
-class NobodyCharged:
+class NoRestartCharged:
     """A6: trainers are stopped by resizes and evictions only, and none of that is a failure."""
 
     world: SimulatedWorld

@@ -43,7 +43,7 @@ def stale_policy(scheduler: Scheduler) -> None:
 
 
 def uncounted_binds(scheduler: Scheduler) -> None:
-    """Pods take room when they are seen bound, and nobody looks again before a binding is sent."""
+    """Pods take room when they are seen bound, and a binding is sent without a check."""
     cycle, next_bind = scheduler.loop.cycle, scheduler.binder._next
 
     def decide(snapshot: SchedulerSnapshot, *rest: Any, **more: Any) -> SchedulingPlan:
@@ -104,7 +104,7 @@ def keeps_parts(scheduler: Scheduler) -> None:
 
 
 def hasty(scheduler: Scheduler) -> None:
-    """Decides with whatever is known by then."""
+    """Decides before the caches are synced."""
 
     async def at_once() -> None:
         pass
@@ -123,7 +123,7 @@ def unrecorded(scheduler: Scheduler) -> None:
 
 
 def generous(scheduler: Scheduler) -> None:
-    """Asks nobody about quotas."""
+    """Ignores quotas."""
     config = scheduler.configuration.current
     tiers = tuple(tuple(o for o in tier if o.name != "proportion") for tier in config.tiers)
     scheduler.loop._config = lambda: replace(config, tiers=tiers)

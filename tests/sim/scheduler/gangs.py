@@ -1,4 +1,4 @@
-"""Gangs of bare pods, and their keeper: whatever pod of a gang is lost comes again by its name."""
+"""Gangs of bare pods, and their keeper, which creates a lost pod again under its name."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Keeper:
         world.storage.on_commit.append(self._on_commit)
 
     async def submit(self, gang: Gang) -> None:
-        """The group and its pods, in whatever order."""
+        """The group and its pods, in any order."""
         self.gangs[gang.name] = gang
         pods_first = self._world.chance.uniform("pods first", gang.name) < 0.4
         if gang.minimum and not pods_first:

@@ -71,7 +71,7 @@ def end_state(world: SimulatedWorld) -> object:
 
 @dataclass
 class NodesAreBack:
-    """Not the scheduler's to bring about; but nobody can be at rest before."""
+    """The scheduler does not do this, but it cannot come to rest before."""
 
     world: SimulatedWorld
     name: str = "nodes are back"
@@ -102,7 +102,7 @@ class GangsEnd:
 
 @dataclass
 class NothingFits:
-    """L4: who would decide anew, with all that is there, would place nobody and move nobody."""
+    """L4: a new decision over all objects would place no pod and evict none."""
 
     world: SimulatedWorld
     name: str = "L4 nothing is left to do"

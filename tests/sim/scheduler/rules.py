@@ -1,4 +1,4 @@
-"""What the scheduler must never do: one class a rule, judged by commits and by writes sent.
+"""Safety rules of the scheduler, one class each, checked on commits and on writes sent.
 
 A scheduler is blamed for what it knew when it sent a write; what it did itself it always knows.
 """
@@ -126,7 +126,7 @@ class Sends:
 class WholeGangs:
     """G1: a gang has none or its minimum of bound pods, but for the time it takes to bind it.
 
-    Nobody is blamed for a gang that was complete and has lost pods, or whose minimum was raised.
+    A gang does not count that was complete and has lost pods, or whose minimum was raised.
     """
 
     world: SimulatedWorld
@@ -183,7 +183,7 @@ class WholeGangs:
 class NodesHold:
     """G2: what is bound to a node never asks for more than the node has.
 
-    Another replica's binding that was under way is nobody's fault.
+    A binding of another replica that was in flight does not count.
     """
 
     world: SimulatedWorld
@@ -237,7 +237,7 @@ class BoundOnce:
 
 @dataclass
 class VictimsMarked:
-    """G6: who has to leave is told first, is of lower priority where the queue is the same, and
+    """G6: a victim is marked first, is of lower priority where the queue is the same, and
     leaves with its whole gang, or as surplus of it."""
 
     world: SimulatedWorld
@@ -270,7 +270,7 @@ class VictimsMarked:
             yield f"{commit.key} has to go {mark}, which is no more important"
 
     def _on_call(self, actor: str, site: str) -> None:
-        """Judged when it is sent: that others of the gang have gone may not be known yet."""
+        """Checked when it is sent: that others of the gang have gone may not be known yet."""
         scheduler = scheduler_of(self.world, actor)
         if scheduler is None or not site.startswith(f"{actor} {DELETION} "):
             return

@@ -39,7 +39,7 @@ def _manifest(name: str, role: Body, **spec: object) -> Body:
 async def arrive(
     world: SimulatedWorld, n_cpus: int = N_CPUS
 ) -> tuple[SimulatedUser[AITrainingJob], Keeper]:
-    """Somebody with jobs and somebody with bare gangs, and four nodes to share."""
+    """A user with jobs, one with gangs of bare pods, and four nodes."""
     world.fleet = Fleet(world, behavior_of, NODES, n_cpus=n_cpus, binds=False)
     await world.fleet.start()
     return SimulatedUser(world, AI_TRAINING_JOBS, _manifest, is_over), Keeper(world)

@@ -50,13 +50,13 @@ async def _run(ports: Ports, flaws: Flaw) -> None:
     if Flaw.STALE_LIST in flaws:
         believe_lists(jobs, pods)
     ports.exposed.update(jobs=jobs, pods=pods)
-    told = () if Flaw.DEAF_TO_ANSWERS in flaws else (jobs, pods)
+    observers = () if Flaw.DEAF_TO_ANSWERS in flaws else (jobs, pods)
     controller = Controller(
         "toy",
         Reconciler(Snapshots(jobs, pods, ports, flaws).take, decide),
         owners=jobs,
         children=[Children(pods, OWNED.name, _pods_of)],
-        executor=Executor(cluster, informers=told),
+        executor=Executor(cluster, informers=observers),
         queue=WorkQueue(clock=clock, random=random),
         clock=clock,
         workers=2,

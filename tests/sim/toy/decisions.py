@@ -91,8 +91,8 @@ def _tidy(view: View) -> Plan:
 
 def _replace_failed(view: View) -> Plan:
     """Finish a recorded restart: the pods it names go, then the record does."""
-    doomed = tuple(pod for pod in view.pods if pod.metadata.uid in view.job.status.restarting)
-    return _delete(doomed) if doomed else _record(view, restarting=())
+    to_delete = tuple(pod for pod in view.pods if pod.metadata.uid in view.job.status.restarting)
+    return _delete(to_delete) if to_delete else _record(view, restarting=())
 
 
 def _run(view: View) -> Plan:

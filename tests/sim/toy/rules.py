@@ -149,7 +149,7 @@ class StatusMoves:
 
 @dataclass
 class StatusIsTrue:
-    """Status tells what happened to pods of this very job: restarts, failure and success."""
+    """Status says what happened to the pods of this job: restarts, failure and success."""
 
     name: str = "status is true"
     _done: set[tuple[Uid, int]] = field(default_factory=set)

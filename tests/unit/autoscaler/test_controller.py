@@ -44,7 +44,7 @@ class Ears:
 
 
 class Stage:
-    """A server, somebody with kubectl, and an autoscaler under way."""
+    """A server, a user's client, and a running autoscaler."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -128,7 +128,7 @@ def play(scene: Callable[[Stage], Awaitable[None]]) -> None:
 
 
 def test_running_job_grows_with_record_event_and_metrics() -> None:
-    """A target is written on the status of the job, and told in every way there is."""
+    """A target is written on the status of the job, with an event, a record and metrics."""
 
     async def scene(stage: Stage) -> None:
         await stage.node("n", cpu=3, memory="8Gi")
@@ -152,7 +152,7 @@ def test_running_job_grows_with_record_event_and_metrics() -> None:
 
 
 def test_raise_that_finds_no_room_is_taken_back_and_not_repeated() -> None:
-    """Nobody creates or binds the new pod: after the cool-down the target is what it was."""
+    """The new pod is not bound: after the cooldown the target is what it was."""
 
     async def scene(stage: Stage) -> None:
         await stage.node("n", cpu=3, memory="8Gi")

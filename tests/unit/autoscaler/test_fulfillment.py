@@ -107,7 +107,7 @@ def test_over_maximum_goes_down_by_one_or_to_maximum() -> None:
 
 
 def test_over_committed_cluster_shrinks_to_minimum_and_not_below() -> None:
-    """However much too much is asked for, nobody falls below its minimum."""
+    """However much too much is asked for, no role falls below its minimum."""
     role = a_role(2, 5, cpu="1", memory="100Mi")
     others = [a_stranger(f"s{n}", cpu="4") for n in range(10)]
     node = a_node("n", cpu=4, memory="10Gi")
@@ -313,7 +313,7 @@ def test_only_roles_that_ask_for_it_shrink() -> None:
 
 
 def test_idle_of_nodes_does_not_grow_by_shrinking() -> None:
-    """Which pod will go is not known, so nobody counts on its room in the same plan."""
+    """Which pod will go is not known, so the same plan does not count on its room."""
     node = a_node("n", cpu=4, memory="64Gi")
     big, small = a_role(1, 5, cpu="3"), a_role(1, 5, cpu="1")
     jobs = [a_job("b", targets={"t": 2}, t=big), a_job("s", targets={"t": 1}, t=small)]
@@ -423,7 +423,7 @@ def test_training_job_grows_like_any_other() -> None:
 
 
 def test_shrinking_for_a_pending_job_names_its_group() -> None:
-    """Whoever makes room says for whom."""
+    """A shrink names the group that gets the room."""
     node = a_node("n", cpu=4, memory="4Gi")
     role = a_role(1, 4, cpu="1")
     waiting = a_job("w", phase="Pending", t=a_role(2, 2, edl="Never", cpu="1"))

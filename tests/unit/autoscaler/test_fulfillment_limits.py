@@ -27,7 +27,7 @@ from tests.autoscaler_cases import (
 
 
 def test_default_load_is_97_percent() -> None:
-    """Of 100 cpus 97 may be requested unless somebody says otherwise."""
+    """Of 100 cpus 97 may be requested by default."""
     role = a_role(1, 200, cpu="1")
     snapshot = look(a_node("n", cpu=100, memory="1Gi"), a_job("a", t=role))
 
@@ -70,7 +70,7 @@ def test_each_resource_that_is_over_committed_shrinks(amounts: Body, load: str, 
 
 
 def test_job_that_is_being_deleted_is_not_considered() -> None:
-    """Nobody resizes what is about to go."""
+    """A job that is being deleted is not resized."""
     body = {
         "metadata": {"name": "a", "namespace": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"replicaSpecs": {"t": a_role(1, 4)}},
@@ -129,7 +129,7 @@ def test_roles_of_one_job_are_ordered_by_name() -> None:
 
 
 def test_gpu_resources_can_be_chosen() -> None:
-    """Which resources are GPUs is for whoever runs the autoscaler to say."""
+    """The settings say which resources are GPUs."""
     spec = look(a_job("a", t=a_role(gpu=2))).jobs[0].roles[0].view.needs
 
     assert spec.gpus == 2

@@ -75,7 +75,7 @@ def test_unbound_pod_counts_as_requested() -> None:
     ids=["succeeded", "failed", "leaving"],
 )
 def test_other_pods_count_unless_finished_or_leaving(pod: Pod) -> None:
-    """Pods of nobody's job count until they end or go."""
+    """Pods without a job count until they end or go."""
     assert cpu(look(NODE, pod)) == (0, 8000)
 
 
@@ -291,7 +291,7 @@ def test_reasons_of_refusal_are_the_schedulers() -> None:
 
 
 def test_group_of_a_job_that_runs_does_not_wait() -> None:
-    """Whatever its PodGroup says, or does not say yet; of other groups it is all that is known."""
+    """The job decides, not its PodGroup; for groups without a job the group decides."""
     node = a_node("n", cpu=8)
     late = look(node, a_job("a", t=a_role()), a_group("a"), a_group("other", phase=""))
     restarting = look(node, a_job("a", phase="Restarting", t=a_role()), a_group("a"))
@@ -314,7 +314,7 @@ def test_running_job_is_never_hopeless() -> None:
 
 
 def test_job_with_a_malformed_template_is_left_out() -> None:
-    """What nobody can read is the operator's to report, and hides no other job."""
+    """A job that cannot be read is reported by the operator, and hides no other job."""
     broken = a_job("b", t=a_role(cpu="much"))
 
     assert [job.view.id.name for job in look(NODE, broken, a_job("a", t=ROLE)).jobs] == ["a"]

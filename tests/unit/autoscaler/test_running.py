@@ -70,7 +70,7 @@ def test_of_two_replicas_only_the_leader_works() -> None:
 
 
 def test_new_room_is_found_at_the_next_look() -> None:
-    """While nobody waits it looks once a period, and not before."""
+    """While no job waits it decides once a period, and not before."""
 
     async def main() -> None:
         stage = await a_cluster()

@@ -1,4 +1,4 @@
-"""How a decided size becomes a patch of the job's status, and what it is told with."""
+"""A decided size becomes a patch of the job's status, an event and a metric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swell.runtime.plan import EmitEvent, PatchStatus, Plan
 from tests.autoscaler_cases import a_job, a_role, a_training_job
 
 NOW = 1_767_225_600.0
-LATER = NOW + 40.0  # when it is written; its record tells when it was decided
+LATER = NOW + 40.0  # when it is written; its record has the time of the decision
 SHRINK = RoleTarget(4, 2, SizeReason.PENDING_JOB, "ns/w waits for room", for_group="ns/w")
 
 
@@ -94,7 +94,7 @@ def test_training_job_has_its_own_fields() -> None:
 
 
 def test_first_target_is_left_to_the_operator() -> None:
-    """A job nobody has accepted yet has no target to change."""
+    """A job that the operator has not accepted yet has no target to change."""
     assert may_resize(a_job("a", t=a_role()), "t")
     assert not may_resize(a_job("a", t=a_role()), "other")
     assert not may_resize(a_training_job("o"), "trainer")

@@ -119,7 +119,7 @@ def on_bench(test: Callable[[Bench], Awaitable[None]], *faults: Fault) -> Bench:
 def test_failed_create_says_so_and_may_have_happened(
     kind: FaultKind, amount: float, error: type[Exception], applied: bool
 ) -> None:
-    """The error tells what a client can know, which is not always what happened."""
+    """The error says what a client can know, which is not always what happened."""
 
     async def main(bench: Bench) -> None:
         with pytest.raises(error):
@@ -236,7 +236,7 @@ def test_reads_fail_without_doubt() -> None:
 
 
 def test_list_again_may_travel_in_time_but_not_the_first() -> None:
-    """Who has seen nothing yet could not tell; who has, must not believe it."""
+    """A first list is never stale; a later one may be, and must not be believed."""
 
     async def main(bench: Bench) -> None:
         await bench.create()
@@ -265,8 +265,8 @@ def test_list_of_any_version_may_be_stale_at_once() -> None:
 
 
 async def names(bench: Bench, within_s: float) -> list[tuple[str, float]]:
-    """What a watch tells within a time: (type, when)."""
-    told: list[tuple[str, float]] = []
+    """Returns the events of a watch within a time, as (type, when)."""
+    seen: list[tuple[str, float]] = []
     version = str(bench.server.storage.version)
     try:
         async with (
@@ -278,10 +278,10 @@ async def names(bench: Bench, within_s: float) -> list[tuple[str, float]]:
             await bench.sure.patch(CONFIG_MAPS, KEY, patch)
             async for event in events:
                 now_s = bench.clock.monotonic()
-                told.append((event.type.value, now_s))
+                seen.append((event.type.value, now_s))
     except TimeoutError:
         pass
-    return [entry for entry in told if entry[0] != EventType.BOOKMARK.value]
+    return [entry for entry in seen if entry[0] != EventType.BOOKMARK.value]
 
 
 @pytest.mark.parametrize(
@@ -298,11 +298,11 @@ def test_watch_events_are_disturbed(kind: FaultKind, types: list[str]) -> None:
     """Events come twice, merged, late or no more; never out of order."""
 
     async def main(bench: Bench) -> None:
-        told = await names(bench, within_s=200)
+        seen = await names(bench, within_s=200)
 
-        assert [entry[0] for entry in told] == types
+        assert [entry[0] for entry in seen] == types
         late = kind in {FaultKind.SKIPPED, FaultKind.DELAYED, FaultKind.OUT_OF_STEP}
-        assert all((at_s > CLIENT_TIMEOUT_S) is late for _, at_s in told)
+        assert all((at_s > CLIENT_TIMEOUT_S) is late for _, at_s in seen)
 
     on_bench(main, Fault(EVENT, 1, kind, 0.4))
 
@@ -333,8 +333,8 @@ def test_watch_may_bring_a_bookmark_only() -> None:
     async def main(bench: Bench) -> None:
         version = str(bench.server.storage.version)
         async with bench.faulty.watch(CONFIG_MAPS, resource_version=version) as events:
-            told = [event async for event in events]
+            seen = [event async for event in events]
 
-        assert [(e.type, e.resource_version) for e in told] == [(EventType.BOOKMARK, version)]
+        assert [(e.type, e.resource_version) for e in seen] == [(EventType.BOOKMARK, version)]
 
     on_bench(main, Fault(WATCH, 1, FaultKind.BOOKMARK_ONLY))

@@ -26,7 +26,7 @@ def config_map(name: str) -> Body:
 
 
 def with_process(
-    main: Main, story: Callable[[SimulatedProcess, SimulatedServer], Awaitable[None]]
+    main: Main, script: Callable[[SimulatedProcess, SimulatedServer], Awaitable[None]]
 ) -> None:
     async def play() -> None:
         clock, chance = VirtualClock(), Chance(0)
@@ -36,7 +36,7 @@ def with_process(
         running = asyncio.create_task(process.run())
         try:
             await asyncio.sleep(1)
-            await story(process, server)
+            await script(process, server)
             assert not running.done() or running.result() is None
         finally:
             running.cancel()
@@ -53,7 +53,7 @@ def test_crash_loses_memory_and_starts_again() -> None:
         lives.append(ports.name)
         await asyncio.sleep(1e6)
 
-    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
+    async def script(process: SimulatedProcess, _: SimulatedServer) -> None:
         process.crash(CRASH)
         await asyncio.sleep(20)
         process.crash(CRASH)
@@ -62,11 +62,11 @@ def test_crash_loses_memory_and_starts_again() -> None:
         assert lives == ["p#1", "p#2", "p#3"]
         assert process.crashes == 2
 
-    with_process(main, story)
+    with_process(main, script)
 
 
 def test_dead_process_writes_nothing() -> None:
-    """Clean-up code runs when tasks are cancelled, but a dead process reaches nobody."""
+    """Clean-up code runs when tasks are cancelled, but a crashed process reaches no server."""
 
     async def main(ports: Ports) -> None:
         try:
@@ -74,13 +74,13 @@ def test_dead_process_writes_nothing() -> None:
         finally:
             await ports.cluster.create(CONFIG_MAPS, config_map("last-words"))
 
-    async def story(process: SimulatedProcess, server: SimulatedServer) -> None:
+    async def script(process: SimulatedProcess, server: SimulatedServer) -> None:
         process.crash(CRASH)
         await asyncio.sleep(20)
 
         assert server.storage.count("configmaps") == 0
 
-    with_process(main, story)
+    with_process(main, script)
 
 
 def test_crash_loop_dies_again_soon() -> None:
@@ -91,14 +91,14 @@ def test_crash_loop_dies_again_soon() -> None:
         starts.append(ports.name)
         await asyncio.sleep(1e6)
 
-    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
+    async def script(process: SimulatedProcess, _: SimulatedServer) -> None:
         process.crash(LOOP)
         await asyncio.sleep(100)
 
         assert len(starts) == 5
         assert process.crashes == 4
 
-    with_process(main, story)
+    with_process(main, script)
 
 
 def test_paused_process_stands_still_and_goes_on() -> None:
@@ -110,13 +110,13 @@ def test_paused_process_stands_still_and_goes_on() -> None:
             await ports.clock.sleep(2)
             ticks.append(ports.clock.monotonic())
 
-    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
+    async def script(process: SimulatedProcess, _: SimulatedServer) -> None:
         process.pause(10)
         await asyncio.sleep(13.5)
 
         assert ticks == [11, 13]
 
-    with_process(main, story)
+    with_process(main, script)
 
 
 def test_process_that_fails_is_reported() -> None:
@@ -128,13 +128,13 @@ def test_process_that_fails_is_reported() -> None:
     async def raises(_: Ports) -> None:
         raise LookupError("bug")
 
-    async def story(_: SimulatedProcess, __: SimulatedServer) -> None:
+    async def script(_: SimulatedProcess, __: SimulatedServer) -> None:
         pass
 
     with pytest.raises(ProcessFailedError):
-        with_process(returns, story)
+        with_process(returns, script)
     with pytest.raises(LookupError):
-        with_process(raises, story)
+        with_process(raises, script)
 
 
 def test_process_may_exit_on_purpose() -> None:
@@ -146,10 +146,10 @@ def test_process_may_exit_on_purpose() -> None:
         await ports.clock.sleep(5)
         raise ProcessExitError
 
-    async def story(process: SimulatedProcess, _: SimulatedServer) -> None:
+    async def script(process: SimulatedProcess, _: SimulatedServer) -> None:
         await asyncio.sleep(11)
 
         assert len(lives) == 3
         assert process.crashes == 0
 
-    with_process(main, story)
+    with_process(main, script)

@@ -104,7 +104,7 @@ def test_world_that_never_becomes_right_is_reported() -> None:
 
 
 def test_writes_without_need_are_reported() -> None:
-    """When all is as it should be, nobody writes."""
+    """When all checks hold, no process writes."""
 
     async def restless(ports: Ports) -> None:
         for count in range(10**6):

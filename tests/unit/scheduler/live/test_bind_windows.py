@@ -31,7 +31,7 @@ def a_gang(
 
 
 def test_gang_found_bound_in_part_has_until_the_window_closes() -> None:
-    """Whoever bound it, and whenever."""
+    """It does not matter which process bound it, and when."""
     _, job = a_gang(n_bound=2)
     windows = BindWindows(30.0)
     windows.observe(job, now=100.0)
@@ -69,7 +69,7 @@ def test_gang_that_ran_before_is_known_by_its_phase() -> None:
 
 
 def test_gang_of_which_one_pod_runs_was_not_complete_for_that() -> None:
-    """Unknown is what a half bound gang is called, too: it is given up by whoever comes next."""
+    """A gang that is bound in part is Unknown, too: the next process releases it."""
     _, job = a_gang(n_bound=1, phase="Unknown")
     windows = BindWindows(30.0)
     windows.observe(job, now=0.0)

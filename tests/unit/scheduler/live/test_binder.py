@@ -153,7 +153,7 @@ def test_once_complete_gang_is_never_released() -> None:
 
 
 def test_restart_between_bindings_completes_the_gang() -> None:
-    """Whoever comes next finds a gang half bound, and binds the rest of it first."""
+    """The next process finds a gang bound in part, and binds the rest of it first."""
 
     async def play(stage: Stage) -> None:
         await stage.nodes(2, cpu="2")
@@ -174,7 +174,7 @@ def test_restart_between_bindings_completes_the_gang() -> None:
 
 
 def test_restart_between_bindings_releases_a_gang_without_room() -> None:
-    """Somebody else took the room meanwhile: the half bound gang is given up."""
+    """Another pod took the room meanwhile: the gang that is bound in part is released."""
 
     async def play(stage: Stage) -> None:
         await stage.nodes(1)

@@ -98,7 +98,7 @@ def test_gang_is_decided_on_when_its_last_pod_comes() -> None:
 
 
 def test_pods_of_others_use_room() -> None:
-    """Whoever bound them; when they end or go, the room is free again."""
+    """Pods bound by any scheduler take room; when they end or go, it is free again."""
 
     async def play(stage: Stage) -> None:
         await stage.nodes(1)

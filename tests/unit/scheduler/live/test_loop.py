@@ -1,4 +1,4 @@
-"""What a cycle hands over: evictions, promises, admissions that end, and silence when idle."""
+"""The plan of a cycle: evictions, nominations, admissions that end; no cycles when idle."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def full_of_unimportant(stage: Stage) -> None:
 
 
 def test_preemption_takes_the_whole_gang_and_says_for_whom() -> None:
-    """A gang at its minimum leaves whole; the claimer's pods name their node and then get it."""
+    """A gang at its minimum leaves whole; the preemptor's pods name their node and then get it."""
 
     async def play(stage: Stage) -> None:
         await full_of_unimportant(stage)
@@ -55,7 +55,7 @@ def test_preemption_takes_the_whole_gang_and_says_for_whom() -> None:
 
 
 def test_promise_outlives_the_scheduler() -> None:
-    """Room promised before a restart is not given to others after it."""
+    """Room nominated before a restart is not given to others after it."""
 
     async def play(stage: Stage) -> None:
         await full_of_unimportant(stage)

@@ -1,4 +1,4 @@
-"""How long admissions last; how long promises do is played in test_loop."""
+"""How long admissions last; nominations are tested in test_loop."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LONG_S = 5.0
 
 
 class Stage:
-    """A server, somebody with kubectl, and the controller under way."""
+    """A server, a user's client, and the running controller."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -107,7 +107,7 @@ def play(scene: Callable[[Stage], Awaitable[None]]) -> None:
 
 
 def test_root_and_default_are_there_and_come_again() -> None:
-    """They are created at the start, and again when somebody deletes them."""
+    """They are created at the start, and again when a user deletes them."""
 
     async def scene(stage: Stage) -> None:
         root = await stage.read("root")
@@ -125,7 +125,7 @@ def test_root_and_default_are_there_and_come_again() -> None:
 
 
 def test_queues_that_are_there_stay_as_they_are() -> None:
-    """What somebody wrote into the default queue is not overwritten."""
+    """The fields that a user wrote into the default queue are not overwritten."""
 
     async def scene(stage: Stage) -> None:
         change = merge_patch({"spec": {"weight": 7}})
@@ -138,7 +138,7 @@ def test_queues_that_are_there_stay_as_they_are() -> None:
 
 
 def test_closing_lasts_until_the_last_group_has_gone() -> None:
-    """A closed queue with groups is Closing; events tell of every change of state."""
+    """A closed queue with groups is Closing; every change of state is an event."""
 
     async def scene(stage: Stage) -> None:
         await stage.queue("q")
@@ -186,7 +186,7 @@ def test_parent_closes_and_opens_what_is_below() -> None:
 
 
 def test_state_that_nobody_understands_is_unknown() -> None:
-    """It admits nothing until somebody opens or closes the queue."""
+    """It admits nothing until a user opens or closes the queue."""
 
     async def scene(stage: Stage) -> None:
         await stage.queue("q")
@@ -233,7 +233,7 @@ def test_clock_that_was_set_back_delays_no_numbers() -> None:
 
 
 def test_swarm_of_changes_is_few_writes_and_quiet_is_none() -> None:
-    """A hundred groups and as many amounts held are told in a write or two."""
+    """Changes of a hundred groups and of their amounts take one or two writes."""
 
     async def scene(stage: Stage) -> None:
         await stage.queue("q")

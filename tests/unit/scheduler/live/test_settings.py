@@ -20,7 +20,7 @@ class Meter:
 
 
 def test_file_is_taken_at_the_start_and_whenever_it_changes(tmp_path: Path) -> None:
-    """Without being told, and only when there is something new."""
+    """The file is polled, and read again only when it has changed."""
 
     async def main() -> None:
         path, meter = tmp_path / "conf", Meter()

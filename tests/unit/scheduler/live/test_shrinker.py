@@ -28,7 +28,7 @@ def job_body(target: int = 4) -> Body:
 
 
 def test_shrink_is_one_conditional_write_with_a_record() -> None:
-    """Who lowered the target, for whom, on the version it was decided from."""
+    """The record has the author and the preemptor; the patch has the version decided from."""
     job = convert(job_body(), AITrainingJob)
     plan = plan_shrink(job, {"worker": Shrink(2, "ns/high")}, 0.0)
 
@@ -82,7 +82,7 @@ async def target(stage: Stage) -> int:
 
 
 def test_elastic_job_is_shrunk_instead_of_evicted() -> None:
-    """Its target falls, nobody is deleted by us, and the claimer gets the room once it is free."""
+    """Its target falls, no pod is deleted by us, and the preemptor gets the freed room."""
 
     async def play(stage: Stage) -> None:
         await elastic_job(stage)
@@ -101,7 +101,7 @@ def test_elastic_job_is_shrunk_instead_of_evicted() -> None:
 
 
 def test_pod_that_stays_beyond_its_grace_is_evicted() -> None:
-    """Nobody let it go: then we do."""
+    """The operator did not delete it, so the scheduler does."""
 
     async def play(stage: Stage) -> None:
         await elastic_job(stage)

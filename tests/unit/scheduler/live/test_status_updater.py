@@ -51,7 +51,7 @@ def test_gang_that_runs_says_that_it_was_complete() -> None:
 
 
 def test_groups_are_written_after_pods_are_bound_but_not_too_late() -> None:
-    """Whoever waits for a node comes before whoever reads about it, for a while."""
+    """Bindings come before statuses, for a limited time."""
 
     async def play(stage: Stage) -> None:
         await stage.nodes(1, cpu="100")

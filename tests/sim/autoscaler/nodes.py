@@ -1,8 +1,8 @@
 """Nodes with room to fill, and trainers that share work.
 
 A job has so many trainer-seconds of work: the more of its trainers run, the sooner it is done, and
-then all of them succeed. Pods that nobody has work for run until they are deleted. Everything is
-read from the store, so the ground never lags and never errs.
+then all of them succeed. Pods without work run until they are deleted. All state is read from
+the store, so it never lags.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ WORK = "sim/work-s"  # trainer-seconds until a job is done
 TRAINER = "paddle-job"  # the label of a trainer of a TrainingJob, which has no such annotation
 LOOK_S = 1.0
 NO_WORK: Mapping[str, float] = {}
-# Whoever has work ends when that is done, and nobody by himself.
-STORY = PodBehavior(start_s=2.0, run_s=1e9, exit_code=0, stop_s=3.0)
+# A pod ends when its job's work is done, not by itself.
+BEHAVIOR = PodBehavior(start_s=2.0, run_s=1e9, exit_code=0, stop_s=3.0)
 
 
-async def have_ground(
+async def start_nodes(
     world: SimulatedWorld, n_nodes: int, n_cpus: int, works_s: Mapping[str, float] = NO_WORK
 ) -> None:
     """Nodes of that size, and work being done on them: of TrainingJobs, so much by name."""
     names = [f"node-{n}" for n in range(n_nodes)]
-    world.fleet = Fleet(world, lambda *_: STORY, names, n_cpus=n_cpus, binds=False)
+    world.fleet = Fleet(world, lambda *_: BEHAVIOR, names, n_cpus=n_cpus, binds=False)
     await world.fleet.start()
     world.spawn(_work_on(world, works_s))
 
