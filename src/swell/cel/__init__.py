@@ -1,14 +1,15 @@
 """The Common Expression Language (CEL), with the functions Kubernetes adds to it.
 
-The package knows objects as plain Python values and nothing of clusters. To use it, import from
-here: declare the variables of an expression with their types, compile it once, then evaluate it
-as often as needed.
+The package knows objects as plain Python values and nothing of clusters. To use it, declare the
+variables of an expression with their types, compile it once, then evaluate it as often as needed.
 
     program = compile_expression("self.cpu > 4 && self.tier in ['a', 'b']", {
         "self": object_of({"cpu": INT, "tier": STRING}),
     })
     program.evaluate({"cpu": 8, "tier": "a"})  # True
 
+- Types are made with the constants and functions of `swell.cel.types` (and `QUANTITY` and `SEMVER`
+  of `swell.cel.kubernetes`, with `parse_quantity` and `parse_semver` for their values).
 - `compile_expression` raises `ExpressionError` when the text is no expression, names something
   that is not declared, or mixes types. A variable of type `DYN` is checked at evaluation instead.
 - `Program.type` is the type of the result, `Program.cost` an estimate of the work in Kubernetes'
@@ -38,63 +39,8 @@ Files, in the order in which an expression goes through them:
 
 from __future__ import annotations
 
-from swell.cel.kubernetes import (
-    QUANTITY,
-    SEMVER,
-    QuantityValue,
-    Semver,
-    parse_quantity,
-    parse_semver,
-)
 from swell.cel.program import ITERATIONS_MAX, Program, compile_expression
-from swell.cel.syntax import ExpressionError, UInt
-from swell.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    NOTHING,
-    STRING,
-    TIMESTAMP,
-    UINT,
-    CelType,
-    EvaluationError,
-    Optional,
-    list_of,
-    map_of,
-    object_of,
-    optional_of,
-)
+from swell.cel.syntax import ExpressionError
+from swell.cel.types import EvaluationError
 
-__all__ = [
-    "BOOL",
-    "BYTES",
-    "DOUBLE",
-    "DURATION",
-    "DYN",
-    "INT",
-    "ITERATIONS_MAX",
-    "NOTHING",
-    "QUANTITY",
-    "SEMVER",
-    "STRING",
-    "TIMESTAMP",
-    "UINT",
-    "CelType",
-    "EvaluationError",
-    "ExpressionError",
-    "Optional",
-    "Program",
-    "QuantityValue",
-    "Semver",
-    "UInt",
-    "compile_expression",
-    "list_of",
-    "map_of",
-    "object_of",
-    "optional_of",
-    "parse_quantity",
-    "parse_semver",
-]
+__all__ = ["ITERATIONS_MAX", "EvaluationError", "ExpressionError", "Program", "compile_expression"]

@@ -95,6 +95,7 @@ class Compiler:
             self.used.add(name)
             slot = variable.slot
             return Compiled(variable.type, lambda frame: frame[slot], 1.0)
+        # A variable hides the name of a type.
         if name in TYPE_NAMES:
             value = TypeValue(TYPE_NAMES[name])
             return Compiled(TYPE, lambda _frame: value, 1.0)
@@ -202,6 +203,7 @@ class Compiler:
         target = [] if node.target is None else [self.compile(node.target, scope)]
         args = target + [self.argument(node.name, arg, scope) for arg in node.args]
         compiled = self.function(node.name, args, node.target is not None)
+        # Literal arguments are checked now, so that a bad pattern is refused with its expression.
         chosen = fitting(FUNCTIONS[node.name, node.target is not None], [a.type for a in args])
         check_literals(node, [overload for overload, _ in chosen])
         return compiled
@@ -223,6 +225,7 @@ class Compiler:
         estimates = [overload.estimate([arg.type for arg in args]) for overload, _ in chosen]
         cost = sum(arg.cost for arg in args) + max(estimate.cost for estimate in estimates)
         results = {str(result): result for _, result in chosen}
+        # With dyn arguments several overloads may fit; if their results differ, it is dyn too.
         type_ = next(iter(results.values())) if len(results) == 1 else DYN
         sizes = [estimate.result_size for estimate in estimates]
         if sizes[0] is not None:
@@ -241,6 +244,7 @@ class Compiler:
             try:
                 value = first(frame)
             except EvaluationError as error:
+                # The left side failed; the right side may still decide.
                 if second(frame) is until:
                     return until
                 raise error from None
@@ -272,7 +276,7 @@ class Compiler:
         return Compiled(
             common([yes.type, no.type]),
             lambda frame: then(frame) if check(frame) else other(frame),
-            test.cost + max(yes.cost, no.cost),
+            test.cost + max(yes.cost, no.cost),  # only one of them is evaluated
         )
 
     def equality(self, args: tuple[Expr, ...], scope: Scope, *, equal: bool) -> Compiled:

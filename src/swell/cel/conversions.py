@@ -31,6 +31,7 @@ from swell.cel.types import (
 
 def _to_int(bounds: tuple[int, int], make: type[int]) -> Callable[[object], int]:
     def convert(value: object) -> int:
+        # Python would also accept spaces and underscores.
         if isinstance(value, str) and not WHOLE.fullmatch(value):
             raise EvaluationError(f"type conversion error: {value[:40]!r}")
         try:
@@ -122,6 +123,7 @@ for _name, _type, _bounds, _make in (
 ):
     for _from in (INT, UINT, DOUBLE, STRING):
         define(_name, (_from,), _type, _to_int(_bounds, _make))
+# Seconds since the epoch.
 define("int", (TIMESTAMP,), INT, lambda time: math.floor(time.timestamp()))
 for _from in (DOUBLE, INT, UINT, STRING):
     define("double", (_from,), DOUBLE, _to_double)
@@ -166,6 +168,7 @@ def _define_time_part(name: str, part: Callable[[datetime], int]) -> None:
 
 
 _define_time_part("getFullYear", lambda time: time.year)
+# Months and getDayOfMonth count from 0, getDate from 1; Sunday is day 0 of a week.
 _define_time_part("getMonth", lambda time: time.month - 1)
 _define_time_part("getDate", lambda time: time.day)
 _define_time_part("getDayOfMonth", lambda time: time.day - 1)

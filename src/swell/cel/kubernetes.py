@@ -76,7 +76,7 @@ def parse_quantity(text: str) -> QuantityValue:
         raise EvaluationError(str(error)) from error
 
 
-def _whole(amount: QuantityValue) -> int:
+def _as_integer(amount: QuantityValue) -> int:
     if amount.value.nano % quantity.NANO:
         raise EvaluationError("cannot convert value to integer")
     return amount.value.nano // quantity.NANO
@@ -86,27 +86,22 @@ def _compare(left: QuantityValue, right: QuantityValue) -> int:
     return (left.value.nano > right.value.nano) - (left.value.nano < right.value.nano)
 
 
-def _plus(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
+def _plus(left: QuantityValue, right: QuantityValue | int, sign: int = 1) -> QuantityValue:
     other = right.value.nano if isinstance(right, QuantityValue) else right * quantity.NANO
-    return QuantityValue(quantity.Quantity(left.value.nano + other, left.value.format))
-
-
-def _minus(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-    other = right.value.nano if isinstance(right, QuantityValue) else right * quantity.NANO
-    return QuantityValue(quantity.Quantity(left.value.nano - other, left.value.format))
+    return QuantityValue(quantity.Quantity(left.value.nano + sign * other, left.value.format))
 
 
 define("quantity", (STRING,), QUANTITY, parse_quantity, cost=WALK)
 define("isQuantity", (STRING,), BOOL, _succeeds(parse_quantity), cost=WALK)
 method("isInteger", (QUANTITY,), BOOL, lambda one: one.value.nano % quantity.NANO == 0)
-method("asInteger", (QUANTITY,), INT, _whole)
+method("asInteger", (QUANTITY,), INT, _as_integer)
 method("asApproximateFloat", (QUANTITY,), DOUBLE, lambda one: one.value.nano / quantity.NANO)
 method("compareTo", (QUANTITY, QUANTITY), INT, _compare)
 method("isGreaterThan", (QUANTITY, QUANTITY), BOOL, lambda one, two: _compare(one, two) > 0)
 method("isLessThan", (QUANTITY, QUANTITY), BOOL, lambda one, two: _compare(one, two) < 0)
 for _type in (QUANTITY, INT):
     method("add", (QUANTITY, _type), QUANTITY, _plus)
-    method("sub", (QUANTITY, _type), QUANTITY, _minus)
+    method("sub", (QUANTITY, _type), QUANTITY, lambda left, right: _plus(left, right, -1))
 
 
 # --- URLs --------------------------------------------------------------------------------------
@@ -126,12 +121,14 @@ def _url(text: str) -> Url:
         _ = parts.port  # raises ValueError for a port that is no number
     except ValueError as error:
         raise EvaluationError(f"URL parse error: {text!r}") from error
+    # As Go's url.ParseRequestURI: an absolute URL, or an absolute path.
     if not parts.scheme and not text.startswith("/"):
         raise EvaluationError(f"URL parse error: {text!r}")
     return Url(parts)
 
 
 def _host(url: Url) -> str:
+    """Host and port, without user and password."""
     return url.parts.netloc.rpartition("@")[2]
 
 
@@ -285,7 +282,7 @@ class Semver:
     pre: tuple[tuple[int, int, str], ...]
 
     def __lt__(self, other: Semver) -> bool:
-        # A version without a pre-release is above those with one.
+        # A release is above its pre-releases.
         mine, theirs = (not self.pre, self.pre), (not other.pre, other.pre)
         return (self.release, mine) < (other.release, theirs)
 
@@ -375,6 +372,7 @@ FORMATS = {
 def _validate(named: NamedFormat, text: str) -> Optional:
     if len(text) > named.length_max:
         return Optional([f"must be no more than {named.length_max} characters"], True)
+    # No value means that the string is valid; else the value lists the problems.
     return NOTHING if named.fits(text) else Optional([f"is no {named.name}"], True)
 
 

@@ -32,6 +32,7 @@ from swell.cel.types import (
 
 # `lists.range` makes a list from one number, so its cost says nothing of its size.
 LIST_MAX = 1_000_000
+# The types with an order, for which sort, min and max are defined.
 COMPARABLE = (INT, UINT, DOUBLE, BOOL, STRING, BYTES, TIMESTAMP, DURATION)
 ZEROS: dict[str, object] = {
     "int": 0, "uint": UInt(0), "double": 0.0, "duration": timedelta(),
@@ -100,6 +101,7 @@ def _flatten(items: list[object], depth: int = 1) -> list[object]:
 
 
 def _distinct(items: list[object]) -> list[object]:
+    # Not by a set: items need not be hashable, and 1 equals 1.0 here.
     kept: list[object] = []
     for item in items:
         if not operators.contains_item(item, kept):
@@ -172,6 +174,7 @@ define(
 
 
 def _of_non_zero(value: object) -> Optional:
+    # The zero values of the language's types; an empty list or map counts as one.
     zero = value in (None, 0, 0.0, "", b"", False, [], {}) or value == timedelta()
     return NOTHING if zero else Optional(value, True)
 

@@ -32,6 +32,7 @@ def _has(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
     operand = compiler.compile(selected.operand, scope)
     _, name = field_of(inside(operand.type), selected.field)
     run = operand.run
+    # In an optional, a missing object has no fields, which is no error.
     if selected.optional or operand.type.kind == "optional":
 
         def has_optional(frame: Frame) -> object:
@@ -83,10 +84,12 @@ class _Loop:
         frame[0] = left - len(value)
         first = self.slots[0]
         if len(self.slots) == 1:
+            # With one variable a map gives its keys.
             for item in list(value):
                 frame[first] = item
                 yield item
             return
+        # With two variables a list gives index and item, a map key and value.
         pairs = enumerate(value) if isinstance(value, list) else list(value.items())
         for key, item in pairs:
             frame[first], frame[self.slots[1]] = key, item
@@ -107,7 +110,7 @@ def _variable_types(ranged: CelType, n_variables: int) -> list[CelType]:
 
 
 def _quantifier(n_variables: int, *, until: bool) -> Expand:
-    """`all` (until a false) and `exists` (until a true).
+    """The macros `all`, which ends at the first false, and `exists`, which ends at a true.
 
     An error for one item does not count when another item decides the result.
     """
@@ -162,8 +165,11 @@ def _filter(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
     )
 
 
-def _map(n_variables: int, *, filtered: bool) -> Expand:
-    """`map(x, e)` and `map(x, p, e)` with one variable, `transformList` with two."""
+def _transform(n_variables: int, *, filtered: bool, to_map: bool = False) -> Expand:
+    """The macros `map` (one variable), `transformList` and `transformMap` (two variables).
+
+    The argument before the last one is a condition where the macro is a filtering one.
+    """
 
     def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
         loop = _Loop(compiler, node, scope, n_variables)
@@ -172,29 +178,18 @@ def _map(n_variables: int, *, filtered: bool) -> Expand:
         make = body.run
         check = condition.run if condition else None
 
-        def run(frame: Frame) -> object:
+        def make_list(frame: Frame) -> object:
             return [make(frame) for _ in loop.steps(frame) if check is None or check(frame)]
 
-        cost = body.cost + 12.0 + (condition.cost + 1.0 if condition else 0.0)
-        return loop.result(list_of(body.type, loop.size), run, cost, 11.0)
-
-    return expand
-
-
-def _transform_map(*, filtered: bool) -> Expand:
-    def expand(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
-        loop = _Loop(compiler, node, scope, 2)
-        condition = loop.condition(node.args[2]) if filtered else None
-        body = loop.body(node.args[-1])
-        make = body.run
-        check = condition.run if condition else None
-
-        def run(frame: Frame) -> object:
+        def make_map(frame: Frame) -> object:
             return {key: make(frame) for key in loop.steps(frame) if check is None or check(frame)}
 
-        key_type = _variable_types(loop.range.type, 2)[0]
-        cost = body.cost + 3.0 + (condition.cost + 1.0 if condition else 0.0)
-        return loop.result(map_of(key_type, body.type, loop.size), run, cost, 31.0)
+        cost = body.cost + (condition.cost + 1.0 if condition else 0.0)
+        if to_map:
+            key_type = _variable_types(loop.range.type, 2)[0]
+            type_ = map_of(key_type, body.type, loop.size)
+            return loop.result(type_, make_map, cost + 3.0, 31.0)
+        return loop.result(list_of(body.type, loop.size), make_list, cost + 12.0, 11.0)
 
     return expand
 
@@ -206,6 +201,7 @@ def _sort_by(compiler: Compiler, node: CallExpr, scope: Scope) -> Compiled:
     (item,) = _variable_types(loop.range.type, 1)
 
     def run(frame: Frame) -> object:
+        # Keys are computed in the loop, because they read its variable from the frame.
         pairs = [(get_key(frame), value) for value in loop.steps(frame)]
         return [value for _, value in sorted(pairs, key=lambda pair: pair[0])]  # type: ignore[arg-type, return-value]
 
@@ -255,12 +251,12 @@ MACROS: Mapping[tuple[str, int], Expand] = {
     ("existsOne", 3): _exists_one(2),
     ("exists_one", 3): _exists_one(2),
     ("filter", 2): _filter,
-    ("map", 2): _map(1, filtered=False),
-    ("map", 3): _map(1, filtered=True),
-    ("transformList", 3): _map(2, filtered=False),
-    ("transformList", 4): _map(2, filtered=True),
-    ("transformMap", 3): _transform_map(filtered=False),
-    ("transformMap", 4): _transform_map(filtered=True),
+    ("map", 2): _transform(1, filtered=False),
+    ("map", 3): _transform(1, filtered=True),
+    ("transformList", 3): _transform(2, filtered=False),
+    ("transformList", 4): _transform(2, filtered=True),
+    ("transformMap", 3): _transform(2, filtered=False, to_map=True),
+    ("transformMap", 4): _transform(2, filtered=True, to_map=True),
     ("sortBy", 2): _sort_by,
     ("optMap", 2): _opt_map(flat=False),
     ("optFlatMap", 2): _opt_map(flat=True),

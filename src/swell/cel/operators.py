@@ -78,6 +78,7 @@ def item(value: object, key: object) -> object:
 
 
 def optional_item(value: object, key: object) -> Optional:
+    """The item of a list or the value of a key as an optional; nothing when it is missing."""
     if isinstance(value, Optional):
         return optional_item(value.value, key) if value.present else NOTHING
     # Numbers of all kinds are one key when their values are equal.
@@ -133,6 +134,7 @@ def identity(value: object) -> object:
 
 
 def contains_item(wanted: object, items: list[object]) -> bool:
+    """Whether a list has an item that is equal in the language, which `in` of Python is not."""
     return any(equal(wanted, one) for one in items)
 
 
@@ -148,6 +150,7 @@ def _in_range(bounds: tuple[int, int], run: Callable[[int, int], int]) -> Callab
     unsigned = low == 0
 
     def checked(left: int, right: int) -> int:
+        # Python's integers do not overflow; those of the language have 64 bits.
         result = run(int(left), int(right))
         if not low <= result <= high:
             raise EvaluationError("integer overflow")
@@ -225,6 +228,7 @@ def _smaller_size(left: float, right: float) -> Estimate:
     return Estimate(comparison_cost(min(left, right)))
 
 
+# Numbers of different kinds may be compared with each other, values of other kinds may not.
 for _symbol, _compare in (
     ("<", operator.lt),
     ("<=", operator.le),
@@ -246,6 +250,7 @@ define(
     contains_item,
     cost=lambda _wanted, items: Estimate(items),
 )
+# In a map the key is looked up; in a list every item is compared.
 define("in", (A, map_of(A, B)), BOOL, lambda key, entries: key in entries)
 
 

@@ -16,6 +16,7 @@ from swell.schema.patterns import PatternError, compile_pattern
 
 
 def literal_type(value: object) -> CelType:
+    """The type of a constant. A string knows its exact size, which lowers estimated costs."""
     kind = kind_of(value)
     if isinstance(value, (str, bytes)):
         return CelType(kind, size_max=len(value))
@@ -31,7 +32,7 @@ def field_of(base: CelType, name: str) -> tuple[CelType, str]:
         if known not in base.fields:
             raise ExpressionError(f"undefined field '{name}'")
         return base.fields[known], unescape(known)
-    if base.kind == "map":
+    if base.kind == "map":  # `m.key` is `m["key"]`
         return base.params[1], name
     if base.kind == "dyn":
         return DYN, name

@@ -35,12 +35,13 @@ TWICE = traversal(2 * TRAVERSAL)
 
 
 def _char_at(text: str, at: int) -> str:
+    # The end of the text is a valid position; it has the empty character.
     if not 0 <= at <= len(text):
         raise EvaluationError(f"index out of range: {at}")
     return text[at : at + 1]
 
 
-def _index_of(find: Callable[[str, str, int], int]) -> Callable[[str, str, int], int]:
+def _checked_find(find: Callable[[str, str, int], int]) -> Callable[[str, str, int], int]:
     def index_of(text: str, part: str, start: int) -> int:
         if not 0 <= start <= len(text):
             raise EvaluationError(f"index out of range: {start}")
@@ -57,10 +58,12 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def _ascii_only(convert: Callable[[str], str]) -> Callable[[str], str]:
+    """A conversion of case that leaves characters outside ASCII alone."""
     return lambda text: "".join(convert(char) if char.isascii() else char for char in text)
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    """Split as Go does: at most `limit` parts, and an empty separator splits into characters."""
     if limit == 0:
         return []
     if separator == "":
@@ -99,13 +102,14 @@ def _quote(text: str) -> str:
 
 method("charAt", (STRING, INT), STRING, _char_at)
 method("indexOf", (STRING, STRING), INT, str.find, cost=_index_cost)
-method("indexOf", (STRING, STRING, INT), INT, _index_of(str.find), cost=_index_cost)
+method("indexOf", (STRING, STRING, INT), INT, _checked_find(str.find), cost=_index_cost)
 method("lastIndexOf", (STRING, STRING), INT, str.rfind, cost=_index_cost)
+# The third argument is the last position at which the part may begin.
 method(
     "lastIndexOf",
     (STRING, STRING, INT),
     INT,
-    _index_of(lambda text, part, last: text.rfind(part, 0, last + len(part))),
+    _checked_find(lambda text, part, last: text.rfind(part, 0, last + len(part))),
     cost=_index_cost,
 )
 method("lowerAscii", (STRING,), STRING, _ascii_only(str.lower), cost=traversal())

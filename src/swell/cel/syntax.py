@@ -98,6 +98,8 @@ RESERVED = frozenset({
     "package", "namespace", "return", "var", "void", "while",
 })  # fmt: skip
 CONSTANTS = {"true": True, "false": False, "null": None}
+# Order matters: a number with a fraction or an exponent before a whole one, and strings with their
+# prefix (r for raw, b for bytes) before names.
 TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*)
     |(?P<number>0[xX][0-9a-fA-F]+[uU]?|(\d+\.\d+|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?|\d+[uU]?)
@@ -204,6 +206,7 @@ def _number(text: str) -> object:
     digits = text.rstrip("uU")
     if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", digits):
         whole = int(digits, 16 if digits[:2] in {"0x", "0X"} else 10)
+        # 2**63 passes here, because it may get a sign: -2**63 is the lowest int.
         if whole >= 2**64 or (whole > 2**63 and not unsigned):
             raise ExpressionError(f"{text} is no 64-bit number")
         return UInt(whole) if unsigned else whole
@@ -228,6 +231,7 @@ def _text_escape(match: re.Match[str]) -> str:
     if simple is not None:
         return SIMPLE_ESCAPES.get(simple, simple)
     code = int(octal, 8) if octal else int(hexa or short or long, 16)
+    # Surrogates are no characters of their own.
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
         raise ExpressionError(f"{match.group()!r} is no character")
     return chr(code)
@@ -294,6 +298,7 @@ class _Parser:
             power = BINARY.get(token.text, 0) if token.kind in {"symbol", "name"} else 0
             if power < level:
                 return left
+            # Left-associative, except for chains that are balanced.
             if token.text in {"&&", "||"}:
                 left = self.chain(token.text, left, power)
             else:
@@ -359,6 +364,7 @@ class _Parser:
             return self.list_literal()
         if token.kind == "symbol" and token.text == "{":
             return self.map_literal()
+        # A leading dot asks for the root scope; here it changes nothing.
         if token.kind == "symbol" and token.text == ".":
             return IdentExpr(self.expect("name", "").text)
         raise ExpressionError(f"syntax error at {token.text or 'the end'!r}")
@@ -377,7 +383,7 @@ class _Parser:
         while not self.accept("]"):
             if items:
                 self.expect("symbol", ",")
-                if self.accept("]"):
+                if self.accept("]"):  # after a trailing comma
                     break
             optional = self.accept("?")
             items.append((self.expression(), optional))

@@ -57,6 +57,7 @@ DURATION = CelType("duration")
 NULL = CelType("null")
 DYN = CelType("dyn")
 TYPE = CelType("type")
+# Type parameters of overloads: `list(A)` takes a list of anything.
 A = CelType("param:A")
 B = CelType("param:B")
 SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", "null", "type"})
@@ -117,6 +118,7 @@ def kind_of(value: object) -> str:
     return kind if kind is not None else getattr(value, "cel_kind", "object")
 
 
+# By exact class: bool and UInt are subclasses of int, but kinds of their own.
 _KINDS: dict[type, str] = {
     bool: "bool",
     int: "int",
@@ -142,6 +144,7 @@ def has_kind(value: object, wanted: CelType) -> bool:
     return kind == wanted.kind or (kind == "map" and wanted.kind == "object")
 
 
+# The kinds whose values may be compared with null.
 NULLABLE = frozenset({"null", "dyn", "object", "timestamp", "duration", "optional"})
 
 
@@ -165,11 +168,13 @@ def unify(wanted: CelType, given: CelType, bound: dict[str, CelType]) -> bool:
 
 def _bind(name: str, given: CelType, bound: dict[str, CelType]) -> bool:
     known = bound.get(name)
+    # The first type binds the parameter; dyn fits all, and gives way to a more exact type.
     if known is None or known.kind == "dyn":
         bound[name] = given
         return True
     if given.kind == "dyn":
         return True
+    # In both directions: a parameter stands for one type, not for a wider one.
     if unify(known, given, {}) and unify(given, known, {}):
         bound[name] = (
             known.sized(max(known.size, given.size)) if known.kind not in SCALARS else known

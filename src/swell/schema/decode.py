@@ -114,6 +114,7 @@ class Decoders:
 
     def _map(self, schema: Body | bool) -> Decoder:
         child = self._compile(schema) if isinstance(schema, dict) else _anything
+        # A map of quantities is a list of resources, where amounts are rounded.
         if child is _quantity:
             child = _resource_amount
         exact = _exact_type(schema) if isinstance(schema, dict) else None
@@ -163,6 +164,7 @@ def _struct_decoder(
             elif item is not None:
                 exact, child, keeps_zero = field
                 decoded = item if type(item) is exact else child(item, (path, name), unknown)
+                # Go's omitempty: a zero is written only where the field is a pointer.
                 if decoded or keeps_zero:
                     kept[name] = decoded
         for name, default in defaults:
@@ -205,6 +207,7 @@ def _zero(schema: Body | bool) -> Callable[[], object]:
 
 def _integer(low: int, high: int) -> Decoder:
     def decode(value: object, path: Path, _unknown: list[str]) -> object:
+        # type() and not isinstance: true is no integer.
         if type(value) is not int or not low <= value <= high:
             raise DecodeError(path, f"a whole number is wanted, not {_describe(value)}")
         return value

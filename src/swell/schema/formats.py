@@ -65,6 +65,7 @@ def is_uri(text: str) -> bool:
 
 
 def is_hostname(text: str) -> bool:
+    # DNS allows 63 characters in a label.
     return _hostname(text) and all(len(label) <= 63 for label in text.split("."))
 
 
@@ -114,10 +115,10 @@ _ip = parses(ipaddress.ip_address)
 
 FORMATS: Mapping[str, Callable[[str], bool]] = {
     "bsonobjectid": searcher("^[0-9a-fA-F]{24}$"),
-    "byte": lambda text: bool(text) and _base64(text),
+    "byte": lambda text: bool(text) and _base64(text),  # an empty string is none
     "cidr": is_cidr,
     "creditcard": is_credit_card,
-    "date": lambda text: len(text) == 10 and _date(text),
+    "date": lambda text: len(text) == 10 and _date(text),  # Python also reads 20260131
     "datetime": lambda text: bool(DATE_TIME.fullmatch(text)) and _time(text.upper()),
     "duration": is_duration,
     "email": searcher(r"^([^<>]*<)?[^@\s<>()\[\],;:\\]+@[^@\s<>()\[\],;:\\]+>?$"),

@@ -79,7 +79,7 @@ def _object_pruner(schema: Body, inner: Compile, metadata: Pruner | None, *, fil
                 kept[name] = None
         for name, default in defaults.items():
             if name not in kept:
-                kept[name] = copy.deepcopy(default)
+                kept[name] = copy.deepcopy(default)  # the caller may change the object
         return kept
 
     return prune
@@ -90,6 +90,7 @@ def _compile_other(schema: Body, inner: Compile) -> Field | None:
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
         return _nullable(additional), inner(additional)
+    # `true` allows any name, but declares nothing of the values: they are emptied.
     return (True, _empty) if additional is True else None
 
 
@@ -112,6 +113,7 @@ def _compile_defaults(
     defaults: dict[str, object] = {}
     for name, part in schema.get("properties", {}).items():
         default, pruner = part.get("default"), fields[name][1]
+        # The metadata of whole objects is the server's, so defaults of it are ignored.
         if default is not None and not (whole and name in META_FIELDS):
             defaults[name] = pruner(default, None, []) if pruner else default
     return defaults
@@ -123,6 +125,7 @@ def _list_pruner(schema: Body, inner: Compile, *, fill: bool) -> Pruner | None:
         return None if schema.get(PRESERVE) else _empty
     child = inner(items)
     default = items.get("default")
+    # A null item is replaced by the default, unless null is allowed.
     fill_nulls = fill and default is not None and not _nullable(items)
     if child is None and not fill_nulls:
         return None

@@ -70,6 +70,7 @@ def scalar_tests(schema: Body) -> list[Test]:
 
 def _only(kinds: type | tuple[type, ...], rule: Test) -> Test:
     def test(value: object, path: Path, errors: Errors) -> None:
+        # A bool is an int in Python, but no number in JSON.
         if isinstance(value, kinds) and not isinstance(value, bool):
             rule(value, path, errors)
 
@@ -147,6 +148,7 @@ def _minimum(schema: Body) -> Test:
 
 
 def _multiple_of(schema: Body) -> Test:
+    # Decimal, because 0.3 is no multiple of 0.1 in binary fractions.
     factor = Decimal(str(schema["multipleOf"]))
 
     def holds(value: object) -> bool:

@@ -44,6 +44,7 @@ NOT_NESTED = (
     MAP_TYPE,
     VALIDATIONS,
 )
+# The long form of int-or-string.
 INT_OR_STRING_PARTS = [{"type": "integer"}, {"type": "string"}]
 ROOT_METADATA = frozenset({"name", "generateName"})
 
@@ -203,6 +204,7 @@ def _list_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if list_type in {"set", "map"} and items.get("nullable"):
         detail = f"cannot be nullable when {LIST_TYPE} is {list_type}"
         yield field_errors.forbidden(f"{place.path}.items.nullable", detail)
+    # Items of sets and keys of list maps are compared, so they must be comparable as a whole.
     if list_type == "set":
         yield from _set_errors(items, place.child("items", "item"))
     if list_type == "map":
@@ -262,6 +264,7 @@ def _default_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
         pruner(schema["default"], None, unknown)
     if unknown:
         yield field_errors.invalid(where, schema["default"], "must not have unknown fields")
+    # A default must be valid by the schema it stands in.
     errors: list[FieldError] = []
     compile_values(schema)(schema["default"], MISSING, None, errors)
     for error in errors:

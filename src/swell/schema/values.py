@@ -87,7 +87,7 @@ def _errors_by_part(parts: list[Check], value: object, path: Path) -> list[Error
     results: list[Errors] = []
     for part in parts:
         found: Errors = []
-        part(value, MISSING, path, found)
+        part(value, MISSING, path, found)  # alternatives are not ratcheted
         results.append(found)
     return results
 
@@ -105,6 +105,7 @@ def _any_of(parts: list[Check]) -> Test:
         results = _errors_by_part(parts, value, path)
         if all(results):
             errors.append(_composite(path, "must validate at least one schema (anyOf)"))
+            # Only the alternative with the fewest errors is reported.
             errors.extend(_fewest(results))
 
     return test
@@ -221,6 +222,7 @@ def _list_check(schema: Body) -> Check | None:
             return
         count(value, path, errors)
         if item_check is not None:
+            # Only items of a list map have a counterpart in the old list.
             before = items_by_key(old, keys) if list_type == "map" else {}
             for index, item in enumerate(value):
                 previous = before.get(item_key(item, keys), MISSING) if before else MISSING
@@ -245,7 +247,7 @@ def item_key(item: object, keys: list[str]) -> str:
 
 
 def _duplicates(items: list[object], ids: list[str], path: Path, errors: Errors) -> None:
-    if len(set(ids)) == len(ids):
+    if len(set(ids)) == len(ids):  # the usual case, without a loop
         return
     seen: set[str] = set()
     for index, (item, identity) in enumerate(zip(items, ids, strict=True)):

@@ -1,4 +1,4 @@
-"""The package as its users see it: declare, compile, evaluate, limit, and be told what is wrong."""
+"""The public surface of the package: declare variables, compile, evaluate, limit, report errors."""
 
 from __future__ import annotations
 
@@ -6,20 +6,9 @@ import math
 
 import pytest
 
-from swell.cel import (
-    DYN,
-    INT,
-    QUANTITY,
-    STRING,
-    EvaluationError,
-    ExpressionError,
-    compile_expression,
-    list_of,
-    map_of,
-    object_of,
-    parse_quantity,
-    parse_semver,
-)
+from swell.cel import EvaluationError, ExpressionError, compile_expression
+from swell.cel.kubernetes import QUANTITY, parse_quantity, parse_semver
+from swell.cel.types import DYN, INT, STRING, list_of, map_of, object_of
 
 DEVICE = object_of(
     {

@@ -41,6 +41,7 @@ def config_map_errors(new: Body, old: Body | None, _context: WriteContext) -> It
 
 
 def _n_decoded(entries: dict[str, str]) -> int:
+    # Four characters of base64 are three bytes, less the padding.
     return sum(len(value) * 3 // 4 - value.count("=") for value in entries.values())
 
 

@@ -161,6 +161,7 @@ def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator
         return  # the schema has reported it as required
     if bracket and key.endswith("']"):
         if base in SUBSCRIPTED:
+            # Names of annotations are compared without case.
             shown = key[:-2].lower() if base.endswith("annotations") else key[:-2]
             yield from fields.qualified_name_errors(shown, path)
         else:
@@ -176,6 +177,7 @@ def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator
 
 def resource_ref_errors(ref: Body, path: str) -> Iterator[FieldError]:
     resource = ref.get("resource", "")
+    # Huge pages come in sizes, so their names are open-ended.
     huge = resource.startswith(("limits.hugepages-", "requests.hugepages-"))
     if resource and resource not in RESOURCE_FIELDS and not huge:
         yield field_errors.not_supported(f"{path}.resource", resource, RESOURCE_FIELDS)
@@ -283,6 +285,7 @@ def _amount_errors(name: str, amount: str, where: str) -> Iterator[FieldError]:
 
 
 def _request_errors(name: str, amount: str, limit: str | None, path: str) -> Iterator[FieldError]:
+    # cpu and memory may be overcommitted; huge pages and extended resources may not.
     flexible = "/" not in name and not name.startswith("hugepages-")
     if limit is None:
         if not flexible and (is_standard_resource(name) or "/" in name):
@@ -315,6 +318,7 @@ def _probe_errors(name: str, probe: Body, grace_s: int, path: str) -> Iterator[F
         "failureThreshold",
     ):
         yield from fields.non_negative(probe, field, path)
+    # After a success, liveness and startup have nothing more to wait for.
     if name != "readinessProbe" and probe.get("successThreshold") != 1:
         yield field_errors.invalid(
             f"{path}.successThreshold", probe["successThreshold"], "must be 1"
@@ -334,7 +338,7 @@ def _handler_errors(handler: Body, grace_s: int, path: str) -> Iterator[FieldErr
         return
     for name in chosen[1:]:
         yield field_errors.forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
-    first = chosen[0]
+    first = chosen[0]  # only the first handler is checked
     action, where = handler[first], f"{path}.{first}"
     if first == "exec" and not action.get("command"):
         yield field_errors.required(f"{where}.command")

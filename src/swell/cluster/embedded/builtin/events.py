@@ -50,7 +50,7 @@ def core_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterato
 
 
 def new_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    """events.k8s.io requires time, controller and action; an update may change only the series."""
+    """Validate an event of events.k8s.io, of which an update may change only the series."""
     event = _renamed(new, CORE_NAMES)
     yield from _common_errors(event, "reportingController")
     series = event.get("series")
@@ -82,10 +82,12 @@ def _common_errors(event: Body, controller_field: str) -> Iterator[FieldError]:
     namespace = event["metadata"].get("namespace", "")
     involved = event.get("involvedObject", {}).get("namespace", "")
     detail = "does not match event.namespace"
+    # An event without eventTime has the old form, of which only the namespace is checked.
     if not event.get("eventTime"):
         if involved != namespace and (involved or namespace != "default"):
             yield field_errors.invalid("involvedObject.namespace", involved, detail)
         return
+    # Events about cluster-scoped objects live in these namespaces.
     if not involved and namespace not in CLUSTER_NAMESPACES:
         yield field_errors.invalid("involvedObject.namespace", involved, detail)
     controller = event.get("reportingComponent", "")

@@ -145,20 +145,27 @@ def selector_errors(selector: Body | None, field: str) -> Iterator[FieldError]:
     yield from label_errors(selector.get("matchLabels", {}), f"{field}.matchLabels")
     for index, term in enumerate(selector.get("matchExpressions", ())):
         path = f"{field}.matchExpressions[{index}]"
-        operator, values = term.get("operator"), term.get("values", [])
-        if operator in {"In", "NotIn"}:
-            if not values:
-                yield field_errors.required(f"{path}.values", "must be specified for In and NotIn")
-        elif operator in {"Exists", "DoesNotExist"}:
-            if values:
-                yield field_errors.forbidden(
-                    f"{path}.values", "may not be specified for this operator"
-                )
-        else:
-            yield field_errors.invalid(
-                f"{path}.operator", operator, "not a valid selector operator"
-            )
-        yield from qualified_name_errors(term.get("key", ""), f"{path}.key")
-        for at, value in enumerate(values):
-            if problem := label_value_problem(value):
-                yield field_errors.invalid(f"{path}.values[{at}]", value, problem)
+        yield from requirement_errors(term, term.get("operator"), path)
+
+
+def requirement_errors(
+    term: Body, operator: str | None, path: str, *, numeric: bool = False
+) -> Iterator[FieldError]:
+    """A requirement on labels; node selectors may also compare numbers (Gt, Lt)."""
+    values = term.get("values", [])
+    if operator in {"In", "NotIn"}:
+        if not values:
+            yield field_errors.required(f"{path}.values", "must be specified for In and NotIn")
+    elif operator in {"Exists", "DoesNotExist"}:
+        if values:
+            detail = "may not be specified for this operator"
+            yield field_errors.forbidden(f"{path}.values", detail)
+    elif numeric and operator in {"Gt", "Lt"}:
+        if len(values) != 1:
+            yield field_errors.required(f"{path}.values", "must be one value for Lt and Gt")
+    else:
+        yield field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from qualified_name_errors(term.get("key", ""), f"{path}.key")
+    for index, value in enumerate(values):
+        if problem := label_value_problem(value):
+            yield field_errors.invalid(f"{path}.values[{index}]", value, problem)

@@ -43,11 +43,14 @@ IMMUTABLE = (
 
 def default(job: Body) -> None:
     spec = job["spec"]
+    # With parallelism alone a Job is a work queue, which has no number of completions.
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
+    # With limits of single indexes, the whole Job has none by default.
     per_index = "backoffLimitPerIndex" in spec
     spec.setdefault("backoffLimit", fields.INT32_MAX if per_index else BACKOFF_LIMIT)
+    # A failure policy needs the exit codes, so a pod must have ended before it is replaced.
     has_policy = "podFailurePolicy" in spec
     spec.setdefault("podReplacementPolicy", "Failed" if has_policy else "TerminatingOrFailed")
     default_pod_spec(spec["template"]["spec"])
@@ -58,6 +61,7 @@ def prepare(new: Body, old: Body | None, _context: WriteContext) -> None:
     if old is None and not spec.get("manualSelector"):
         _make_selector(new)
     labels = spec["template"].get("metadata", {}).get("labels")
+    # A Job without labels takes those of its template, the generated ones included.
     if labels and not own_labels:
         new["metadata"]["labels"] = dict(labels)
 
@@ -117,7 +121,7 @@ def _mode_errors(spec: Body) -> Iterator[FieldError]:
 
 def _name_errors(job: Body) -> Iterator[FieldError]:
     spec, name = job["spec"], job["metadata"].get("name", "")
-    last = spec.get("completions", 0) - 1
+    last = spec.get("completions", 0) - 1  # the pod with the longest host name
     if (
         spec.get("completionMode") == "Indexed"
         and last >= 0
@@ -289,6 +293,7 @@ def _with_mutable(old_job: Body, new: Body) -> Body:
     status = old_job.get("status", {})
     conditions = status.get("conditions", ())
     suspended = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in conditions)
+    # It must not have started, or have been suspended and all its pods be gone.
     idle = ("startTime" not in status or suspended) and not status.get("active")
     if not old_job["spec"].get("suspend") or not idle:
         return template

@@ -27,7 +27,7 @@ def default_node(node: Body) -> None:
     elif spec.get("podCIDRs"):
         spec["podCIDR"] = spec["podCIDRs"][0]
     status = node.get("status", {})
-    if "capacity" in status:
+    if "capacity" in status:  # without reservations all of it is allocatable
         status.setdefault("allocatable", dict(status["capacity"]))
 
 
@@ -64,6 +64,7 @@ def node_status_errors(new: Body, old: Body | None, _context: WriteContext) -> I
                 yield field_errors.invalid(f"status.{side}.{name}", amount, detail)
             if (name in WHOLE or "/" in name) and value.nano % quantity.NANO:
                 yield field_errors.invalid(f"status.{side}.{name}", amount, "must be an integer")
+    # kube-apiserver checks addresses only on updates.
     addresses = status.get("addresses", []) if old is not None else []
     for index, address in enumerate(addresses):
         if addresses.index(address) != index:

@@ -33,6 +33,7 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+# These need no qualified name; conditions of others do.
 SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
@@ -62,6 +63,7 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
         for name in ("priority", "preemptionPolicy"):
             if name in old["spec"]:
                 spec.setdefault(name, old["spec"][name])
+    # On updates too, as the admission plugin runs on both.
     spec["tolerations"] = [*spec.get("tolerations", ()), *_missing_tolerations(spec)]
     if not spec["tolerations"]:
         del spec["tolerations"]
@@ -148,6 +150,7 @@ def qos_class(spec: Body) -> str:
         for name in ("cpu", "memory"):
             request = _amount(resources.get("requests", {}), name)
             limit = _amount(resources.get("limits", {}), name)
+            # A quantity of 0 counts as none.
             asked = asked or bool(request or limit)
             guaranteed = guaranteed and bool(limit) and request == limit
     if not asked:
@@ -184,7 +187,7 @@ def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
     if problem:
         deadline = new.get("activeDeadlineSeconds")
         yield field_errors.invalid("spec.activeDeadlineSeconds", deadline, problem)
-        if deadline is not None:
+        if deadline is not None:  # kube-apiserver reports nothing else then
             return
     yield from _toleration_change_errors(new.get("tolerations", []), old.get("tolerations", []))
     gates = {gate["name"] for gate in old.get("schedulingGates", ())}
@@ -192,6 +195,7 @@ def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
         if gate["name"] not in gates:
             where = f"spec.schedulingGates[{index}].name"
             yield field_errors.forbidden(where, "only deletion is allowed")
+    # Whatever still differs after all changes that are allowed were undone is forbidden.
     allowed = _as_old(new, old)
     if gates:
         yield from _gated_errors(allowed, old)
@@ -261,6 +265,7 @@ def prepare_status(new: Body, old: Body | None, _context: WriteContext) -> None:
     metadata.pop("ownerReferences", None)
     if "ownerReferences" in before:
         metadata["ownerReferences"] = before["ownerReferences"]
+    # A writer may leave these out; they are kept.
     for name in ("qosClass", "observedGeneration"):
         if name in old.get("status", {}):
             new["status"].setdefault(name, old["status"][name])

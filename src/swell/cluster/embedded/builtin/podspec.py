@@ -30,6 +30,7 @@ def default_pod_spec(spec: Body) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
+    # kube-apiserver accepts a negative period and stores 1.
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
 
@@ -39,6 +40,7 @@ def default_pod_only(spec: Body) -> None:
     spec.setdefault("enableServiceLinks", True)
     for container in all_containers(spec):
         resources = container.get("resources", {})
+        # A limit without a request is also the request.
         if "limits" in resources:
             resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
         if spec.get("hostNetwork"):
@@ -155,7 +157,8 @@ def _dns_config_errors(config: Body, path: str) -> Iterator[FieldError]:
     for index, server in enumerate(servers):
         yield from fields.ip_errors(server, f"{path}.nameservers[{index}]")
     for index, search in enumerate(searches):
-        if search != ".":
+        if search != ".":  # the root domain
+            # Search domains may have underscores and a final dot, unlike names of objects.
             plain = search.removesuffix(".").replace("_", "-")
             yield from fields.name_errors(plain, f"{path}.searches[{index}]")
     for index, option in enumerate(config.get("options", ())):
@@ -169,6 +172,7 @@ def _host_network_errors(spec: Body, path: str, *, is_pod: bool) -> Iterator[Fie
     for index, container in enumerate(spec.get("containers", ())):
         for at, port in enumerate(container.get("ports", ())):
             host = port.get("hostPort", 0)
+            # In a template the host port may still be missing: pods get it by default.
             if (is_pod or host) and host != port.get("containerPort"):
                 where = f"{path}.containers[{index}].ports[{at}].hostPort"
                 detail = "must match `containerPort` when `hostNetwork` is true"

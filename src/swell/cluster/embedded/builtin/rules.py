@@ -71,6 +71,7 @@ class BuiltinRules:
 
     def prepare(self, new: Body, old: Body | None, context: WriteContext) -> None:
         if context.subresource == "status" and old is not None:
+            # Everything but metadata and status stays as it is stored.
             for field in [field for field in new if field not in {"metadata", "status"}]:
                 del new[field]
             for field, value in old.items():
@@ -94,6 +95,7 @@ class BuiltinRules:
         if context.subresource == "status":
             return list(self._behaviour.status_errors(new, old, context))
         errors: list[FieldError] = []
+        # An unchanged spec was valid when it was stored.
         unchanged = old is not None and "spec" in new and not spec_changed(new, old)
         if self._enums is not None and not unchanged:
             self._enums(new, None, errors)

@@ -45,7 +45,7 @@ def toleration_errors(tolerations: list[Body], path: str) -> Iterator[FieldError
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             yield field_errors.invalid(f"{where}.effect", toleration.get("effect", ""), detail)
-        if operator in {"", "Equal"}:
+        if operator in {"", "Equal"}:  # kube-apiserver reports a bad value at the operator
             if problem := label_value_problem(value):
                 yield field_errors.invalid(f"{where}.operator", value, problem)
         elif operator == "Exists" and value:
@@ -92,28 +92,10 @@ def node_selector_errors(selector: Body, path: str) -> Iterator[FieldError]:
 
 def _node_term_errors(term: Body, path: str) -> Iterator[FieldError]:
     for index, requirement in enumerate(term.get("matchExpressions", ())):
-        yield from _node_requirement_errors(requirement, f"{path}.matchExpressions[{index}]")
+        where, operator = f"{path}.matchExpressions[{index}]", requirement.get("operator", "")
+        yield from fields.requirement_errors(requirement, operator, where, numeric=True)
     for index, requirement in enumerate(term.get("matchFields", ())):
         yield from _node_field_errors(requirement, f"{path}.matchFields[{index}]")
-
-
-def _node_requirement_errors(requirement: Body, path: str) -> Iterator[FieldError]:
-    operator, values = requirement.get("operator", ""), requirement.get("values", [])
-    if operator in {"In", "NotIn"}:
-        if not values:
-            yield field_errors.required(f"{path}.values", "must be specified for In and NotIn")
-    elif operator in {"Exists", "DoesNotExist"}:
-        if values:
-            yield field_errors.forbidden(f"{path}.values", "may not be specified for this operator")
-    elif operator in {"Gt", "Lt"}:
-        if len(values) != 1:
-            yield field_errors.required(f"{path}.values", "must be one value for Lt and Gt")
-    else:
-        yield field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
-    yield from fields.qualified_name_errors(requirement.get("key", ""), f"{path}.key")
-    for index, value in enumerate(values):
-        if problem := label_value_problem(value):
-            yield field_errors.invalid(f"{path}.values[{index}]", value, problem)
 
 
 def _node_field_errors(requirement: Body, path: str) -> Iterator[FieldError]:

@@ -76,6 +76,7 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
 def _keep(spec: Body, old: Body) -> None:
     if old["type"] == "ExternalName" or spec["type"] == "ExternalName":
         return
+    # A writer who changed only clusterIP means the list as well.
     moved = spec.get("clusterIP") not in {None, "", old.get("clusterIP")}
     if moved and spec.get("clusterIPs") == old.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
@@ -86,7 +87,7 @@ def _keep(spec: Body, old: Body) -> None:
         held = {(one["port"], one.get("protocol")): one for one in old.get("ports", ())}
         for port in spec.get("ports", ()):
             before = held.get((port["port"], port.get("protocol")), {})
-            if "nodePort" in before:
+            if "nodePort" in before:  # a port keeps the number it was given
                 port.setdefault("nodePort", before["nodePort"])
 
 
@@ -288,7 +289,7 @@ def slice_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterato
         yield field_errors.too_many("endpoints", len(endpoints), ENDPOINTS_MAX)
         return
     if old is not None and old.get("endpoints") == new.get("endpoints"):
-        return
+        return  # they were valid when they were stored
     for index, endpoint in enumerate(endpoints):
         yield from _endpoint_errors(endpoint, family, f"endpoints[{index}]")
 

@@ -47,7 +47,7 @@ def volume_errors(volumes: list[Body], path: str) -> tuple[set[str], list[FieldE
             found += fields.name_errors(name, f"{where}.name", "label")
         if name in names:
             found.append(field_errors.duplicate(f"{where}.name", name))
-        if not found:
+        if not found:  # a mount of an invalid volume is reported as not found
             names.add(name)
         errors += found
     return names, errors

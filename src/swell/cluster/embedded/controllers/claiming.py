@@ -64,7 +64,7 @@ def claim(
     for pod in pods:
         controller = pod.metadata.controller
         if controller is not None and controller.uid != reference.uid:
-            continue
+            continue  # owned by another controller
         if controller is not None:
             if matches(pod):
                 owned.append(pod)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from swell.api.meta import Body, Key
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.objectmeta import FOREGROUND, ORPHAN
+from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.cluster.embedded.verbs.requests import DeleteOptions, RequestContext
 from swell.runtime.cluster import merge_patch
@@ -49,6 +50,7 @@ class GarbageCollector:
         self._due: dict[DependencyNode, None] = {}
         self._failed: dict[DependencyNode, None] = {}
         self._wake: asyncio.Event = asyncio.Event()
+        # The store may have been loaded from disk, with work left from before.
         for collection in api.storage.collections():
             for key, stored in api.storage.list(collection).items:
                 self._index(DependencyNode(collection, key), stored)
@@ -252,21 +254,22 @@ class GarbageCollector:
     def _write(
         self, node: DependencyNode, stored: Stored, field: str, value: list[Body] | list[str]
     ) -> Stored:
-        kind = self._api.registry.stored(node.collection)
-        if kind is None:
-            raise AssertionError("what is stored is of a kind that is served")
+        # With the version: a concurrent change of the same list is not overwritten, but seen.
         version = str(stored.version)
         patch = merge_patch({"metadata": {"resourceVersion": version, field: value or None}})
-        return self._api.patch(kind, node.key, patch, RequestContext(ACTOR))
+        return self._api.patch(self._kind(node), node.key, patch, RequestContext(ACTOR))
 
     def _delete(self, node: DependencyNode, stored: Stored, propagation: str) -> None:
-        kind = self._api.registry.stored(node.collection)
-        if kind is None:
-            raise AssertionError("what is stored is of a kind that is served")
         options = DeleteOptions(
             uid=stored.uid, resource_version=str(stored.version), propagation=propagation
         )
-        self._api.delete(kind, node.key, options, RequestContext(ACTOR))
+        self._api.delete(self._kind(node), node.key, options, RequestContext(ACTOR))
+
+    def _kind(self, node: DependencyNode) -> ServedKind:
+        kind = self._api.registry.stored(node.collection)
+        if kind is None:
+            raise AssertionError("what is stored is of a kind that is served")
+        return kind
 
 
 def _owners(stored: Stored) -> list[Body]:

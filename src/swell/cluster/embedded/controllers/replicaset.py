@@ -64,7 +64,9 @@ def decide_replica_set(snapshot: ReplicaSetSnapshot, now: float) -> Plan:
     if claims.patches:
         return Plan((Together(claims.patches),), reasons=("ownership",))
     active = [pod for pod in claims.owned if is_active(pod)]
+    # A ReplicaSet that is being deleted neither grows nor shrinks: the garbage collector acts.
     excess = len(active) - owner.spec.replicas if alive else 0
+    # A refused create counts only while pods are missing.
     refused = snapshot.refusal if excess < 0 and _is_create(snapshot.refusal) else None
     waiting = refused is not None and now < refused.retry_at
     steps = [*_status_steps(owner, claims.owned, refused, now)]

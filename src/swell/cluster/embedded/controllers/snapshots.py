@@ -52,11 +52,15 @@ def by_namespace() -> CacheIndex[object]:
 
 
 class _SelectorSpec(Protocol):
+    """A spec with a label selector."""
+
     @property
     def selector(self) -> LabelSelector | None: ...
 
 
 class _PodOwner(Protocol):
+    """A kind that owns pods by a label selector."""
+
     @property
     def metadata(self) -> ObjectMeta: ...
 
@@ -198,6 +202,7 @@ class NamespaceSnapshots:
 
     def _contents(self, namespace: str) -> Iterable[NamespacedObject]:
         for kind in self._api.registry:
+            # Several kinds may serve one collection; each collection is read once.
             if not kind.namespaced or self._api.registry.stored(kind.collection) is not kind:
                 continue
             resource = _resource(kind)
@@ -250,6 +255,7 @@ class NodeSnapshots:
             if lease is None:
                 self._seen.pop(key.name, None)
                 return
+            # With the UID, since a new Lease of the same name is a sign of life too.
             renewal = (lease.metadata.uid, lease.spec.renew_time)
             seen = self._seen.get(key.name)
             if seen is None or seen[0] != renewal:

@@ -70,8 +70,9 @@ def _parts(schema: Body, place: RulePosition) -> Iterator[tuple[Body, RulePositi
 
 
 def _times(place: RulePosition, schema: Body, keyword: str) -> float | None:
-    bounded = place.times is not None and keyword in schema
-    return place.times * schema[keyword] if bounded and place.times is not None else None
+    if place.times is None or keyword not in schema:
+        return None
+    return place.times * float(schema[keyword])
 
 
 def _text_errors(raw: Body, where: str) -> Iterator[FieldError]:

@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cel import (
+from swell.cel import EvaluationError, conversions
+from swell.cel.resolution import escape
+from swell.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -23,13 +25,10 @@ from swell.cel import (
     STRING,
     TIMESTAMP,
     CelType,
-    EvaluationError,
-    conversions,
     list_of,
     map_of,
     object_of,
 )
-from swell.cel.resolution import escape
 from swell.schema.pruning import EMBEDDED
 from swell.schema.scalars import INT_OR_STRING
 from swell.schema.values import LIST_TYPE

@@ -12,16 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cel import (
-    NOTHING,
-    CelType,
-    EvaluationError,
-    ExpressionError,
-    Optional,
-    Program,
-    compile_expression,
-    optional_of,
-)
+from swell.cel import EvaluationError, ExpressionError, Program, compile_expression
+from swell.cel.types import NOTHING, CelType, Optional, optional_of
 from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError, MapKey, Path, render

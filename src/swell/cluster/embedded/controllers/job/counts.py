@@ -139,6 +139,7 @@ def _replaceable(job: Job, pods: Iterable[Pod], settled: Indexes) -> dict[int, P
         index = valid_index(job, pod)
         if index is None or index in settled or not is_tracked(pod) or not has_failed(job, pod):
             continue
+        # The latest has the highest count of failures, which its successor inherits.
         if index not in latest or _attempt(pod) >= _attempt(latest[index]):
             latest[index] = pod
     return latest

@@ -58,9 +58,11 @@ def plan_pods(
     """Compare the active pods of a Job with those it should have."""
     wanted = _n_wanted(job, counts)
     to_delete = _to_delete(job, counts.active, max(0, len(counts.active) - wanted))
+    # A suspended Job deletes all its pods at once; otherwise a pass has a limit.
     if to_delete:
         return PodChanges(to_delete=tuple(to_delete if job.spec.suspend else to_delete[:BURST_MAX]))
     missing = wanted - len(counts.active)
+    # A pod that is still terminating holds its place.
     if replaces_only_failed(job.spec):
         missing -= len(counts.terminating)
     if missing <= 0:

@@ -1,4 +1,4 @@
-"""What a Job reads from a pod: its completion index, its failures, and whether it counts."""
+"""Properties of a Job's pod: its completion index, its failures, and whether it counts."""
 
 from __future__ import annotations
 

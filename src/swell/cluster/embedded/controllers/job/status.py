@@ -66,6 +66,7 @@ def with_end(status: JobStatus, end: JobEnd, tracking: Tracking, now: float) -> 
     recorded = is_true(status.conditions, end.interim)
     if not recorded:
         return _with_condition(status, end.interim, end, now)
+    # The end is final only when all pods are gone and counted: the numbers no longer change.
     if status.active or status.terminating or not tracking.is_settled:
         return status
     status = _with_condition(status, end.final, end, now)
