@@ -161,7 +161,7 @@ def field_ref_errors(ref: Body, path: str, allowed: tuple[str, ...]) -> Iterator
         return  # the schema has reported it as required
     if bracket and key.endswith("']"):
         if base in SUBSCRIPTED:
-            # Names of annotations are compared without case.
+            # Keys of annotations are validated in lower case.
             shown = key[:-2].lower() if base.endswith("annotations") else key[:-2]
             yield from fields.qualified_name_errors(shown, path)
         else:
