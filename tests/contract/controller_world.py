@@ -103,7 +103,7 @@ class World:
         await self._end(pod, "Succeeded", 0)
 
     async def fail(self, pod: Body, exit_code: int = 1, condition: str = "") -> None:
-        """It ended long ago, so nothing waits for it to cool down."""
+        """Let a pod end long ago, so that no back-off waits for it."""
         await self._end(pod, "Failed", exit_code, condition)
 
     async def _end(self, pod: Body, phase: str, exit_code: int, condition: str = "") -> None:
@@ -132,7 +132,7 @@ class World:
     async def until(
         self, read: Callable[[], Awaitable[Body]], holds: Callable[[Body], object]
     ) -> Body:
-        """What was read when it held."""
+        """Wait until a condition holds; returns the object read then."""
         found: Body = {}
         try:
             async with asyncio.timeout(WAIT_S_MAX):
@@ -173,7 +173,7 @@ class World:
         await self.until(read, lambda found: not found)
 
     async def stays(self, read: Callable[[], Awaitable[object]], for_s: float = 2.5) -> None:
-        """What is read stays as it is, for longer than controllers take to act."""
+        """Check that an object stays as it is for longer than controllers take to act."""
         before = await read()
         await asyncio.sleep(for_s)
 

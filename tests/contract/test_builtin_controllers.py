@@ -64,7 +64,7 @@ def test_replica_set_status_counts_what_is_there(opened: Opened) -> None:
 
 
 def test_replica_set_of_none_is_observed(opened: Opened) -> None:
-    """A set of no pods still says that it was seen."""
+    """A set of no pods still reports its observed generation."""
 
     async def scenario(world: World) -> None:
         await world.replica_set("a", 0)
@@ -179,7 +179,7 @@ def test_replica_set_gives_up_cheap_pods_first(opened: Opened) -> None:
 
 
 def test_replica_set_adopts_a_matching_pod(opened: Opened) -> None:
-    """A pod of nobody that the selector matches becomes one of the set's."""
+    """A pod without a controller that the selector matches is adopted."""
 
     async def scenario(world: World) -> None:
         await world.pod("lone", labels={"app": "a"})
@@ -377,7 +377,7 @@ def test_namespace_goes_with_all_that_is_in_it(opened: Opened) -> None:
 
 
 def test_namespace_waits_for_finalizers(opened: Opened) -> None:
-    """What has a finalizer stays, and the namespace says what it waits for."""
+    """Objects with finalizers stay, and the namespace's conditions name them."""
 
     async def scenario(world: World) -> None:
         await world.create(CONFIG_MAPS, "held", metadata=HELD)
@@ -405,7 +405,7 @@ def test_namespace_waits_for_finalizers(opened: Opened) -> None:
 
 
 def test_namespace_deletes_pods_before_the_rest(opened: Opened) -> None:
-    """While a pod is left nothing else is touched, and nothing is said of what remains."""
+    """While a pod is left nothing else is deleted, and nothing is reported as remaining."""
 
     async def scenario(world: World) -> None:
         await world.pod("held", **HELD)

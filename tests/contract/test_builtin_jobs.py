@@ -102,7 +102,7 @@ def test_job_of_no_completions_is_complete(opened: Opened) -> None:
 
 
 def test_job_without_completions_ends_with_the_first_success(opened: Opened) -> None:
-    """One success is enough; who is still at work may finish."""
+    """One success is enough; the other active pods may finish."""
 
     async def scenario(world: World) -> None:
         await world.job("a", parallelism=2)
@@ -119,7 +119,7 @@ def test_job_without_completions_ends_with_the_first_success(opened: Opened) -> 
 
 
 def test_indexed_job_tells_pods_their_index(opened: Opened) -> None:
-    """Name, host name, annotation, label and variable all say the index."""
+    """Name, host name, annotation, label and variable all contain the index."""
 
     async def scenario(world: World) -> None:
         await world.job("a", completionMode="Indexed", parallelism=2, completions=2)
@@ -253,7 +253,7 @@ def test_job_ends_at_its_deadline(opened: Opened) -> None:
     """A Job that runs longer than activeDeadlineSeconds fails, and its pods go."""
 
     async def scenario(world: World) -> None:
-        # The start is told in whole seconds: of one second there may be next to nothing left.
+        # The start is written in whole seconds: of one second there may be next to nothing left.
         await world.job("a", activeDeadlineSeconds=3)
         await world.until_pods(1)
         status = await finished(world, "a", "Failed")
@@ -320,7 +320,7 @@ def test_job_follows_its_parallelism(opened: Opened) -> None:
 
 
 def test_job_counts_a_deleted_pod_as_failed(opened: Opened) -> None:
-    """Who deletes a Job's pod makes it fail, as far as the Job is concerned."""
+    """A pod that is deleted counts as failed."""
 
     async def scenario(world: World) -> None:
         await world.job("a")
@@ -380,7 +380,7 @@ async def listed(world: World) -> Body:
 
 
 def test_job_of_another_controller_is_left_alone(opened: Opened) -> None:
-    """A Job with managedBy is somebody else's business."""
+    """A Job with managedBy of another controller is left alone."""
 
     async def scenario(world: World) -> None:
         await world.job("a", managedBy="contract.example/other")

@@ -16,7 +16,7 @@ from swell.cel.types import INT, STRING, EvaluationError, list_of
     ],
 )
 def test_growth_is_bounded(rule: str) -> None:
-    """A text that would grow without measure is an error, not a full memory."""
+    """A string that would grow without bound ends the evaluation with an error."""
     program = compile_expression(rule, {"self": STRING.sized(3_000_000)})
 
     with pytest.raises(EvaluationError, match="limit"):

@@ -73,7 +73,7 @@ def test_precedence(text: str, value: object) -> None:
     ],
 )
 def test_what_is_no_expression_is_refused(text: str) -> None:
-    """Nothing is guessed."""
+    """A text that is no expression is refused, never repaired."""
     with pytest.raises(ExpressionError):
         parse(text)
 

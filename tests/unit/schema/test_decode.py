@@ -1,4 +1,4 @@
-"""Built-in kinds are read as a typed server reads them."""
+"""Built-in kinds are decoded as kube-apiserver decodes them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def read(decode: Any, body: object) -> tuple[Any, list[str]]:
 
 
 def test_null_is_absence() -> None:
-    """A null field is as good as none; a null entry of a map is its zero value."""
+    """A null field counts as missing; a null entry of a map becomes its zero value."""
     body, _ = read(CONFIG_MAP, {"data": {"k": None}, "immutable": None, "binaryData": None})
 
     assert body == {"data": {"k": ""}, "metadata": {}}
 
 
 def test_zero_of_an_optional_field_is_dropped() -> None:
-    """Unless the field can tell zero from nothing."""
+    """Optional zeros are dropped, unless the field tells zero from missing."""
     spec = {"hostNetwork": False, "priority": 0, "nodeName": "", "volumes": [], "containers": []}
     body, _ = read(POD, {"spec": spec})
 
@@ -39,7 +39,7 @@ def test_zero_of_an_optional_field_is_dropped() -> None:
 
 
 def test_unknown_fields_are_dropped_and_told() -> None:
-    """Each with its path."""
+    """Unknown fields are dropped, and reported with their paths."""
     body, unknown = read(POD, {"odd": 1, "spec": {"containers": [{"name": "a", "odd": 2}]}})
 
     assert unknown == ["odd", "spec.containers[0].odd"]
@@ -47,7 +47,7 @@ def test_unknown_fields_are_dropped_and_told() -> None:
 
 
 def test_amounts_are_canonical() -> None:
-    """Quantities get their one text, and resources no parts finer than a thousandth."""
+    """Quantities get their canonical text; those of resources are rounded to a thousandth."""
     body, _ = read(
         NODE, {"status": {"capacity": {"cpu": 4.0, "memory": "1024Mi", "x/y": "0.0001"}}}
     )
@@ -74,7 +74,7 @@ def test_amounts_are_canonical() -> None:
     ],
 )
 def test_wrong_type_names_its_field(decode: Any, body: object, field: str) -> None:
-    """The first value that cannot be read ends the reading."""
+    """The first value of a wrong type ends the decoding."""
     with pytest.raises(DecodeError) as caught:
         read(decode, body)
 
@@ -97,7 +97,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_any_body_is_read_or_refused(body: object) -> None:
-    """And what was read once is read again as it is."""
+    """The input stays as it is, and a decoded object decodes to itself."""
     try:
         once, _ = read(POD, body)
     except DecodeError:

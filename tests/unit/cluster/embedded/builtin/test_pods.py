@@ -1,4 +1,4 @@
-"""Pods: what the server decides, and what may change."""
+"""Pods: the fields the server sets, and the fields that may change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_requests_come_from_limits(server: Server) -> None:
     ],
 )
 def test_pull_policy_follows_the_tag(server: Server, image: str, policy: str) -> None:
-    """Only what may change behind its name is always pulled."""
+    """Only images whose tag may move are always pulled."""
     stored = server.create("pods", with_container(image=image))
 
     assert stored["spec"]["containers"][0]["imagePullPolicy"] == policy
@@ -104,7 +104,7 @@ def test_priority_is_taken_from_the_class(server: Server) -> None:
 
 @pytest.mark.parametrize("spec", [{"priorityClassName": "none"}, {"priority": 5}])
 def test_priority_without_its_class_is_forbidden(server: Server, spec: dict[str, object]) -> None:
-    """Neither a class that is missing nor a number of one's own gets in."""
+    """A pod with a missing class or a priority of its own is refused."""
     with pytest.raises(ForbiddenError):
         server.create("pods", a_pod(**spec))
 
@@ -129,7 +129,7 @@ def test_global_default_class_is_given(server: Server) -> None:
 def test_short_absences_of_a_node_are_tolerated(
     server: Server, given: list[dict[str, object]], added: int
 ) -> None:
-    """Unless the pod says itself how long, it stays five minutes."""
+    """A pod tolerates a lost node for five minutes, unless it sets the time itself."""
     stored = server.create("pods", a_pod(tolerations=given))
 
     assert len(stored["spec"]["tolerations"]) == len(given) + added
@@ -156,7 +156,7 @@ def a_stored_pod(server: Server) -> Body:
 def test_most_fields_may_not_change(
     server: Server, edit: dict[str, object], field: str, reason: str
 ) -> None:
-    """A pod is what it was created as."""
+    """Other fields of a pod may not change after its creation."""
     pod = a_stored_pod(server)
 
     with pytest.raises(InvalidError) as caught:
@@ -166,7 +166,7 @@ def test_most_fields_may_not_change(
 
 
 def test_some_fields_may_change(server: Server) -> None:
-    """Images, a shorter deadline, more tolerations."""
+    """Images, a shorter deadline and additional tolerations may be written."""
     pod = a_stored_pod(server)
     spec = {**pod["spec"], "activeDeadlineSeconds": 50}
     spec["containers"] = [{**spec["containers"][0], "image": "other:2"}]
@@ -178,7 +178,7 @@ def test_some_fields_may_change(server: Server) -> None:
 
 
 def test_status_write_reaches_labels_but_no_spec(server: Server) -> None:
-    """Of the metadata everything but the owners, of the rest the status."""
+    """A write of /status changes the metadata, except the owners, and the status."""
     server.create("pods", a_pod())
     patch = {
         "metadata": {"labels": {"a": "b"}, "ownerReferences": [{"name": "x"}]},

@@ -98,7 +98,7 @@ class Scene:
         await self.user.patch(PODS.status, pod, patch)
 
     async def finish_pods(self, phase: str = "Succeeded") -> None:
-        """What a kubelet would do: every pod ends."""
+        """Act as a kubelet under which every pod ends."""
         for pod in (await self.user.list(PODS)).items:
             if pod.status.phase.value == "Pending":
                 await self.report(pod.metadata.key, {"phase": phase})
@@ -148,7 +148,7 @@ async def live(api: ApiServer, rng: random.Random, faults: Faults) -> None:
 
 
 def test_quiet_cluster_is_not_written() -> None:
-    """When all is said, a whole day brings no write."""
+    """When everything is settled, a whole day brings no write."""
 
     async def act(scene: Scene) -> None:
         await scene.job("j", parallelism=3, completions=3)

@@ -1,4 +1,4 @@
-"""What a podFailurePolicy says of a failed pod."""
+"""How a failed pod counts by podFailurePolicy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_success_of_a_container_matches_nothing() -> None:
 
 
 def test_init_containers_count_too() -> None:
-    """An init container's exit code is as good as another's."""
+    """The exit code of an init container counts too."""
     pod = a_job_pod("p", "Failed", status={"initContainerStatuses": [exited(42, name="init")]})
 
     assert failure_outcome(policy(codes("FailJob", "In", 42)), pod).action is FailureAction.FAIL_JOB
@@ -57,7 +57,7 @@ def test_init_containers_count_too() -> None:
 
 @pytest.mark.parametrize(("status", "ignored"), [("True", True), ("False", False)])
 def test_conditions(status: str, ignored: bool) -> None:
-    """A condition matches by type and status, which is True unless said otherwise."""
+    """A condition matches by type and status, which is True by default."""
     conditions = [{"type": "DisruptionTarget", "status": status}]
     rule: Body = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     pod = a_job_pod("p", "Failed", status={"conditions": conditions})
@@ -66,14 +66,14 @@ def test_conditions(status: str, ignored: bool) -> None:
 
 
 def test_first_match_decides_and_says_why() -> None:
-    """Later rules are not asked; the message names pod, container, code and rule."""
+    """The first matching rule decides; the message names pod, container, code and rule."""
     rules = codes("Count", "In", 7), codes("FailJob", "In", 42), codes("Ignore", "In", 42)
     pod = a_job_pod("p", "Failed", status={"containerStatuses": [exited(42)]})
-    judgement = failure_outcome(policy(*rules), pod)
+    outcome = failure_outcome(policy(*rules), pod)
 
-    assert judgement.action is FailureAction.FAIL_JOB
+    assert outcome.action is FailureAction.FAIL_JOB
     for word in ("main", "default/p", "42", "rule 1"):
-        assert word in judgement.message
+        assert word in outcome.message
 
 
 def test_no_policy_counts() -> None:

@@ -1,4 +1,4 @@
-"""Sets of completion indexes: what is written is read again, and sets behave as sets."""
+"""Sets of completion indexes: notation, and the operations of sets."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_read_as_written_up_to_the_limit(indexes: set[int], below: int) -> None:
 
 @pytest.mark.parametrize("text", ["x", "1-x", "-1", "1-2-3", " 1", "3-1"])
 def test_read_without_what_is_no_interval(text: str) -> None:
-    """What cannot be read is left out; the rest counts."""
+    """Parts that are no numbers are skipped."""
     assert str(Indexes.parse(f"{text},7", 10)) == "7"
 
 
 @given(SETS, SETS)
 def test_union_overlap_and_membership(one: set[int], other: set[int]) -> None:
-    """They behave as sets of numbers."""
+    """Their operations agree with those of sets of numbers."""
     mine, others = Indexes.of(one), Indexes.of(other)
 
     assert mine | others == Indexes.of(one | other)

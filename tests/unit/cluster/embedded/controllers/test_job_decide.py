@@ -1,4 +1,4 @@
-"""What a Job needs next."""
+"""One pass over a Job."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def released(plan: Plan) -> list[str]:
 
 
 def conditions(plan: Plan) -> dict[str, tuple[str, str]]:
-    told = status_of(plan).get("conditions") or []
-    return {c["type"]: (c["status"], c["reason"]) for c in told}
+    conditions = status_of(plan).get("conditions") or []
+    return {c["type"]: (c["status"], c["reason"]) for c in conditions}
 
 
 def events(plan: Plan) -> list[str]:
@@ -80,7 +80,7 @@ def long_failed(name: str, index: int | None = None, **more: object) -> Pod:
 
 
 def test_settled_job_needs_nothing() -> None:
-    """A running pod and a status that says so leave nothing to write."""
+    """A running pod that the status counts leaves nothing to write."""
     assert decide(a_job(status=RUNNING), a_job_pod("p")) == Plan()
 
 
@@ -93,7 +93,7 @@ def test_new_job_starts_its_clock_before_its_pods() -> None:
 
 
 def test_pods_are_counted_in_three_steps() -> None:
-    """Named in the status, let go, and only then a number."""
+    """A finished pod is listed in the status, loses its finalizer, and only then is a number."""
     done = a_job_pod("p", "Succeeded")
     first = decide(a_job(completions=2, status=RUNNING), done)
     named: Body = {**RUNNING, "uncountedTerminatedPods": {"succeeded": ["uid-p"]}}
@@ -111,14 +111,14 @@ def test_pods_are_counted_in_three_steps() -> None:
 
 
 def test_counted_pods_that_are_gone_count_once() -> None:
-    """A named pod that vanished was let go: the number grows."""
+    """A listed pod that no longer exists had lost its finalizer: the number grows."""
     named: Body = {**RUNNING, "failed": 1, "uncountedTerminatedPods": {"failed": ["a", "b"]}}
 
     assert status_of(decide(a_job(status=named)))["failed"] == 3
 
 
 def test_status_names_a_bounded_number_of_pods() -> None:
-    """What is more is named in a later pass."""
+    """Pods beyond the limit are listed in a later pass."""
     pods = [a_job_pod(f"p{number}", "Succeeded") for number in range(UNCOUNTED_MAX + 20)]
     plan = decide(a_job(completions=1000, parallelism=1000), *pods)
 
@@ -127,7 +127,7 @@ def test_status_names_a_bounded_number_of_pods() -> None:
 
 
 def test_end_is_recorded_then_final() -> None:
-    """SuccessCriteriaMet first; Complete when it stands and every pod is counted and free."""
+    """SuccessCriteriaMet first; Complete when it is recorded and every pod is counted."""
     first = decide(a_job(status=RUNNING), a_job_pod("p", "Succeeded"))
     met = {"type": "SuccessCriteriaMet", "status": "True", "reason": "CompletionsReached"}
     named: Body = {"uncountedTerminatedPods": {"succeeded": ["uid-p"]}, "conditions": [met]}
@@ -143,7 +143,7 @@ def test_end_is_recorded_then_final() -> None:
 
 
 def test_end_waits_for_terminating_pods() -> None:
-    """Not even a pod that no longer counts may still run when the Job is said to have ended."""
+    """The end is not final while a pod runs, not even one that no longer counts."""
     target = {"type": "FailureTarget", "status": "True", "reason": "BackoffLimitExceeded"}
     gone: Body = {"deletionTimestamp": ago(0), "finalizers": ["x"]}
     ended = a_job(status={**RUNNING, "conditions": [target]})
@@ -160,7 +160,7 @@ def test_finished_job_is_left_alone() -> None:
 
 
 def test_failure_is_recorded_before_pods_are_deleted() -> None:
-    """First the status with all who will count as failed, then the deletes, then the finalizers."""
+    """The order is: the status with all pods that count as failed, the deletes, the finalizers."""
     job = a_job(parallelism=2, completions=2, backoffLimit=0, status={**RUNNING, "active": 2})
     plan = decide(job, a_job_pod("a", "Failed"), a_job_pod("b"))
 
@@ -183,7 +183,7 @@ def test_failed_pod_is_replaced_after_its_wait() -> None:
 
 
 def test_given_up_pods_are_let_go_before_they_are_deleted() -> None:
-    """So they never count as failed."""
+    """Surplus pods lose their finalizer before the delete, so they never count as failed."""
     job = a_job(parallelism=0, completions=5, status=RUNNING)
     plan = decide(job, a_job_pod("p"))
 
@@ -201,7 +201,7 @@ def test_pods_are_never_made_and_given_up_at_once() -> None:
 
 
 def test_indexed_pods_know_their_index() -> None:
-    """The lowest free indexes are filled, each pod told which one; the template stays as it is."""
+    """The lowest free indexes are filled, each pod knows its own; the template is not changed."""
     before = repr(TEMPLATE)
     job = a_job(completionMode="Indexed", parallelism=2, completions=4, status=RUNNING)
     plan = decide(job, a_job_pod("a", index=1))
@@ -227,7 +227,7 @@ def test_long_job_names_keep_their_index() -> None:
 
 
 def test_failed_index_keeps_its_last_pod_until_it_is_replaced() -> None:
-    """The successor takes the count of failures from it, so it is not let go before."""
+    """A failed pod keeps its finalizer until its successor has taken over its count."""
     spec: Body = {"completionMode": "Indexed", "backoffLimitPerIndex": 3}
     job = a_job(**spec, status={**RUNNING, "failedIndexes": ""})
     plan = decide(job, long_failed("a", 0, failures=1))
@@ -240,7 +240,7 @@ def test_failed_index_keeps_its_last_pod_until_it_is_replaced() -> None:
 
 
 def test_ignored_failures_of_an_index_are_counted_apart() -> None:
-    """They prolong the wait but do not use up the limit."""
+    """Ignored failures prolong the back-off but do not count against the limit."""
     ignore = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}
     spec: Body = {"completionMode": "Indexed", "backoffLimitPerIndex": 3}
     job = a_job(**spec, podFailurePolicy={"rules": [ignore]}, status=RUNNING)
@@ -252,7 +252,7 @@ def test_ignored_failures_of_an_index_are_counted_apart() -> None:
 
 
 def test_suspended_job_forgets_its_start() -> None:
-    """Suspending gives up the pods and stops the clock; nothing is said of it twice."""
+    """Suspending deletes the pods and clears the start time; the condition is set once."""
     plan = decide(a_job(suspend=True, status=RUNNING), a_job_pod("p"))
 
     assert conditions(plan) == {"Suspended": ("True", "JobSuspended")}
@@ -272,7 +272,7 @@ def test_resumed_job_starts_anew() -> None:
 
 
 def test_deleted_job_lets_its_pods_go() -> None:
-    """It makes and deletes nothing; the pods are the garbage collector's."""
+    """A deleted Job creates and deletes nothing; the garbage collector deletes its pods."""
     job = a_job(metadata={"deletionTimestamp": ago(0)}, parallelism=2, status=RUNNING)
     plan = decide(job, a_job_pod("p"))
 
@@ -281,7 +281,7 @@ def test_deleted_job_lets_its_pods_go() -> None:
 
 
 def test_refused_creates_wait() -> None:
-    """What the server would refuse again is not asked for again too early."""
+    """A refused create is not repeated before its retry time."""
     body = {"metadata": {"name": "j-x", "namespace": "default"}}
     refusal = RejectedWrite(CreateObject(PODS, body), "Forbidden", "over quota", 1, NOW + 30)
     plan = decide(a_job(status={**RUNNING, "active": 0}), refusal=refusal)

@@ -86,10 +86,10 @@ def test_says_nothing_twice() -> None:
     plan = decide(namespace(), content("c", held="f"))
     (patch,) = plan.each_action()
     assert isinstance(patch, PatchStatus)
-    told = namespace(status={"phase": "Terminating", **patch.status})
+    reported = namespace(status={"phase": "Terminating", **patch.status})
 
     assert not decide_namespace(
-        NamespaceSnapshot(convert(told, Namespace), (content("c", held="f"),)), NOW + 100
+        NamespaceSnapshot(convert(reported, Namespace), (content("c", held="f"),)), NOW + 100
     ).actions
 
 

@@ -1,4 +1,4 @@
-"""What is said of nodes that fall silent."""
+"""Conditions and taints of nodes whose Lease is no longer renewed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def taint(key: str, effect: str = "NoSchedule") -> Body:
 
 
 def test_node_without_lease_is_left_alone() -> None:
-    """Who never promised to be heard of is not judged, whatever it says of itself."""
+    """A node without a Lease is left alone, whatever its conditions."""
     for ready in ("True", "False", "Unknown", ""):
         assert decide(None, ready, taint(NOT_READY)) == NOTHING
 
@@ -75,7 +75,7 @@ def test_taints_follow_readiness(ready: str, keys: list[str]) -> None:
 
 
 def test_last_taint_is_taken_off() -> None:
-    """The empty list is no list."""
+    """With the last taint the field is removed."""
     assert patched(decide(0.0, "True", taint(NOT_READY)))["spec"] == {"taints": None}
 
 
@@ -85,7 +85,7 @@ def test_node_that_said_nothing_yet_keeps_its_taint() -> None:
 
 
 def test_lost_node_is_not_written_again() -> None:
-    """Once all is said there is nothing to do until it is heard of again."""
+    """Once conditions and taints are written, nothing is due until the next renewal."""
     body = {
         "metadata": {"name": "n", "uid": "u", "resourceVersion": "7"},
         "spec": {"taints": [taint(NOT_READY), taint(UNREACHABLE)]},

@@ -111,7 +111,7 @@ def test_claim_keeps_what_it_has() -> None:
 
 
 def test_claim_adopts_an_orphan() -> None:
-    """A matching pod of nobody gets our reference and finalizer, if it is still that pod."""
+    """A matching pod without a controller gets our reference and finalizer, guarded by its UID."""
     metadata = metadata_of(claimed(a_pod(metadata={"ownerReferences": []})))
 
     assert metadata["uid"] == "uid-p"
@@ -128,7 +128,7 @@ def test_claim_releases_what_no_longer_matches() -> None:
 
 
 def test_claim_leaves_others_alone() -> None:
-    """Pods of others, orphans being deleted or not matching are not ours to touch."""
+    """Pods of other owners, and orphans that are deleted or do not match, are left alone."""
     other = [{"kind": "Job", "name": "x", "uid": "x", "controller": True}]
     orphan: Body = {"ownerReferences": []}
 
@@ -141,7 +141,7 @@ def test_claim_leaves_others_alone() -> None:
 
 
 def test_claim_of_an_owner_on_its_way_out_settles_nothing() -> None:
-    """It neither adopts nor releases."""
+    """An owner that is being deleted neither adopts nor releases."""
     assert not claimed(a_pod(metadata={"ownerReferences": []}), settling=False).patches
     assert not claimed(a_pod(metadata={"labels": {}}), settling=False).patches
 

@@ -1,4 +1,4 @@
-"""Which pods go first."""
+"""The order in which surplus pods are deleted."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_deletion_cost_goes_before_age_but_not_before_readiness() -> None:
     [("5", 5), ("-5", -5), ("0", 0), ("+5", 0), ("05", 0), ("x", 0), ("", 0), ("2147483648", 0)],
 )
 def test_deletion_cost_of_what_is_no_number(text: str, cost: int) -> None:
-    """What is no plain 32-bit number costs nothing."""
+    """An annotation that is no plain 32-bit number counts as 0."""
     assert deletion_cost(a_pod(metadata={"annotations": {DELETION_COST: text}})) == cost
 
 

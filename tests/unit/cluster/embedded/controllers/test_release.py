@@ -1,4 +1,4 @@
-"""Pods whose Job will never count them are let go."""
+"""Pods that no Job will count lose their finalizer."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def is_let_go(job: Job | None, **metadata: object) -> bool:
 
 
 def test_pod_of_a_job_at_work_is_kept() -> None:
-    """Its Job will count it."""
+    """A pod of a running Job keeps its finalizer: the Job will count it."""
     assert not is_let_go(a_job())
 
 
 def test_pod_of_a_finished_or_gone_job_is_let_go() -> None:
-    """Nobody else would; another Job of that name is not its Job."""
+    """A pod whose Job was deleted is released; a new Job of that name is not its Job."""
     assert is_let_go(None)
     assert is_let_go(a_job(status=COMPLETE))
     assert is_let_go(a_job(metadata={"uid": "another"}))
 
 
 def test_pod_of_a_job_of_another_controller_is_kept() -> None:
-    """What managedBy names has its own ways."""
+    """The pods of a Job that another controller manages are left to it."""
     assert not is_let_go(a_job(managedBy="example.com/other", status=COMPLETE))
 
 
 def test_orphan_is_let_go_and_others_are_not() -> None:
-    """A pod without controller has nobody; one of another kind has somebody we do not know."""
+    """A pod without a controller is released; one of another kind of owner is not."""
     assert is_let_go(None, ownerReferences=[])
     kept = a_pod("p", metadata=TRACKED)
     assert not decide_release(TrackedPod(kept, None), NOW).actions
 
 
 def test_pod_without_the_finalizer_is_let_be() -> None:
-    """There is nothing to take off."""
+    """A pod without the finalizer needs no write."""
     assert not is_let_go(None, finalizers=[])

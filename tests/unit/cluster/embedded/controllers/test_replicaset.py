@@ -1,4 +1,4 @@
-"""What a ReplicaSet needs next."""
+"""One pass over a ReplicaSet."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def refused(retry_in_s: float) -> RejectedWrite:
 
 
 def test_settled_set_needs_nothing() -> None:
-    """What is as it should be is not written again."""
+    """A ReplicaSet that is as it should be needs no write."""
     plan = decide(a_replica_set(2, status=COUNTED), a_pod("x"), a_pod("y"))
 
     assert plan == Plan()
 
 
 def test_status_is_written_before_pods_are_made() -> None:
-    """The status tells what is; it carries the version it was computed from."""
+    """The status counts the pods found, and is guarded by the version it was computed from."""
     plan = decide(a_replica_set(2))
     first = plan.actions[0]
 
@@ -59,14 +59,14 @@ def test_burst_is_bounded() -> None:
 
 
 def test_ownership_is_settled_first() -> None:
-    """Nothing is made or deleted while it is open who owns what."""
+    """No pod is created or deleted in a pass that adopts or releases."""
     plan = decide(a_replica_set(3), a_pod("lone", metadata={"ownerReferences": []}))
 
     assert all(isinstance(action, PatchObject) for action in plan.each_action())
 
 
 def test_finished_pods_are_not_adopted_and_do_not_count() -> None:
-    """A pod that has ended is of no use to a set."""
+    """A finished pod does not count."""
     lone = a_pod("lone", phase="Failed", metadata={"ownerReferences": []})
     plan = decide(a_replica_set(1), lone, a_pod("done", phase="Succeeded"))
 
@@ -92,7 +92,7 @@ def test_deleted_set_only_reports() -> None:
 
 
 def test_refused_creates_are_reported_and_not_repeated_too_early() -> None:
-    """While the server would refuse again, the set says so and waits."""
+    """After a refused create the condition reports it, and the next attempt waits."""
     plan = decide(a_replica_set(1), refusal=refused(30))
     (condition,) = status_of(plan)["conditions"]
 
@@ -103,7 +103,7 @@ def test_refused_creates_are_reported_and_not_repeated_too_early() -> None:
 
 
 def test_refused_creates_are_tried_again_in_time() -> None:
-    """At the time they are, and the condition stays until they succeed."""
+    """Creates are repeated when due, and the condition stays until they succeed."""
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}
     owner = a_replica_set(1, status={"observedGeneration": 1, "conditions": [failure]})
     plan = decide(owner, refusal=refused(0))

@@ -150,7 +150,7 @@ def test_status_subresource_isolates_status(server: Server) -> None:
     ("level", "warnings"), [("Warn", ['unknown field "spec.odd"']), ("Ignore", [])]
 )
 def test_unknown_field_is_dropped(server: Server, level: str, warnings: list[str]) -> None:
-    """Warn says so, Ignore does not."""
+    """With Warn an unknown field is a warning, with Ignore it is nothing."""
     define(server)
     call = RequestContext("tester", field_validation=level)
     stored = server.create("things", a_thing(size=1, odd=2), "example.com", call)

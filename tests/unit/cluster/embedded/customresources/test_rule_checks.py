@@ -20,7 +20,7 @@ def a_list(bounds: Body, item: Body) -> Body:
 def test_unbounded_data_makes_rules_too_expensive(
     list_bounds: Body, text_bounds: Body, n_errors: int
 ) -> None:
-    """What a rule may cost at most is known from the bounds of what it looks at."""
+    """The cost of a rule is estimated from the bounds of the values it reads."""
     rule = {"rule": "self.matches('^[a-z]+([-a-z0-9]*[a-z0-9])?$')"}
     item = {"type": "string", **text_bounds, "x-kubernetes-validations": [rule]}
     errors = rule_errors(a_list(list_bounds, item), "")

@@ -1,4 +1,4 @@
-"""Rules are accepted, and hold, as a real server found."""
+"""Rules are accepted and evaluated as kube-apiserver did."""
 
 from __future__ import annotations
 
