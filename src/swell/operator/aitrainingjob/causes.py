@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from swell.api.aitrainingjob import (
-    AITrainingJobPhase as Phase,
-)
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.aitrainingjob import (
     AITrainingJobStatus,
     ReplicaSpec,
@@ -67,7 +65,7 @@ class CauseKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What is wrong with one replica. The job's next pods avoid `node` if it is named."""
+    """One replica's problem. If `node` is named, the job's next pods avoid that node."""
 
     kind: CauseKind
     role: str
@@ -114,6 +112,8 @@ def _of_pods(
     for replica in current(snapshot, status):
         spec = snapshot.roles[replica.role]
         cause = _node_cause(replica, spec, snapshot, now)
+        # A pod that is being deleted will be gone soon, and is replaced then. Only a lost node
+        # may keep it from ever going.
         if cause is None and not replica.is_leaving:
             cause = _failure(replica, spec, snapshot) or _creation(replica, snapshot, now)
         if cause is not None:
@@ -124,7 +124,7 @@ def _node_cause(
     replica: Replica, spec: ReplicaSpec, snapshot: AITrainingJobSnapshot, now: float
 ) -> Cause | None:
     if replica.phase is PodPhase.SUCCEEDED:
-        return None
+        return None  # its work is done, wherever its node is
     restart = spec.restart_policy in _RESTART_ON_NODE
     node = replica.pod.spec.node_name
     if _is_lost(replica, snapshot, now):

@@ -61,6 +61,8 @@ def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
 
 def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: float) -> Plan:
     """The plan for a job that is to run: endings first, then restarts, then missing children."""
+    # The order matters: sizes decide which pods are missing or surplus, and only what is wrong
+    # with the others may end or restart the job.
     members = read_members(snapshot.members, snapshot)
     status = sizes.with_targets(snapshot, status, members.sizes if members else None, now)
     causes = restarts.sort_causes(find_causes(snapshot, status, now), snapshot, status)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from swell.api.aitrainingjob import (
-    AITrainingJobPhase as Phase,
-)
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.aitrainingjob import (
     AITrainingJobStatus,
     CleanPodPolicy,
@@ -58,6 +56,7 @@ def ending(
 
 
 def new_ending(phase: Phase, reason: JobReason, message: str, now: float) -> Ending:
+    """An ending decided now, with its message cut to the allowed size."""
     return Ending(
         phase=phase,
         reason=reason.value,

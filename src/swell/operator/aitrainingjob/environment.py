@@ -44,6 +44,7 @@ class Peers:
         return sum(len(hosts) for hosts in self.hosts.values())
 
     def rank(self, role: str, index: int) -> int:
+        """The rank of a replica among all of the job's: role by role, the master's role first."""
         roles = self.ranked_roles
         return sum(len(self.hosts[r]) for r in roles[: roles.index(role)]) + index
 
@@ -54,6 +55,7 @@ class Peers:
         return self.hosts[role][0], self.port(role)
 
     def port(self, role: str) -> int:
+        """The first port of a role, or the default for a role without any of ours."""
         return self.ports[role][0] if self.ports[role] else DEFAULT_PORT
 
     def endpoint(self, role: str, index: int) -> str:
@@ -146,6 +148,7 @@ def framework_variables(
 def _pytorch(peers: Peers, role: str, index: int) -> list[tuple[str, str]]:
     host, port = peers.master
     rank = str(peers.rank(role, index))
+    # PET_ variables are the arguments of torchrun. Only an elastic job needs its rendezvous.
     low = sum(bounds[0] for bounds in peers.bounds.values())
     high = sum(bounds[1] for bounds in peers.bounds.values())
     return [

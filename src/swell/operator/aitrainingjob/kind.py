@@ -14,9 +14,7 @@ from swell.api.aitrainingjob import (
     AITrainingJob,
     AITrainingJobStatus,
 )
-from swell.api.aitrainingjob import (
-    AITrainingJobPhase as Phase,
-)
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
 from swell.api.core import ConfigMap, Node, Service
 from swell.api.kinds import (
@@ -105,6 +103,7 @@ class AITrainingJobInformers:
 
     @property
     def children(self) -> list[tuple[ChildInformer, str]]:
+        """Each informer of children, with its index by job key."""
         informers: list[ChildInformer] = [self.pods, self.services, self.members]
         if self.groups is not None:
             informers.append(self.groups)
@@ -112,6 +111,7 @@ class AITrainingJobInformers:
 
     @property
     def every(self) -> list[RunnableInformer]:
+        """All informers in the order they are started."""
         groups = [self.groups] if self.groups is not None else []
         own: list[RunnableInformer] = [self.jobs, self.pods, self.services, self.members]
         return [*own, *groups, self.nodes, self.priorities]

@@ -49,6 +49,7 @@ def with_epoch(
     if members is None:
         is_new = bool(snapshot.replicas) and not snapshot.refused
     else:
+        # If the epochs differ, the status has a new one already, and the ConfigMap follows.
         sizes = {role: status.target_replicas.get(role, 0) for role in snapshot.roles}
         is_new = members.epoch == status.epoch and members.sizes != sizes
     return replace(status, epoch=status.epoch + 1) if is_new else status

@@ -45,7 +45,6 @@ class JobMetrics:
             self._jobs.labels(phase.value or "New").set_function(count(phase))
 
     def counting(self, sink: EventSink) -> EventSink:
-        """An event sink that counts the events it passes on."""
         return _CountingSink(self, sink)
 
     def note(self, event: EmitEvent) -> None:
@@ -56,6 +55,8 @@ class JobMetrics:
 
 
 class _CountingSink:
+    """An event sink that counts the events it passes on."""
+
     def __init__(self, metrics: JobMetrics, sink: EventSink) -> None:
         self._metrics = metrics
         self._sink = sink

@@ -1,14 +1,15 @@
 """The phases and reasons of an AITrainingJob: which phase may follow which, and which one holds.
 
-            +----------- living: any may follow any other -----------+
-            |                                                        |
-    ""  --> |  Pending   Creating   Running   Restarting  Terminating | --> Succeed  Failed  Timeout
-     |      |                                                        |      Preempted  NodeFail
-     |      +--------------------------------------------------------+          ^
-     |                         only Terminating reaches a final phase           |
-     +--------------------------------------------------------------------------+
-               a job that ends before anything was created for it
+            +------- living: any may follow any other -------+
+    ""  --> |   Pending   Creating   Running   Restarting    |
+     |      |                  Terminating                   |
+     |      +-----------------------|------------------------+
+     |                              v  once the pods are gone
+     |      +------------------------------------------------+
+     +----> |  Succeed  Failed  Timeout  Preempted  NodeFail |
+            +------------------------------------------------+
 
+A job that ends before anything was created for it takes the lower arrow at once.
 Living phases are not a sequence: between two looks pods come, go and end, and the phase is computed
 anew from what there is. Final phases never change.
 """

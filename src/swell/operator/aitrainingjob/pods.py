@@ -105,6 +105,7 @@ def _from_template(
     ours[labels.RESTART_COUNT] = str(status.restart_counts.get(role, 0))
     if snapshot.job.spec.priority:
         ours[labels.PRIORITY] = snapshot.job.spec.priority
+    # Ours come last and win: services and informers select pods by them.
     marks = {**_texts(meta.get("labels")), **snapshot.job.metadata.labels, **ours}
     notes = {**_texts(meta.get("annotations")), TASK_ANNOTATION: role}
     if snapshot.settings.gang and snapshot.gang_served:
@@ -117,6 +118,7 @@ def _from_template(
     spec["restartPolicy"] = "Never"  # restarts are the operator's: the kubelet's are not counted
     if snapshot.job.spec.priority and snapshot.priority_class_found:
         spec["priorityClassName"] = snapshot.job.spec.priority
+    # With the host network the default policy would not resolve the names of services.
     if spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     return {
@@ -151,6 +153,7 @@ def _avoid_nodes(spec: Body, status: AITrainingJobStatus, now: float) -> None:
     affinity = _object(spec, "affinity")
     node_affinity = _object(affinity, "nodeAffinity")
     required = _object(node_affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+    # A node has to match one of the terms, so each of them needs all the requirements.
     terms = list(objects(required.get("nodeSelectorTerms"))) or [Body()]
     required["nodeSelectorTerms"] = [
         {**term, "matchFields": [*objects(term.get("matchFields")), *fields]} for term in terms
@@ -170,6 +173,7 @@ def _texts(value: object) -> dict[str, str]:
 
 
 def _own_copy(template: Body) -> Body:
+    # The template belongs to an object of the informer's cache, which must not change.
     copy: Body = codec.decode(codec.encode(template), dict)
     if not isinstance(copy.get("spec"), dict):
         copy["spec"] = {}

@@ -21,9 +21,7 @@ from swell.api.aitrainingjob import (
     RestartPolicy,
     RestartScope,
 )
-from swell.api.aitrainingjob import (
-    AITrainingJobPhase as Phase,
-)
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.backoff import Backoff
 from swell.api.times import format_time, has_passed, parse_time
 from swell.operator.aitrainingjob.causes import Cause, CauseKind
@@ -63,6 +61,7 @@ def sort_causes(
         if not cause.wants_restart:
             final.append(cause)
             continue
+        # An uncharged restart begins whatever the limit is.
         if charged and limit is not None and spent[cause.role] >= limit:
             text = f"{cause.message} (restartLimit {limit} of {cause.role} is used up)"
             final.append(dataclasses.replace(cause, message=text))
@@ -98,6 +97,7 @@ def begin(
     roles = tuple(snapshot.roles) if scope is RestartScope.ALL else (first.role,)
     grown = len({cause.index for cause in chosen}) if scope is RestartScope.POD else 1
     counts = {role: status.restart_counts.get(role, 0) + grown for role in roles}
+    # The back-off is counted by the role that failed; the restart count by all roles in scope.
     k = _backoff(status, first.role, now) + 1
     record = Restart(
         scope=scope,
@@ -107,14 +107,14 @@ def begin(
         started_at=format_time(now),
         not_before=None if k == 1 else format_time(now + BACKOFF.full_s(k - 1)),
     )
-    free = grown if first.kind in _UNCHARGED else 0
+    n_uncharged = grown if first.kind in _UNCHARGED else 0
     restart_counts = {**status.restart_counts, **counts}
     return replace(
         status,
         restart=record,
         restart_counts=restart_counts,
         restarts=sum(restart_counts.values()),
-        uncharged=_added(status.uncharged, roles, free),
+        uncharged=_added(status.uncharged, roles, n_uncharged),
         backoff={**status.backoff, first.role: k},
         last_restart_time={**status.last_restart_time, **dict.fromkeys(roles, format_time(now))},
         epoch=status.epoch + 1,

@@ -25,6 +25,7 @@ JOB_PODS_MAX = 10_000
 
 
 def initial_targets(snapshot: AITrainingJobSnapshot) -> dict[str, int]:
+    """The sizes a job starts with: `replicas` of each role, within its bounds."""
     return {role: _clamped(spec) for role, spec in snapshot.roles.items()}
 
 

@@ -108,6 +108,7 @@ def _replica(pod: Pod, job: str) -> Replica:
 
 
 def _is_number(text: str) -> bool:
+    # At most nine digits: more than any index or count has, and cheap to convert.
     return text.isascii() and text.isdecimal() and len(text) <= 9
 
 

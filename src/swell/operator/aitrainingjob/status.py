@@ -14,9 +14,7 @@ from swell.api.aitrainingjob import (
     PhaseRecord,
     ReplicaStatus,
 )
-from swell.api.aitrainingjob import (
-    AITrainingJobPhase as Phase,
-)
+from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Condition
 from swell.api.pod import PodPhase

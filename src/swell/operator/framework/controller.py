@@ -56,6 +56,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         if meter is not None:
             meter.watch(self.informers.jobs.all)
             sink = meter.counting(sink)
+        # The watch notes a node's change before jobs are woken for it: its handler is added first.
         self.nodes = NodeWatch(self.informers.nodes, dependencies.queue(), clock, self._wake_on)
         self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))
         self.controller = self._controller(dependencies, sink)

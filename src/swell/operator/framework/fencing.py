@@ -20,7 +20,7 @@ DEFAULT_GRACE_S = 30
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What is certain about a node. Without `node` the node does not exist any more.
+    """The facts that are certain about a node. Without `node` it does not exist any more.
 
     `unready_since` is when the node was first seen unready, if it has been unready ever since.
     `is_fresh` means that this was read from the API server itself within the last seconds.

@@ -54,16 +54,18 @@ def parse_to_trainer(snapshot: TrainingJobSnapshot, target: int) -> Body:
         "completionMode": "Indexed",
         "parallelism": target,
         "completions": target,
+        # Without it Kubernetes adds a selector and labels of its own.
         "manualSelector": True,
         "selector": {"matchLabels": selector_labels(snapshot, Role.TRAINER)},
         "podFailurePolicy": IGNORE_DISRUPTIONS,
+        # A replacement waits until the old pod has ended: an index never runs twice at once.
         "podReplacementPolicy": "Failed",
         "template": template(snapshot, Role.TRAINER),
     }
     if snapshot.job.spec.fault_tolerant:
         spec["backoffLimitPerIndex"] = snapshot.settings.restart_limit
     else:
-        spec["backoffLimit"] = 0
+        spec["backoffLimit"] = 0  # the first failure fails the Job
     return _body(snapshot, JOBS, Role.TRAINER, spec)
 
 

@@ -70,6 +70,7 @@ def release_trainer(snapshot: TrainingJobSnapshot) -> list[Step]:
 
 
 def release_master_roles(snapshot: TrainingJobSnapshot) -> list[Step]:
+    """Release the pservers and the master, after the trainers."""
     return [*release_resource(snapshot, Role.PSERVER), *release_resource(snapshot, Role.MASTER)]
 
 

@@ -119,11 +119,13 @@ class TrainingJobInformers:
 
     @property
     def children(self) -> list[tuple[ChildInformer, str]]:
+        """Each informer of children, with its index by job key."""
         owned: list[ChildInformer] = [self.replica_sets, self.batch_jobs, self.groups]
         return [*((informer, OWNED.name) for informer in owned), (self.pods, OF_JOB.name)]
 
     @property
     def every(self) -> list[RunnableInformer]:
+        """All informers in the order they are started."""
         sets, jobs = self.replica_sets, self.batch_jobs
         return [self.jobs, sets, jobs, self.pods, self.groups, self.priorities, self.nodes]
 

@@ -108,6 +108,7 @@ def role_spec(spec: TrainingJobSpec, role: Role) -> RoleSpec:
 
 
 def scheduler_name(snapshot: TrainingJobSnapshot) -> str:
+    """The scheduler of the pods: by the spec, by its annotations, or the operator's default."""
     spec = snapshot.job.spec
     return spec.scheduler_name or spec.annotations.scheduler or snapshot.settings.default_scheduler
 
@@ -143,6 +144,7 @@ def _annotations(snapshot: TrainingJobSnapshot, role: Role) -> dict[str, str]:
 def _pod_spec(snapshot: TrainingJobSnapshot, role: Role) -> Body:
     spec, own = snapshot.job.spec, snapshot.roles[role]
     made: Body = {
+        # A Job with a podFailurePolicy must have Never, a ReplicaSet must have Always.
         "restartPolicy": "Never" if role is Role.TRAINER else "Always",
         "schedulerName": scheduler_name(snapshot),
         "containers": _containers(snapshot, role),

@@ -48,6 +48,7 @@ def holds(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> bool:
     """Whether the target is reached: all trainers run, and surplus ones are gone."""
     if snapshot.trainer is None or must_scale(snapshot, status):
         return False
+    # An Indexed Job shrinks from its highest indexes.
     below = target(snapshot, status)
     surplus = [
         pod

@@ -76,14 +76,17 @@ class TrainingJobSnapshot:
 
     @property
     def is_gang(self) -> bool:
+        """Whether pods belong to a PodGroup: gangs are on, and the cluster has the kind."""
         return self.settings.gang and self.gang_served
 
     @property
     def group_name(self) -> str:
+        """The PodGroup of the pods: the one that the spec names, or the job's own."""
         return self.job.spec.pod_group_name or self.job.metadata.name
 
     @property
     def indexes_pservers(self) -> bool:
+        """Whether pservers get index labels: with framework type `multi` they do."""
         framework = self.job.spec.frame_work
         return framework is not None and framework.type is FrameworkType.MULTI
 
