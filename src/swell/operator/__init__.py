@@ -6,5 +6,5 @@ In reading order:
 - `aitrainingjob`: the kind whose pods the operator creates itself, role by role.
 - `trainingjob`: the kind whose pods come from ReplicaSets and an Indexed Job.
 
-A third kind is a third folder with a `kind` module that returns a `JobKind`.
+A third kind is a third folder with a `kind` module that returns a `JobKindDefinition`.
 """

@@ -43,7 +43,7 @@ from swell.operator.framework.kind import (
     ON_NODE,
     ChildInformer,
     ControllerDependencies,
-    JobKind,
+    JobKindDefinition,
     KindNames,
     SnapshotInputs,
     owned_by,
@@ -71,9 +71,9 @@ ORPHANS = OrphanRules(
 
 def ai_training_job_kind(
     settings: AITrainingJobSettings,
-) -> JobKind[AITrainingJob, AITrainingJobSnapshot, AITrainingJobInformers]:
+) -> JobKindDefinition[AITrainingJob, AITrainingJobSnapshot, AITrainingJobInformers]:
     """The kind with these settings."""
-    return JobKind(
+    return JobKindDefinition(
         names=NAMES,
         resource=AI_TRAINING_JOBS,
         settings=settings,

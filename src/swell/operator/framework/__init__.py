@@ -1,4 +1,4 @@
-"""The operator framework. It runs any job kind that is described by a `JobKind` value.
+"""The operator framework. It runs any job kind that is described by a `JobKindDefinition` value.
 
 One job's way through it: an informer sees a change, the work queue hands out the job's key, a
 snapshot is taken of all caches, the kind's pure `decide` returns a plan, the executor carries it

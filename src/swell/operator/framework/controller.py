@@ -13,7 +13,7 @@ from swell.operator.framework.kind import (
     ON_NODE,
     ControllerDependencies,
     InformersT,
-    JobKind,
+    JobKindDefinition,
     JobMeter,
     JobT,
     SnapshotInputs,
@@ -44,7 +44,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
 
     def __init__(
         self,
-        kind: JobKind[JobT, SnapshotT, InformersT],
+        kind: JobKindDefinition[JobT, SnapshotT, InformersT],
         dependencies: ControllerDependencies,
         meter: JobMeter[JobT] | None = None,
     ) -> None:

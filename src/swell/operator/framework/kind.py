@@ -1,7 +1,7 @@
 """The description of a job kind, which is all that the framework knows about it.
 
 A kind's folder has a `kind` module with a function that takes the kind's settings and returns a
-`JobKind`. This module also holds what the parts of an operator are made from.
+`JobKindDefinition`. This module also holds what the parts of an operator are made from.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class KindNames:
 
 
 @dataclass(frozen=True, slots=True)
-class JobKind(Generic[JobT, SnapshotT, InformersT]):
+class JobKindDefinition(Generic[JobT, SnapshotT, InformersT]):
     """One job kind. The framework runs its operator from this value alone.
 
     `snapshot` reads caches and awaits nothing; `decide` is pure. `jobs_of` names the jobs to look
@@ -166,7 +166,7 @@ class JobKind(Generic[JobT, SnapshotT, InformersT]):
 
 
 # Kinds of different types stand in one list; no single choice of type parameters fits them all.
-AnyJobKind = JobKind[Any, Any, Any]
+AnyJobKind = JobKindDefinition[Any, Any, Any]
 
 
 def owned_by(informer: Informer[T] | None, key: Key, uid: Uid) -> T | None:

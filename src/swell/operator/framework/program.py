@@ -15,7 +15,7 @@ from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import (
     ControllerDependencies,
     InformersT,
-    JobKind,
+    JobKindDefinition,
     JobT,
     SnapshotT,
 )
@@ -37,7 +37,7 @@ class NotEstablishedError(Exception):
 
 
 async def operate(
-    kind: JobKind[JobT, SnapshotT, InformersT],
+    kind: JobKindDefinition[JobT, SnapshotT, InformersT],
     cluster: Cluster,
     *,
     clock: Clock,

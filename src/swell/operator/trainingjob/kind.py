@@ -34,7 +34,7 @@ from swell.operator.framework.kind import (
     ON_NODE,
     ChildInformer,
     ControllerDependencies,
-    JobKind,
+    JobKindDefinition,
     KindNames,
     SnapshotInputs,
     owned_by,
@@ -88,9 +88,9 @@ ORPHANS = OrphanRules(
 
 def training_job_kind(
     settings: TrainingJobSettings,
-) -> JobKind[TrainingJob, TrainingJobSnapshot, TrainingJobInformers]:
+) -> JobKindDefinition[TrainingJob, TrainingJobSnapshot, TrainingJobInformers]:
     """The kind with these settings."""
-    return JobKind(
+    return JobKindDefinition(
         names=NAMES,
         resource=TRAINING_JOBS,
         settings=settings,
