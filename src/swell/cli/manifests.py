@@ -17,7 +17,7 @@ from swell.cli.command_line import CommandError
 from swell.cli.options import JsonFormat, JsonOption
 
 STDIN = "-"
-# A larger file is taken for a mistake, such as a data set named instead of a manifest.
+# A larger file is refused, so that a wrong name does not fill the memory.
 BYTES_MAX = 64 << 20
 
 FileArguments = Annotated[

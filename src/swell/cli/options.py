@@ -114,6 +114,20 @@ def _options_in(defaults: Any) -> list[Parameter]:
     ]
 
 
+def option(flags: str, text: str, *, is_duration: bool = False) -> object:
+    """Declare a flag that is also an environment variable: SWELL_ and its first name.
+
+    `flags` are its names, by commas; the form `--x/--no-x` declares a pair.
+    """
+    names = flags.split(",")
+    variable = "SWELL_" + names[0].split("/")[0].lstrip("-").replace("-", "_").upper()
+    if is_duration:
+        return typer.Option(
+            *names, help=text, envvar=variable, parser=seconds_of, metavar="DURATION"
+        )
+    return typer.Option(*names, help=text, envvar=variable)
+
+
 def seconds_of(text: str | float) -> float:
     """Return the seconds of a duration such as 15s, 10m, 1h30m or 500ms; ValueError if it is none.
 

@@ -8,7 +8,7 @@ from swell.cli.command_line import Invocation, split
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("arguments", "expected"),
     [
         (["run", "a.yaml"], Invocation(("run", "a.yaml"))),
         (["run", "--", "ls"], Invocation(("run",), ("ls",))),
@@ -16,6 +16,6 @@ from swell.cli.command_line import Invocation, split
         (["run", "--", "sh", "--", "x"], Invocation(("run",), ("sh", "--", "x"))),
     ],
 )
-def test_split_ends_options_at_the_first_mark(words: list[str], expected: Invocation) -> None:
+def test_split_ends_options_at_the_first_mark(arguments: list[str], expected: Invocation) -> None:
     """What follows the first `--` is the user's command, whatever it is."""
-    assert split(words) == expected
+    assert split(arguments) == expected

@@ -25,8 +25,8 @@ BUSY = str(ROOT / "examples" / "busy-cluster.yaml")
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
-def explain(*words: str) -> int:
-    return run(["explain", *words, "-f", BUSY])
+def explain(*arguments: str) -> int:
+    return run(["explain", *arguments, "-f", BUSY])
 
 
 def test_page_on_scheduling_shows_what_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,7 @@ def test_json_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("arguments", "code"),
     [
         (("team/nobody",), 1),
         (("pod/later-trainer-0", "-n", "team"), 0),
@@ -69,10 +69,10 @@ def test_json_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_words_are_understood_or_refused(
-    words: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is not there is an error, what makes no sense a matter of usage."""
-    assert explain(*words) == code
+    assert explain(*arguments) == code
     assert bool(capsys.readouterr().out) == (code == 0)
 
 
@@ -113,15 +113,15 @@ def test_words_of_the_scheduler_stand_beside_ours() -> None:
     assert "does one run?" in render(report({}), NOW)
 
 
-def test_pods_of_another_scheduler_are_told_so() -> None:
+def test_pods_of_another_scheduler_are_reported() -> None:
     """They are not ours to explain."""
     said = render(report({"spec": {"schedulerName": "default-scheduler"}}), NOW)
 
     assert "Note: its pods ask for scheduler default-scheduler" in said
 
 
-def test_placed_pod_that_does_not_run_is_told_with_its_trouble() -> None:
-    """In the words of its node."""
+def test_placed_pod_that_does_not_run_is_reported_with_its_problem() -> None:
+    """As its node reports it."""
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
     said = report(
         {
@@ -134,7 +134,7 @@ def test_placed_pod_that_does_not_run_is_told_with_its_trouble() -> None:
     assert "p on n: ImagePullBackOff: no such image" in render(said, NOW)
 
 
-def test_what_has_ended_is_told_in_one_line() -> None:
+def test_ended_job_is_reported_in_one_line() -> None:
     """Nothing else is looked at."""
     ended = ExplainTarget(
         "AITrainingJob", KEY, KEY, "Failed", "trainer-0: exit code 3", is_final=True
@@ -145,7 +145,7 @@ def test_what_has_ended_is_told_in_one_line() -> None:
     )
 
 
-def test_who_may_not_list_is_told_what_the_scheduler_wrote() -> None:
+def test_user_who_may_not_list_sees_what_the_scheduler_wrote() -> None:
     """No session is run over half a cluster."""
     condition = {"type": "Unschedulable", "status": "True", "reason": "R", "message": "m"}
     group = convert({**GROUP, "status": {"conditions": [condition]}}, PodGroup)
@@ -161,7 +161,7 @@ def test_who_may_not_list_is_told_what_the_scheduler_wrote() -> None:
     assert "The scheduler said once: Unschedulable, R: m" in said
 
 
-def test_elastic_job_is_told_with_its_sizes() -> None:
+def test_elastic_job_is_reported_with_its_sizes() -> None:
     """What it may be, is meant to be, and who saw to it last."""
     record = {"role": "t", "from": 4, "to": 2, "by": "scheduler", "for": "ns/urgent"}
     role = {"replicas": 4, "minReplicas": 1, "maxReplicas": 4, "edlPolicy": "Auto"}

@@ -109,12 +109,12 @@ def test_crds_are_those_that_are_checked_in(capsys: pytest.CaptureFixture[str]) 
     assert {body["metadata"]["name"]: body for body in printed} == by_name
 
 
-@pytest.mark.parametrize("words", [[], ["gte"], ["get", "--nonsense"], ["validate"]])
+@pytest.mark.parametrize("arguments", [[], ["gte"], ["get", "--nonsense"], ["validate"]])
 def test_misuse_is_exit_2_and_leaves_stdout_empty(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A usage error is told apart from a failure."""
-    assert run(words) == 2
+    assert run(arguments) == 2
     assert capsys.readouterr().out == ""
 
 

@@ -32,13 +32,13 @@ def started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> list[Started]:
     """What the command would run, instead of running it."""
-    seen: list[Started] = []
+    calls: list[Started] = []
     monkeypatch.setattr(
         command,
         "_run",
-        lambda process, services: seen.append((process, services)),
+        lambda process, services: calls.append((process, services)),
     )
-    return seen
+    return calls
 
 
 def test_every_flag_is_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,8 +105,8 @@ def test_training_jobs_share_what_both_kinds_have(
     started: list[Started],
 ) -> None:
     """A flag of both kinds is said once; those of TrainingJobs alone reach them."""
-    words = ["--autoclean", "--restartlimit", "2", "--etcd-image", "e", "--no-gang"]
-    assert run(["operator", *words, "--namespace", "team", "--gc-period", "1m"]) == 0
+    flags = ["--autoclean", "--restartlimit", "2", "--etcd-image", "e", "--no-gang"]
+    assert run(["operator", *flags, "--namespace", "team", "--gc-period", "1m"]) == 0
 
     found = started[-1][1].training_jobs
     assert (found.autoclean, found.restart_limit, found.etcd_image) == (True, 2, "e")

@@ -96,16 +96,16 @@ def test_json_has_targets_deltas_reasons_and_cluster(
     }
 
 
-@pytest.mark.parametrize("words", [("-f", "{a}", "-f", "{b}"), ("-f", "{a}", "{b}")])
+@pytest.mark.parametrize("arguments", [("-f", "{a}", "-f", "{b}"), ("-f", "{a}", "{b}")])
 def test_objects_may_come_from_several_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     """One decision over all of them, whether each has its flag or not."""
     parts = [part for part in OBJECTS.split("---\n") if part.strip()]
     paths = {"a": tmp_path / "a.yaml", "b": tmp_path / "b.yaml"}
     paths["a"].write_text("---\n".join(parts[:2]))
     paths["b"].write_text("---\n".join(parts[2:]))
-    found = answer(capsys, *(word.format(**paths) for word in words))
+    found = answer(capsys, *(argument.format(**paths) for argument in arguments))
 
     assert found["deltas"] == {"d/a": {"trainer": 1}}
 

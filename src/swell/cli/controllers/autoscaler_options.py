@@ -16,10 +16,9 @@ from swell.autoscaler.policies.interface import (
 )
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.cli.command_line import USAGE, CommandError
-from swell.cli.controllers.options import option
+from swell.cli.options import option
 
 _DEFAULTS = AutoscalerSettings()
-GPU_RESOURCES = ",".join(_DEFAULTS.gpu_resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class AutoscalerOptions:
             envvar="SWELL_GPU_RESOURCES",
             metavar="NAMES",
         ),
-    ] = GPU_RESOURCES
+    ] = ",".join(_DEFAULTS.gpu_resources)
 
     def settings(self) -> AutoscalerSettings:
         """Return the autoscaler's settings; CommandError when a flag makes no sense."""

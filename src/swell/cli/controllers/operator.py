@@ -16,9 +16,8 @@ from swell.cli.controllers.options import (
     ControllerProcess,
     EndpointOptions,
     LeaseOptions,
-    option,
 )
-from swell.cli.options import option_groups
+from swell.cli.options import option, option_groups
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.trainingjob.settings import TrainingJobSettings
 
@@ -68,7 +67,7 @@ Config = Annotated[
     ),
 ]
 InstallCrds = Annotated[bool, option("--install-crds", "Create or update our CRDs first.")]
-# Other operators have it, and manifests written for them pass it.
+# Accepted for the sake of existing command lines; it does nothing.
 ToStderr = Annotated[bool, typer.Option("--logtostderr", hidden=True)]
 
 
@@ -223,11 +222,7 @@ def _add_services(
     lease: LeaseOptions,
     services: OperatorServices,
 ) -> None:
-    """Add one service for each controller, each with a lease of its own.
-
-    With one lease for all, a controller that hangs would keep the others from moving to a
-    healthy process.
-    """
+    """Add a service for the autoscaler and for each job kind, each with a lease of its own."""
     from swell.autoscaler.controller import autoscale
     from swell.cli.controllers.process import candidacy
     from swell.operator.aitrainingjob.kind import ai_training_job_kind

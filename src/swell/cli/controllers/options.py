@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
-from swell.cli.options import ClusterOptions, seconds_of
+from swell.cli.options import ClusterOptions, option
 from swell.runtime.leader import LeaseTimes
 
 _TIMES = LeaseTimes()
@@ -19,20 +17,6 @@ class LogFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-def option(flags: str, text: str, *, is_duration: bool = False) -> object:
-    """Declare a flag that is also an environment variable: SWELL_ and its first name.
-
-    `flags` are its names, by commas; the form `--x/--no-x` declares a pair.
-    """
-    names = flags.split(",")
-    variable = "SWELL_" + names[0].split("/")[0].lstrip("-").replace("-", "_").upper()
-    if is_duration:
-        return typer.Option(
-            *names, help=text, envvar=variable, parser=seconds_of, metavar="DURATION"
-        )
-    return typer.Option(*names, help=text, envvar=variable)
 
 
 @dataclass(frozen=True, slots=True)

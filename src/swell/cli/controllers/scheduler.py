@@ -15,9 +15,8 @@ from swell.cli.controllers.options import (
     ControllerProcess,
     EndpointOptions,
     LeaseOptions,
-    option,
 )
-from swell.cli.options import option_groups
+from swell.cli.options import option, option_groups
 from swell.scheduler.live.settings import SchedulerSettings
 
 if TYPE_CHECKING:

@@ -47,12 +47,12 @@ _ALSO_SERVED = frozenset({"volcano"})
 class ExplainReport:
     """The answer about one object.
 
-    `said` is the condition that the scheduler last wrote; `notes` are limits of the answer.
+    `reported` is the condition that the scheduler last wrote; `notes` are limits of the answer.
     """
 
     target: ExplainTarget
     explanation: Explanation | None = None
-    said: PodGroupCondition | None = None
+    reported: PodGroupCondition | None = None
     notes: tuple[str, ...] = ()
     pod_problems: tuple[str, ...] = ()  # of pods that have a node and do not run
     is_live: bool = True
@@ -63,7 +63,7 @@ class ExplainReport:
 
     def body(self) -> Body:
         facts = msgspec.to_builtins(self.explanation) if self.explanation is not None else {}
-        said = msgspec.to_builtins(self.said) if self.said is not None else None
+        reported = msgspec.to_builtins(self.reported) if self.reported is not None else None
         return {
             "job": str(self.target.key),
             "kind": self.target.kind,
@@ -72,7 +72,7 @@ class ExplainReport:
             **facts,
             "sizes": msgspec.to_builtins(self.target.sizes),
             "podTroubles": list(self.pod_problems),
-            "schedulerSaid": said,
+            "schedulerSaid": reported,
             "notes": list(self.notes),
         }
 
@@ -113,7 +113,7 @@ def report_on(
     return ExplainReport(
         target,
         explanation,
-        _said_of_group(group) if group is not None else _said_of_pods(pods),
+        _reported_on_group(group) if group is not None else _reported_on_pods(pods),
         tuple(notes),
         tuple(filter(None, map(_problem, pods))),
         found.is_live,
@@ -164,13 +164,13 @@ def _is_of(pod: Pod, target: ExplainTarget) -> bool:
     return in_group or (target.kind == "Pod" and meta.key == target.key)
 
 
-def _said_of_group(group: PodGroup) -> PodGroupCondition | None:
+def _reported_on_group(group: PodGroup) -> PodGroupCondition | None:
     """Return the newest condition that holds."""
     held = [c for c in group.status.conditions if c.status == "True"]
     return max(held, key=lambda c: c.last_transition_time or "", default=None)
 
 
-def _said_of_pods(pods: Iterable[Pod]) -> PodGroupCondition | None:
+def _reported_on_pods(pods: Iterable[Pod]) -> PodGroupCondition | None:
     """Return the condition of a pod without a PodGroup; its message begins with the reason."""
     for condition in (c for pod in pods for c in pod.status.conditions):
         if condition.type == "PodScheduled" and condition.status == "False":

@@ -89,9 +89,9 @@ def parse_target_name(arguments: Sequence[str]) -> TargetName:
     return TargetName(name, "", named) if named else TargetName(name, first, kind)
 
 
-def read_target(wanted: TargetName, namespace: str, client: OneShot) -> ExplainTarget:
-    key = Key(namespace, wanted.name)
-    for resource in (wanted.kind,) if wanted.kind else _KINDS:
+def read_target(given: TargetName, namespace: str, client: OneShot) -> ExplainTarget:
+    key = Key(namespace, given.name)
+    for resource in (given.kind,) if given.kind else _KINDS:
         try:
             if resource.plural == AI_TRAINING_JOBS.plural:
                 return _of_job(client.send(calls.get(AI_TRAINING_JOBS, key)))
@@ -102,21 +102,21 @@ def read_target(wanted: TargetName, namespace: str, client: OneShot) -> ExplainT
             return _of_group(client.send(calls.get(POD_GROUPS, key)))
         except NotFoundError:
             continue
-    what = wanted.kind.kind if wanted.kind else "job, PodGroup or pod"
+    what = given.kind.kind if given.kind else "job, PodGroup or pod"
     hint = "see: swell get, swell get podgroups"
-    raise CommandError(f"no {what} {wanted.name} in namespace {namespace}", hint)
+    raise CommandError(f"no {what} {given.name} in namespace {namespace}", hint)
 
 
-def target_in(wanted: TargetName, namespace: str, objects: SchedulerObjects) -> ExplainTarget:
+def target_in(given: TargetName, namespace: str, objects: SchedulerObjects) -> ExplainTarget:
     """Find the target among objects that were read from files; they hold no TrainingJobs."""
-    key = Key(namespace, wanted.name)
+    key = Key(namespace, given.name)
     finders: tuple[tuple[Resource[object], Iterable[ExplainTarget]], ...] = (
         (AI_TRAINING_JOBS, (_of_job(j) for j in objects.training_jobs if j.metadata.key == key)),
         (POD_GROUPS, (_of_group(g) for g in objects.groups if g.metadata.key == key)),
         (PODS, (_of_pod(p) for p in objects.pods if p.metadata.key == key)),
     )
     for resource, found in finders:
-        if wanted.kind is None or wanted.kind.plural == resource.plural:
+        if given.kind is None or given.kind.plural == resource.plural:
             for target in found:
                 return target
     raise CommandError(f"no job, PodGroup or pod {key} in these files")

@@ -25,7 +25,7 @@ def render(report: ExplainReport, now: float) -> str:
         parts.append("Pods that do not run\n" + "\n".join(f"  {t}" for t in report.pod_problems))
     parts += [f"Note: {note}" for note in report.notes]
     if not report.target.is_final:
-        parts.append(_said(report, now))
+        parts.append(_scheduler_report(report, now))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -119,17 +119,17 @@ def _amounts(amounts: Mapping[str, str]) -> str:
     return ", ".join(shown) or (f"pods {amounts['pods']}" if "pods" in amounts else "nothing")
 
 
-def _said(report: ExplainReport, now: float) -> str:
+def _scheduler_report(report: ExplainReport, now: float) -> str:
     """Return what the scheduler has reported, and whether it agrees with this explanation."""
-    said, found = report.said, report.explanation
-    if said is None:
+    reported, found = report.reported, report.explanation
+    if reported is None:
         is_new = found is not None and found.standing is GroupStanding.WAITING and report.is_live
         return "No scheduler has said anything about it yet: does one run?" if is_new else ""
-    when = _ago(said.last_transition_time, now)
-    if found is not None and said.reason == found.reason:
+    when = _ago(reported.last_transition_time, now)
+    if found is not None and reported.reason == found.reason:
         return f"The scheduler says the same, since {when}."
-    reason = ": ".join(filter(None, (said.reason, said.message)))
-    return f"The scheduler said {when}: {said.type}{', ' + reason if reason else ''}"
+    reason = ": ".join(filter(None, (reported.reason, reported.message)))
+    return f"The scheduler said {when}: {reported.type}{', ' + reason if reason else ''}"
 
 
 def _ago(written: str | None, now: float) -> str:

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
+from swell.autoscaler.policies.interface import MAX_LOAD
+from swell.autoscaler.settings import AutoscalerSettings
 from swell.cli import options
 from swell.cli.command_line import CommandError
 
 app = typer.Typer(help="Decide without a cluster: what would happen.", no_args_is_help=True)
-
-
+_DEFAULTS = AutoscalerSettings()
 # `-f` takes one file; a shell's `-f dump/*` gives the others as arguments.
 More = Annotated[
     list[str] | None, typer.Argument(metavar="FILE", help="Further files, after -f's own.")
@@ -39,7 +40,7 @@ def autoscale(
     *,
     policy: Annotated[
         str, typer.Option("--policy", metavar="NAME", help="How sizes are chosen.")
-    ] = "fulfillment",
+    ] = _DEFAULTS.policy,
     max_load: Annotated[
         str,
         typer.Option(
@@ -48,10 +49,10 @@ def autoscale(
             metavar="SHARE",
             help="How much of the cluster's cpu and memory may be requested.",
         ),
-    ] = "0.97",
+    ] = MAX_LOAD,
     gpu_resources: Annotated[
         str, typer.Option("--gpu-resources", metavar="NAMES", help="Resources that are GPUs.")
-    ] = "nvidia.com/gpu,amd.com/gpu",
+    ] = ",".join(_DEFAULTS.gpu_resources),
     output: Annotated[
         PlanFormat, typer.Option("-o", "--output", help="Format.")
     ] = PlanFormat.TABLE,
