@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -19,6 +19,7 @@ from swell.cli.controllers.options import (
 )
 from swell.cli.options import option, option_groups
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.operator.framework.settings import OperatorSettings
 from swell.operator.trainingjob.settings import TrainingJobSettings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from swell.operator.framework.kind import AnyJobKind
     from swell.runtime.manager import Manager
 
+S = TypeVar("S", bound=OperatorSettings)
 _JOBS = AITrainingJobSettings()
 _TRAINING_JOBS = TrainingJobSettings()
 _LEASE = LeaseOptions(lease_name="swell-operator")
@@ -133,27 +135,29 @@ class JobOptions:
         str, option("--etcd-image", "What runs beside a TrainingJob's master.")
     ] = _TRAINING_JOBS.etcd_image
 
-    def settings(self, gpu_resources: tuple[str, ...]) -> AITrainingJobSettings:
-        return AITrainingJobSettings(
-            namespace=self.namespace,
-            sees_cluster=self.cluster_objects,
-            workers=self.workers,
-            resync_period_s=self.resync_period,
-            gc_period_s=self.gc_period,
+    def ai_training_job_settings(self, gpu_resources: tuple[str, ...]) -> AITrainingJobSettings:
+        settings = AITrainingJobSettings(
             creating_restart_period_s=self.creating_restart_period,
             creating_duration_period_s=self.creating_duration_period,
             enable_creating_failed=self.enable_creating_failed,
             node_lost_after_s=self.node_lost_after,
-            node_fence_after_s=self.node_fence_after,
             gpu_fault_conditions=names_in(self.gpu_fault_conditions),
             gpu_fault_taints=names_in(self.gpu_fault_taints),
-            default_scheduler=self.default_scheduler,
-            gang=self.gang,
-            gpu_resources=gpu_resources,
         )
+        return self._with_shared(settings, gpu_resources)
 
     def training_job_settings(self, gpu_resources: tuple[str, ...]) -> TrainingJobSettings:
-        return TrainingJobSettings(
+        settings = TrainingJobSettings(
+            autoclean=self.autoclean,
+            restart_limit=self.restartlimit,
+            etcd_image=self.etcd_image,
+        )
+        return self._with_shared(settings, gpu_resources)
+
+    def _with_shared(self, settings: S, gpu_resources: tuple[str, ...]) -> S:
+        """Return the settings of a kind with the choices that all kinds share."""
+        return replace(
+            settings,
             namespace=self.namespace,
             sees_cluster=self.cluster_objects,
             workers=self.workers,
@@ -162,9 +166,6 @@ class JobOptions:
             node_fence_after_s=self.node_fence_after,
             default_scheduler=self.default_scheduler,
             gang=self.gang,
-            autoclean=self.autoclean,
-            restart_limit=self.restartlimit,
-            etcd_image=self.etcd_image,
             gpu_resources=gpu_resources,
         )
 
@@ -195,7 +196,7 @@ def operator(
     del config, logtostderr  # the first was read already; logs go to stderr anyway
     sizes = autoscaler.settings()
     services = OperatorServices(
-        jobs.settings(sizes.gpu_resources),
+        jobs.ai_training_job_settings(sizes.gpu_resources),
         jobs.training_job_settings(sizes.gpu_resources),
         sizes if autoscaler.autoscale else None,
         install_crds,
