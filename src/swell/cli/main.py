@@ -91,9 +91,11 @@ def _refuse(error: CommandError) -> int:
 def _run_command(arguments: Sequence[str]) -> int:
     name = arguments[0]
     if name not in _MODULES:
+        # A typing error is the usual cause.
         near = difflib.get_close_matches(name, _MODULES, 1)
         hint = f"did you mean: swell {near[0]}" if near else "see: swell --help"
         raise CommandError(f"there is no command {name!r}", hint, USAGE)
+    # Not at the top: it is slow to load, and the overview does not need it.
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -66,10 +66,12 @@ def kind_and_name(body: Body) -> str:
 
 
 def to_json(value: object) -> str:
+    """Return JSON, indented for people, with a line end."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 
 def to_yaml(value: object) -> str:
+    """Return YAML without aliases, its keys in the order they have in the value."""
     # Imported here: tables and JSON are printed far more often.
     import yaml
 

@@ -88,6 +88,7 @@ async def _run(machine: HostMachine, options: UpOptions, on_ready: Callable[[Pat
     try:
         api = new_api_server(durable.storage, clock, rng)
         parts = _Parts(api, clock, rng)
+        # Held from readiness to the end: `swell up --detach` and `run` wait for this lock.
         with ExitStack() as ready:
 
             def announce() -> None:
@@ -130,6 +131,7 @@ class _Parts:
             while not (agent.is_ready and scheduler.is_synced and self._is_operating):
                 await self._clock.sleep(POLL_S)
             announce()
+            # A service that returns counts as failed: wait to be cancelled.
             await asyncio.get_running_loop().create_future()
 
         self._manager.add("announcement", announce_when_ready)

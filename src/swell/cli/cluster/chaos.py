@@ -49,6 +49,7 @@ def kill_pod(
             message = f"no pod {pod} in namespace {key.namespace}"
             raise CommandError(message, "see: swell get pods") from error
         uid = found.metadata.uid
+        # Only the embedded cluster runs pods as processes of this machine.
         if connection.home is not None:
             from swell.up import processes
 
@@ -115,6 +116,7 @@ def _set_silent(connection: ClusterConnection, node: str, value: str | None) -> 
     if not str(info.get("kubeletVersion", "")).startswith(OUR_VERSIONS):
         hint = "stop its kubelet instead"
         raise CommandError(f"{node} is no node of ours and would not listen", hint)
+    # The node agent stops reporting while its node has this annotation.
     change: Body = {"uid": found["metadata"]["uid"], "annotations": {SIMULATE_LOSS: value}}
     connection.client.send(calls.patch(nodes, key, merge_patch({"metadata": change})))
 

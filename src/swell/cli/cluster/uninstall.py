@@ -38,6 +38,7 @@ from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ForbiddenError, NotFoundError
 
 _RBAC = "rbac.authorization.k8s.io"
+# The objects that `deploy/` creates have these names.
 _NAMES = ("swell-operator", "swell-scheduler")
 # In the order of deletion. Deployments first: the programs use the rest until they end.
 _IN_NAMESPACE: tuple[Resource[Body], ...] = (
@@ -97,6 +98,7 @@ def uninstall(
     if jobs and not crds:
         raise CommandError("--jobs goes with --crds", "to delete jobs alone: swell delete", 2)
     with connected(ClusterOptions(kubeconfig, context)) as connection:
+        # Of all namespaces: the definitions are the cluster's.
         left = list(_jobs(connection))
         if crds and left and not jobs:
             raise CommandError(

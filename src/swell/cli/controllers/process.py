@@ -48,6 +48,7 @@ AddServices = Callable[[Manager, ProgramDependencies], Awaitable[None]]
 
 def collect_seldom() -> None:
     """Make garbage collections rare: each looks through the caches of the whole cluster."""
+    # The defaults are 700, 10 and 10; `bench/operator.py` runs with these, too.
     gc.set_threshold(50_000, 50, 1000)
 
 
@@ -110,6 +111,7 @@ async def _serve(
     metrics, health = Metrics(), HealthChecks()
     manager = Manager(clock=clock)
     shown = process.endpoints
+    # Health is on both: a probe may use either address.
     for address, served in ((shown.metrics_addr, metrics), (shown.health_addr, None)):
         if address:
             host, port = host_port(address)

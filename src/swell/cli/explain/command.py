@@ -73,6 +73,7 @@ def explain(
             target = read_target(name, scope, connection.client)
             found = read_input(connection.client, target)
     report = report_on(target, found, settings, scheduler_name or ())
+    # Wall time: it is compared with timestamps of the cluster.
     if output is None:
         sys.stdout.write(render(report, time.time()))
     else:

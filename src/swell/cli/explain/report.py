@@ -105,6 +105,7 @@ def report_on(
     foreign = [name for name in asked if name not in names]
     if foreign:
         notes.append(f"its pods ask for scheduler {', '.join(foreign)}, which places them")
+    # A pod without a group is scheduled as a group of one; make the same groups here.
     objects.pods, alone = with_virtual_groups(objects.pods, names, DEFAULT_QUEUE)
     objects.groups += alone
     explanation = explain(objects, str(target.group), config, names) if found.is_whole else None
@@ -142,6 +143,7 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
     fill(objects.pods, PODS, needed=True)
     fill(objects.groups, POD_GROUPS, needed=True)
     fill(objects.queues, QUEUES, needed=True)
+    # The rest refines the answer: without it priorities, budgets or claims count as absent.
     fill(objects.priority_classes, PRIORITY_CLASSES)
     fill(objects.budgets, POD_DISRUPTION_BUDGETS)
     fill(objects.namespaces, NAMESPACES)
@@ -151,6 +153,7 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
     if hidden:
         known = "only what the scheduler wrote is known"
         notes.append(f"you may not list {', '.join(hidden)} of the whole cluster: {known}")
+    # A user who may not list the whole cluster can often still read the group of the own job.
     if POD_GROUPS.plural in hidden:
         with suppress(NotFoundError, ForbiddenError):
             objects.groups.append(client.send(calls.get(POD_GROUPS, target.group)))

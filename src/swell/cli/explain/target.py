@@ -90,6 +90,7 @@ def parse_target_name(arguments: Sequence[str]) -> TargetName:
 
 
 def read_target(given: TargetName, namespace: str, client: OneShot) -> ExplainTarget:
+    """Read the target from the cluster; CommandError when no kind has an object of this name."""
     key = Key(namespace, given.name)
     for resource in (given.kind,) if given.kind else _KINDS:
         try:
@@ -101,7 +102,7 @@ def read_target(given: TargetName, namespace: str, client: OneShot) -> ExplainTa
                 return _of_pod(client.send(calls.get(PODS, key)))
             return _of_group(client.send(calls.get(POD_GROUPS, key)))
         except NotFoundError:
-            continue
+            continue  # also when the cluster does not serve the kind
     what = given.kind.kind if given.kind else "job, PodGroup or pod"
     hint = "see: swell get, swell get podgroups"
     raise CommandError(f"no {what} {given.name} in namespace {namespace}", hint)
@@ -129,6 +130,7 @@ def _of_group(group: PodGroup) -> ExplainTarget:
 
 
 def _of_job(job: AITrainingJob) -> ExplainTarget:
+    # The operator gives the PodGroup the name of its job.
     status, key = job.status, job.metadata.key
     is_final = status.phase in FINAL_PHASES
     since = status.end_time if is_final else job.metadata.creation_timestamp

@@ -11,11 +11,14 @@ from swell.cli.output import aligned
 from swell.scheduler.explain.explanation import Explanation, GroupStanding, PodClass, QueueFacts
 
 _HEADING_WIDTH = 10
+# Groups that wait before this one; the others are counted.
 _NAMES_SHOWN = 3
+# Timestamps are whole seconds, so that a younger age would be noise.
 _JUST_NOW_S = 2.0
 
 
 def render(report: ExplainReport, now: float) -> str:
+    """Return the paragraphs of a report; `now` is for the age of what the scheduler reported."""
     found = report.explanation
     parts = [report.summary]
     if found is not None:
@@ -115,6 +118,7 @@ def _queue(queue: QueueFacts, *, is_waiting: bool) -> str:
 
 
 def _amounts(amounts: Mapping[str, str]) -> str:
+    # A pod asks for one pod slot always; it is shown only where nothing else is.
     shown = [f"{name} {amount}" for name, amount in amounts.items() if name != "pods"]
     return ", ".join(shown) or (f"pods {amounts['pods']}" if "pods" in amounts else "nothing")
 
@@ -124,6 +128,7 @@ def _scheduler_report(report: ExplainReport, now: float) -> str:
     reported, found = report.reported, report.explanation
     if reported is None:
         is_new = found is not None and found.standing is GroupStanding.WAITING and report.is_live
+        # Files may be a dump from before a scheduler ran: only a live cluster is asked about.
         return "No scheduler has said anything about it yet: does one run?" if is_new else ""
     when = _ago(reported.last_transition_time, now)
     if found is not None and reported.reason == found.reason:

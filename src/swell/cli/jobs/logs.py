@@ -145,7 +145,7 @@ class FileJobLogs:
             if (self._folder / OWNER_FILE).read_text() != self._uid:
                 return
         except FileNotFoundError:
-            return
+            return  # no pod of the job has started yet
         for path in sorted(self._folder.glob("*/*.log"), key=_read_order):
             source = path.parent.name.rpartition(".")[0]
             role, _, index = source.rpartition("-")
@@ -292,6 +292,7 @@ class ServerJobLogs:
         """Return the logs of all containers that have begun."""
         self._pods.poll(0.0)  # lists the first time, and takes up changes later
         for pod in self._pods.objects.values():
+            # The label holds the job's name only; the owner's uid excludes a former job of it.
             owners = pod["metadata"].get("ownerReferences") or []
             if any(owner.get("uid") == self._uid for owner in owners):
                 yield from self._logs_of_pod(pod)
@@ -301,6 +302,7 @@ class ServerJobLogs:
         role, index = meta["labels"].get(ROLE_LABEL, ""), meta["labels"].get(INDEX_LABEL, "0")
         for status in pod.get("status", {}).get("containerStatuses") or []:
             name, state = status["name"], status.get("state") or {}
+            # A log of a container that has not begun is an error of the server's.
             has_begun = "running" in state or "terminated" in state
             if has_begun and self._filter.matches(role, index, name):
                 path = PODS.path(self._job.namespace, meta["name"])

@@ -77,6 +77,7 @@ def run(
 
     A job is a manifest, or a command: swell run --name fit --min 1 --max 4 -- python train.py
     """
+    # Typer drops a `--`: the command after it comes from the line as it was written.
     invocation: Invocation = invoked.obj
     size = _Size(least, most, cpu, memory, gpu)
     if (file is None) == (invocation.command is None):
@@ -221,6 +222,7 @@ def _with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
     running = lock_holder(home)
     if running is None:
         start_in_background(home, [])
+    # `swell server` runs alone on purpose: its other parts are not waited for.
     elif running.what != SERVER:
         wait_for_parts(home)
     return ClusterOptions(embedded=True)
@@ -248,6 +250,7 @@ def _delete_finished(found: AITrainingJob, connection: ClusterConnection) -> Non
     if phase not in FINAL_PHASES and found.metadata.deletion_timestamp is None:
         hint = f"wait for it: swell logs -f {name}; end it: swell delete {name}; or give --name"
         raise CommandError(f"{name} is still there: {phase.value or 'just created'}", hint)
+    # The name is free only when the old job, with its finalizer, is gone.
     _delete(found, connection)
     wait_until_gone(AI_TRAINING_JOBS.untyped(), _reference(found), connection)
 

@@ -181,6 +181,7 @@ def _show_table(
         codec.decode(connection.client.send(call), dict) for call in _table_calls(target, selection)
     ]
     with_namespace = everywhere and target.resource.namespaced
+    # Names are read one by one; each answer is a table of its own with the same heading.
     pages = [table_rows(table, wide=wide, with_namespace=with_namespace) for table in tables]
     rows = [*pages[0], *(row for page in pages[1:] for row in page[1:])]
     if len(rows) == 1:
@@ -211,7 +212,7 @@ def _has_namespace(name: str, connection: ClusterConnection) -> bool:
     except NotFoundError:
         return False
     except ClusterError:
-        return True
+        return True  # a hint that may be wrong is worse than none
     return True
 
 
@@ -239,7 +240,7 @@ def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterCon
         except NotFoundError:
             return
         if now["metadata"]["uid"] != meta["uid"]:
-            return
+            return  # a new object of the same name
         if not is_reported and time.monotonic() - started > REPORT_AFTER_S:
             holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
             sys.stderr.write(f"waiting for {meta['name']} to go (held by {holders}) ...\n")

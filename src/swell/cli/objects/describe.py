@@ -18,6 +18,7 @@ _HEADING_WIDTH = 14
 
 
 def describe_object(body: Body, client: OneShot) -> str:
+    """Return the metadata of an object, its other fields as YAML, and its events."""
     parts = [_head(body)]
     parts += [
         f"{name.capitalize()}:\n{_indented(to_yaml(value))}"

@@ -32,11 +32,13 @@ from swell.cli.output import aligned
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
 
+# Between two draws; watch(1) has the same default.
 PERIOD_S = 2.0
 # Terminal control: cursor to the upper left corner, then erase the screen.
 CLEAR = "\x1b[H\x1b[2J"
 # Pods in these phases hold no resources any more.
 ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
+# Labels that the operator puts on pods of AITrainingJobs and on trainers of TrainingJobs.
 ROLE_LABEL = "TrainingJobReplicaName"
 TRAINER_LABELS = ("paddle-job", "paddle-job-uid")
 Row = list[str]
@@ -63,6 +65,7 @@ def _screen(connection: ClusterConnection, scope: str) -> str:
     client = connection.client
     jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
     older = client.send(calls.list_page(TRAINING_JOBS, Selection(scope))).items
+    # All pods, also those of other namespaces: they load the same nodes.
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
     sizes = aligned([*size_rows(jobs, pods), *trainer_rows(older, pods)])
@@ -81,6 +84,7 @@ def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
         name, status = job.metadata.name, job.status
         for role, spec in sorted(job.spec.replica_specs.items()):
             now = running[job.metadata.uid, role.lower()]
+            # No target yet: the operator has not looked at the job.
             target = status.target_replicas.get(role.lower(), spec.size)
             sizes = (spec.minimum, now, target, spec.maximum)
             rows.append([name, role.lower(), status.phase.value, *map(str, sizes)])

@@ -84,6 +84,7 @@ def create(
         "metadata": {"name": name},
         "spec": spec,
     }
+    # Checked here although the server would: all problems are shown together, by flag.
     problems = validate(body)
     with connected(cluster) as connection:
         snapshot = _QueueSnapshot(connection)
@@ -215,6 +216,7 @@ def delete(
     with connected(cluster) as connection:
         snapshot = _QueueSnapshot(connection)
         problems = _unknown(names, snapshot)
+        # A parent may be deleted together with all queues below it.
         others = {name: queue for name, queue in snapshot.queues.items() if name not in names}
         for name in names:
             if name in snapshot.queues:
@@ -308,6 +310,7 @@ def _refuse(problems: Sequence[tuple[str, str, str]]) -> None:
     """End the command if there are problems; all of them are printed."""
     if not problems:
         return
+    # The last one becomes the error of the command; the others are printed in its form.
     *others, last = [(f"{flag}: {text}" if flag else text, hint) for flag, text, hint in problems]
     for text, hint in others:
         sys.stderr.write(f"error: {text}\n  {hint}\n")

@@ -27,7 +27,7 @@ def listed(queues: Sequence[Queue], *, wide: bool) -> str:
         spec, status = queue.spec, queue.status
         row = [
             "  " * depth + queue.metadata.name,
-            status.state.value or "Open",
+            status.state.value or "Open",  # until the scheduler has written a state
             str(spec.weight),
             str(status.running),
             str(status.pending + status.inqueue),
@@ -51,6 +51,7 @@ def in_tree_order(queues: Sequence[Queue]) -> Iterator[tuple[Queue, int]]:
         above = parent_name(queue)
         below.setdefault(above if above in by_name else "", []).append(name)
     visited: set[str] = set()
+    # Depth first with a stack, so that a deep tree needs no deep recursion.
     waiting = [(name, 0) for name in reversed(below.get("", []))]
     while waiting:
         name, depth = waiting.pop()
@@ -63,6 +64,7 @@ def in_tree_order(queues: Sequence[Queue]) -> Iterator[tuple[Queue, int]]:
 def described(
     body: Body, queues: Mapping[str, Queue], groups: Sequence[PodGroup], client: OneShot
 ) -> str:
+    """Return the long form of a queue: its place in the tree, limits, groups and events."""
     queue = codec.convert(body, Queue)
     sections = ["\n".join(_head(queue, queues)), _limits(queue), _groups(groups)]
     sections.append(events_text(body, client))
@@ -97,6 +99,7 @@ def _groups(groups: Sequence[PodGroup]) -> str:
     if not groups:
         return "Groups:       none"
     rows = [["GROUP", "PHASE", "MINIMUM", "WHY IT WAITS"]]
+    # By the name of the phase: Inqueue and Pending, which wait, come before Running.
     ordered = sorted(groups, key=lambda g: (g.status.phase.value, g.metadata.key))
     for group in ordered[:_ROWS_MAX]:
         why = next(
