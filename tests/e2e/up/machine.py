@@ -39,9 +39,9 @@ class Machine:
         own = {"SWELL_HOME": str(self.home), "HOME": str(self.folder)}
         return {k: v for k, v in {**kept, **own, **self.environ}.items() if v}
 
-    def swell(self, *words: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+    def swell(self, *arguments: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
         ended = subprocess.run(
-            [*SWELL, *words],
+            [*SWELL, *arguments],
             env=self.environment,
             cwd=self.folder,
             capture_output=True,
@@ -51,13 +51,13 @@ class Machine:
         )
         assert "Traceback" not in ended.stderr, ended.stderr
         if expect is not None:
-            assert ended.returncode == expect, f"{words}: {ended.stdout}\n{ended.stderr}"
+            assert ended.returncode == expect, f"{arguments}: {ended.stdout}\n{ended.stderr}"
         return ended
 
-    def begin(self, *words: str) -> subprocess.Popen[str]:
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
         """A command that goes on meanwhile, and hears Ctrl-C even if this test run does not."""
         return subprocess.Popen(
-            [*SWELL, *words],
+            [*SWELL, *arguments],
             env=self.environment,
             cwd=self.folder,
             stdout=subprocess.PIPE,
@@ -94,13 +94,13 @@ class Machine:
             if not entry.name.isdecimal() or int(entry.name) == os.getpid():
                 continue
             try:
-                words = (entry / "cmdline").read_bytes()
-                surroundings = (entry / "environ").read_bytes()
+                arguments = (entry / "cmdline").read_bytes()
+                variables = (entry / "environ").read_bytes()
             except OSError:
                 continue
-            is_ours = any(mark in surroundings for mark in marks)
-            if words and (str(self.home).encode() in words or is_ours):
-                found.append(words.replace(b"\0", b" ").decode())
+            is_ours = any(mark in variables for mark in marks)
+            if arguments and (str(self.home).encode() in arguments or is_ours):
+                found.append(arguments.replace(b"\0", b" ").decode())
         return found
 
 
@@ -109,8 +109,8 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def until(holds: Callable[[], bool], told: Callable[[], str] = lambda: "") -> None:
+def until(holds: Callable[[], bool], reported: Callable[[], str] = lambda: "") -> None:
     deadline = time.monotonic() + WITHIN_S
     while not holds():
-        assert time.monotonic() < deadline, told()
+        assert time.monotonic() < deadline, reported()
         time.sleep(0.05)

@@ -17,10 +17,10 @@ def test_killed_pod_comes_back(running: Machine) -> None:
         "pod/hardy-trainer-0 killed\n"
     )
 
-    def told() -> str:
+    def reported() -> str:
         return running.swell("logs", "hardy").stdout
 
-    until(lambda: told() == "[trainer-0] life 0\n[trainer-0] life 1\n", told)
+    until(lambda: reported() == "[trainer-0] life 0\n[trainer-0] life 1\n", reported)
     assert running.job("hardy")["status"]["restartCounts"] == {"trainer": 1}
     running.swell("delete", "hardy")
 
@@ -36,8 +36,8 @@ def test_stopped_node_falls_silent_and_returns(running: Machine) -> None:
 
 def test_chaos_says_what_is_not_there(running: Machine) -> None:
     """A wrong name is an error of one line, and nothing on stdout."""
-    for words in (("kill-pod", "x"), ("kill-node", "x"), ("stop-node", "x")):
-        ended = running.swell("chaos", *words, expect=1)
+    for arguments in (("kill-pod", "x"), ("kill-node", "x"), ("stop-node", "x")):
+        ended = running.swell("chaos", *arguments, expect=1)
 
         assert ended.stdout == ""
         assert "x" in ended.stderr

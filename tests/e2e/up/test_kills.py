@@ -25,8 +25,8 @@ def test_jobs_end_well_however_often_the_cluster_is_killed(machine: Machine, see
     chance = random.Random(seed)
     machine.start()
     for name in NAMES:
-        words = ("--min", str(N_PODS), "--", "sh", "-c", SCRIPT.format(name=name))
-        machine.swell("run", "--detach", "--name", name, *words)
+        arguments = ("--min", str(N_PODS), "--", "sh", "-c", SCRIPT.format(name=name))
+        machine.swell("run", "--detach", "--name", name, *arguments)
     for n in range(N_KILLS):
         _acknowledge(machine, f"kept-{n}")
         time.sleep(chance.uniform(0, MOMENT_S_MAX))

@@ -160,8 +160,8 @@ LIVES = {
     ),
     "init-order": Life(
         {"t": Role("echo third", pod={"initContainers": [
-            {"name": f"i{n}", "image": "local", "command": ["echo", word]}
-            for n, word in enumerate(("first", "second"))]})},
+            {"name": f"i{n}", "image": "local", "command": ["echo", argument]}
+            for n, argument in enumerate(("first", "second"))]})},
         "Succeed", {}, (), ("[t-0] first", "[t-0] second", "[t-0] third"),
     ),
     "liveness": Life(
@@ -230,19 +230,19 @@ def test_nothing_runs_when_all_is_over(running: Machine, over: dict[str, Body]) 
 
 
 @pytest.mark.parametrize(
-    ("word", "phase"),
+    ("argument", "phase"),
     [("Failed", "Failed"), ("NODEFAILED", "NodeFail"), ("nodefail", "NodeFail"),
      ("preempted", "Preempted")],
 )  # fmt: skip
-def test_annotation_ends_a_running_job(running: Machine, word: str, phase: str) -> None:
+def test_annotation_ends_a_running_job(running: Machine, argument: str, phase: str) -> None:
     """Whatever its capitals; the value is the message, and the processes are gone."""
-    name = f"noted-{word.lower()}"
+    name = f"noted-{argument.lower()}"
     body = Life({"t": Role(FOREVER)}, phase).body(name)
     file = running.folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(body))
     running.swell("apply", "-f", str(file))
     running.until_phase(name, "Running")
-    body["metadata"]["annotations"] = {word: "somebody says so"}
+    body["metadata"]["annotations"] = {argument: "somebody says so"}
     file.write_text(yaml.safe_dump(body))
     running.swell("apply", "-f", str(file))
     running.until_phase(name, phase)

@@ -15,8 +15,8 @@ def n_sleeping(machine: Machine) -> int:
 def test_two_hundred_pods_of_a_job(machine: Machine) -> None:
     """Every one has its process, and with the job every one is gone, with its folder."""
     machine.start()
-    words = ("--min", str(N_PODS), "--", "sleep", "1000")
-    machine.swell("run", "--detach", "--name", "many", *words)
+    arguments = ("--min", str(N_PODS), "--", "sleep", "1000")
+    machine.swell("run", "--detach", "--name", "many", *arguments)
     until(lambda: n_sleeping(machine) == N_PODS, lambda: str(machine.job("many").get("status")))
     machine.until_phase("many", "Running")
 

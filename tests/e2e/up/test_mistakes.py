@@ -41,7 +41,7 @@ class Mistake:
     """A command line, what is said to be wrong, and what is said to help."""
 
     line: str
-    told: str
+    reported: str
     advice: str
     code: int = 1
     text: str | bytes = ""  # what stands in the file f.yaml
@@ -180,12 +180,12 @@ def check(machine: Machine, mistake: Mistake) -> None:
     judge(mistake, ended.returncode, ended.stdout, ended.stderr)
 
 
-def judge(mistake: Mistake, code: int, out: str, told: str) -> None:
-    assert code == mistake.code, told
+def judge(mistake: Mistake, code: int, out: str, reported: str) -> None:
+    assert code == mistake.code, reported
     assert out == ""
-    assert mistake.told in told
-    assert mistake.advice in told
-    assert len(told.splitlines()) <= LINES_MAX, told
+    assert mistake.reported in reported
+    assert mistake.advice in reported
+    assert len(reported.splitlines()) <= LINES_MAX, reported
 
 
 @pytest.fixture
@@ -197,8 +197,8 @@ def quick_check(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[st
         monkeypatch.chdir(machine.folder)
         capfd.readouterr()
         code = run(mistake.line.split())
-        told = capfd.readouterr()
-        judge(mistake, code, told.out, told.err)
+        reported = capfd.readouterr()
+        judge(mistake, code, reported.out, reported.err)
 
     return check
 
@@ -306,18 +306,18 @@ def test_mistake_in_a_kubeconfig(busy: Machine, quick_check: Check, name: str) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [(None, "no such file"), (b"", "not a kubeconfig"), (b"{", "not JSON"), (b"\x96", "not YAML")],
 )
 def test_kubeconfig_that_is_none(
-    busy: Machine, quick_check: Check, text: bytes | None, told: str
+    busy: Machine, quick_check: Check, text: bytes | None, reported: str
 ) -> None:
     """Missing, empty, or something else."""
     (busy.folder / "k").unlink(missing_ok=True)
     if text is not None:
         (busy.folder / "k").write_bytes(text)
 
-    quick_check(busy, Mistake(GET, told, "check the kubeconfig"))
+    quick_check(busy, Mistake(GET, reported, "check the kubeconfig"))
 
 
 @contextmanager
@@ -343,20 +343,20 @@ def some_web_server() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "told", "advice"),
+    ("scheme", "reported", "advice"),
     [
         ("http", "does not answer as a Kubernetes API server does (HTTP 404)", "kubeconfig"),
         ("https", "does not speak TLS", "is the port right?"),
     ],
 )
-def test_server_of_another_kind(busy: Machine, scheme: str, told: str, advice: str) -> None:
+def test_server_of_another_kind(busy: Machine, scheme: str, reported: str, advice: str) -> None:
     """A web server, or one without TLS, is not mistaken for an API server."""
     config: Body = msgspec.json.decode((busy.home / "kubeconfig").read_bytes())
     with some_web_server() as place:
         with_server(f"{scheme}://{place}")(config)
         (busy.folder / "k").write_bytes(msgspec.json.encode(config))
 
-        check(busy, Mistake(GET, told, advice))
+        check(busy, Mistake(GET, reported, advice))
 
 
 def test_namespace_that_is_not_there(busy: Machine) -> None:
@@ -388,22 +388,22 @@ def test_job_deleted_while_its_log_is_followed(busy: Machine) -> None:
     assert "brief was deleted meanwhile" in errors
 
 
-@pytest.mark.parametrize("words", ["get -o json", "crds", "--help", "logs over"])
-def test_reader_that_has_seen_enough(busy: Machine, words: str) -> None:
+@pytest.mark.parametrize("arguments", ["get -o json", "crds", "--help", "logs over"])
+def test_reader_that_has_seen_enough(busy: Machine, arguments: str) -> None:
     """A closed pipe ends a command quietly."""
     reading, writing = os.pipe()
     os.close(reading)
-    ended = typed(busy, words, writing)
+    ended = typed(busy, arguments, writing)
     os.close(writing)
 
     assert ended.stderr == ""
 
 
-@pytest.mark.parametrize("words", ["get -o json", "crds", "--help"])
-def test_answer_that_finds_no_room(busy: Machine, words: str) -> None:
+@pytest.mark.parametrize("arguments", ["get -o json", "crds", "--help"])
+def test_answer_that_finds_no_room(busy: Machine, arguments: str) -> None:
     """A full disk under the answer is told."""
     with Path("/dev/full").open("wb") as full:
-        ended = typed(busy, words, full.fileno())
+        ended = typed(busy, arguments, full.fileno())
 
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[0] == "error: No space left on device"
@@ -419,10 +419,10 @@ def test_output_that_is_closed(busy: Machine) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def typed(machine: Machine, words: str, out: int) -> subprocess.CompletedProcess[str]:
+def typed(machine: Machine, arguments: str, out: int) -> subprocess.CompletedProcess[str]:
     """A command whose answer goes somewhere in particular."""
     return subprocess.run(
-        [*SWELL, *words.split()],
+        [*SWELL, *arguments.split()],
         env=machine.environment,
         stdout=out,
         stderr=subprocess.PIPE,

@@ -14,8 +14,8 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "parameter-server.yaml"
 TOTAL = sum(number**2 for number in range(1, 41))
 
 
-def read(machine: Machine, *words: str) -> Body:
-    found: Body = msgspec.json.decode(machine.swell("get", *words, "-o", "json").stdout)
+def read(machine: Machine, *arguments: str) -> Body:
+    found: Body = msgspec.json.decode(machine.swell("get", *arguments, "-o", "json").stdout)
     return found
 
 

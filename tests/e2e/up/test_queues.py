@@ -39,8 +39,8 @@ def explained(machine: Machine, name: str) -> Body:
 
 
 def state(machine: Machine, queue: str) -> str:
-    told = machine.swell("queue", "describe", queue, "-o", "json").stdout
-    return str(json.loads(told).get("status", {}).get("state", ""))
+    reported = machine.swell("queue", "describe", queue, "-o", "json").stdout
+    return str(json.loads(reported).get("status", {}).get("state", ""))
 
 
 def test_closed_queue_holds_jobs_back_until_it_opens(running: Machine) -> None:
@@ -54,12 +54,12 @@ def test_closed_queue_holds_jobs_back_until_it_opens(running: Machine) -> None:
     until(lambda: state(running, "team-a") == "Closing")
     submit(running, "after", "team-a")
     until(lambda: explained(running, "after").get("schedulerSaid") is not None)
-    told = explained(running, "after")
+    reported = explained(running, "after")
 
     assert running.phase("before") == "Running"
-    assert (told["standing"], told["reason"]) == ("Waiting", "QueueClosed")
-    assert told["schedulerSaid"]["reason"] == "QueueClosed"
-    assert [one["command"] for one in told["advice"]] == ["swell queue open team"]
+    assert (reported["standing"], reported["reason"]) == ("Waiting", "QueueClosed")
+    assert reported["schedulerSaid"]["reason"] == "QueueClosed"
+    assert [one["command"] for one in reported["advice"]] == ["swell queue open team"]
     assert "runs: 2 pods" in running.swell("explain", "before").stdout
 
     running.swell("queue", "open", "team")
@@ -76,12 +76,14 @@ def test_job_without_room_is_told_who_has_it(running: Machine) -> None:
     running.until_phase("large", "Running")
     submit(running, "next", "default", cpu="6")
     until(lambda: explained(running, "next").get("schedulerSaid") is not None)
-    told = explained(running, "next")
-    [holder] = told["holders"]
+    reported = explained(running, "next")
+    [holder] = reported["holders"]
 
-    assert told["schedulerSaid"]["reason"] == told["reason"]
+    assert reported["schedulerSaid"]["reason"] == reported["reason"]
     assert (holder["name"], holder["holds"]) == ("default/large", {"cpu": "12"})
-    assert "it starts when this is gone: default/large" in [one["text"] for one in told["advice"]]
+    assert "it starts when this is gone: default/large" in [
+        one["text"] for one in reported["advice"]
+    ]
 
     running.swell("delete", "large")
     running.until_phase("next", "Running")

@@ -16,8 +16,8 @@ CLEAR = "\x1b[H\x1b[2J"
 
 def test_top_draws_itself_again(running: Machine) -> None:
     """On a terminal it goes on until Ctrl-C; each picture has sizes and load."""
-    words = ("--min", "1", "--max", "3", "--cpu", "1", "--", "sleep", "1000")
-    running.swell("run", "--detach", "--name", "wide", *words)
+    arguments = ("--min", "1", "--max", "3", "--cpu", "1", "--", "sleep", "1000")
+    running.swell("run", "--detach", "--name", "wide", *arguments)
     running.until_phase("wide", "Running")
     ours, theirs = pty.openpty()
     top = subprocess.Popen(
