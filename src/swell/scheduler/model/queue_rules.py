@@ -3,7 +3,7 @@
 `swell queue` needs these rules and should start quickly: nothing here imports numpy.
 
 - `desired_status_of` decides whether a queue is open, closing or closed, from the queue, its parent
-  and its groups. Users write their wish into `status.state`:
+  and its groups. Users close and open a queue by writing `status.state`:
 
         Open ---- user or parent closes ----> Closing ---- no group left ----> Closed
           ^                                      |                               |
@@ -34,6 +34,7 @@ BUILT_IN: Final[Mapping[str, Body]] = {
     DEFAULT_QUEUE: {"weight": 1, "parent": ROOT},
 }
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
+# States in which a queue admits and allocates nothing.
 SHUT: Final = frozenset({QueueState.CLOSING, QueueState.CLOSED})
 
 Amounts = Mapping[str, QuantityText]
@@ -58,9 +59,10 @@ def desired_status_of(
     n_groups[PodGroupPhase.PENDING] += n_groups.pop(PodGroupPhase.EMPTY, 0)
     is_marked, is_shut = is_closed_by_parent(queue), queue.status.state in SHUT
     if parent is not None and parent.status.state in SHUT:
+        # Marked unless a user had closed it before: it opens again with its parent.
         is_marked = is_marked or not is_shut
         is_shut = True
-    elif is_marked:
+    elif is_marked:  # the parent is open again
         is_marked = is_shut = False
     state = _state(queue.status.state, is_shut=is_shut, is_empty=not n_groups.total())
     return DesiredQueueStatus(state, is_marked, n_groups)
@@ -95,10 +97,10 @@ def parent_of(queue: Queue, find: Callable[[str], Queue | None]) -> Queue | None
 
 
 def status_change(
-    now: QueueStatus, standing: DesiredQueueStatus, allocated: Mapping[str, str] | None
+    now: QueueStatus, desired: DesiredQueueStatus, allocated: Mapping[str, str] | None
 ) -> Body:
     """Returns the merge patch of the status; empty when there is nothing to change."""
-    count = standing.n_groups
+    count = desired.n_groups
     counts = {
         "pending": (now.pending, count.get(PodGroupPhase.PENDING, 0)),
         "inqueue": (now.inqueue, count.get(PodGroupPhase.INQUEUE, 0)),
@@ -107,8 +109,8 @@ def status_change(
         "unknown": (now.unknown, count.get(PodGroupPhase.UNKNOWN, 0)),
     }
     change: Body = {name: new for name, (old, new) in counts.items() if old != new}
-    if now.state is not standing.state:
-        change["state"] = standing.state.value
+    if now.state is not desired.state:
+        change["state"] = desired.state.value
     if allocated is not None and dict(now.allocated) != dict(allocated):
         # A merge patch keeps the keys that it does not name: those to remove are set to null.
         gone = {name: None for name in now.allocated if name not in allocated}
