@@ -40,7 +40,7 @@ class JobOrder:
         while self._queues:
             key, queue = heappop(self._queues)
             if not self._jobs[queue.name]:
-                del self._jobs[queue.name]
+                del self._jobs[queue.name]  # a later `add` puts the queue in again
                 continue
             if self._votes.queue_keys_interact:
                 # A relative's allocation may have moved this queue back since it was pushed.

@@ -65,6 +65,7 @@ def phase_of(job: JobInfo, *, is_unschedulable: bool) -> PodGroupPhase:
     if scheduled >= job.min_member:
         finished = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
         return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
+    # An admitted group stays so. One that ran and fell below its minimum must be admitted again.
     if job.phase is PodGroupPhase.INQUEUE:
         return PodGroupPhase.INQUEUE
     return PodGroupPhase.PENDING
@@ -78,6 +79,7 @@ def pod_refusals(session: Session, job: JobInfo) -> Iterator[tuple[Task, Refusal
             names = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
             yield task, Refusal(WaitReason.GATED, f"held back by {names}")
             continue
+        # Equal pods have the same reason, and finding it looks at all nodes.
         if task.shape not in known:
             known[task.shape] = _refusal_of(session, job, task)
         yield task, known[task.shape]

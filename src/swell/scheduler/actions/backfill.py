@@ -33,6 +33,7 @@ def _fill(session: Session, job: JobInfo) -> None:
         if task.status is TaskStatus.PIPELINED:
             statement.unpipeline(task)
         choice = session.placer.node_for(task)
+        # Only nodes where it can start now: a best-effort task has no room to wait for.
         if choice is None or not choice.now:
             statement.rollback(mark)
             continue

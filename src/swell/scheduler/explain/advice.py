@@ -68,6 +68,7 @@ class WhatIf:
 
     def starts_without(self, groups: Collection[str]) -> bool:
         """Whether the group starts if these groups have ended."""
+        # The pods leave with the group: their room is what would be freed.
         objects = self._objects
         pods = [pod for pod in objects.pods if _group_of(pod) not in groups]
         kept = [group for group in objects.groups if str(group.metadata.key) not in groups]
@@ -147,6 +148,7 @@ def advice_for(
     missing = _missing(session, job, left[0], refusal)
     found += _if_others_gone(session, job, holders, missing, what_if)
     found += _if_more_important(job, holders, what_if)
+    # With pods of several kinds a smaller minimum does not say which of them are left out.
     if len(classes) == 1:
         found += _if_smaller(session, job, classes[0])
     found += _if_nodes_added(session, job, left, missing, what_if)
@@ -238,6 +240,7 @@ def _if_others_gone(
         any_of = "any one of these is gone" if len(alone) > 1 else "this is gone"
         yield Advice(text=f"it starts when {any_of}: {', '.join(alone)}")
         return
+    # Holders come sorted by what they hold, so the first n are the fewest that may be enough.
     names = [*(holder.name for holder in movable), *rivals]
     for n in range(2, len(names) + 1):
         if _frees(movable[:n], missing) and what_if.starts_without(set(names[:n])):
@@ -325,7 +328,7 @@ def _if_nodes_added(
     # Two candidates: enough for the missing amounts, and enough for the missing pods.
     for n_nodes in sorted({max(math.ceil(least), 1), math.ceil(n_short / n_slots)}):
         if what_if.starts_with(node, n_nodes):
-            has[PODS] = 0
+            has[PODS] = 0  # not shown
             like = f"{node.metadata.name} ({amount_line(session.snapshot.dimensions, has)})"
             yield Advice(text=f"{n_nodes} more {'node' if n_nodes == 1 else 'nodes'} like {like}")
             return

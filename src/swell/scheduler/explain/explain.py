@@ -31,6 +31,7 @@ from swell.scheduler.status import phase_of, statuses
 
 HOLDERS_MAX = 10  # more are only counted
 _FINISHED = {TaskStatus.SUCCEEDED, TaskStatus.FAILED}
+# With these reasons a limit is in the way, so its holders are shown instead of those on nodes.
 _QUOTA = frozenset({WaitReason.QUEUE_QUOTA, WaitReason.QUEUE_OVERUSED, WaitReason.OVERCOMMIT})
 
 
@@ -52,11 +53,12 @@ def explain(
     session = run_session(snapshot, config)
     refusal = dict(statuses(session, [job]))[group].refusal
     standing = _standing(session, job, pods, pending)
-    asks[PODS] = holds[PODS] = 0
+    asks[PODS] = holds[PODS] = 0  # pod slots are no resource that users ask for
     left = [task for task in pending if task.status is TaskStatus.PENDING]
+    # A running job may have surplus pods that wait; they are explained, too.
     is_stuck = standing is GroupStanding.WAITING or (standing is GroupStanding.RUNNING and left)
     if not is_stuck and standing is not GroupStanding.MAKING_ROOM:
-        refusal = None
+        refusal = None  # the session has placed it: the reason of an earlier action is outdated
     elif refusal is None:
         refusal = _default_refusal(session, left)
     holders = _holders(session, job, left, refusal) if is_stuck else []
@@ -104,6 +106,7 @@ def _standing(
         return GroupStanding.COMPLETED
     if not pending and n_placed + n_finished >= max(job.min_member, 1):
         return GroupStanding.STARTING if pods[TaskStatus.BOUND] else GroupStanding.RUNNING
+    # From here on by what this session did with its pending pods.
     if job.counts.waiting:
         return GroupStanding.MAKING_ROOM
     if any(task.status is TaskStatus.BINDING for task in pending):

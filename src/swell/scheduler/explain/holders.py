@@ -57,6 +57,7 @@ def holders_of(
     """Groups the tasks by job or owner; the one that holds most comes first."""
     by_owner: dict[tuple[str, bool], list[Task]] = {}
     for task in tasks:
+        # The flag keeps an owner and a group of one name apart.
         key = (_owner(task), True) if task.job is None else (task.job.key, False)
         by_owner.setdefault(key, []).append(task)
     ranked = sorted(by_owner.items(), key=lambda row: (*_negated(row[1], places), row[0]))
@@ -88,6 +89,7 @@ def _remedy(session: Session, preemptor: Task, tasks: Sequence[Task]) -> tuple[R
         return Remedy.LEAVING, "is leaving"
     if job is None or job.queue is None or preemptor.job is None or preemptor.job.queue is None:
         return Remedy.NONE, "not a pod of this scheduler"
+    # Preempt works inside a queue, reclaim between queues.
     is_same_queue = job.queue is preemptor.job.queue
     action = PREEMPT if is_same_queue else RECLAIM
     if action not in session.config.actions:
@@ -99,6 +101,7 @@ def _remedy(session: Session, preemptor: Task, tasks: Sequence[Task]) -> tuple[R
         return Remedy.NONE, refused
     candidates = [task for task in job.tasks.values() if task.status in EVICTABLE]
     if not any(task.preemptable for task in candidates):
+        # Pods that this session binds are BINDING, which cannot be evicted.
         is_new = bool(job.counts[TaskStatus.BINDING])
         return Remedy.NONE, "is just starting" if is_new else "its pods are not preemptable"
     ordered = session.votes.victims_in_order(preemptor, [t for t in candidates if t.preemptable])

@@ -39,6 +39,7 @@ def queue_facts(session: Session, job: JobInfo, refusal: Refusal | None) -> Queu
         for other in queue.jobs.values()
         if refusal is not None and other is not job and other.counts[TaskStatus.PENDING]
     )
+    # An unlimited resource is left out of the texts, as 0 is.
     limited = np.where(np.isinf(queue.capability), 0, queue.capability)
     return QueueFacts(
         name=queue.name,
@@ -102,6 +103,7 @@ def advise_higher_weight(session: Session, refusal: Refusal, what_if: WhatIf) ->
     """Advises the first tried weight that is enough, where only the queue's share is in the way."""
     limits = [] if refusal.reason is WaitReason.NOT_ENOUGH_RESOURCES else refusal.limits
     queue = session.snapshot.queues.get(limits[0].queue) if limits else None
+    # No weight helps against a limit that is all the cluster has.
     if queue is None or any(limit.is_whole for limit in limits):
         return
     for factor in _WEIGHT_FACTORS:

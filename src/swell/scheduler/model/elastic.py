@@ -15,6 +15,7 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.tasks import COMPLETION_INDEX, Task, TaskStatus
 
+# Labels that the operators put on pods: of AITrainingJobs, then of TrainingJobs' trainers.
 JOB_LABEL: Final = "TrainingJobName"
 ROLE_LABEL: Final = "TrainingJobReplicaName"
 INDEX_LABEL: Final = "TrainingJobReplicaIndex"
@@ -53,7 +54,8 @@ def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:
         name.lower(): ElasticRole(
             job=key,
             role=name.lower(),
-            minimum=max(spec.minimum, 1),
+            minimum=max(spec.minimum, 1),  # a shrink never ends a role
+            # Before the operator has written a target, the spec's size counts.
             target=job.status.target_replicas.get(name.lower(), spec.size),
             may_shrink=goes_on and spec.is_elastic and spec.edl_policy is EdlPolicy.AUTO,
         )

@@ -144,6 +144,7 @@ class JobInfo:
 
     @property
     def is_admitted(self) -> bool:
+        # Asked very often, hence two identity checks instead of a lookup in a set.
         return not (self.phase is PodGroupPhase.PENDING or self.phase is PodGroupPhase.EMPTY)
 
     @property

@@ -48,9 +48,9 @@ class QueueInfo:
         self.name = queue.metadata.name
         self.created = queue.metadata.creation_timestamp or ""
         self.parent = spec.parent
-        self.weight = max(spec.weight, 1)
+        self.weight = max(spec.weight, 1)  # a weight of 0 would deserve nothing for ever
         self.priority = spec.priority
-        self.reclaimable = spec.reclaimable is not False
+        self.reclaimable = spec.reclaimable is not False  # unset means yes
         self.capability = dimensions.ceiling(spec.capability)
         self.deserved = dimensions.vector(spec.deserved)
         self.deserved_given = dimensions.given(spec.deserved)
@@ -65,6 +65,7 @@ class QueueInfo:
 
     @property
     def is_open(self) -> bool:
+        # A queue whose status was never written is open.
         return self.object.status.state in {QueueState.OPEN, QueueState.EMPTY}
 
     def charge(self, amount: Vector) -> None:

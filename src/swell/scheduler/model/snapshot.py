@@ -49,6 +49,7 @@ from swell.scheduler.model.tasks import (
 from swell.scheduler.model.volumes import Volumes
 
 SCHEDULER_NAMES = frozenset({"swell"})
+# Statuses that the server can report of a pod that is neither leaving nor finished.
 _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
@@ -385,7 +386,7 @@ class SchedulerSnapshot:
         if named is not None:
             return named.value
         if group.spec.priority_class_name:
-            return 0
+            return 0  # a class that does not exist (yet)
         return next((c.value for c in self._classes.values() if c.global_default), 0)
 
     def _reprioritise(self) -> None:
@@ -403,6 +404,7 @@ class SchedulerSnapshot:
         if role is None:
             return status
         role.tasks[task.key] = task
+        # The operator will delete it, so its room counts as being freed already.
         leaving = status in _PRESENT and task.index >= role.target
         return TaskStatus.RELEASING if leaving else status
 
@@ -443,6 +445,7 @@ def _present_status(task: Task) -> TaskStatus:
     status = status_of(task.pod)
     if task.marked_for_deletion and status in _PRESENT:
         return TaskStatus.RELEASING
+    # A pending pod with a node here was bound by us, and the server does not show it yet.
     return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status
 
 

@@ -32,6 +32,7 @@ class Volumes:
 
     def _is_ready(self, key: str) -> bool:
         claim = self.claims.get(key)
+        # An unknown claim is no obstacle: the cache may not follow claims, or not have seen it yet.
         if claim is None or claim.status.phase == "Bound":
             return True
         storage_class = self._class_of(claim)

@@ -10,6 +10,7 @@ from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
 from swell.scheduler.victims import EvictionUnit
 
+# The two priority classes that Kubernetes reserves for system pods.
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 
 

@@ -104,6 +104,7 @@ class _PredicateRules:
                 WaitReason.NODE_SELECTOR,
                 nodes.where(lambda node: selector <= node.metadata.labels.items()),
             )
+        # The node selector and the required node affinity must both match, as in Kubernetes.
         affinity = spec.affinity and spec.affinity.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
         if required:

@@ -21,6 +21,7 @@ def open_priority(session: Session, option: PluginOption) -> Hooks:
     return Hooks(
         task_key=lambda task: -task.priority,
         job_key=lambda job: -job.priority,
+        # Any missing replica, also beyond the minimum.
         starving=lambda job: job.counts.ready + job.counts.waiting < len(job.tasks),
         preemptable=_less_important,
         preemptable_job=_may_give_way,

@@ -66,6 +66,7 @@ class LimitCheck:
             held=amount_text(name, held),
             asked=amount_text(name, asked),
             allowed=amount_text(name, limit),
+            # The limit is the cluster itself: raising it would not help.
             is_whole=limit >= float(self._total[place]),
         )
 
@@ -105,6 +106,7 @@ class Claimable:
         """Returns all that less important jobs of its queue hold, and all of reclaimable queues."""
         found = self._preemptable(job, lambda other: other.allocated)
         queue = job.queue
+        # A queue that has what it deserves takes nothing back from others.
         if not self._reclaims or queue is None or self._session.votes.is_overused(queue):
             return found
         others = self._session.snapshot.queues.values()
