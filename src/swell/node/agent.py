@@ -68,7 +68,9 @@ class NodeSet:
 
     names: tuple[str, ...]
     is_lost: Callable[[str], bool] = lambda _: False
-    notice_delay_s: Callable[[BoundPod], float] = lambda _: 0.0  # after which a pod is looked at
+    notice_delay_s: Callable[[BoundPod], float] = lambda _: (
+        0.0
+    )  # after which a new pod is first decided
 
     @property
     def selection(self) -> Selection:

@@ -69,7 +69,7 @@ class Registration:
         return self.informer.get(Key("", name))
 
     def is_lost(self, name: str) -> bool:
-        """Whether a node has been told to play dead."""
+        """Whether a node simulates its loss."""
         node = self.find(name)
         return node is not None and simulates_loss(node)
 

@@ -36,8 +36,8 @@ class Launcher:
     def launch(self, folder: Path, report: int) -> int:
         """Returns the pid of a new supervisor for a folder, which reports to the descriptor.
 
-        Raises OSError. The supervisor may then have been started or not: the files in the folder
-        tell.
+        Raises OSError. The supervisor may have been started all the same: the files in the folder
+        show it.
         """
         connection = self._socket or self._start()
         try:
