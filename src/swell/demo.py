@@ -1,4 +1,4 @@
-"""`make demo`: the life of an elastic job on this machine, in well under a minute.
+"""The command `make demo`: the life of an elastic job on this machine, in well under a minute.
 
 It runs the commands that a user would type, on an embedded cluster in a folder of its own, and
 needs no input. The folder is kept for its logs; every process is ended.

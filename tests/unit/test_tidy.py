@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.tidiness import ALL_PYTHON, SOURCES, name, tracked
+
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 BANNED_FILES = {"utils.py", "helpers.py", "common.py", "misc.py", "util.py"}
@@ -45,25 +45,6 @@ SHELLS = (
     "src/swell/scheduler/live/",
 )
 BROAD_EXCEPT_ALLOWED = {"src/swell/runtime/manager.py"}
-
-
-def tracked(*patterns: str) -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
-
-
-SOURCES = tracked("src/*.py")
-ALL_PYTHON = tracked("*.py")
-
-
-def name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 def is_pure(path: Path) -> bool:

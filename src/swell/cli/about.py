@@ -1,4 +1,4 @@
-"""`swell version` and `swell completion`: about the command itself."""
+"""The commands `swell version` and `swell completion`: about the command itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`swell node` as a program: connects, runs an agent until it is stopped, and cleans up."""
+"""The command `swell node` as a program: connects, runs an agent until stopped, cleans up."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class LeaderElector:
         random: Random,
         times: LeaseTimes = LeaseTimes(),  # noqa: B008
     ) -> None:
-        """`identity` must be unique to this run of this process: a restarted one is another."""
+        """Takes an `identity` unique to this run of this process: a restarted one is another."""
         self.guard = LeaderGuard(clock)
         self._cluster = cluster
         self._key = key

@@ -63,8 +63,10 @@ class Decoders:
         definitions: Mapping[str, Body],
         zero_values: Mapping[str, Mapping[str, list[str]]] | None = None,
     ) -> None:
-        """`zero_values` lists, by definition, what schemas do not tell: `pointers` are fields that
-        keep a zero, `nullTimes` are times shown as null when they are missing.
+        """Takes the definitions, and by definition what their schemas do not say.
+
+        Of `zero_values`, `pointers` are fields that keep a zero, `nullTimes` are times shown as
+        null when they are missing.
         """
         self._definitions = definitions
         self._zero_values = zero_values or {}

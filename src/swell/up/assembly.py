@@ -1,4 +1,4 @@
-"""`swell up` as a program: an embedded cluster with all its parts, in one process.
+"""The command `swell up` as a program: an embedded cluster with all its parts, in one process.
 
 The parts communicate by API objects only, as they do on a cluster; only this file knows that they
 share a process. It decides in which order they start and stop.

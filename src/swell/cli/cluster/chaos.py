@@ -1,4 +1,4 @@
-"""`swell chaos`: causes faults on purpose, to see how jobs survive them."""
+"""The command `swell chaos`: causes faults on purpose, to see how jobs survive them."""
 
 from __future__ import annotations
 

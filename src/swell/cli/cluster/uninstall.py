@@ -1,4 +1,4 @@
-"""`swell uninstall`: takes Swell out of a cluster, as `kubectl apply -k deploy/` put it in.
+"""The command `swell uninstall`: takes out what `kubectl apply -k deploy/` put into a cluster.
 
 No job is deleted by accident: the definitions, and with them all objects of their kinds, go only
 when no job is left or the user says `--jobs`.

@@ -1,4 +1,4 @@
-"""`swell up` and `down`: the embedded cluster with all its parts, in one process."""
+"""The commands `swell up` and `down`: the embedded cluster with all its parts, in one process."""
 
 from __future__ import annotations
 

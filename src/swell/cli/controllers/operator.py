@@ -1,4 +1,4 @@
-"""`swell operator`: the job controllers, on any cluster, until told to stop."""
+"""The command `swell operator`: the job controllers, on any cluster, until told to stop."""
 
 from __future__ import annotations
 

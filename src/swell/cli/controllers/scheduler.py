@@ -1,4 +1,4 @@
-"""`swell scheduler`: gang scheduling with queues, on any cluster, until told to stop."""
+"""The command `swell scheduler`: gang scheduling on any cluster, until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`swell server` and `swell node`: the embedded API server and the node agent, each alone.
+"""The commands `swell server` and `swell node`: API server and node agent, each alone.
 
 `swell up` runs both in one process and takes the same options.
 """

@@ -1,4 +1,4 @@
-"""`swell explain`: why a job waits, in numbers, and what would let it start.
+"""The command `swell explain`: why a job waits, in numbers, and what would let it start.
 
 - `command`: the options, and where the objects come from.
 - `target`: the object that the user names, and its PodGroup.

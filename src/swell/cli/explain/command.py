@@ -1,4 +1,4 @@
-"""`swell explain`: why a job waits, in numbers, and what would let it start.
+"""The command `swell explain`: why a job waits, in numbers, and what would let it start.
 
 It lists the objects and runs a scheduling session over them itself, so that it works on any cluster
 for every user who may list them. What the scheduler itself has reported is shown beside it.

@@ -1,4 +1,4 @@
-"""`swell fail`, `preempt` and `scale`: changes of a job that is under way."""
+"""The commands `swell fail`, `preempt` and `scale`: changes of a job that is under way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`swell run` and `logs`: submit a job and follow it; print the output of its containers."""
+"""The commands `swell run` and `logs`: submit a job and follow it; print its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`swell apply`: makes the cluster's objects what manifests say, by a three-way patch.
+"""The command `swell apply`: makes the cluster's objects what manifests say, by a three-way patch.
 
 Three views of an object decide what is sent: the manifest now, the manifest applied last, and the
 live object. A field of the manifest is set; a field of the last manifest that the new one lacks is

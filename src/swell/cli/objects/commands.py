@@ -1,4 +1,4 @@
-"""`swell get`, `describe` and `delete`: objects of any kind, on any cluster."""
+"""The commands `swell get`, `describe` and `delete`: objects of any kind, on any cluster."""
 
 from __future__ import annotations
 

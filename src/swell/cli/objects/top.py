@@ -1,4 +1,4 @@
-"""`swell top`: the sizes of jobs with their bounds, and the load of the cluster.
+"""The command `swell top`: the sizes of jobs with their bounds, and the load of the cluster.
 
 On a terminal it is drawn anew every few seconds; a pipe gets it once.
 """

@@ -1,4 +1,4 @@
-"""`swell plan`: what would be decided about given objects, without a cluster."""
+"""The command `swell plan`: what would be decided about given objects, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`swell queue`: creates, shows, closes, opens and deletes the queues that share a cluster."""
+"""The command `swell queue`: creates, shows, closes, opens and deletes queues."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class ServedKind:
 
     @property
     def resource(self) -> str:
-        """`pods`, `jobs.batch`."""
+        """The resource with its group, such as `jobs.batch`; of the core group just `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property

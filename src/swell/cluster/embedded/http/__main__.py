@@ -1,4 +1,4 @@
-"""`python -m swell.cluster.embedded.http --home DIR [--port N]`: the API server alone."""
+"""Runs `python -m swell.cluster.embedded.http --home DIR [--port N]`: the API server alone."""
 
 from __future__ import annotations
 

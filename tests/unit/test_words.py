@@ -1,0 +1,121 @@
+"""The tree can be read by an outsider: plain words, sentences, a way through every package."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tidiness import ROOT, SOURCES, name
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+SOURCE_ROOT = ROOT / "src" / "swell"
+OPENINGS = ("What", "Who", "Whom", "Nobody", "Whatever")
+PACKAGES = sorted(path.parent for path in SOURCES if path.name == "__init__.py")
+# Two columns of the glossary's second table: the word that is not used, and the one that is.
+REPLACED = re.compile(r"^\| ~~(?P<banned>\w+)~~ \|", re.MULTILINE)
+LISTED = re.compile(r"^- (?P<names>`\w+`(?:, `\w+`)*):", re.MULTILINE)
+FILE = re.compile(r"`(?P<path>[a-z_]+(?:/[a-z_]+)*\.py)`")
+# The autoscaler's seed names its functions itself.
+SEED_NAMES = frozenset({"InquiryResource", "inquiry_resource"})
+
+
+def section(title: str) -> str:
+    """The part of the architecture page below one heading, up to the next."""
+    _, _, rest = ARCHITECTURE.read_text().partition(f"\n## {title}\n")
+    assert rest, f"no section {title!r}"
+    return rest.partition("\n## ")[0]
+
+
+def parts(identifier: str) -> Iterator[str]:
+    """The words of an identifier: `is_news` and `DirtyMarks` have two each."""
+    for piece in identifier.split("_"):
+        yield from (word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", piece))
+
+
+def identifiers(path: Path) -> Iterator[tuple[int, str]]:
+    with io.StringIO(path.read_text()) as text:
+        for token in tokenize.generate_tokens(text.readline):
+            if token.type == tokenize.NAME and token.string not in SEED_NAMES:
+                yield token.start[0], token.string
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_source_has_no_banned_word(path: Path) -> None:
+    """Names come from the field; the glossary lists the private words that were given up."""
+    banned = {match["banned"] for match in REPLACED.finditer(section("Glossary"))}
+    used = [(0, part) for part in path.relative_to(SOURCE_ROOT).with_suffix("").parts]
+    used += identifiers(path)
+    found = [f"{line}: {word}" for line, word in used if banned.intersection(parts(word))]
+
+    assert banned
+    assert not found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_docstrings_are_sentences(path: Path) -> None:
+    """Modules and public classes have one; every docstring opens like a sentence, not a riddle."""
+    tree = ast.parse(path.read_text())
+    texts = {"module": ast.get_docstring(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            must_have = isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+            if text or must_have:
+                texts[f"{node.lineno} {node.name}"] = text
+    missing = [place for place, text in texts.items() if not text]
+    riddles = [place for place, text in texts.items() if text and not opens_well(text)]
+
+    assert not missing, "has no docstring"
+    assert not riddles, "does not open like a sentence"
+
+
+def opens_well(text: str) -> bool:
+    return text[0].isupper() and text.split(maxsplit=1)[0].rstrip(",.:;") not in OPENINGS
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=name)
+def test_package_lists_its_files_in_reading_order(package: Path) -> None:
+    """A package's docstring names all of its files and sub-packages, and no others."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    listed = [n for match in LISTED.finditer(text) for n in re.findall(r"\w+", match["names"])]
+    files = [path.stem for path in package.glob("*.py") if path.name != "__init__.py"]
+    folders = [path.parent.name for path in package.glob("*/__init__.py")]
+
+    assert sorted(listed) == sorted(files + folders)
+
+
+def test_classes_have_names_of_their_own() -> None:
+    """A class name means one thing in the whole tree, so that it can be searched for."""
+    homes = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(f"{name(path)}:{node.lineno}")
+
+    assert {word: places for word, places in homes.items() if len(places) > 1} == {}
+
+
+def test_architecture_names_every_package() -> None:
+    """The table of packages is complete: a folder missing there would not be found."""
+    table = section("Packages")
+    folders = [str(p.relative_to(SOURCE_ROOT)) for p in PACKAGES if p != SOURCE_ROOT]
+
+    assert [folder for folder in folders if f"`{folder}`" not in table] == []
+
+
+@pytest.mark.parametrize(
+    "title", ["One job, from `swell run` to its process and back", "Where is it decided?"]
+)
+def test_architecture_names_files_that_exist(title: str) -> None:
+    """The trace of a job and the reader's questions lead to files that are there."""
+    paths = [match["path"] for match in FILE.finditer(section(title))]
+
+    assert len(paths) >= 10
+    assert [path for path in paths if not (SOURCE_ROOT / path).exists()] == []
