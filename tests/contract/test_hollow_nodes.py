@@ -53,15 +53,15 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def pod_on(world: World, node: str, name: str, **story: str) -> Body:
+def pod_on(world: World, node: str, name: str, **script: str) -> Body:
     body = world.body(PODS, name)
-    story_of = {PREFIX + key.replace("_", "-"): value for key, value in story.items()}
-    body["metadata"]["annotations"] = story_of
+    script_of = {PREFIX + key.replace("_", "-"): value for key, value in script.items()}
+    body["metadata"]["annotations"] = script_of
     body["spec"] = {
         "nodeName": node,
         "restartPolicy": "Never",
         "containers": [{"name": "main", "image": "local"}],
-        "initContainers": [{"name": "before", "image": "local"}] if "duration" in story else [],
+        "initContainers": [{"name": "before", "image": "local"}] if "duration" in script else [],
         "tolerations": [{"operator": "Exists"}],
     }
     return body

@@ -28,6 +28,7 @@ from swell.node.pods import BOUND_PODS, BoundPod
 from swell.runtime.clock import SystemClock
 from swell.runtime.errors import NotFoundError
 from tests.e2e.node.cluster import NAMESPACE, NODE, main_of, pod_body
+from tests.raw_reads import read_raw
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 
 WITHIN_S = 30.0
@@ -127,7 +128,7 @@ def test_pod_runs_and_its_log_is_fetched(plane: ControlPlane) -> None:
         body["spec"]["tolerations"] = [{"operator": "Exists"}]
         await cluster.create(PODS, body)
         terminated = main_of(await ended(cluster, "talks")).state.terminated
-        text = await cluster.read_raw(f"/api/v1/namespaces/{NAMESPACE}/pods/talks/log")
+        text = await read_raw(cluster, f"/api/v1/namespaces/{NAMESPACE}/pods/talks/log")
 
         assert terminated is not None
         assert terminated.exit_code == 4

@@ -6,7 +6,6 @@ here: act first, report what came of it, and delete the object when nothing is l
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from random import Random
@@ -24,7 +23,7 @@ from swell.runtime.cluster import Cluster, Patch, PatchKind, Selection
 from swell.runtime.executor import Executor, Failure, FailureKind
 from swell.runtime.informer import Informer
 from swell.runtime.logs import get_logger
-from swell.runtime.manager import Bug, contain
+from swell.runtime.manager import Bug, contain, run_workers
 from swell.runtime.plan import DeleteObject, PatchObject, Plan
 from swell.runtime.queue import QueueClosedError, WorkQueue
 
@@ -140,13 +139,7 @@ class PodAgent:
         for pod in self.pods():
             # Makes the runtime note what a running pod holds, before a new pod could get its GPUs.
             self.runtime.runs(pod)
-        workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await run_workers(self._worker, self._n_workers)
 
     def stop(self) -> None:
         self._queue.close()

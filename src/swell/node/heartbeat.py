@@ -24,6 +24,7 @@ from swell.runtime.errors import (
     UnreachableError,
 )
 from swell.runtime.logs import get_logger
+from swell.runtime.manager import run_workers
 from swell.runtime.queue import QueueClosedError, WorkQueue
 
 log = get_logger(__name__)
@@ -60,13 +61,7 @@ class Heartbeat:
         registration.on_change(self._on_node)
 
     async def run(self) -> None:
-        workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await run_workers(self._worker, self._n_workers)
 
     def stop(self) -> None:
         self._queue.close()

@@ -26,7 +26,6 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 READY = "Ready"
-PODS_DEFAULT = 500
 # A cluster whose node lifecycle controller removes the taint of a ready node has done so by then.
 TAINT_PATIENCE_S = 2.0
 

@@ -132,9 +132,8 @@ class LifecycleHandler(ApiStruct, frozen=True):
 
 
 class Lifecycle(ApiStruct, frozen=True):
-    """The hooks of a container. Only preStop is run here."""
+    """The hooks of a container. postStart is not run here."""
 
-    post_start: LifecycleHandler | None = None
     pre_stop: LifecycleHandler | None = None
 
 
@@ -207,8 +206,6 @@ class SecretVolume(ApiStruct, frozen=True):
 
 class EmptyDirVolume(ApiStruct, frozen=True):
     """A folder that lives as long as the pod."""
-
-    medium: str = ""
 
 
 class HostPathVolume(ApiStruct, frozen=True):

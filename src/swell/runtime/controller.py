@@ -15,7 +15,6 @@ logged with the recent history of the key, which backs off; the other keys go on
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from swell.runtime.cluster import Malformed
 from swell.runtime.errors import ClusterError, UnreachableError
 from swell.runtime.executor import Executor, Failure, FailureKind, Outcome
 from swell.runtime.logs import get_logger
-from swell.runtime.manager import Bug, contain
+from swell.runtime.manager import Bug, contain, run_workers
 from swell.runtime.plan import NOTHING, Action, Plan, Write
 from swell.runtime.queue import QueueClosedError, WorkQueue
 from swell.runtime.uncertain import AnyInformer, Children, UncertainKeys
@@ -152,13 +151,7 @@ class Controller(Generic[S]):
         """Reconcile until `stop`; keys that are ready by then are still reconciled."""
         for informer in self._informers:
             await informer.wait_synced()
-        workers = [asyncio.create_task(self._worker()) for _ in range(self._n_workers)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await run_workers(self._worker, self._n_workers)
 
     def stop(self) -> None:
         self._queue.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from traceback import format_exception
 from typing import TypeVar
@@ -153,6 +153,17 @@ async def run_services(services: Iterable[ManagedService], clock: Clock) -> None
     for service in services:
         manager.add(service.name, service.run, service.stop)
     await manager.run()
+
+
+async def run_workers(worker: Callable[[], Coroutine[None, None, None]], n_workers: int) -> None:
+    """Run this many workers until all have returned; when one fails, cancel the others."""
+    tasks = [asyncio.create_task(worker()) for _ in range(n_workers)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _ends_within(task: asyncio.Task[Bug | None], limit_s: float) -> bool:

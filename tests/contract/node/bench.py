@@ -14,6 +14,7 @@ from swell.api.meta import Body, Key
 from swell.cluster.kube.client import KubeCluster
 from swell.runtime.cluster import Deletion, Selection, merge_patch
 from swell.runtime.errors import NotFoundError
+from tests.raw_reads import read_raw
 from tests.testbed.cluster import BUSYBOX
 
 WITHIN_S = 100.0  # a loaded machine, and a kubelet that looks at its volumes once a minute
@@ -88,7 +89,7 @@ class Bench:
 
     async def log(self, **query: object) -> str:
         path = f"{PODS.path(self.ns, 'p')}/log?{urlencode(query)}"
-        return (await self.cluster.read_raw(path)).decode()
+        return (await read_raw(self.cluster, path)).decode()
 
     async def log_has(self, text: str) -> None:
         """Wait until the container has said something."""

@@ -64,7 +64,7 @@ def exit_code_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 @bug("ending-too_much_memory_is_killed")
 def cause_of_a_kill_is_unknown(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Cgroup, "has_run_out", lambda _: False)
+    patch.setattr(Cgroup, "has_oom_kill", lambda _: False)
 
 
 @bug("deleting-asked_to_end_first")
@@ -82,8 +82,8 @@ def grace_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProcessRuntime, "stop", stop)
 
 
-@bug("deleting-last_errand_comes_first")
-def last_errand_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+@bug("deleting-pre_stop_comes_first")
+def pre_stop_is_skipped(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProcessRuntime, "_pre_stop", nothing)
 
 
@@ -102,7 +102,7 @@ def policy_is_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug("initialising-others_wait_for_them")
-def nobody_waits_for_init_containers(patch: pytest.MonkeyPatch) -> None:
+def init_containers_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     def no_steps(*_: object, **__: object) -> Iterator[object]:
         return iter(())
 
@@ -141,7 +141,7 @@ def everybody_is_ready(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug("probing-dead_containers_may_fail_the_pod")
-def nobody_is_asked(patch: pytest.MonkeyPatch) -> None:
+def no_probe_is_sent(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Prober, "start", lambda _: None)
 
 

@@ -17,6 +17,7 @@ from swell.cluster.embedded.storage import Storage
 from swell.node.assembly import NodeAgent, ProcessSettings, add_leaving, add_process_agent
 from swell.node.nodes import PRIVATE_PORTS, NodeShape
 from swell.node.pods import BOUND_PODS, BoundPod, ReportedContainer
+from swell.node.process.container import ContainerSlot
 from swell.node.process.launcher import find_namespace
 from swell.node.process.runtime import ProcessRuntime
 from swell.runtime.clock import SystemClock
@@ -120,7 +121,12 @@ class Site:
                 await asyncio.sleep(0.01)
         assert self.agent
         assert self.runtime
-        await self.until(lambda: self.runtime is not None and self.runtime.n_live == 0)
+        await self.until(lambda: not self.live_slots())
+
+    def live_slots(self) -> list[ContainerSlot]:
+        """The containers that have a process."""
+        assert self.runtime
+        return [slot for slot in self.runtime._slots() if slot.is_live]
 
     async def config_map(self, name: str, **data: str) -> None:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(name), "data": data}
@@ -186,6 +192,6 @@ def play(home: Path, act: Callable[[Site], Awaitable[None]], namespace: str | No
             await site.runtime.close()
             manager.stop()
             await running
-        assert site.runtime.n_live == 0
+        assert not site.live_slots()
 
     asyncio.run(go())

@@ -62,11 +62,11 @@ class Scene:
         self._manager.stop()
         await self._running
 
-    async def pod(self, name: str, spec: Body | None = None, **story: str) -> BoundPod:
-        return await self.user.create(BOUND_PODS, pod_body(name, spec, **story))
+    async def pod(self, name: str, spec: Body | None = None, **script: str) -> BoundPod:
+        return await self.user.create(BOUND_PODS, pod_body(name, spec, **script))
 
-    async def annotate(self, name: str, **story: str) -> None:
-        patch = merge_patch({"metadata": {"annotations": hollow_annotations(story)}})
+    async def annotate(self, name: str, **script: str) -> None:
+        patch = merge_patch({"metadata": {"annotations": hollow_annotations(script)}})
         await self.user.patch(PODS, Key(NAMESPACE, name), patch)
 
     async def get(self, name: str) -> BoundPod:
@@ -89,11 +89,11 @@ class Scene:
         return [commit for commit in self.commits if commit.actor == actor]
 
 
-def hollow_annotations(story: dict[str, str]) -> dict[str, str]:
-    return {PREFIX + name.replace("_", "-"): value for name, value in story.items()}
+def hollow_annotations(script: dict[str, str]) -> dict[str, str]:
+    return {PREFIX + name.replace("_", "-"): value for name, value in script.items()}
 
 
-def pod_body(name: str, spec: Body | None = None, **story: str) -> Body:
+def pod_body(name: str, spec: Body | None = None, **script: str) -> Body:
     containers = [{"name": "main", "image": "local"}]
     return {
         "apiVersion": "v1",
@@ -101,7 +101,7 @@ def pod_body(name: str, spec: Body | None = None, **story: str) -> Body:
         "metadata": {
             "name": name,
             "namespace": NAMESPACE,
-            "annotations": hollow_annotations(story),
+            "annotations": hollow_annotations(script),
         },
         "spec": {
             "schedulerName": "swell",

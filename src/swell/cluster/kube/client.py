@@ -118,10 +118,6 @@ class KubeCluster:
     ) -> None:
         await self._transport.send(calls.delete_collection(resource, selection, deletion))
 
-    async def read_raw(self, path: str) -> bytes:
-        """Returns something that is no object: a log, a version, a health check."""
-        return await self._transport.send(calls.raw(path))
-
 
 @asynccontextmanager
 async def connect(

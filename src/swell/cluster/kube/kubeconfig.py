@@ -55,12 +55,6 @@ def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
     )
 
 
-def default_paths(environment: Mapping[str, str], home: Path) -> list[Path]:
-    """Returns the files kubectl would read: those of $KUBECONFIG, else ~/.kube/config."""
-    named = [part for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return [Path(part).expanduser() for part in named] or [home / ".kube" / "config"]
-
-
 def in_cluster(environment: Mapping[str, str], account_dir: Path = ACCOUNT_DIR) -> Access | None:
     """Returns the access from within a pod; None when this process is in no pod."""
     host = environment.get("KUBERNETES_SERVICE_HOST", "")

@@ -165,10 +165,6 @@ class ProcessRuntime:
                     slot.run.close()
         self._deps.launcher.close()
 
-    @property
-    def n_live(self) -> int:
-        return sum(1 for slot in self._slots() if slot.is_live)
-
     def is_live(self, uid: Uid, container: str) -> bool:
         """Whether a container has, or is about to have, a process."""
         entry = self._entries.get(uid)

@@ -73,7 +73,7 @@ async def every_container_is_asked(bench: Bench) -> None:
 
 
 @behaviour
-async def last_errand_comes_first(bench: Bench) -> None:
+async def pre_stop_comes_first(bench: Bench) -> None:
     """preStop runs to its end before SIGTERM is sent."""
     volumes = [{"name": "v", "emptyDir": {}}]
     pre_stop = {"exec": {"command": ["sh", "-c", "sleep 1; echo errand > /v/f"]}}
@@ -89,7 +89,7 @@ async def last_errand_comes_first(bench: Bench) -> None:
 
 
 @behaviour
-async def last_errand_may_be_a_pause(bench: Bench) -> None:
+async def pre_stop_may_be_a_pause(bench: Bench) -> None:
     """preStop may just wait."""
     main = {"lifecycle": {"preStop": {"sleep": {"seconds": 2}}}}
     await bench.pod(

@@ -12,7 +12,7 @@ import pytest
 
 from swell.cluster.kube.access import Access, AccessError, ExternalLogin, InCluster, KubeUser
 from swell.cluster.kube.credentials import LoginCredentials, ServiceAccount, TokenFile, client_tls
-from swell.cluster.kube.kubeconfig import default_paths, in_cluster, read_kubeconfig
+from swell.cluster.kube.kubeconfig import in_cluster, read_kubeconfig
 from swell.runtime.clock import SystemClock
 
 CONFIG = """
@@ -110,12 +110,6 @@ def test_first_file_wins(tmp_path: Path, config: Path) -> None:
     first.write_text(json.dumps({"users": [{"name": "token", "user": {"token": "first"}}]}))
 
     assert read_kubeconfig([first, config], "dev").user.token == "first"
-
-
-def test_default_paths(tmp_path: Path) -> None:
-    """$KUBECONFIG may list several files; otherwise the one in the home folder is meant."""
-    assert default_paths({}, tmp_path) == [tmp_path / ".kube" / "config"]
-    assert default_paths({"KUBECONFIG": "/a:/b"}, tmp_path) == [Path("/a"), Path("/b")]
 
 
 def test_secrets_are_not_shown(config: Path) -> None:

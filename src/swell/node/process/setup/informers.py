@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from random import Random
 
 from swell.api.core import ConfigMap, Service
@@ -79,10 +79,6 @@ class ProcessInformers:
             {name: self._map(Key(namespace, name)) for name in sorted(maps)},
             {name: self._secrets.get(Key(namespace, name)) for name in sorted(secrets)},
         )
-
-    def forget_secrets(self, kept: Iterable[Key]) -> None:
-        wanted = frozenset(kept)
-        self._secrets = {key: data for key, data in self._secrets.items() if key in wanted}
 
     def _map(self, key: Key) -> Data | None:
         found = self.config_maps.get(key)

@@ -24,6 +24,7 @@ from swell.cluster.kube.credentials import client_tls
 from swell.cluster.kube.kubeconfig import read_kubeconfig
 from swell.runtime.clock import SystemClock
 from swell.runtime.errors import BadRequestError, ClusterError, NotFoundError
+from tests.raw_reads import read_raw
 
 CONFIG = CONFIG_MAPS.untyped()
 POD = PODS.untyped()
@@ -90,7 +91,7 @@ def test_log_is_streamed_from_its_source(tmp_path: Path) -> None:
     async def act(cluster: KubeCluster, _: Served) -> None:
         await make_pod(cluster, "main")
         path = "/api/v1/namespaces/default/pods/p/log?tailLines=5&follow=true"
-        assert await cluster.read_raw(path) == b"p main 5 True"
+        assert await read_raw(cluster, path) == b"p main 5 True"
 
     run_with_server(tmp_path, act, SomeLogs())
 
@@ -101,10 +102,10 @@ def test_log_needs_a_container_of_several(tmp_path: Path) -> None:
     async def act(cluster: KubeCluster, _: Served) -> None:
         await make_pod(cluster, "one", "two")
         path = "/api/v1/namespaces/default/pods/p/log"
-        assert await cluster.read_raw(f"{path}?container=two") == b"p two None False"
+        assert await read_raw(cluster, f"{path}?container=two") == b"p two None False"
         for query in ("", "?container=three"):
             with pytest.raises(BadRequestError):
-                await cluster.read_raw(path + query)
+                await read_raw(cluster, path + query)
 
     run_with_server(tmp_path, act, SomeLogs())
 
@@ -115,7 +116,7 @@ def test_log_without_a_source_is_not_found(tmp_path: Path) -> None:
     async def act(cluster: KubeCluster, _: Served) -> None:
         await make_pod(cluster, "main")
         with pytest.raises(NotFoundError):
-            await cluster.read_raw("/api/v1/namespaces/default/pods/p/log")
+            await read_raw(cluster, "/api/v1/namespaces/default/pods/p/log")
 
     run_with_server(tmp_path, act)
 
@@ -127,7 +128,7 @@ def test_streams_into_pods_are_not_implemented(tmp_path: Path, name: str) -> Non
     async def act(cluster: KubeCluster, _: Served) -> None:
         await make_pod(cluster, "main")
         with pytest.raises(ClusterError, match=f"{name} is not implemented") as refusal:
-            await cluster.read_raw(f"/api/v1/namespaces/default/pods/p/{name}")
+            await read_raw(cluster, f"/api/v1/namespaces/default/pods/p/{name}")
         assert refusal.value.status.code == 501
 
     run_with_server(tmp_path, act)
