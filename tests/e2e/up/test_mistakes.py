@@ -483,7 +483,7 @@ def test_interrupted_command_ends_quietly(busy: Machine) -> None:
 
 
 def test_node_agent_without_its_server(machine: Machine) -> None:
-    """An agent that cannot reach the cluster it is meant for ends with that word."""
+    """An agent whose API server does not run says so, in the words of every other command."""
     config = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c"}}],
@@ -491,4 +491,7 @@ def test_node_agent_without_its_server(machine: Machine) -> None:
     }
     (machine.folder / "k").write_bytes(msgspec.json.encode(config))
 
-    check(machine, Mistake("node --kubeconfig k", "reach https://127.0.0.1:1", "kubeconfig"))
+    check(
+        machine,
+        Mistake("node --kubeconfig k", "nothing answers at https://127.0.0.1:1", "kubeconfig"),
+    )
