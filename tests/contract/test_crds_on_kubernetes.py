@@ -76,7 +76,8 @@ def wait_until_established(api: Api, definition: Definition) -> None:
     api.connection.request("GET", query, headers={"Authorization": f"Bearer {api.token}"})
     answer = api.connection.getresponse()
     for line in answer:
-        conditions = json.loads(line)["object"].get("status", {}).get("conditions", [])
+        # Before its controllers have looked at a definition, the server shows its conditions as null.
+        conditions = json.loads(line)["object"].get("status", {}).get("conditions") or []
         if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
             break
     api.connection.close()  # the rest of the watch is not wanted
