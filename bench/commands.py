@@ -43,14 +43,14 @@ def _commands(machine: Machine, figures: dict[str, object]) -> None:
         "swell --help": (*SWELL, "--help"),
         "swell get": (*SWELL, "get"),
     }
-    for name, words in lines.items():
-        took = [_timed(machine, words) for _ in range(N_RUNS)]
+    for name, arguments in lines.items():
+        took = [_timed(machine, arguments) for _ in range(N_RUNS)]
         figures[f"{name}, ms (median of {N_RUNS})"] = statistics.median(took) * 1e3
 
 
-def _timed(machine: Machine, words: tuple[str, ...]) -> float:
+def _timed(machine: Machine, arguments: tuple[str, ...]) -> float:
     began = time.perf_counter()
-    subprocess.run(words, env=machine.environment, capture_output=True, check=True)
+    subprocess.run(arguments, env=machine.environment, capture_output=True, check=True)
     return time.perf_counter() - began
 
 
@@ -82,8 +82,8 @@ def _job(name: str, command: list[str]) -> Body:
 
 def _many(machine: Machine, figures: dict[str, object]) -> None:
     began = time.perf_counter()
-    words = ("--min", str(N_PODS), "--", "sleep", "1000")
-    machine.swell("run", "--detach", "--name", "many", *words)
+    arguments = ("--min", str(N_PODS), "--", "sleep", "1000")
+    machine.swell("run", "--detach", "--name", "many", *arguments)
     _until(lambda: _n_sleeping(machine) == N_PODS)
     figures[f"a job of {N_PODS} pods runs after, s"] = time.perf_counter() - began
     began = time.perf_counter()

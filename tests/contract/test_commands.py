@@ -204,10 +204,12 @@ def test_job_is_ended_by_an_annotation(swell: Swell, command: str, key: str) -> 
     assert metadata["annotations"][key] == "enough of it"
 
 
-@pytest.mark.parametrize("words", [("fail", "none"), ("preempt", "none"), ("scale", "none", "a=1")])
-def test_job_that_does_not_exist_is_reported(swell: Swell, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [("fail", "none"), ("preempt", "none"), ("scale", "none", "a=1")]
+)
+def test_job_that_does_not_exist_is_reported(swell: Swell, arguments: tuple[str, ...]) -> None:
     """Exit 1, nothing on stdout."""
-    answer = swell.here(*words)
+    answer = swell.here(*arguments)
 
     assert (answer.code, answer.out) == (1, "")
     assert "no job none" in answer.err

@@ -76,7 +76,7 @@ def wait_until_established(api: Api, definition: Definition) -> None:
     api.connection.request("GET", query, headers={"Authorization": f"Bearer {api.token}"})
     answer = api.connection.getresponse()
     for line in answer:
-        # Before its controllers have looked at a definition, the server shows its conditions as null.
+        # Until its controllers have seen a definition, the server shows null conditions.
         conditions = json.loads(line)["object"].get("status", {}).get("conditions") or []
         if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
             break

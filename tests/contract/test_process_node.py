@@ -161,7 +161,7 @@ def test_deleted_pod_goes_with_its_process(plane: ControlPlane) -> None:
     play(plane, act)
 
 
-def test_strangers_are_told_nothing(plane: ControlPlane) -> None:
+def test_strangers_learn_nothing(plane: ControlPlane) -> None:
     """Without a certificate or a token that the API server knows, there is no log."""
 
     async def act(cluster: KubeCluster) -> None:

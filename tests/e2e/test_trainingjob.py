@@ -97,9 +97,9 @@ def test_scaling_up_and_down(opened: Opened) -> None:
             assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (target, target)
             assert [index_of(pod) for pod in pods] == list(range(target))
         status = await stage.until_running("fit")
-        told = [(r["from"], r["to"], r["result"]) for r in status["scale_records"]]
+        reported = [(r["from"], r["to"], r["result"]) for r in status["scale_records"]]
 
-        assert told == [(2, 4, "Succeeded"), (4, 3, "Succeeded")]
+        assert reported == [(2, 4, "Succeeded"), (4, 3, "Succeeded")]
 
         for index in range(3):
             await stage.end_trainer("fit", index)
@@ -139,12 +139,12 @@ def test_failed_trainer_fails_the_job(opened: Opened) -> None:
         pod = await stage.trainer("fit", 1)
         await stage.end_trainer("fit", 1, exit_code=3)
         status = await stage.until_phase("fit", "Failed", "Succeed")
-        told = await stage.until_told("TrainingJobFailed")
+        reported = await stage.until_reported("TrainingJobFailed")
 
         assert pod["metadata"]["name"] in status["reason"]
         assert f"on node {stage.node}" in status["reason"]
         assert "exit code 3" in status["reason"]
-        assert told["type"] == "Warning"
+        assert reported["type"] == "Warning"
 
     stage_play(opened, scenario)
 
@@ -242,13 +242,13 @@ def test_autoclean_releases_in_order(opened: Opened) -> None:
         for index in range(2):
             await stage.end_trainer("fit", index)
         await stage.until_status("fit", lambda status: status.get("released"))
-        told = await stage.until_told("Released")
+        reported = await stage.until_reported("Released")
         owned = await stage.owned()
 
         assert owned == {"ReplicaSet": ["fit-master", "fit-pserver"], "Job": ["fit-trainer"]}
         assert (await stage.world.get(JOBS, "fit-trainer"))["spec"]["parallelism"] == 0
         assert (await stage.world.get(REPLICA_SETS, "fit-master"))["spec"]["replicas"] == 0
-        assert told["type"] == "Normal"
+        assert reported["type"] == "Normal"
 
     stage_play(opened, scenario, autoclean=True)
 
@@ -261,7 +261,7 @@ def test_without_autoclean_pods_are_kept(opened: Opened) -> None:
         await stage.until_running("fit")
         for index in range(2):
             await stage.end_trainer("fit", index)
-        await stage.until_told("PodsKept")
+        await stage.until_reported("PodsKept")
         await stage.world.until_gone(POD_GROUPS, "fit")
         await stage.world.stays(stage.owned, for_s=1.0)
         owned = await stage.owned()

@@ -158,15 +158,15 @@ class Stage:
         listed = await self.world.cluster.list(EVENTS.untyped(), Selection(self.world.namespace))
         return [e for e in listed.items if e["involvedObject"]["kind"] == "TrainingJob"]
 
-    async def until_told(self, reason: str) -> Body:
+    async def until_reported(self, reason: str) -> Body:
         """The event with this reason."""
 
         async def read() -> Body:
             return {"items": [e for e in await self.events() if e["reason"] == reason]}
 
         found = await self.world.until(read, lambda found: found["items"])
-        told: Body = found["items"][0]
-        return told
+        reported: Body = found["items"][0]
+        return reported
 
     # -- the node ----------------------------------------------------------------------------
 

@@ -236,13 +236,13 @@ def negative_numbers(body: Body, fields: Fields) -> Iterator[Broken]:
 
 
 def bad_choices(body: Body, fields: Fields) -> Iterator[Broken]:
-    for path, words in fields.items():
-        if isinstance(words, list):
-            shouted = words[-1].upper()
-            yield Broken(f"{path} in capitals", with_field(body, path, shouted), path, words[-1])
-            yield Broken(f"{path} unheard of", with_field(body, path, "Xyzzy"), path, words[0])
-            typo = words[0] + words[0][-1]
-            hint = f"did you mean {words[0]}?"
+    for path, terms in fields.items():
+        if isinstance(terms, list):
+            shouted = terms[-1].upper()
+            yield Broken(f"{path} in capitals", with_field(body, path, shouted), path, terms[-1])
+            yield Broken(f"{path} unheard of", with_field(body, path, "Xyzzy"), path, terms[0])
+            typo = terms[0] + terms[0][-1]
+            hint = f"did you mean {terms[0]}?"
             yield Broken(f"{path} with a typo", with_field(body, path, typo), path, hint)
 
 

@@ -306,7 +306,7 @@ class StoreMachine(RuleBasedStateMachine):
         expected: list[tuple[str, str, Thing]] = []
         for happening in self.history:
             if happening.version > watching.version:
-                expected += told_as(happening, watching.red_only)
+                expected += reported_as(happening, watching.red_only)
         watching.version = self.version
         assert [said(event) for event in events] == expected
 
@@ -318,7 +318,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert page.version == self.version == self.world.storage.version
 
 
-def told_as(happening: Happening, red_only: bool) -> list[tuple[str, str, Thing]]:
+def reported_as(happening: Happening, red_only: bool) -> list[tuple[str, str, Thing]]:
     """How a watcher sees a change: by whether the object was, and is, in its selection."""
     before, after = happening.before, happening.after
     was = before is not None and (not red_only or before.is_red)

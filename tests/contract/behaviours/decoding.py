@@ -77,7 +77,7 @@ async def one_stranger_is_an_error(world: World) -> None:
         world.cluster.get(STRICT, world.key("odd")),
         world.cluster.patch(STRICT, world.key("odd"), merge_patch({"spec": {"size": 2}})),
     ):
-        with pytest.raises(MalformedError) as told:
+        with pytest.raises(MalformedError) as reported:
             await doing
-        assert told.value.key == world.key("odd")
+        assert reported.value.key == world.key("odd")
     assert (await world.get(WIDGET, "odd"))["spec"]["size"] == 2

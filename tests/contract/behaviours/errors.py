@@ -106,7 +106,7 @@ async def wrong_type_in_a_custom_kind(world: World) -> None:
 
 
 @behaviour
-async def every_error_is_told(world: World) -> None:
+async def every_error_is_reported(world: World) -> None:
     """All that is wrong is told at once."""
     spec = {"size": 99, "color": "blue", "code": "TOOLONG"}
     status = await refused(InvalidError, world.make(WIDGET, "a", spec=spec))

@@ -43,10 +43,10 @@ async def foreground(world: World) -> None:
     assert left is not None
     assert left["metadata"]["finalizers"] == ["foregroundDeletion"]
 
-    async def child_is_told() -> bool:
+    async def child_is_reported() -> bool:
         return "deletionTimestamp" in (await world.get(CONFIG, "child"))["metadata"]
 
-    await eventually(child_is_told)
+    await eventually(child_is_reported)
     assert "owner" in await world.names(CONFIG)
     await world.merge(CONFIG, "child", {"metadata": {"finalizers": None}})
     await gone(world, CONFIG, "owner")

@@ -57,10 +57,10 @@ async def waits_for_finalizers_inside(world: World) -> None:
     await other.make(CONFIG, "a", metadata={"finalizers": ["example.com/x"]})
     await world.cluster.delete(NAMESPACE, Key("", other.ns))
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         return "deletionTimestamp" in (await other.get(CONFIG, "a"))["metadata"]
 
-    await eventually(is_told)
+    await eventually(is_reported)
     status = await refused(ForbiddenError, other.make(CONFIG, "b"))
     assert ("metadata.namespace", "NamespaceTerminating") in causes(status)
     await other.merge(CONFIG, "a", {"metadata": {"finalizers": None}})

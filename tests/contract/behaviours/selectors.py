@@ -6,7 +6,7 @@ from swell.runtime.errors import BadRequestError
 from tests.contract.world import CONFIG, EVENT, POD, World, a_pod, behaviour, refused
 
 
-async def ground(world: World) -> None:
+async def environment(world: World) -> None:
     for name, labels in (
         ("a", {"x": "1"}),
         ("b", {"x": "2", "y": ""}),
@@ -17,7 +17,7 @@ async def ground(world: World) -> None:
 
 
 async def check(world: World, wanted: dict[str, list[str]]) -> None:
-    await ground(world)
+    await environment(world)
     for selector, names in wanted.items():
         assert await world.names(CONFIG, selector) == names, selector
 
@@ -77,7 +77,7 @@ async def bad_label_selectors(world: World) -> None:
 @behaviour
 async def names_as_fields(world: World) -> None:
     """Every kind selects by name and namespace."""
-    await ground(world)
+    await environment(world)
 
     assert await world.names(CONFIG, fields="metadata.name=a") == ["a"]
     assert await world.names(CONFIG, fields="metadata.name!=a") == ["b", "c", "d"]
@@ -93,7 +93,7 @@ async def names_as_fields(world: World) -> None:
 @behaviour
 async def fields_and_labels(world: World) -> None:
     """Both selectors must match."""
-    await ground(world)
+    await environment(world)
 
     assert await world.names(CONFIG, "x", "metadata.name!=a") == ["b", "d"]
 

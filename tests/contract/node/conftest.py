@@ -7,25 +7,25 @@ import pytest
 from tests.contract.node.bench import BEHAVIOURS, Behaviour
 from tests.contract.node.grounds import containers, play, processes
 
-Told = dict[Behaviour, str]
+Reported = dict[Behaviour, str]
 
 
 @pytest.fixture(scope="session")
-def told_by_processes(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def reported_by_processes(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     home = tmp_path_factory.mktemp("processes")
     return play(processes(home), BEHAVIOURS, tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(scope="session")
-def told_by_containers(
+def reported_by_containers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Told:
+) -> Reported:
     real = request.getfixturevalue("real_cluster")
     return play(containers(real), BEHAVIOURS, tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(scope="session", params=["processes", "containers"])
-def told(request: pytest.FixtureRequest) -> Told:
+def reported(request: pytest.FixtureRequest) -> Reported:
     """What each node had to tell in the end."""
-    found: Told = request.getfixturevalue(f"told_by_{request.param}")
+    found: Reported = request.getfixturevalue(f"reported_by_{request.param}")
     return found

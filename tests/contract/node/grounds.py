@@ -88,8 +88,10 @@ def play(
     async def go() -> dict[Behaviour, str]:
         turns = asyncio.Semaphore(AT_ONCE)
         async with opened as node:
-            told = await asyncio.gather(*(_play(node, one, shared, turns) for one in behaviours))
-        return dict(zip(behaviours, told, strict=True))
+            reported = await asyncio.gather(
+                *(_play(node, one, shared, turns) for one in behaviours)
+            )
+        return dict(zip(behaviours, reported, strict=True))
 
     return asyncio.run(go())
 

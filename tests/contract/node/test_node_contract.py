@@ -12,13 +12,13 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=str)
-def test_behaviour(told: dict[Behaviour, str], behaviour: Behaviour) -> None:
+def test_behaviour(reported: dict[Behaviour, str], behaviour: Behaviour) -> None:
     """The rule in the behaviour's own docstring holds."""
-    if told[behaviour]:
-        pytest.fail(told[behaviour], pytrace=False)
+    if reported[behaviour]:
+        pytest.fail(reported[behaviour], pytrace=False)
 
 
-def test_behaviours_are_many_and_told_apart() -> None:
+def test_behaviours_are_many_and_distinct() -> None:
     """At least 60, each with a sentence and a name of its own."""
     names = [str(one) for one in BEHAVIOURS]
 

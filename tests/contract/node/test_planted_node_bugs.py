@@ -27,6 +27,6 @@ def test_planted_bug_is_caught(bug: Bug, tmp_path: Path, monkeypatch: pytest.Mon
     chosen = [one for one in BEHAVIOURS if str(one) == bug.behaviour]
     monkeypatch.setattr(bench, "WITHIN_S", PATIENCE_S)
     bug.plant(monkeypatch)
-    told = play(processes(home), chosen, shared)
+    reported = play(processes(home), chosen, shared)
 
-    assert [one for one in told.values() if one]
+    assert [one for one in reported.values() if one]

@@ -23,8 +23,8 @@ GANG, GANG_SIZE, GANG_S = "gang", 6, 15
 N_CPUS = 16
 
 
-def main(words: Sequence[str]) -> int:
-    folder = Path(words[0]) if words else DOCS
+def main(terms: Sequence[str]) -> int:
+    folder = Path(terms[0]) if terms else DOCS
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         machine = Machine(Path(made))

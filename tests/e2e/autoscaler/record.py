@@ -69,8 +69,8 @@ class Record:
     def until(self, what: str, holds: Callable[[Look], bool], within_s: float = WITHIN_S) -> Look:
         deadline = time.monotonic() + within_s
         while not holds(seen := self.look()):
-            told = {name: (seen.phase(name), seen.size(name)) for name in seen.jobs}
-            assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}; {told}"
+            reported = {name: (seen.phase(name), seen.size(name)) for name in seen.jobs}
+            assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}; {reported}"
             time.sleep(PERIOD_S)
         return seen
 

@@ -91,11 +91,11 @@ async def _one_finishes(stage: Stage, facts: Facts, job: str) -> None:
     await stage.until(
         "the first trainer is done", lambda: len(stage.trainers(job)) < facts.last_target
     )
-    n_told = len(stage.told[job])
+    n_reported = len(stage.reported[job])
     await stage.delete(JOBS[1])
     await stage.go_on(A_WHILE_S)
     facts.newcomers = sorted({pod.metadata.name for pod in stage.trainers(job)} - known)
-    facts.finishing = [target for _, target in stage.told[job][n_told - 1 :]]
+    facts.finishing = [target for _, target in stage.reported[job][n_reported - 1 :]]
     for pod in stage.trainers(job):
         await stage.end_well(pod)
     await stage.until_phase(job, "Succeed")

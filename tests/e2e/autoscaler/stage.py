@@ -68,10 +68,10 @@ class Stage:
         self.cluster = cluster
         self.clock = clock
         self.is_virtual = is_virtual
-        self.told: dict[str, list[tuple[float, int]]] = {}
+        self.reported: dict[str, list[tuple[float, int]]] = {}
         self.lows: dict[str, int] = {}  # the fewest trainers since a job was first whole
         self.may_resize = asyncio.Event()  # until then there is no autoscaler
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         selection = Selection(NAMESPACE)
         self.pods = Informer(cluster, PODS, clock=clock, random=Random(1), selection=selection)
         self.jobs = Informer(
@@ -153,11 +153,11 @@ class Stage:
 
     def forget_turns(self) -> None:
         """Begin to count anew."""
-        self.told = {name: told[-1:] for name, told in self.told.items()}
+        self.reported = {name: reported[-1:] for name, reported in self.reported.items()}
 
     def n_turns(self, name: str) -> int:
         """How often a job's target went the other way."""
-        targets = [target for _, target in self.told.get(name, ())]
+        targets = [target for _, target in self.reported.get(name, ())]
         rises = [after > before for before, after in pairwise(targets)]
         return sum(one != other for one, other in pairwise(rises))
 
@@ -165,9 +165,11 @@ class Stage:
         try:
             async with asyncio.timeout(within_s):
                 while not holds():
-                    await self._news.wait()
+                    await self._changed.wait()
         except TimeoutError as error:
-            sizes = {name: (self.phase(name), told[-3:]) for name, told in self.told.items()}
+            sizes = {
+                name: (self.phase(name), reported[-3:]) for name, reported in self.reported.items()
+            }
             raise AssertionError(f"not within {within_s:.0f} s: {what}; {sizes}") from error
 
     async def until_phase(self, name: str, *phases: str) -> None:
@@ -179,18 +181,18 @@ class Stage:
     def _note(self, key: Key) -> None:
         job = self.job(key.name)
         if job is not None and target_of(job):
-            told = self.told.setdefault(key.name, [])
-            if not told or told[-1][1] != target_of(job):
-                told.append((self.clock.now(), target_of(job)))
+            reported = self.reported.setdefault(key.name, [])
+            if not reported or reported[-1][1] != target_of(job):
+                reported.append((self.clock.now(), target_of(job)))
         self._ring()
 
     def _ring(self) -> None:
-        running = Counter(name for name in self.told for _ in self.trainers(name))
-        for name in self.told:
+        running = Counter(name for name in self.reported for _ in self.trainers(name))
+        for name in self.reported:
             if name in self.lows or running[name] == self.target(name):
                 self.lows[name] = min(self.lows.get(name, running[name]), running[name])
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
 
 def play_embedded(story: Story[T]) -> T:

@@ -17,7 +17,7 @@ from tests.e2e.autoscaler.training import MOST, TORCHRUN, train
 from tests.e2e.up.machine import Machine
 
 
-def test_pods_meet_where_torchrun_is_told(tmp_path: Path) -> None:
+def test_pods_meet_at_the_address_torchrun_gets(tmp_path: Path) -> None:
     """All pods find each other at every size, and the work they share gets done."""
     machine = Machine(tmp_path, {"PATH": f"{_launcher(tmp_path)}:{os.environ['PATH']}"})
     try:

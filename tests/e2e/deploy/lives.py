@@ -131,9 +131,9 @@ async def _world(life: Life) -> AsyncIterator[tuple[Cluster, NamespaceObserver]]
         with contextlib.suppress(AlreadyExistsError):
             body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await admin.create(NAMESPACES.untyped(), body)
-        sight = NamespaceObserver(admin, namespace, clock, Random(2))
+        observation = NamespaceObserver(admin, namespace, clock, Random(2))
         manager = Manager(clock=clock)
-        sight.add_to(manager)
+        observation.add_to(manager)
         own = tuple(node for one in OF_NODES for node in one.nodes)
         common = NodeShape(HOLLOW_CAPACITY, boot_id="rbac")
         private = replace(common, taints=(Taint(key=OWN_NODES, effect="NoSchedule"),))
@@ -142,8 +142,8 @@ async def _world(life: Life) -> AsyncIterator[tuple[Cluster, NamespaceObserver]]
         manager.add("scheduler", Scheduler(admin, clock=clock, random=Random(4)).run)
         running = asyncio.create_task(manager.run())
         try:
-            await sight.wait_synced()
-            yield admin, sight
+            await observation.wait_synced()
+            yield admin, observation
         finally:
             manager.stop()
             await running
@@ -152,15 +152,15 @@ async def _world(life: Life) -> AsyncIterator[tuple[Cluster, NamespaceObserver]]
 
 async def live(life: Life) -> None:
     """Jobs of both kinds, from submission to the end, and jobs whose names are taken."""
-    async with _world(life) as (admin, sight):
-        played = [one.run(admin, sight) for one in life.stories]
+    async with _world(life) as (admin, observation):
+        played = [one.run(admin, observation) for one in life.stories]
         await asyncio.gather(*played, _training_job(admin, life), _taken(admin, life))
 
 
 async def live_on(life: Life) -> None:
     """What was told in a former life of the operator happens once more."""
-    async with _world(life) as (admin, sight):
-        play = Trial("fails-on", admin, sight, ())
+    async with _world(life) as (admin, observation):
+        play = Trial("fails-on", admin, observation, ())
         for step in (runs(), ends("a-0", code=1), restarts("a-0")):
             await step.act(play)
         await life.installed.until_used(PART, Right("get", "", "events"))

@@ -40,13 +40,13 @@ def until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(POLL_S)
 
 
-def until_said(log: Path, *words: str) -> None:
+def until_said(log: Path, *terms: str) -> None:
     """A line of the log comes to hold all of this."""
 
     def is_said() -> bool:
-        return any(all(word in line for word in words) for line in log.read_text().splitlines())
+        return any(all(word in line for word in terms) for line in log.read_text().splitlines())
 
-    until(is_said, f"a line with {words} in\n{log}")
+    until(is_said, f"a line with {terms} in\n{log}")
 
 
 def is_there(bare: Installed, *names: str) -> bool:
@@ -103,7 +103,9 @@ def nobody(bare: Installed) -> Path:
     return bare.kubeconfig_of("nobody")
 
 
-def test_installer_without_rights_is_told(bare: Installed, nobody: Path, tmp_path: Path) -> None:
+def test_installer_without_rights_gets_a_reason(
+    bare: Installed, nobody: Path, tmp_path: Path
+) -> None:
     """Whoever may not install is told what may not be done, by helm and by our own command."""
     installing = Helm(tmp_path, nobody).run("install", "swell", CHART, "--namespace", "default")
     command = [sys.executable, "-m", "swell.cli.main", "uninstall", "--yes"]

@@ -30,8 +30,8 @@ def main() -> int:
             is_well = not result.failures and not result.violations
             well[name] += is_well and result.end_state == expected
             struck.update(text.partition(" at ")[0] for text in result.struck)
-            for told in (*result.violations, *map(str, result.failures.values())):
-                sys.stdout.write(f"{name}: {told}\n")
+            for reported in (*result.violations, *map(str, result.failures.values())):
+                sys.stdout.write(f"{name}: {reported}\n")
     for name in (NO_FAULTS.name, *(plan.name for plan in PLANS), "paused"):
         sys.stdout.write(f"{name:<10} {well[name]} of {n_times} runs went well\n")
     figures = {"runs": n_times, "well": dict(well), "faults": dict(struck)}

@@ -58,7 +58,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Environment:
     """The real cluster, as its administrator has it."""
 
     plane: ControlPlane
@@ -66,15 +66,15 @@ class Ground:
     admin: Cluster
     trust: ssl.SSLContext
 
-    async def sight(self, stack: AsyncExitStack, namespace: str) -> NamespaceObserver:
-        sight = NamespaceObserver(
+    async def observation(self, stack: AsyncExitStack, namespace: str) -> NamespaceObserver:
+        observation = NamespaceObserver(
             self.admin, namespace, SystemClock(), Random(3), within_s=WITHIN_S
         )
         manager = Manager(clock=SystemClock())
-        sight.add_to(manager)
+        observation.add_to(manager)
         await stack.enter_async_context(_running(manager))
-        await sight.wait_synced()
-        return sight
+        await observation.wait_synced()
+        return observation
 
     def kubeconfig(self, name: str, address: str) -> Path:
         """The administrator's, by way of a proxy."""
@@ -89,8 +89,8 @@ def play_plans(plane: ControlPlane, folder: Path, plans: Sequence[Plan]) -> dict
     """Every plan in a namespace of its own."""
 
     async def main() -> dict[str, Result]:
-        async with _ground(plane, folder) as ground:
-            played = await asyncio.gather(*(_play(ground, plan) for plan in plans))
+        async with _environment(plane, folder) as environment:
+            played = await asyncio.gather(*(_play(environment, plan) for plan in plans))
         await asyncio.sleep(CLOSE_S)
         return {plan.name: result for plan, result in zip(plans, played, strict=True)}
 
@@ -104,8 +104,8 @@ def play_pause(plane: ControlPlane, folder: Path) -> tuple[Result, list[Write]]:
     """
 
     async def main() -> tuple[Result, list[Write]]:
-        async with _ground(plane, folder) as ground:
-            played = await _play_pause(ground)
+        async with _environment(plane, folder) as environment:
+            played = await _play_pause(environment)
         await asyncio.sleep(CLOSE_S)
         return played
 
@@ -113,7 +113,7 @@ def play_pause(plane: ControlPlane, folder: Path) -> tuple[Result, list[Write]]:
 
 
 @asynccontextmanager
-async def _ground(plane: ControlPlane, folder: Path) -> AsyncIterator[Ground]:
+async def _environment(plane: ControlPlane, folder: Path) -> AsyncIterator[Environment]:
     clock = SystemClock()
     async with connect(read_kubeconfig([plane.kubeconfig]), clock, Random(1)) as admin:
         await install_crds(admin, clock)
@@ -124,18 +124,18 @@ async def _ground(plane: ControlPlane, folder: Path) -> AsyncIterator[Ground]:
         manager.add("scheduler", Scheduler(admin, clock=clock, random=Random(4)).run)
         trust = ssl.create_default_context(cafile=str(plane.ca_file))
         async with _running(manager):
-            yield Ground(plane, folder, admin, trust)
+            yield Environment(plane, folder, admin, trust)
 
 
-async def _play(ground: Ground, plan: Plan) -> Result:
+async def _play(environment: Environment, plan: Plan) -> Result:
     async with AsyncExitStack() as stack:
         spoiler = Spoiler(plan.rules)
         address = await stack.enter_async_context(
-            proxied(ground.plane.server_url, ground.trust, spoiler)
+            proxied(environment.plane.server_url, environment.trust, spoiler)
         )
-        kubeconfig = ground.kubeconfig(plan.name, address)
+        kubeconfig = environment.kubeconfig(plan.name, address)
         operator = _killed(kubeconfig, plan, spoiler) if plan.kills else _inside(kubeconfig, plan)
-        result = await _judged(ground, plan.namespace, operator)
+        result = await _judged(environment, plan.namespace, operator)
     result.struck = spoiler.struck
     result.violations += violations(result.record, spoiler.writes)
     result.n_writes = len(spoiler.writes)
@@ -143,16 +143,16 @@ async def _play(ground: Ground, plan: Plan) -> Result:
 
 
 async def _judged(
-    ground: Ground, namespace: str, operator: AbstractAsyncContextManager[None]
+    environment: Environment, namespace: str, operator: AbstractAsyncContextManager[None]
 ) -> Result:
     """Play the stories in a new namespace."""
     body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    await ground.admin.create(NAMESPACES.untyped(), body)
+    await environment.admin.create(NAMESPACES.untyped(), body)
     async with AsyncExitStack() as stack:
-        record = await stack.enter_async_context(recording(ground.admin, namespace))
-        sight = await ground.sight(stack, namespace)
+        record = await stack.enter_async_context(recording(environment.admin, namespace))
+        observation = await environment.observation(stack, namespace)
         await stack.enter_async_context(operator)
-        played = (one.run(ground.admin, sight) for one in STORIES)
+        played = (one.run(environment.admin, observation) for one in STORIES)
         results = await asyncio.gather(*played, return_exceptions=True)
     failures = {
         one.name: result
@@ -216,7 +216,7 @@ async def _process(kubeconfig: Path, namespace: str, *flags: str) -> AsyncIterat
 PAUSED = Plan("paused", (Rule("DELETE", "pods", 1, Fault.HELD, "restarts"),))
 
 
-async def _play_pause(ground: Ground) -> tuple[Result, list[Write]]:
+async def _play_pause(environment: Environment) -> tuple[Result, list[Write]]:
     late: list[Write] = []
     spoilers = [Spoiler(PAUSED.rules), Spoiler(PAUSED.rules)]
 
@@ -226,9 +226,9 @@ async def _play_pause(ground: Ground) -> tuple[Result, list[Write]]:
             tasks: list[asyncio.Task[None]] = []
             for number, spoiler in enumerate(spoilers):
                 address = await stack.enter_async_context(
-                    proxied(ground.plane.server_url, ground.trust, spoiler)
+                    proxied(environment.plane.server_url, environment.trust, spoiler)
                 )
-                kubeconfig = ground.kubeconfig(f"pair-{number}", address)
+                kubeconfig = environment.kubeconfig(f"pair-{number}", address)
                 tasks.append(asyncio.create_task(_replica(kubeconfig, spoiler, spoilers, late)))
             try:
                 yield
@@ -237,7 +237,7 @@ async def _play_pause(ground: Ground) -> tuple[Result, list[Write]]:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    result = await _judged(ground, PAUSED.namespace, pair())
+    result = await _judged(environment, PAUSED.namespace, pair())
     writes = [write for one in spoilers for write in one.writes]
     result.struck = [text for one in spoilers for text in one.struck]
     result.violations += violations(result.record, writes)

@@ -24,8 +24,10 @@ def ends(*names: str, code: int = 0) -> Step:
     async def act(play: Trial) -> None:
         for name in names:
             await play.until(lambda name=name: is_running(play, name), f"{name} runs")  # type: ignore[misc]
-        told = (machine(play).tell(play.pod_key(name), TELL.format(code=code)) for name in names)
-        await asyncio.gather(*told)
+        reported = (
+            machine(play).tell(play.pod_key(name), TELL.format(code=code)) for name in names
+        )
+        await asyncio.gather(*reported)
 
     return Step(f"{', '.join(names)} ends with {code}", act)
 
@@ -119,7 +121,7 @@ def waits_whole() -> Step:
             return (status.phase.value, status.reason) == ("Pending", "WaitingForRoom")
 
         await play.until(holds, "the job waits for room")
-        await asyncio.sleep(CALM_S)
+        await asyncio.sleep(QUIET_S)
 
         assert not [name for name, pod in play.pods().items() if pod.spec.node_name]
 
@@ -139,7 +141,7 @@ def leaves_its_nodes() -> Step:
     return Step("the job leaves its nodes", act)
 
 
-CALM_S = 2.0
+QUIET_S = 2.0
 
 
 def machine(play: Trial) -> Machine:

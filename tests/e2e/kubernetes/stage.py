@@ -34,9 +34,9 @@ def play(machine: RealMachine, played: Sequence[Scenario]) -> Outcomes:
 
 
 async def _play(machine: RealMachine, played: Sequence[Scenario]) -> Outcomes:
-    async with on_stage(machine) as (cluster, sight):
+    async with on_stage(machine) as (cluster, observation):
         results = await asyncio.gather(
-            *(one.run(cluster, sight, machine) for one in played), return_exceptions=True
+            *(one.run(cluster, observation, machine) for one in played), return_exceptions=True
         )
     await asyncio.sleep(CLOSE_S)
     return {
@@ -52,12 +52,12 @@ async def on_stage(machine: RealMachine) -> AsyncIterator[tuple[Cluster, Namespa
     clock, manager = SystemClock(), Manager(clock=SystemClock())
     async with connect(read_kubeconfig([machine.cluster.kubeconfig]), clock, Random(1)) as cluster:
         await prepare(cluster)
-        sight = NamespaceObserver(cluster, USUAL, clock, Random(2), within_s=WITHIN_S)
-        sight.add_to(manager)
+        observation = NamespaceObserver(cluster, USUAL, clock, Random(2), within_s=WITHIN_S)
+        observation.add_to(manager)
         running = asyncio.create_task(manager.run())
         try:
-            await sight.wait_synced()
-            yield cluster, sight
+            await observation.wait_synced()
+            yield cluster, observation
         finally:
             manager.stop()
             await running

@@ -54,7 +54,7 @@ async def _queue_closes_and_opens(play: Trial) -> None:
 
 def test_second_lives_and_taken_names(machine: RealMachine) -> None:
     """What happened before the leaders were killed happens again, and is told as the same."""
-    told = scenario(
+    reported = scenario(
         "again",
         job({"a": pods(1, restartPolicy="Always")}),
         Step("names are taken", _names_are_taken),
@@ -73,5 +73,5 @@ def test_second_lives_and_taken_names(machine: RealMachine) -> None:
         asks(machine, OPERATOR, EVENTS),
         asks(machine, SCHEDULER, EVENTS),
     )
-    for failure in play(machine, [told]).values():
+    for failure in play(machine, [reported]).values():
         raise failure

@@ -69,8 +69,8 @@ def test_gang_waits_for_its_nodes_alone(machine: RealMachine, figure: Figure) ->
 
 
 async def measured(machine: RealMachine, number: int) -> tuple[float, float, float]:
-    async with on_stage(machine) as (cluster, sight):
-        play = Trial(f"speed-{number}", cluster, sight, (), machine=machine)
+    async with on_stage(machine) as (cluster, observation):
+        play = Trial(f"speed-{number}", cluster, observation, (), machine=machine)
         moments = Moments(time.perf_counter())
         await play.submit(job({"a": pods(GANG)}))
         await play.until(lambda: moments.look(play), "all run")

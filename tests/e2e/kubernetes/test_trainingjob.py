@@ -24,9 +24,9 @@ POLL_S = 0.5
 ENDS = ("Succeed", "Failed")
 
 
-def read(machine: RealMachine, *words: str) -> Body:
+def read(machine: RealMachine, *terms: str) -> Body:
     found: Body = msgspec.json.decode(
-        machine.kubectl.ok("get", "-n", NAMESPACE, *words, "-o", "json")
+        machine.kubectl.ok("get", "-n", NAMESPACE, *terms, "-o", "json")
     )
     return found
 

@@ -31,8 +31,8 @@ from tests.e2e.operator.scenario import Step, Trial, scenario
 THIS = reference()
 ELASTIC: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 4}
 RIGID: Body = {"restartPolicy": "OnFailure", "restartScope": "Pod"}
-CALM_S = 4.0
-CALM_TRIES = 5
+QUIET_S = 4.0
+QUIET_TRIES = 5
 
 
 def rolls_to(machine: RealMachine, operator: str, scheduler: str) -> Step:
@@ -47,16 +47,16 @@ def rolls_to(machine: RealMachine, operator: str, scheduler: str) -> Step:
     return Step(f"the operator becomes {operator}, the scheduler {scheduler}", act)
 
 
-def is_calm(machine: RealMachine) -> Step:
+def is_quiet(machine: RealMachine) -> Step:
     """When the new pods are all there are, a time comes when nobody writes: no one undoes another's
     work. Numbers that are told late may come before that."""
 
     async def act(_: Trial) -> None:
         for name in DEPLOYMENTS:
             await asyncio.to_thread(wait_for, machine, name)
-        for _try in range(CALM_TRIES):
+        for _try in range(QUIET_TRIES):
             before = writes(machine)
-            await asyncio.sleep(CALM_S)
+            await asyncio.sleep(QUIET_S)
             written = writes(machine) - before
             if not written:
                 return
@@ -79,7 +79,7 @@ def keeps(*names: str) -> Step:
 def test_versions_take_turns(machine: RealMachine, tmp_path: Path) -> None:
     """Jobs are resized, restarted, started and ended under either version, and nothing is lost."""
     machine.cluster.load_images(previous_image(tmp_path))
-    told = scenario(
+    reported = scenario(
         "versions",
         job({"a": pods(2, **ELASTIC)}),
         runs(),
@@ -88,19 +88,19 @@ def test_versions_take_turns(machine: RealMachine, tmp_path: Path) -> None:
         rolls_to(machine, PREVIOUS, THIS),
         scales("a", 4),
         _grown(),
-        is_calm(machine),
+        is_quiet(machine),
         of("kept", stays("Running")),
         rolls_to(machine, THIS, PREVIOUS),
         of("kept", ends("a-0", code=1), restarts("a-0")),
         keeps("a-0", "a-1", "a-2", "a-3"),
         scales("a", 1),
-        is_calm(machine),
+        is_quiet(machine),
         keeps("a-0"),
         pods_are("a-0"),
         rolls_to(machine, PREVIOUS, PREVIOUS),
         another("new", job({"a": pods(2)})),
         of("new", runs()),
-        is_calm(machine),
+        is_quiet(machine),
         keeps("a-0"),
         of("kept", stays("Running")),
         of("new", stays("Running")),
@@ -109,11 +109,11 @@ def test_versions_take_turns(machine: RealMachine, tmp_path: Path) -> None:
         becomes("Succeed"),
         of("kept", ends("a-0", "a-1"), becomes("Succeed")),
         of("new", deletes_job(), nothing_is_left()),
-        is_calm(machine),
+        is_quiet(machine),
         shows("no restart", lambda status: status.restarts == 0),
         of("kept", shows("one restart", lambda status: status.restart_counts == {"a": 1})),
     )
-    for failure in play(machine, [told]).values():
+    for failure in play(machine, [reported]).values():
         raise failure
 
 

@@ -17,7 +17,7 @@ from swell.runtime.errors import ForbiddenError, InvalidError
 from tests.e2e.operator.scenario import Step, Trial
 
 # Long enough for an operator that was going to do something.
-CALM_S = 2.5
+QUIET_S = 2.5
 
 
 def runs(*, anew: bool = False) -> Step:
@@ -52,7 +52,7 @@ def stays(phase: str) -> Step:
     """Nothing happens: the phase is the same, and so are all pods."""
 
     async def act(trial: Trial) -> None:
-        await asyncio.sleep(CALM_S)
+        await asyncio.sleep(QUIET_S)
         uids = {name: pod.metadata.uid for name, pod in trial.pods().items()}
 
         assert trial.observer.status(trial.name).phase.value == phase

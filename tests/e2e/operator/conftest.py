@@ -22,13 +22,13 @@ def outcomes_real(request: pytest.FixtureRequest, control_plane: ControlPlane) -
     return run_real(control_plane.kubeconfig, _chosen(request, "kubernetes"))
 
 
-def _chosen(request: pytest.FixtureRequest, ground: str) -> Sequence[Scenario]:
+def _chosen(request: pytest.FixtureRequest, environment: str) -> Sequence[Scenario]:
     """The scenarios this run of pytest asks for: a single one takes only its own time."""
     wanted = {
         item.callspec.params.get("scenario")  # other tests have grounds, too
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and hasattr(item, "callspec")
-        and item.callspec.params.get("ground") == ground
+        and item.callspec.params.get("ground") == environment
     }
     return [scenario for scenario in SCENARIOS if scenario.name in wanted]

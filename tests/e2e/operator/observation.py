@@ -60,7 +60,7 @@ class NamespaceObserver:
         self.namespace = namespace
         self._within_s = within_s
         self.history: dict[str, list[AITrainingJobStatus]] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
         def informer(resource: Resource[T]) -> Informer[T]:
             made = Informer(
@@ -124,7 +124,7 @@ class NamespaceObserver:
         try:
             async with asyncio.timeout(self._within_s):
                 while not holds():
-                    await self._news.wait()
+                    await self._changed.wait()
         except TimeoutError as error:
             raise NotSeenError(f"not within {self._within_s:.0f} s: {what}") from error
 
@@ -152,5 +152,5 @@ class NamespaceObserver:
                 said.append(found.status)
 
     def _ring(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

@@ -12,19 +12,19 @@ import pytest
 from tests.e2e.operator.scenarios import SCENARIOS
 from tests.e2e.operator.stage import Outcomes
 
-GROUNDS = ("embedded", "kubernetes")
+ENVIRONMENTS = ("embedded", "kubernetes")
 ROWS = [
-    pytest.param(ground, scenario.name, id=f"{ground}-{scenario.name}")
-    for ground in GROUNDS
+    pytest.param(environment, scenario.name, id=f"{environment}-{scenario.name}")
+    for environment in ENVIRONMENTS
     for scenario in SCENARIOS
-    if ground == "embedded" or not scenario.takes_long
+    if environment == "embedded" or not scenario.takes_long
 ]
 
 
-@pytest.mark.parametrize(("ground", "scenario"), ROWS)
-def test_scenario(ground: str, scenario: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("environment", "scenario"), ROWS)
+def test_scenario(environment: str, scenario: str, request: pytest.FixtureRequest) -> None:
     """What happens to the job has the consequences that the scenario states."""
-    fixture = "outcomes_embedded" if ground == "embedded" else "outcomes_real"
+    fixture = "outcomes_embedded" if environment == "embedded" else "outcomes_real"
     outcomes: Outcomes = request.getfixturevalue(fixture)
     failure = outcomes.get(scenario)
     if failure is not None:

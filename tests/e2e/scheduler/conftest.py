@@ -37,13 +37,13 @@ def scheduled_real(
     return play_real(own_control_plane, folder, _chosen(request, "kubernetes"))
 
 
-def _chosen(request: pytest.FixtureRequest, ground: str) -> Sequence[Story]:
+def _chosen(request: pytest.FixtureRequest, environment: str) -> Sequence[Story]:
     """What this run of pytest asks for, so that a single story takes a single story's time."""
     wanted = {
         item.callspec.params.get("story")
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and hasattr(item, "callspec")
-        and item.callspec.params.get("ground") == ground
+        and item.callspec.params.get("ground") == environment
     }
     return [story for story in EVERY if story.name in wanted]

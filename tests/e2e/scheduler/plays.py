@@ -24,8 +24,10 @@ async def gangs(play: Play) -> None:
     for name in names:
         await play.until_runs(name, GANG)
 
-    assert play.sight.n_bound(too_large) == 0
-    await play.sight.until(lambda: "Unschedulable" in play.sight.told(too_large), "a reason")
+    assert play.observation.n_bound(too_large) == 0
+    await play.observation.until(
+        lambda: "Unschedulable" in play.observation.reported(too_large), "a reason"
+    )
 
 
 async def waiting(play: Play) -> None:
@@ -33,7 +35,7 @@ async def waiting(play: Play) -> None:
     first = await play.gang("first", 3)
     await play.until_runs(first, 3)
     second = await play.gang("second", 3)
-    await play.stays(lambda: play.sight.n_bound(second) == 0, "the second waits whole")
+    await play.stays(lambda: play.observation.n_bound(second) == 0, "the second waits whole")
     await play.remove(first)
     await play.until_runs(second, 3)
 
@@ -49,9 +51,9 @@ async def weights(play: Play) -> None:
     await play.cordon(False)
 
     def running(queue: str) -> int:
-        return sum(play.sight.n_running(group) for group in pods[queue])
+        return sum(play.observation.n_running(group) for group in pods[queue])
 
-    await play.sight.until(lambda: (running(light), running(heavy)) == (2, 6), "2 and 6 run")
+    await play.observation.until(lambda: (running(light), running(heavy)) == (2, 6), "2 and 6 run")
     await play.stays(lambda: (running(light), running(heavy)) == (2, 6), "and stay")
 
 
@@ -60,11 +62,11 @@ async def preemption(play: Play) -> None:
     low = await play.gang("low", 4, priority="low")
     await play.until_runs(low, 4)
     equal = await play.gang("equal", 4, priority="low")
-    await play.stays(lambda: play.sight.n_running(low) == 4, "equals leave each other alone")
+    await play.stays(lambda: play.observation.n_running(low) == 4, "equals leave each other alone")
     high = await play.gang("high", 4, priority="high")
     await play.until_runs(high, 4)
 
-    assert play.sight.n_bound(low) == play.sight.n_bound(equal) == 0
+    assert play.observation.n_bound(low) == play.observation.n_bound(equal) == 0
 
 
 async def reclaim(play: Play) -> None:
@@ -76,7 +78,7 @@ async def reclaim(play: Play) -> None:
     preemptor = await play.gang("poor", 4, queue=poor)
     await play.until_runs(preemptor, 4)
 
-    assert sorted(play.sight.n_bound(group) for group in held) == [0, 4]
+    assert sorted(play.observation.n_bound(group) for group in held) == [0, 4]
 
 
 async def shrinking(play: Play) -> None:
@@ -88,7 +90,7 @@ async def shrinking(play: Play) -> None:
     high = await play.gang("high", 2, priority="high")
     await play.until_runs(high, 2)
     await play.until_runs(job, 2)
-    found = play.sight.job(job)
+    found = play.observation.job(job)
 
     assert found is not None
     status = found.status
@@ -104,11 +106,11 @@ async def node_loss(play: Play) -> None:
     job = await play.job("job", 4, restartPolicy="OnNodeFail", restartScope="Pod", restartLimit=3)
     await play.until_runs(job, 4)
     rival = await play.gang("rival", 4)
-    lost = play.sight.pods_of(job)[0].spec.node_name
+    lost = play.observation.pods_of(job)[0].spec.node_name
     await _lose(play, lost)
-    await play.sight.until(lambda: _survives(play, job, lost), "four run on the other nodes")
+    await play.observation.until(lambda: _survives(play, job, lost), "four run on the other nodes")
 
-    assert play.sight.n_bound(rival) == 0
+    assert play.observation.n_bound(rival) == 0
 
 
 async def killed(play: Play) -> None:
@@ -121,8 +123,8 @@ async def killed(play: Play) -> None:
 
     async def kill() -> None:
         groups = play.groups
-        await play.sight.until(
-            lambda: sum(map(play.sight.n_bound, groups)) > GANG, "binds have begun"
+        await play.observation.until(
+            lambda: sum(map(play.observation.n_bound, groups)) > GANG, "binds have begun"
         )
         await play.schedulers.kill_leader()
 
@@ -141,7 +143,7 @@ async def hand_over(play: Play) -> None:
     await play.until_runs(second, 2)
 
     assert await play.schedulers.leader() != before
-    assert play.sight.n_running(first) == 2
+    assert play.observation.n_running(first) == 2
 
 
 async def hierarchy(play: Play) -> None:
@@ -154,13 +156,13 @@ async def hierarchy(play: Play) -> None:
     held = [await play.gang(f"n{n}", 1, queue=team_n) for n in range(7)]
 
     def running() -> int:
-        return sum(play.sight.n_running(group) for group in held)
+        return sum(play.observation.n_running(group) for group in held)
 
-    await play.sight.until(lambda: running() == 6, "six of the north, two of them borrowed")
+    await play.observation.until(lambda: running() == 6, "six of the north, two of them borrowed")
     await play.stays(lambda: running() == 6, "no more than the north may have")
     preemptor = await play.gang("s", 4, queue=team_s)
     await play.until_runs(preemptor, 4)
-    await play.sight.until(lambda: running() == 4, "four of the north are left")
+    await play.observation.until(lambda: running() == 4, "four of the north are left")
 
 
 # With nodes of their own, and how much of their own resource each of those has.
@@ -183,16 +185,18 @@ EVERY = (*USUAL, *UPSETTING, *CAPACITY)
 
 
 def _uids(play: Play, group: str) -> dict[str, str]:
-    return {pod.metadata.name: pod.metadata.uid for pod in play.sight.pods_of(group)}
+    return {pod.metadata.name: pod.metadata.uid for pod in play.observation.pods_of(group)}
 
 
 def _survives(play: Play, group: str, lost: str) -> bool:
     places = [pod.spec.node_name for pod in _wanted(play, group)]
-    return play.sight.n_running(group) == 4 and lost not in places
+    return play.observation.n_running(group) == 4 and lost not in places
 
 
 def _wanted(play: Play, group: str) -> list[Pod]:
-    return [pod for pod in play.sight.pods_of(group) if pod.metadata.deletion_timestamp is None]
+    return [
+        pod for pod in play.observation.pods_of(group) if pod.metadata.deletion_timestamp is None
+    ]
 
 
 async def _lose(play: Play, node: str) -> None:

@@ -33,10 +33,10 @@ from swell.runtime.manager import Manager
 from swell.scheduler.live.settings import RELOAD_S
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.scheduler.objects import NAMESPACE, PRIORITIES, priority_class
+from tests.e2e.scheduler.observation import Observation
 from tests.e2e.scheduler.plays import CAPACITY, UPSETTING, USUAL
 from tests.e2e.scheduler.recorder import Recorder
 from tests.e2e.scheduler.schedulers import BIND_WINDOW_S, OwnProcesses, Settle, Tasks
-from tests.e2e.scheduler.sight import Sight
 from tests.e2e.scheduler.story import Schedulers, Story
 from tests.testbed.control_plane import ControlPlane
 
@@ -65,7 +65,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Environment:
     """A cluster as everybody but the schedulers reaches it, and how those are run."""
 
     cluster: Cluster
@@ -86,9 +86,9 @@ def play_embedded(folder: Path, chosen: Sequence[Story]) -> Outcome:
         config = folder / "scheduler.yaml"
         user = InProcessCluster(api, "user")
         schedulers = Tasks(lambda name: InProcessCluster(api, name), clock, config)
-        ground = Ground(user, clock, schedulers, N_NODES_EMBEDDED, config)
+        environment = Environment(user, clock, schedulers, N_NODES_EMBEDDED, config)
         async with _running(manager):
-            return await _play(ground, chosen)
+            return await _play(environment, chosen)
 
     return run(main())
 
@@ -102,42 +102,46 @@ def play_real(plane: ControlPlane, folder: Path, chosen: Sequence[Story]) -> Out
         async with connect(access, clock, Random(1)) as cluster:
             await install_crds(cluster, clock)
             schedulers = OwnProcesses(plane, cluster, folder, config)
-            ground = Ground(cluster, clock, schedulers, 0, config)
+            environment = Environment(cluster, clock, schedulers, 0, config)
             async with schedulers.hollow_nodes(N_NODES_REAL):
-                outcome = await _play(ground, chosen)
+                outcome = await _play(environment, chosen)
         await asyncio.sleep(CLOSE_S)
         return outcome
 
     return asyncio.run(main())
 
 
-async def _play(ground: Ground, chosen: Sequence[Story]) -> Outcome:
-    cluster, clock = ground.cluster, ground.clock
+async def _play(environment: Environment, chosen: Sequence[Story]) -> Outcome:
+    cluster, clock = environment.cluster, environment.clock
     await _prepare(cluster)
-    ground.config.write_text(PROPORTION)
-    sight = Sight(cluster, clock, Random(3))
+    environment.config.write_text(PROPORTION)
+    observation = Observation(cluster, clock, Random(3))
     recorder = Recorder(
-        sight.pods, sight.groups, sight.nodes, clock=clock, bind_window_s=BIND_WINDOW_S
+        observation.pods,
+        observation.groups,
+        observation.nodes,
+        clock=clock,
+        bind_window_s=BIND_WINDOW_S,
     )
     manager = Manager(clock=clock)
-    sight.add_to(manager)
-    agents = _add_nodes(manager, ground, chosen)
-    manager.add("operator", lambda: _operate(ground))
+    observation.add_to(manager)
+    agents = _add_nodes(manager, environment, chosen)
+    manager.add("operator", lambda: _operate(environment))
     failed: dict[str, BaseException] = {}
-    async with _running(manager), ground.schedulers.running() as schedulers:
-        await sight.wait_synced()
+    async with _running(manager), environment.schedulers.running() as schedulers:
+        await observation.wait_synced()
         async with asyncio.timeout(READY_S_MAX):
             while not all(agent.is_ready for agent in agents):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
         async def perform(part: Sequence[Story]) -> None:
-            failed.update(await _perform(part, cluster, sight, schedulers))
+            failed.update(await _perform(part, cluster, observation, schedulers))
 
         await perform([story for story in USUAL if story in chosen])
         for story in UPSETTING:
             await perform([story] if story in chosen else [])
         if any(story in chosen for story in CAPACITY):
-            ground.config.write_text(WITH_HIERARCHY)
+            environment.config.write_text(WITH_HIERARCHY)
             await asyncio.sleep(RELOADED_S)
             await perform([story for story in CAPACITY if story in chosen])
         recorder.close()
@@ -145,9 +149,9 @@ async def _play(ground: Ground, chosen: Sequence[Story]) -> Outcome:
 
 
 async def _perform(
-    part: Sequence[Story], cluster: Cluster, sight: Sight, schedulers: Schedulers
+    part: Sequence[Story], cluster: Cluster, observation: Observation, schedulers: Schedulers
 ) -> dict[str, BaseException]:
-    played = [story.play(cluster, sight, schedulers) for story in part]
+    played = [story.play(cluster, observation, schedulers) for story in part]
     results = await asyncio.gather(*played, return_exceptions=True)
     return {
         story.name: result
@@ -165,22 +169,24 @@ async def _prepare(cluster: Cluster) -> None:
             await cluster.create(PRIORITY_CLASSES.untyped(), priority_class(name, value))
 
 
-def _add_nodes(manager: Manager, ground: Ground, chosen: Sequence[Story]) -> list[NodeAgent]:
+def _add_nodes(
+    manager: Manager, environment: Environment, chosen: Sequence[Story]
+) -> list[NodeAgent]:
     """The nodes of each story, and nodes for everybody where no other process plays them."""
     shapes = [
         (story.nodes, {"cpu": "4", "memory": "16Gi", "pods": "20", _own(story): str(story.room)})
         for story in chosen
         if story.nodes
     ]
-    if ground.n_nodes:
-        shapes.append((node_names("common", ground.n_nodes), HOLLOW_CAPACITY))
+    if environment.n_nodes:
+        shapes.append((node_names("common", environment.n_nodes), HOLLOW_CAPACITY))
     return [
         add_hollow_agent(
             manager,
-            ground.cluster,
+            environment.cluster,
             names,
             NodeShape(capacity, boot_id="e2e"),
-            clock=ground.clock,
+            clock=environment.clock,
             random=Random(5),
         )
         for names, capacity in shapes
@@ -191,9 +197,9 @@ def _own(story: Story) -> str:
     return f"e2e.swell/{story.name}"
 
 
-async def _operate(ground: Ground) -> None:
+async def _operate(environment: Environment) -> None:
     kind = ai_training_job_kind(OPERATOR)
-    await operate(kind, ground.cluster, clock=ground.clock, random=Random(6))
+    await operate(kind, environment.cluster, clock=environment.clock, random=Random(6))
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from swell.api.meta import Key
 from swell.runtime.cluster import Cluster, Deletion, merge_patch
 from tests.e2e.scheduler import objects
 from tests.e2e.scheduler.objects import NAMESPACE
-from tests.e2e.scheduler.sight import Sight
+from tests.e2e.scheduler.observation import Observation
 
 SMALL = {"cpu": "100m", "memory": "64Mi"}
 
@@ -43,7 +43,7 @@ class Play:
     name: str
     nodes: tuple[str, ...]
     cluster: Cluster
-    sight: Sight
+    observation: Observation
     schedulers: Schedulers
     groups: list[str] = field(default_factory=list)
 
@@ -91,7 +91,7 @@ class Play:
         return full
 
     async def remove(self, group: str) -> None:
-        for pod in self.sight.pods_of(group):
+        for pod in self.observation.pods_of(group):
             await self.cluster.delete(PODS, pod.metadata.key, Deletion())
         await self.cluster.delete(POD_GROUPS, Key(NAMESPACE, group), Deletion())
 
@@ -102,12 +102,12 @@ class Play:
             await self.cluster.patch(NODES, Key("", node), change)
 
     def node(self, name: str) -> Node | None:
-        return self.sight.nodes.get(Key("", name))
+        return self.observation.nodes.get(Key("", name))
 
     async def until_runs(self, group: str, n: int) -> None:
         """Exactly so many pods of a group run, and all others are gone or wait."""
-        await self.sight.until(
-            lambda: self.sight.n_running(group) == self.sight.n_bound(group) == n,
+        await self.observation.until(
+            lambda: self.observation.n_running(group) == self.observation.n_bound(group) == n,
             f"{n} pods of {group} run",
         )
 
@@ -131,13 +131,15 @@ class Story:
     def nodes(self) -> tuple[str, ...]:
         return tuple(f"{self.name}-node-{number}" for number in range(self.n_nodes))
 
-    async def play(self, cluster: Cluster, sight: Sight, schedulers: Schedulers) -> None:
-        play = Play(self.name, self.nodes, cluster, sight, schedulers)
+    async def play(
+        self, cluster: Cluster, observation: Observation, schedulers: Schedulers
+    ) -> None:
+        play = Play(self.name, self.nodes, cluster, observation, schedulers)
         try:
             await self.act(play)
         except AssertionError as error:
             for group in play.groups:
-                error.add_note(sight.told(group))
+                error.add_note(observation.reported(group))
             raise
 
 

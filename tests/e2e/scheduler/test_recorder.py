@@ -18,8 +18,8 @@ from swell.runtime.manager import Manager
 from swell.sim.loop import VirtualClock, run
 from tests.e2e.scheduler import objects
 from tests.e2e.scheduler.objects import NAMESPACE
+from tests.e2e.scheduler.observation import Observation
 from tests.e2e.scheduler.recorder import Recorder
-from tests.e2e.scheduler.sight import Sight
 
 WINDOW_S = 30.0
 Act = Callable[[InProcessCluster], Awaitable[None]]
@@ -65,7 +65,7 @@ def test_recorder_tells_what_must_not_be(act: Act, fault: str) -> None:
     faults = run(_recorded(act))
 
     assert len(faults) == bool(fault)
-    assert all(fault in told for told in faults)
+    assert all(fault in reported for reported in faults)
 
 
 async def _recorded(act: Act) -> list[str]:
@@ -73,12 +73,14 @@ async def _recorded(act: Act) -> list[str]:
     cluster = InProcessCluster(new_api_server(Storage(clock.now), clock, Random(1)), "user")
     for kind, body in _world():
         await cluster.create(kind, body)
-    sight = Sight(cluster, clock, Random(2))
-    recorder = Recorder(sight.pods, sight.groups, sight.nodes, clock=clock, bind_window_s=WINDOW_S)
+    observation = Observation(cluster, clock, Random(2))
+    recorder = Recorder(
+        observation.pods, observation.groups, observation.nodes, clock=clock, bind_window_s=WINDOW_S
+    )
     manager = Manager(clock=clock)
-    sight.add_to(manager)
+    observation.add_to(manager)
     running = asyncio.create_task(manager.run())
-    await sight.wait_synced()
+    await observation.wait_synced()
     await act(cluster)
     await asyncio.sleep(WINDOW_S + 1)
     recorder.close()

@@ -10,27 +10,27 @@ import pytest
 from tests.e2e.scheduler.plays import EVERY
 from tests.e2e.scheduler.stage import Outcome
 
-GROUNDS = ("embedded", "kubernetes")
+ENVIRONMENTS = ("embedded", "kubernetes")
 
 
 @pytest.fixture
-def outcome(ground: str, request: pytest.FixtureRequest) -> Outcome:
-    fixture = "scheduled_embedded" if ground == "embedded" else "scheduled_real"
+def outcome(environment: str, request: pytest.FixtureRequest) -> Outcome:
+    fixture = "scheduled_embedded" if environment == "embedded" else "scheduled_real"
     played: Outcome = request.getfixturevalue(fixture)
     return played
 
 
 @pytest.mark.parametrize("story", [story.name for story in EVERY])
-@pytest.mark.parametrize("ground", GROUNDS)
-def test_story(ground: str, story: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_story(environment: str, story: str, outcome: Outcome) -> None:
     """What users ask for comes, as the story tells."""
     failure = outcome.failed.get(story)
     if failure is not None:
         raise failure
 
 
-@pytest.mark.parametrize("ground", GROUNDS)
-def test_gangs_are_never_bound_twice_or_by_halves(ground: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_gangs_are_never_bound_twice_or_by_halves(environment: str, outcome: Outcome) -> None:
     """Whatever happened, watchers saw whole gangs, each pod in one place, and no full node."""
     assert not outcome.faults
     assert outcome.n_binds or not outcome.failed

@@ -130,7 +130,7 @@ FILES = {
         text=changed("{name: fit}", "{name: fit, namespace: nowhere}"),
     ),
 }  # fmt: skip
-WORDS = {
+ARGUMENTS = {
     "missing-file": Mistake("apply -f missing.yaml", "missing.yaml: no such file", "you are in"),
     "folder-for-a-file": Mistake("apply -f .", ".: is a folder", "name the files in it"),
     "no-file": Mistake("apply", "Missing option '-f'", "swell apply --help", 2),
@@ -221,10 +221,10 @@ def test_mistake_in_a_file(busy: Machine, quick_check: Check, name: str) -> None
     quick_check(busy, FILES[name])
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", ARGUMENTS)
 def test_mistake_on_the_command_line(busy: Machine, quick_check: Check, name: str) -> None:
     """Wrong words are 2, what is not there is 1, and neither prints an answer."""
-    quick_check(busy, WORDS[name])
+    quick_check(busy, ARGUMENTS[name])
 
 
 def with_server(server: str) -> Callable[[Body], None]:

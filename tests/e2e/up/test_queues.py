@@ -70,7 +70,7 @@ def test_closed_queue_holds_jobs_back_until_it_opens(running: Machine) -> None:
     running.swell("queue", "delete", "team-a", "team")
 
 
-def test_job_without_room_is_told_who_has_it(running: Machine) -> None:
+def test_job_without_room_names_who_has_it(running: Machine) -> None:
     """The scheduler and `explain` agree, and the job starts when the other is gone."""
     submit(running, "large", "default", cpu="6")
     running.until_phase("large", "Running")

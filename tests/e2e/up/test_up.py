@@ -36,7 +36,7 @@ def test_down_can_be_repeated(machine: Machine) -> None:
     assert machine.processes() == []
 
 
-def test_up_in_the_foreground_ends_when_told(machine: Machine) -> None:
+def test_up_in_the_foreground_ends_when_asked(machine: Machine) -> None:
     """It says where the kubeconfig is when all is ready, and SIGTERM is an orderly end."""
     with machine.begin("up", *FLAGS) as up:
         assert up.stdout is not None
@@ -126,7 +126,7 @@ def test_jobs_go_on_after_an_orderly_stop(machine: Machine) -> None:
     assert charged == status.get("uncharged", {}).get("trainer", 0)
 
 
-def test_server_is_told_from_a_cluster(machine: Machine) -> None:
+def test_server_is_distinguished_from_a_cluster(machine: Machine) -> None:
     """An API server alone is not taken for a whole cluster; `down` stops it as well."""
     with machine.begin("server") as server:
         assert server.stdout is not None

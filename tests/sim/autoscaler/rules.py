@@ -22,7 +22,7 @@ from tests.sim.operator.observation import job_states, jobs_in, replica_of, seen
 AUTOSCALER, OPERATOR = "autoscaler", "operator"
 HOPELESS = "hopeless"  # what users call a job that can never start
 # From then on what the autoscaler sees is what there is.
-SIGHT_S = 60.0
+OBSERVATION_S = 60.0
 
 
 def safety(world: SimulatedWorld, settings: AutoscalerSettings) -> list[SafetyCheck]:
@@ -93,7 +93,7 @@ class Visibility:
         now = self.world.clock.monotonic()
         if self.world.injector.on:
             self._faulty_at = now
-        return self._faulty_at is None or now - self._faulty_at > SIGHT_S
+        return self._faulty_at is None or now - self._faulty_at > OBSERVATION_S
 
 
 @dataclass
@@ -111,9 +111,9 @@ class OnlyIntoRoom:
         self._visibility = Visibility(self.world)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        is_calm = self._visibility.is_clear()
+        is_quiet = self._visibility.is_clear()
         for job, role, held, target in resizes(self.world, commit):
-            if not is_calm or target < held or held < job.spec.replica_specs[role].minimum:
+            if not is_quiet or target < held or held < job.spec.replica_specs[role].minimum:
                 continue
             snapshot = inquiry_resource(objects_in(self.world))
             room = Room(snapshot.cluster, self.settings.parameters.max_load)
@@ -159,8 +159,8 @@ class HighestGo:
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = pod_states(commit)
-        was_told = before is not None and not before.metadata.deletion_timestamp
-        if not was_told or before is None or not commit.actor.startswith(OPERATOR):
+        was_reported = before is not None and not before.metadata.deletion_timestamp
+        if not was_reported or before is None or not commit.actor.startswith(OPERATOR):
             return
         if after is not None and not after.metadata.deletion_timestamp:
             return

@@ -174,7 +174,7 @@ class GoodOnesEnd:
 
 
 @dataclass
-class BadOnesAreTold:
+class BadOnesAreReported:
     """A job is over, or waits for a reason that its status gives."""
 
     world: SimulatedWorld
@@ -222,7 +222,7 @@ def try_hostile(seed: int, n_specs: int = SPECS_A_WORLD) -> TrialResult:
         await user.submit(GOOD[1], {"trainer": a_role(replicas=2)})
 
     def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
-        return [GoodOnesEnd(world), BadOnesAreTold(world, names)]
+        return [GoodOnesEnd(world), BadOnesAreReported(world, names)]
 
     scenario = Scenario("hostile specs", script, faulty_s=60, settle_s=900, quiet_s=0)
     subject = replace(

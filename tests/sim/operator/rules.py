@@ -254,7 +254,7 @@ class OneWorldAnEpoch:
     """O9: pods of one epoch were told the same, the ConfigMap says it too, and epochs grow."""
 
     name: str = "O9 one world an epoch"
-    _told: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    _reported: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before, after = job_states(commit)
@@ -280,9 +280,9 @@ class OneWorldAnEpoch:
     def _compare(
         self, commit: Commit, key: tuple[str, str], sizes: dict[str, str]
     ) -> Iterator[str]:
-        told = self._told.setdefault(key, sizes)
-        if told != sizes:
-            yield f"{commit.key}: epoch {key[1]} is {sizes} and was {told}"
+        reported = self._reported.setdefault(key, sizes)
+        if reported != sizes:
+            yield f"{commit.key}: epoch {key[1]} is {sizes} and was {reported}"
 
 
 @dataclass

@@ -108,8 +108,8 @@ class Nodes:
             return
         if ROLE_LABELS[Role.TRAINER] not in pod.metadata.labels:
             return  # masters and pservers run until they are stopped
-        told = _variable(body, RUNS_S)
-        await clock.sleep(float(told) if told else self._between(2, 40, "run", *key, index))
+        reported = _variable(body, RUNS_S)
+        await clock.sleep(float(reported) if reported else self._between(2, 40, "run", *key, index))
         code = 1 if _fails(pod, body, index or 0) else 0
         ended = {"terminated": {"exitCode": code, "reason": "Ended"}}
         await self._report(pod, "Failed" if code else "Succeeded", ended)

@@ -30,9 +30,9 @@ def training_job(
     name: str, size: tuple[int, int] = (2, 2), fails: str = "", runs_s: int = 0, **spec: object
 ) -> Body:
     trainer: Body = {"min-instance": size[0], "max-instance": size[1]}
-    told = {FAILS: fails, RUNS_S: str(runs_s or "")}
-    if any(told.values()):
-        trainer["envs"] = {name: text for name, text in told.items() if text}
+    reported = {FAILS: fails, RUNS_S: str(runs_s or "")}
+    if any(reported.values()):
+        trainer["envs"] = {name: text for name, text in reported.items() if text}
     return {
         "apiVersion": TRAINING_JOBS.api_version,
         "kind": TRAINING_JOBS.kind,

@@ -99,7 +99,7 @@ def test_line_of_a_missing_field_is_that_of_its_parent() -> None:
     assert document.line_of(("nowhere",)) == 1
 
 
-def test_repeated_keys_are_told() -> None:
+def test_repeated_keys_are_reported() -> None:
     """The second of two equal keys is reported with its line, in YAML and in JSON."""
     for text in ("a: 1\nb:\n  c: 1\n  c: 2\n", '{"a": 1,\n"b": {\n"c": 1,\n"c": 2}}'):
         (finding,) = read(text, "f").findings
@@ -129,7 +129,9 @@ def test_repeated_keys_are_told() -> None:
     ],
     ids=range(17),
 )
-def test_unreadable_text_is_told_with_its_line(text: str | bytes, line: int, message: str) -> None:
+def test_unreadable_text_is_reported_with_its_line(
+    text: str | bytes, line: int, message: str
+) -> None:
     """What cannot be read is a finding like any other, and nothing is raised."""
     reading = read(text, "f")
 
@@ -183,8 +185,8 @@ def test_json_that_yaml_cannot_read_has_no_lines() -> None:
     assert document.line_of(("b",)) == 1
 
 
-@pytest.mark.parametrize("text", ["5", "- a\n- b\n", "just words", '"text"', "[1]"])
-def test_documents_that_are_no_objects_are_told(text: str) -> None:
+@pytest.mark.parametrize("text", ["5", "- a\n- b\n", "just terms", '"text"', "[1]"])
+def test_documents_that_are_no_objects_are_reported(text: str) -> None:
     """A manifest is an object."""
     (finding,) = read(text).findings
 

@@ -124,13 +124,13 @@ def test_framework_decides_on_pservers_and_trainers(
 
 def test_resources_are_known_by_distinct_words() -> None:
     """No word on a command line could mean two kinds."""
-    words = [
+    terms = [
         word
         for resource in ALL
         for word in {resource.plural, resource.kind.lower(), *resource.short_names}
     ]
 
-    assert len(words) == len(set(words))
+    assert len(terms) == len(set(terms))
     assert TRAINING_JOBS.path("ns", "a") == "/apis/paddlepaddle.org/v1/namespaces/ns/trainingjobs/a"
 
 

@@ -15,7 +15,7 @@ def problems_at(body: Body) -> list[str]:
     return [problem.path for problem in validate(body)]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     """One pass finds everything, in every part of a manifest."""
     body = manifest("aitrainingjob-full")
     body["metadata"]["name"] = "Full"
@@ -97,7 +97,7 @@ def test_local_jobs_may_ask_for_more_trainers() -> None:
         ("spec.repliccas", "did you mean replicaSpecs?"),
     ],
 )
-def test_fields_in_the_wrong_place_are_told_where_they_belong(path: str, hint: str) -> None:
+def test_fields_in_the_wrong_place_get_a_hint_where_they_belong(path: str, hint: str) -> None:
     """A name known elsewhere is not a misspelt one."""
     (problem,) = validate(with_field(manifest("aitrainingjob-full"), path, "x"))
 
@@ -115,7 +115,7 @@ def test_containers_have_distinct_names() -> None:
     assert problem.message == 'is the same as in item 0: "aitj-ps"'
 
 
-def test_overlong_lists_are_told_once() -> None:
+def test_overlong_lists_are_reported_once() -> None:
     """A list beyond its bound is one problem, not one for each item."""
     body = manifest("aitrainingjob-full")
     spec = body["spec"]["replicaSpecs"]["ps"]["template"]["spec"]
@@ -171,7 +171,7 @@ def test_metadata_is_needed_in_every_kind() -> None:
         ("v1", None, "kind"),
     ],
 )
-def test_misspelt_kinds_are_told(version: object, kind: object, path: str) -> None:
+def test_misspelt_kinds_are_reported(version: object, kind: object, path: str) -> None:
     """Where one of our kinds is clearly meant, the wrong word is reported, and only once."""
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}
     frame = [path for path in problems_at(body) if path in {"apiVersion", "kind"}]
@@ -235,14 +235,14 @@ def test_paths_are_readable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "terms"),
     [
         ("a\nb", '"a\\nb"'), (None, "null"), (True, "true"), (3, "3"), (2**200, "a huge number"),
         (1.5, "1.5"), (float("nan"), "not a finite number"), ({}, "an object"), ([], "a list"),
         (object(), "no JSON value"), ("é", '"é"'),
     ],
 )  # fmt: skip
-def test_values_are_shown_in_a_few_words(value: object, words: str) -> None:
+def test_values_are_shown_in_a_few_words(value: object, terms: str) -> None:
     """Whatever a manifest holds, it is shown on one short line."""
-    assert show(value) == words
+    assert show(value) == terms
     assert len(show("x" * 1000)) < 100

@@ -130,7 +130,9 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     listed = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [name for name, _, _ in COMMANDS] == [
-        words[0] for words in listed if words and words[0] in {name for name, _, _ in COMMANDS}
+        arguments[0]
+        for arguments in listed
+        if arguments and arguments[0] in {name for name, _, _ in COMMANDS}
     ]
 
 

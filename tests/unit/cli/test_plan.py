@@ -135,7 +135,12 @@ def test_plan_warns_of_what_it_does_not_know(
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "a: [", "just words", '{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}'],
+    [
+        "{",
+        "a: [",
+        "just arguments",
+        '{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}',
+    ],
 )
 def test_plan_refuses_what_it_cannot_read(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -117,7 +117,7 @@ def test_values_follow_the_restarts() -> None:
     play(act)
 
 
-def test_running_pod_can_be_told_to_end() -> None:
+def test_running_pod_can_be_asked_to_end() -> None:
     """Annotations are read anew, so a test can let a pod fail when it wants to."""
 
     async def act(scene: Scene) -> None:

@@ -95,7 +95,7 @@ def test_later_variables_win_and_see_the_earlier() -> None:
         ({"resourceFieldRef": {"resource": "requests.memory"}}, "0"),
     ],
 )
-def test_fields_and_amounts_are_told(source: Body, value: str) -> None:
+def test_fields_and_amounts_are_reported(source: Body, value: str) -> None:
     """Amounts are rounded up; a limit nobody set is what the node has."""
     container = {
         "resources": {"limits": {"cpu": "1500m"}},

@@ -57,7 +57,7 @@ def test_patch_carries_its_preconditions() -> None:
         patch_object(PODS, A, Uid(""), {})
 
 
-def test_each_action_is_told_in_order_of_issue() -> None:
+def test_each_action_is_reported_in_order_of_issue() -> None:
     """Steps that run together keep their order within the plan."""
     deletes = [DeleteObject(PODS, Key("ns", name), Uid("u")) for name in "abcd"]
     plan = Plan((deletes[0], Together(tuple(deletes[1:3])), deletes[3]))

@@ -38,7 +38,7 @@ def test_zero_of_an_optional_field_is_dropped() -> None:
     assert kept == {"priority": 0, "containers": []}
 
 
-def test_unknown_fields_are_dropped_and_told() -> None:
+def test_unknown_fields_are_dropped_and_reported() -> None:
     """Unknown fields are dropped, and reported with their paths."""
     body, unknown = read(POD, {"odd": 1, "spec": {"containers": [{"name": "a", "odd": 2}]}})
 

@@ -213,7 +213,7 @@ def test_pause_holds_a_write_back() -> None:
     on_bench(main, Fault(CREATE, 1, FaultKind.PAUSED, 0.5))
 
 
-def test_reads_fail_without_doubt() -> None:
+def test_reads_fail_with_a_known_outcome() -> None:
     """A read that is not answered has changed nothing."""
 
     async def main(bench: Bench) -> None:

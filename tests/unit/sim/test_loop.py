@@ -75,7 +75,7 @@ def test_livelock_is_found() -> None:
         run(main())
 
 
-def test_leftover_tasks_are_cancelled_in_order_of_creation() -> None:
+def test_remaining_tasks_are_cancelled_in_order_of_creation() -> None:
     """What main leaves behind ends, in an order that does not depend on addresses."""
     ended: list[int] = []
 

@@ -56,7 +56,7 @@ def test_slot_given_to_somebody_who_gave_up_goes_to_the_next() -> None:
     asyncio.run(main())
 
 
-def test_whoever_has_waited_for_too_long_is_told() -> None:
+def test_call_that_waits_too_long_fails() -> None:
     """At the latest when a call ends, and calls do end."""
 
     async def main() -> None:

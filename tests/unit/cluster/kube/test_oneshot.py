@@ -97,7 +97,7 @@ def test_read_is_repeated_after_a_server_error() -> None:
         (answer(200, b" " * 2000), UPDATE, OutcomeUnknownError),
     ],
 )
-def test_failure_is_told_by_type(
+def test_failure_is_reported_by_type(
     given: bytes, call: calls.KubeCall[object], expected: type[Exception]
 ) -> None:
     """Each way to fail has the error that says what may have happened; one attempt each."""

@@ -148,7 +148,7 @@ def test_numbers_alone_wait_to_be_written() -> None:
     assert recorded(scene.after(10).look())["ready"] == "1/8"
 
 
-def test_half_of_the_pods_finished_is_told_at_once() -> None:
+def test_half_of_the_pods_finished_is_reported_at_once() -> None:
     """And the group follows the same numbers."""
     scene = Scene(a_job({"trainer": a_role(replicas=4)})).running()
 

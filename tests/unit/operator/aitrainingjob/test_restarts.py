@@ -250,7 +250,7 @@ def test_wider_restart_takes_over_a_narrower_one() -> None:
     assert deleted(plan) == [P0, W0, W1]
 
 
-def test_restart_is_told_with_its_cause() -> None:
+def test_restart_is_reported_with_its_cause() -> None:
     """Events and metrics name the cause by a stable reason."""
     assert reported(a_scene("Pod").fails(W1).look())[0] == "PodFailed"
 

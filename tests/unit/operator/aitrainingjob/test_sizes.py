@@ -107,7 +107,7 @@ def test_resize_makes_a_new_epoch_and_tells_the_members() -> None:
     assert len(scene.members.data["trainer"].splitlines()) == 4
 
 
-def test_reached_size_is_told_at_once() -> None:
+def test_reached_size_is_reported_at_once() -> None:
     """Numbers of an old job are written seldom, but not the one that a resize waits for."""
     scene = a_scene("Manual").after(600).edit_role("trainer", replicas=4).settle()
     scene.starts(T[3])
@@ -115,7 +115,7 @@ def test_reached_size_is_told_at_once() -> None:
     assert recorded(scene.look())["ready"] == "4/4"
 
 
-def test_members_are_told_before_pods_are_created() -> None:
+def test_members_are_written_before_pods_are_created() -> None:
     """A new pod finds itself in the list."""
     plan = a_scene("Manual").edit_role("trainer", replicas=4).look()
     order = [a.resource.plural for a in plan.each_action()]

@@ -306,7 +306,7 @@ def test_whole_job_settings_reach_every_pod() -> None:
     assert {"u1", "g1"} <= set(notes.values())
 
 
-def test_unknown_priority_is_told() -> None:
+def test_unknown_priority_is_reported() -> None:
     """A PriorityClass that does not exist is left out, and an event says so."""
     scene = Scene(a_job(annotations={"priority": "high"}), priority_class_found=False)
 

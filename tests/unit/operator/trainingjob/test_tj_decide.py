@@ -146,7 +146,7 @@ def test_resized_replica_set_is_set_right() -> None:
     assert patched(scene.look())["ReplicaSet fit-pserver"]["spec"] == {"replicas": 2}
 
 
-def test_refused_object_is_told() -> None:
+def test_refused_object_is_reported() -> None:
     """What the API server does not accept is the reason, and an event, once."""
     scene = Scene(a_job()).settle()
     scene.refused = "ReplicaSet fit-pserver: exceeded quota"
@@ -158,7 +158,7 @@ def test_refused_object_is_told() -> None:
     assert reported(scene.look()) == {}
 
 
-def test_waiting_for_room_is_told() -> None:
+def test_waiting_for_room_is_reported() -> None:
     """What the scheduler says about the group is the reason."""
     scene = Scene(a_job()).settle()
     condition = {"type": "Unschedulable", "status": "True", "message": "no room"}

@@ -197,7 +197,7 @@ def test_release_goes_on_with_pserver_and_master() -> None:
     assert deleted(plan) == ["Pod fit-pserver-0", "Pod fit-master-0"]
 
 
-def test_release_is_recorded_and_told() -> None:
+def test_release_is_recorded_and_reported() -> None:
     """When all pods are gone, and the workloads say so too: from a consistent read."""
     scene = over(CLEAN)
     for _ in range(2):

@@ -28,15 +28,15 @@ def test_refusal_becomes_a_condition_with_its_reason() -> None:
     assert next_status(job, NO_ROOM, "s2", "t2") == first
 
 
-def test_other_numbers_are_no_news() -> None:
+def test_other_numbers_change_nothing() -> None:
     """They wait; another reason or phase does not."""
     _, job = a_gang(n_bound=0)
     old = next_status(job, NO_ROOM, "s", "t")
-    words = GroupStatus(PodGroupPhase.INQUEUE, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "other"))
+    terms = GroupStatus(PodGroupPhase.INQUEUE, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "other"))
     reason = GroupStatus(PodGroupPhase.INQUEUE, Refusal(WaitReason.QUEUE_QUOTA, "other"))
     phase = GroupStatus(PodGroupPhase.PENDING, NO_ROOM.refusal)
 
-    assert not has_changed(old, next_status(job, words, "s", "t"))
+    assert not has_changed(old, next_status(job, terms, "s", "t"))
     assert has_changed(old, next_status(job, reason, "s", "t"))
     assert has_changed(old, next_status(job, phase, "s", "t"))
     assert has_changed(PodGroupStatus(), old)

@@ -264,9 +264,9 @@ async def run_a_job(scene: Scene) -> None:
 @pytest.mark.parametrize("kind", ["lost", "unanswered", "crash"])
 def test_no_pod_counts_twice_whichever_write_fails(kind: str) -> None:
     """Each write of a Job's life is lost, not answered, or the controllers' last: same end."""
-    calm = Faults()
-    play(run_a_job, calm)
-    assert calm.n_writes > 12
+    quiet = Faults()
+    play(run_a_job, quiet)
+    assert quiet.n_writes > 12
 
-    for number in range(calm.n_writes):
+    for number in range(quiet.n_writes):
         play(run_a_job, Faults(kind, at=number))

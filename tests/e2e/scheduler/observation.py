@@ -43,11 +43,11 @@ class NotSeenError(AssertionError):
     """What had to come did not; says what was there instead."""
 
 
-class Sight:
+class Observation:
     """Follows pods, groups, nodes and jobs."""
 
     def __init__(self, cluster: Cluster, clock: Clock, random: Random) -> None:
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
         def informer(resource: Resource[T], *indexes: CacheIndex[T]) -> Informer[T]:
             made = Informer(cluster, resource, clock=clock, random=random, indexes=indexes)
@@ -86,11 +86,11 @@ class Sight:
         try:
             async with asyncio.timeout(within_s):
                 while not holds():
-                    await self._news.wait()
+                    await self._changed.wait()
         except TimeoutError as error:
             raise NotSeenError(f"not within {within_s:.0f} s: {what}") from error
 
-    def told(self, group: str) -> str:
+    def reported(self, group: str) -> str:
         """What a reader of a failure wants to know of a group."""
         found = self.groups.get(Key(NAMESPACE, group))
         pods = ", ".join(
@@ -109,5 +109,5 @@ class Sight:
 
     def _ring(self) -> None:
         """Wake everybody who waits; whoever comes later waits for the next."""
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
