@@ -7,10 +7,9 @@ In reading order:
 - `faults`: what may go wrong between a process and the API server, and when.
 - `process`: a simulated process that crashes, restarts and pauses.
 - `server`: the embedded API server in virtual time.
-- `actors`: users, nodes and disturbances.
+- `actors`: nodes and disturbances.
 - `invariants`: safety and liveness checks, and their violations.
 - `observation`: the trace of a run, and ways to read the state and the history of objects.
-- `rules`: checks that every controller of jobs must pass.
 - `leadership`: replicas with a leader, and their checks.
 - `scenario`: the system under test and the circumstances of a run, as values.
 - `world`: one run: server, actors and processes, through its two phases.

@@ -15,9 +15,9 @@ from swell.autoscaler.settings import AutoscalerSettings
 from swell.cluster.embedded.storage import Commit
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.observation import all_of, owner_of, pod_states, pods_in
-from swell.sim.rules import DeletedGo, JobsEnd, ObservedJob
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import job_states, jobs_in, replica_of, seen_jobs
+from tests.sim.rules import DeletedGo, JobsEnd, ObservedJob
 
 AUTOSCALER, OPERATOR = "autoscaler", "operator"
 HOPELESS = "hopeless"  # what users call a job that can never start

@@ -8,11 +8,11 @@ from typing import Any
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
-from swell.sim.actors.user import SimulatedUser
 from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.nodes import WORK, start_nodes
 from tests.sim.operator.jobs import a_job
 from tests.sim.operator.observation import is_over
+from tests.sim.user import SimulatedUser
 
 Script = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
 

@@ -20,17 +20,16 @@ from swell.operator.trainingjob.snapshot import completion_index
 from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.fleet import KUBELET
 from swell.sim.actors.nemesis import Disturbance
-from swell.sim.actors.user import SimulatedUser
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import ENDED, pod_states, pods_in, states
 from swell.sim.process import Ports
-from swell.sim.rules import JobsEnd, ObservedJob
 from swell.sim.scenario import Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
 from tests.sim.autoscaler.flaws import Flaw
 from tests.sim.autoscaler.nodes import TRAINER, start_nodes
 from tests.sim.autoscaler.rules import AUTOSCALER, OPERATOR, Visibility
 from tests.sim.autoscaler.subject import DISTURBANCES, SETTINGS, autoscaler_main, disturbances
+from tests.sim.rules import JobsEnd, ObservedJob
 from tests.sim.scheduler.gangs import have_classes
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.subject import run_scheduler
@@ -39,6 +38,7 @@ from tests.sim.trainingjob.rules import end_state, jobs_in
 from tests.sim.trainingjob.scenarios import training_job
 from tests.sim.trainingjob.subject import SETTINGS as OPERATOR_SETTINGS
 from tests.sim.trainingjob.subject import new_operator
+from tests.sim.user import SimulatedUser
 
 N_TURNS = 4
 ELASTIC = ("ant", "bee")

@@ -10,9 +10,9 @@ from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.operator.aitrainingjob.phases import JobReason
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import ENDED, owned, owner_of, pods_in
-from swell.sim.rules import DeletedGo, JobsEnd, ObservedJob
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.observation import jobs_in, seen_jobs
+from tests.sim.rules import DeletedGo, JobsEnd, ObservedJob
 
 OWNED = tuple(map(str, (PODS, SERVICES, CONFIG_MAPS, POD_GROUPS)))
 

@@ -8,8 +8,8 @@ from swell.api.pod import Pod
 from swell.cluster.embedded.storage import Commit
 from swell.operator.aitrainingjob import labels
 from swell.sim.observation import all_of, one_of, states
-from swell.sim.rules import ObservedJob
 from swell.sim.world import SimulatedWorld
+from tests.sim.rules import ObservedJob
 
 
 def job_at(world: SimulatedWorld, name: str) -> AITrainingJob | None:

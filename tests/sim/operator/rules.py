@@ -23,10 +23,10 @@ from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import covers
 from swell.sim.invariants import SafetyCheck
 from swell.sim.observation import ENDED, ObjectHistory, owner_of, pod_states
-from swell.sim.rules import NothingLeftBehind, OneLivePod, owned_by
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import count_of, job_states, replica_of
+from tests.sim.rules import NothingLeftBehind, OneLivePod, owned_by
 
 # What was read from the server that long before a write counted as the present when it was sent.
 PRESENT_S = 20.0

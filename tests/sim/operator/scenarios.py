@@ -7,13 +7,13 @@ from collections.abc import Callable
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
-from swell.sim.actors.user import SimulatedUser
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.disturbances import RATES_MAX
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.jobs import Pods, a_job, a_role
 from tests.sim.operator.observation import is_over
+from tests.sim.user import SimulatedUser
 
 
 def _manifest(name: str, roles: dict[str, Body], **spec: object) -> Body:

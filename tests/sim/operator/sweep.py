@@ -17,7 +17,6 @@ from swell.api.meta import Body, Key
 from swell.api.schemas.definitions import DEFINITIONS
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ClusterError
-from swell.sim.actors.user import SimulatedUser
 from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario
@@ -27,6 +26,7 @@ from tests.sim.operator.liveness import liveness
 from tests.sim.operator.observation import job_at
 from tests.sim.operator.scenarios import arrive
 from tests.sim.operator.subject import operator_subject
+from tests.sim.user import SimulatedUser
 
 Path = tuple[str, ...]
 CASES_A_WORLD = 12

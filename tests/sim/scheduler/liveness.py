@@ -12,10 +12,10 @@ from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.plan import plan_schedule
 from swell.sim.invariants import LivenessCheck
 from swell.sim.observation import all_of, pods_in
-from swell.sim.rules import CachesAreTrue, DeletedGo, JobsEnd, ObservedJob
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import jobs_in, seen_jobs
+from tests.sim.rules import CachesAreTrue, DeletedGo, JobsEnd, ObservedJob
 from tests.sim.scheduler.gangs import GANG
 from tests.sim.scheduler.observation import (
     cpu_of,

@@ -12,7 +12,6 @@ from swell.api.meta import Body, Key
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.sim.actors.fleet import Fleet
-from swell.sim.actors.user import SimulatedUser
 from swell.sim.scenario import USER, Scenario
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES
@@ -21,6 +20,7 @@ from tests.sim.operator.observation import is_over
 from tests.sim.operator.scenarios import in_phase, sized
 from tests.sim.scheduler.disturbances import RATES_MAX
 from tests.sim.scheduler.gangs import Gang, Keeper, have_classes, have_queue, set_queue_state
+from tests.sim.user import SimulatedUser
 
 N_CPUS = 4
 

@@ -19,7 +19,8 @@ from swell.sim.observation import (
     pods_in,
     states,
 )
-from swell.sim.rules import (
+from swell.sim.world import SimulatedWorld
+from tests.sim.rules import (
     CachesAreTrue,
     DeletedGo,
     JobsEnd,
@@ -28,7 +29,6 @@ from swell.sim.rules import (
     OneLivePod,
     owned_by,
 )
-from swell.sim.world import SimulatedWorld
 from tests.sim.toy.kind import FAILED, FINAL, FINALIZER, SUCCEEDED, TOY_JOBS, ToyJob, index_of
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from swell.api.pod import Pod
 from swell.sim.actors.nemesis import RATES_MAX, common_disturbances
 from swell.sim.actors.pod_lifecycle import PodBehavior
-from swell.sim.actors.user import SimulatedUser
 from swell.sim.leadership import in_pair
 from swell.sim.scenario import Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
@@ -23,6 +22,7 @@ from tests.sim.toy.kind import (
     toy_job,
 )
 from tests.sim.toy.rules import end_state, liveness, safety
+from tests.sim.user import SimulatedUser
 
 
 def toy_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:

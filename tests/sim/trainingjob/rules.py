@@ -17,7 +17,8 @@ from swell.operator.trainingjob.phases import TRANSITIONS
 from swell.operator.trainingjob.snapshot import completed_indexes, completion_index, is_over
 from swell.sim.invariants import LivenessCheck, SafetyCheck
 from swell.sim.observation import ENDED, ObjectHistory, all_of, pod_states, pods_in, states
-from swell.sim.rules import (
+from swell.sim.world import SimulatedWorld
+from tests.sim.rules import (
     CachesAreTrue,
     DeletedGo,
     JobsEnd,
@@ -25,7 +26,6 @@ from swell.sim.rules import (
     ObservedJob,
     OneLivePod,
 )
-from swell.sim.world import SimulatedWorld
 
 OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS))
 

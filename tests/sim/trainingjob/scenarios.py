@@ -7,7 +7,6 @@ from swell.api.meta import Body, Key
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError
-from swell.sim.actors.user import SimulatedUser
 from swell.sim.observation import NAMESPACE
 from swell.sim.scenario import Scenario, SimulationSubject
 from swell.sim.world import SimulatedWorld
@@ -21,6 +20,7 @@ from tests.sim.trainingjob.nodes import (
 )
 from tests.sim.trainingjob.rules import end_state, liveness, safety
 from tests.sim.trainingjob.subject import Flaw, operator_main
+from tests.sim.user import SimulatedUser
 
 AUTOSCALER = "autoscaler"
 MULTI: Body = {"frame_work": {"type": "multi"}}

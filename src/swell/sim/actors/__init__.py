@@ -2,6 +2,5 @@
 
 - `pod_lifecycle`: pods that start, run, end and stop, as a kubelet reports them.
 - `fleet`: nodes that fail and come back, with the pods on them.
-- `user`: a user with one kind of job.
 - `nemesis`: disturbances of the cluster itself.
 """
