@@ -3,25 +3,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check
 EXAMPLES := $(VENV)/.examples
 SEEDS ?= 2000
 export PYTHONWARNINGS := error
 
-.PHONY: help demo test check sim bench e2e testbed cluster cluster-down image format clean
+.PHONY: help demo test check sim bench e2e testbed cluster cluster-down image lock audit format clean
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml requirements/core.txt requirements/dev.txt
 	@echo "Installing into $(VENV) (once, about a minute) ..." >&2
 	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)
-	@env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) --require-hashes --requirement requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(EXAMPLES): $(READY)
+$(EXAMPLES): $(READY) requirements/examples.txt
 	@echo "Installing what the examples train with (once, about 150 MB) ..." >&2
-	@env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[examples]'
+	@$(PIP) --require-hashes --requirement requirements/examples.txt
 	@touch $@
 
 demo: $(READY) ## see it work
@@ -58,6 +60,14 @@ cluster-down: ## take it away again
 
 image: ## an image of Swell as a tar, made without a container engine
 	@env -u PYTHONWARNINGS $(PYTHON) -m image.build
+
+lock: $(READY) ## pin what is installed, with digests; UPGRADE=1 takes the newest versions
+	@$(PIP) uv
+	@$(BIN)/python -m tools.lock $(if $(UPGRADE),--upgrade)
+
+audit: $(READY) ## known vulnerabilities in what is installed, or a line saying that there is no data
+	@$(PIP) pip-audit
+	@env -u PYTHONWARNINGS $(BIN)/python -m tools.audit
 
 format: $(READY) ## format the code
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .

@@ -78,8 +78,8 @@ def _build(scratch: Path) -> None:
 def _base(scratch: Path) -> Path:
     """The layer that Swell stands on, made unless there is one of the same."""
     made_by = [SOURCE / "image" / name for name in ("root.py", "debian.py", "build.py")]
-    parts = [file.read_text() for file in (*made_by, SOURCE / "constraints.txt")]
-    parts += [*root.dependencies(SOURCE), platform.machine()]
+    parts = [file.read_text() for file in (*made_by, SOURCE / root.CORE)]
+    parts.append(platform.machine())
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     kept = FILE.parent / f"base-{digest[:12]}.tar"
     if not kept.exists():

@@ -11,11 +11,11 @@ import platform
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from image.debian import unpack
+from image.sbom import write_sbom
 
 PYTHON = "3.11"
 PACKAGES = (
@@ -24,6 +24,7 @@ PACKAGES = (
     *(f"python{PYTHON}-minimal", f"libpython{PYTHON}-minimal", f"libpython{PYTHON}-stdlib"),
 )
 LIBRARY = "opt/swell"
+CORE = "requirements/core.txt"  # exact versions of what Swell imports, with digests
 USER = 65532
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 COMMAND = f"#!/usr/bin/python{PYTHON}\nfrom swell.cli.main import main\n\nmain()\n"
@@ -57,8 +58,7 @@ def make_base(root: Path, source: Path, scratch: Path, say: Callable[[str], None
     unpack(PACKAGES, scratch / "debian", unpacked)
     _merge(unpacked, root)
     say("installing what Swell imports")
-    constraint = ["--constraint", str(source / "constraints.txt")]
-    _install(root, [*constraint, *dependencies(source)], scratch)
+    _install(root, ["--require-hashes", "--requirement", str(source / CORE)], scratch)
     _add_files(root)
     _remove_needless(root)
     say("compiling modules")
@@ -75,12 +75,7 @@ def add_swell(root: Path, source: Path, scratch: Path) -> None:
     command.chmod(0o755)
     shutil.rmtree(root / LIBRARY / "bin")
     _compile(root, root / LIBRARY / "swell")
-
-
-def dependencies(source: Path) -> list[str]:
-    """What Swell says it needs."""
-    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
-    return list(project["dependencies"])
+    write_sbom(root, LIBRARY)
 
 
 def run_inside(root: Path, arguments: Sequence[str], folder: Path) -> str:

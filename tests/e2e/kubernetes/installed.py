@@ -15,7 +15,7 @@ DEPLOYMENTS = ("swell-operator", "swell-scheduler")
 OVERLAY = Path(__file__).parent / "overlay"
 IMAGE = ROOT / "dist" / "swell-image.tar"
 # What an image is made of.
-SOURCES = ("src", "image", "pyproject.toml", "constraints.txt")
+SOURCES = ("src", "image", "pyproject.toml", "requirements")
 BUILD_S_MAX = 600.0
 ROLLOUT_S_MAX = 180
 

@@ -1,0 +1,80 @@
+"""`make lock`: pins everything that Swell installs, with the digests of all its files.
+
+Three lists, each on top of the one before: `core` is what Swell imports and what the image holds,
+`dev` adds what `make test` and `make check` need, `examples` what the examples train with. Pip
+refuses a file whose digest is not listed, so a release that was replaced cannot get in unseen.
+Versions that are pinned already stay; `--upgrade` takes the newest ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
+FOLDER = SOURCE / "requirements"
+LAYERS = {"core": (), "dev": ("dev",), "examples": ("dev", "examples")}
+OLDEST_PYTHON = "3.11"
+HEADER = "# Written by `make lock`: exact versions, and the SHA-256 of every file of each.\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make lock", description=__doc__)
+    parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
+    upgrade: bool = parser.parse_args().upgrade
+    FOLDER.mkdir(exist_ok=True)
+    below: dict[str, str] = {}
+    previous = ""
+    for layer, extras in LAYERS.items():
+        pins = _pins(layer, extras, below, upgrade)
+        text = HEADER + (f"-r {previous}.txt\n" if previous else "")
+        text += "".join(entry for name, entry in pins.items() if name not in below)
+        (FOLDER / f"{layer}.txt").write_text(text)
+        below, previous = below | pins, layer
+    return 0
+
+
+def _pins(
+    layer: str, extras: tuple[str, ...], below: dict[str, str], upgrade: bool
+) -> dict[str, str]:
+    """Every package of a layer by name, with its entry as it stands in a requirements file."""
+    with tempfile.TemporaryDirectory() as scratch:
+        fixed, build = Path(scratch, "fixed.txt"), Path(scratch, "build.in")
+        fixed.write_text("".join(below.values()))
+        # Swell itself is built with what is pinned, too, except in the image's core.
+        build.write_text("\n".join(_build_requirements()) if extras else "")
+        output = Path(scratch, "output.txt")
+        kept = FOLDER / f"{layer}.txt"
+        if kept.exists() and not upgrade:
+            output.write_text(kept.read_text().replace("-r ", f"-r {FOLDER}/"))
+        command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal"]
+        command += ["--generate-hashes", "--no-annotate", "--no-header"]
+        command += ["--python-version", OLDEST_PYTHON, "--constraint", str(fixed)]
+        command += [part for extra in extras for part in ("--extra", extra)]
+        command += ["--output-file", str(output), "pyproject.toml", str(build)]
+        subprocess.run(command, cwd=SOURCE, check=True)
+        return _entries(output.read_text())
+
+
+def _build_requirements() -> list[str]:
+    system = tomllib.loads((SOURCE / "pyproject.toml").read_text())["build-system"]
+    return list(system["requires"])
+
+
+def _entries(text: str) -> dict[str, str]:
+    """The entries of a requirements file: a line with the pin, then indented ones with digests."""
+    entries: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        if not line.startswith(" "):
+            name = line.partition("==")[0]
+        entries[name] = entries.get(name, "") + line
+    return entries
+
+
+if __name__ == "__main__":
+    sys.exit(main())
