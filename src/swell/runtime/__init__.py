@@ -19,6 +19,7 @@ is decided on from a snapshot, and becomes a plan that the executor writes. In t
 - `guard`: fencing: refuses the writes of a process that may no longer lead.
 - `leader`: leader election by a Lease, and the work done while leading.
 - `manager`: starts and stops the services of a program, and contains unexpected exceptions.
+- `reviews`: asks the API server who the client of an endpoint is, and what that user may do.
 - `health`: the /livez, /readyz and /metrics endpoints.
 - `metrics`: the metrics that the runtime exports.
 - `logs`: structured logging.

@@ -1,24 +1,35 @@
 """Named checks of whether this process is alive and ready, and the HTTP endpoints that serve them.
 
 /livez fails when only a restart can help, /readyz when the process cannot do its work now. /healthz
-is the older name of /livez, /metrics is for Prometheus. All are read-only and plain text.
+is the older name of /livez, /metrics is for Prometheus. All are read-only and plain text. Health is
+open to everybody, since a kubelet's probes carry no credentials; metrics name queues and jobs, so
+they may be kept for those who have the right to get the path /metrics.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from swell.runtime.manager import Bug, contain_call
 from swell.runtime.metrics import CONTENT_TYPE, Metrics
+from swell.runtime.reviews import PathAccess
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 # A check returns what is wrong, or the empty text.
 Check = Callable[[], str]
+
+METRICS_PATH = "/metrics"
+_REFUSALS = {
+    401: "metrics need a bearer token that the API server accepts\n",
+    403: f"the token's user may not get the path {METRICS_PATH}: bind a role that grants it\n",
+    503: "the API server could not be asked about the token; try again\n",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +83,13 @@ class Endpoints:
         *,
         host: str = "127.0.0.1",
         port: int,
+        access: PathAccess | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._health = health
         self._metrics = metrics
+        self._access = access
+        self._tls = tls
         self._host = host
         self._port = port
         # The port given, or a free one if that was 0. It is known once `serving` is set.
@@ -89,11 +104,11 @@ class Endpoints:
         app.router.add_get("/healthz", self._livez)
         app.router.add_get("/readyz", self._readyz)
         if self._metrics:
-            app.router.add_get("/metrics", self._exposition)
+            app.router.add_get(METRICS_PATH, self._exposition)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host, self._port)
+            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._tls)
             await site.start()
             self.port = runner.addresses[0][1]
             self.serving.set()
@@ -107,9 +122,12 @@ class Endpoints:
     async def _readyz(self, request: web.Request) -> web.Response:
         return _response(self._health.readyz(verbose="verbose" in request.query))
 
-    async def _exposition(self, _: web.Request) -> web.Response:
+    async def _exposition(self, request: web.Request) -> web.Response:
         from aiohttp import web
 
+        status = await self._access.status(request.headers) if self._access else 200
+        if status != 200:
+            return web.Response(status=status, text=_REFUSALS[status])
         body = self._metrics.exposition() if self._metrics else b""
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 

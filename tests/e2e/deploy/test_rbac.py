@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.deploy.installed import Installed, deployment, rights_of
 from tests.e2e.deploy.lives import FLAGS, OF_NODES, PART, STORIES, Life, live, live_on
+from tests.e2e.deploy.scraping import READER, accounts, free_port, metrics_flags, until_answered
 
 PARTS = ("operator", "scheduler")
 NAMESPACE = "e2e"
@@ -17,10 +18,12 @@ NAMESPACE = "e2e"
 def test_operator_has_the_rights_it_needs_and_no_others(installed: Installed) -> None:
     """No request of a life of jobs is refused, and every right granted is made use of."""
     life = Life(installed, NAMESPACE, (*STORIES, *OF_NODES))
+    port, tokens = free_port(), accounts(installed)
     with installed.running(PART, FLAGS):
         asyncio.run(live(life))
-    with installed.running(PART, FLAGS):
+    with installed.running(PART, [*FLAGS, *metrics_flags(port)]):
         asyncio.run(live_on(life))
+        asyncio.run(until_answered(port, tokens[READER], 200))
     uses = installed.uses(PART)
     asked = {use.right for use in uses}
     rights = rights_of(PART)

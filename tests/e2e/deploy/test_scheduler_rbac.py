@@ -33,6 +33,14 @@ from swell.runtime.manager import Manager
 from tests.e2e.deploy.installed import WITHIN_S, Installed, rights_of
 from tests.e2e.deploy.queues import close_and_open
 from tests.e2e.deploy.rights import Right
+from tests.e2e.deploy.scraping import (
+    READER,
+    STRANGER,
+    accounts,
+    free_port,
+    metrics_flags,
+    until_answered,
+)
 
 PART = "scheduler"
 NAMESPACE = "gangs"
@@ -43,15 +51,25 @@ SHAPE = NodeShape({"cpu": "4", "memory": "16Gi", "pods": "20"}, boot_id="rbac", 
 
 def test_scheduler_has_the_rights_it_needs_and_no_others(installed: Installed) -> None:
     """No request of a life of gangs and queues is refused, and every right granted is used."""
+    port, tokens = free_port(), accounts(installed)
     with installed.running(PART):
         asyncio.run(_live(installed))
-    with installed.running(PART):
+    with installed.running(PART, metrics_flags(port)):
         asyncio.run(_live_on(installed))
+        asyncio.run(_scrape(port, tokens))
     uses = installed.uses(PART)
     asked = {use.right for use in uses}
 
     assert sorted({str(use.right) for use in uses if not use.is_allowed}) == []
     assert sorted(map(str, rights_of(PART) - asked)) == []
+
+
+async def _scrape(port: int, tokens: dict[str, str]) -> None:
+    """Metrics are for those with the right to them; others are told what they lack."""
+    assert "swell_" in await until_answered(port, tokens[READER], 200)
+    assert "may not get the path /metrics" in await until_answered(port, tokens[STRANGER], 403)
+    assert "bearer token" in await until_answered(port, "guessed", 401)
+    assert "bearer token" in await until_answered(port, "", 401)
 
 
 async def _live(installed: Installed) -> None:

@@ -19,6 +19,14 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class MetricsAuth(StrEnum):
+    """Whose requests for metrics are answered."""
+
+    AUTO = "auto"
+    KUBERNETES = "kubernetes"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiServerOptions:
     """The API server that a controller connects to. Unlike commands, it reads variables, too."""
@@ -58,6 +66,22 @@ class EndpointOptions:
     """The ways to observe a controller: metrics, health and log lines."""
 
     metrics_addr: Annotated[str, option("--metrics-addr", "host:port for metrics and health.")] = ""
+    metrics_auth: Annotated[
+        MetricsAuth,
+        option(
+            "--metrics-auth",
+            "kubernetes: HTTPS, and a token with the right to get /metrics; none: plain HTTP for "
+            "everybody; auto: none on loopback, kubernetes elsewhere.",
+        ),
+    ] = MetricsAuth.AUTO
+    metrics_cert_dir: Annotated[
+        str,
+        option(
+            "--metrics-cert-dir",
+            "Folder with tls.crt and tls.key for that HTTPS; without one, a certificate is made "
+            "at every start.",
+        ),
+    ] = ""
     health_addr: Annotated[str, option("--health-addr", "host:port for health alone.")] = ""
     log_level: Annotated[
         str, option("--log-level,--v", "debug, info, warning, error; or a number.")

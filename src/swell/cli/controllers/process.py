@@ -7,27 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
 import os
 import random
 import secrets
 import socket
+import ssl
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from swell.api.meta import Key
 from swell.cli.command_line import USAGE, CommandError
 from swell.cli.connection import chosen_access
-from swell.cli.controllers.options import ControllerProcess, LeaseOptions, LogFormat
+from swell.cli.controllers.options import (
+    ControllerProcess,
+    EndpointOptions,
+    LeaseOptions,
+    LogFormat,
+    MetricsAuth,
+)
+from swell.cluster.embedded.http.credentials import self_signed
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.client import connect
 from swell.cluster.kube.policy import LIMITS, ClientLimits
 from swell.runtime import logs
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.cluster import Cluster
-from swell.runtime.health import Endpoints, HealthChecks
+from swell.runtime.health import METRICS_PATH, Endpoints, HealthChecks
 from swell.runtime.leader import Election, LeaseTimes
 from swell.runtime.manager import Manager, ServiceFailedError
 from swell.runtime.metrics import Metrics
+from swell.runtime.reviews import PathAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +122,60 @@ async def _serve(
     clock, rng = SystemClock(), random.Random()  # noqa: S311
     metrics, health = Metrics(), HealthChecks()
     manager = Manager(clock=clock)
-    shown = process.endpoints
-    # Health is on both: a probe may use either address.
-    for address, served in ((shown.metrics_addr, metrics), (shown.health_addr, None)):
-        if address:
-            host, port = host_port(address)
-            endpoints = Endpoints(health, served, host=host, port=port)
-            manager.add(f"http {address}", endpoints.run)
     async with connect(access, clock, rng, limits) as cluster:
-        await add_services(
-            manager, ProgramDependencies(access, cluster, clock, rng, metrics, health)
-        )
+        parts = ProgramDependencies(access, cluster, clock, rng, metrics, health)
+        _add_endpoints(manager, process.endpoints, parts)
+        await add_services(manager, parts)
         await manager.run(handle_signals=True)
+
+
+def _add_endpoints(manager: Manager, shown: EndpointOptions, parts: ProgramDependencies) -> None:
+    """Serve metrics and health at the chosen addresses; health is on both, for any probe."""
+    if shown.metrics_addr:
+        host, port = host_port(shown.metrics_addr)
+        guard, tls = None, None
+        if asks_for_token(shown.metrics_auth, host):
+            guard = PathAccess(parts.cluster, parts.clock, METRICS_PATH)
+            tls = metrics_tls(shown.metrics_cert_dir)
+        endpoints = Endpoints(
+            parts.health, parts.metrics, host=host, port=port, access=guard, tls=tls
+        )
+        manager.add(f"http {shown.metrics_addr}", endpoints.run)
+    if shown.health_addr:
+        host, port = host_port(shown.health_addr)
+        manager.add(f"http {shown.health_addr}", Endpoints(parts.health, host=host, port=port).run)
+
+
+def asks_for_token(auth: MetricsAuth, host: str) -> bool:
+    """Whether a client has to show a token: by choice, or because it may come from elsewhere."""
+    if auth is not MetricsAuth.AUTO:
+        return auth is MetricsAuth.KUBERNETES
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+def metrics_tls(folder: str) -> ssl.SSLContext:
+    """Return the TLS context of the metrics; a folder without a usable pair is a CommandError."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    if folder:
+        try:
+            tls.load_cert_chain(Path(folder, "tls.crt"), Path(folder, "tls.key"))
+        except OSError as error:  # a pair that does not match is an SSLError, which is one, too
+            why = f"--metrics-cert-dir {folder}: no usable tls.crt and tls.key: {error}"
+            raise CommandError(why, exit_code=USAGE) from error
+        return tls
+    certificate, key = self_signed()
+    # TLS reads files only, and the root of a container is read-only: Linux has files in memory.
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("tls"), "w") as file:
+            file.write(certificate + key)
+            file.flush()
+            tls.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+        return tls
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(certificate + key)
+        file.flush()
+        tls.load_cert_chain(file.name)
+    return tls

@@ -65,7 +65,9 @@ def token_of(files: Files) -> str:
 def server_tls(files: Files) -> ssl.SSLContext:
     """A TLS context with the certificate of this folder, which is made on first use."""
     if not (files.certificate.exists() and files.key.exists()):
-        _write_certificate(files)
+        certificate, key = self_signed()
+        write_private(files.key, key)
+        write_private(files.certificate, certificate)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.load_cert_chain(files.certificate, files.key)
@@ -125,7 +127,8 @@ def _last_port(files: Files) -> int:
         return 0
 
 
-def _write_certificate(files: Files) -> None:
+def self_signed() -> tuple[str, str]:
+    """A new certificate for loopback, which is its own authority, and its key, both as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -158,5 +161,4 @@ def _write_certificate(files: Files) -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    write_private(files.key, secret.decode())
-    write_private(files.certificate, certificate.public_bytes(serialization.Encoding.PEM).decode())
+    return certificate.public_bytes(serialization.Encoding.PEM).decode(), secret.decode()
