@@ -46,6 +46,22 @@ class World:
         target = roles.get(labels.get("TrainingJobReplicaName", ""))
         return target is not None and int(labels["TrainingJobReplicaIndex"]) >= target
 
+    @property
+    def has_tree(self) -> bool:
+        return "root" in self.queues
+
+    def line_of(self, queue: str) -> list[str]:
+        """Returns the queue and its ancestors."""
+        line = [queue]
+        while (parent := self.queues[line[-1]].spec.parent) and parent in self.queues:
+            line.append(parent)
+        return line if line[-1] == "root" else [*line, "root"]
+
+    def placed_in(self, queues: list[str]) -> list[Pod]:
+        """Returns the pods of these queues that the plan places, now or later."""
+        pods = (self.pods[key] for key in {**self.binds, **self.pipelined})
+        return [pod for pod in pods if self.group_of(pod).spec.queue in queues]
+
     def group_of(self, pod: Pod) -> PodGroup:
         name = pod.metadata.annotations["scheduling.k8s.io/group-name"]
         return self.groups[f"{pod.metadata.namespace}/{name}"]
@@ -249,25 +265,32 @@ def wrong_shrinks(world: World) -> Iterator[str]:
 
 
 def exceeded_queues(world: World) -> Iterator[str]:
+    """A closed queue takes nothing, and none gets more than its own capability."""
     for name, queue in world.queues.items():
-        new = [
-            world.pods[key]
-            for key in {**world.binds, **world.pipelined}
-            if world.group_of(world.pods[key]).spec.queue == name
-        ]
-        if not new:
-            continue
+        new = world.placed_in([name])
         if any(map(asks, new)) and queue.status.state is QueueState.CLOSED:
             yield f"{name} is closed"
-        kept = [
-            pod
-            for pod in world.objects.pods
-            if world.group_of(pod).spec.queue == name and world.stays(pod)
-        ]
-        used, added = total(map(request_of, kept + new)), total(map(request_of, new))
-        for resource, limit in queue.spec.capability.items():
-            if added.get(resource) and used[resource] > amount_in(resource, limit):
-                yield f"{name} has {used[resource]} {resource}"
+        yield from _exceeded(world, name, [name])
+
+
+def exceeded_parents(world: World) -> Iterator[str]:
+    """What is placed below a queue stays within its capability, where the tree of queues counts."""
+    for name in world.queues if world.has_tree else ():
+        below = [other for other in world.queues if name in world.line_of(other)]
+        yield from _exceeded(world, name, below)
+
+
+def _exceeded(world: World, name: str, below: list[str]) -> Iterator[str]:
+    new = world.placed_in(below)
+    kept = [
+        pod
+        for pod in world.objects.pods
+        if world.group_of(pod).spec.queue in below and world.stays(pod)
+    ]
+    used, added = total(map(request_of, kept + new)), total(map(request_of, new))
+    for resource, limit in world.queues[name].spec.capability.items():
+        if added.get(resource) and used[resource] > amount_in(resource, limit):
+            yield f"{name} has {used[resource]} {resource}"
 
 
 CHECKS: tuple[Callable[[World], Iterator[str]], ...] = (
@@ -284,6 +307,7 @@ CHECKS: tuple[Callable[[World], Iterator[str]], ...] = (
     torn_victims,
     wrong_shrinks,
     exceeded_queues,
+    exceeded_parents,
 )
 
 

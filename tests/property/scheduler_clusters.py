@@ -61,6 +61,7 @@ class Traits:
     running: bool = True
     ports: bool = True
     elastic: bool = True
+    tree: bool = False  # queues are leaves below parents that have limits
 
 
 @dataclass
@@ -94,6 +95,8 @@ def random_cluster(chance: Random, traits: Traits = Traits()) -> SchedulerObject
     rooms = [_room(node) for node in found.nodes]
     for at in range(chance.randint(1, 8)):
         _add_job(chance, traits, found, rooms, f"job{at}")
+    if traits.tree:
+        found.queues = _tree(chance, found.queues)
     return found
 
 
@@ -134,6 +137,37 @@ def _queues(chance: Random) -> list[Queue]:
         )
         for at in range(chance.randint(1, 3))
     ]
+
+
+def _tree(chance: Random, leaves: list[Queue]) -> list[Queue]:
+    """Returns the leaves below up to four parents, some below each other, most with a limit."""
+    parents: list[Queue] = [Queue(metadata=ObjectMeta(name="root", creation_timestamp=BORN))]
+    for at in range(chance.randint(1, 4)):
+        amounts: dict[str, str | int | float] = {"cpu": str(chance.randint(2, 10))}
+        spec = QueueSpec(
+            parent=chance.choice(parents).metadata.name,
+            capability=amounts if chance.random() < 0.8 else {},
+            deserved={"cpu": str(chance.randint(1, 8))},
+        )
+        parents.append(
+            Queue(metadata=ObjectMeta(name=f"p{at}", creation_timestamp=BORN), spec=spec)
+        )
+    placed = [
+        Queue(
+            metadata=leaf.metadata,
+            spec=QueueSpec(
+                weight=leaf.spec.weight,
+                priority=leaf.spec.priority,
+                reclaimable=leaf.spec.reclaimable,
+                capability=leaf.spec.capability,
+                deserved=leaf.spec.deserved if chance.random() < 0.8 else {},
+                parent=chance.choice(parents[-2:]).metadata.name,
+            ),
+            status=leaf.status,
+        )
+        for leaf in leaves
+    ]
+    return [*parents, *placed]
 
 
 def _node(chance: Random, at: int) -> Node:

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.scheduler import hooks, victims
+from swell.scheduler import eviction_units, hooks
 from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
 from swell.scheduler.model import affinity, nodes, tasks
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from swell.scheduler.plugins import priority
 from tests.property.plan_checker import violations
-from tests.property.scheduler_clusters import random_cluster, shuffled
+from tests.property.scheduler_clusters import Traits, random_cluster, shuffled
 
 CAPACITY = Config(
     actions=("enqueue", "reclaim", "allocate", "backfill", "preempt"),
@@ -45,12 +45,28 @@ SPARING = replace(
     DEFAULT,
     action_arguments={"preempt": Arguments({"enableTopologyAwarePreemption": True})},
 )
+# With reclaim before allocate, siblings below a full parent take back from each other.
+TREE = replace(
+    CAPACITY,
+    tiers=(
+        (
+            *CAPACITY.tiers[0][:3],
+            PluginOption(
+                "capacity", {"enableHierarchy": True}, Arguments({"ancestorReclaimLevel": 1})
+            ),
+        ),
+        CAPACITY.tiers[1],
+    ),
+    action_arguments={"enqueue": Arguments({"countClaimable": True})},
+)
 CONFIGS = {
     "default": DEFAULT,
     "capacity": CAPACITY,
     "surplus only": SURPLUS_ONLY,
     "sparing": SPARING,
+    "tree": TREE,
 }
+TRAITS = {"tree": Traits(tree=True)}
 chances = st.randoms(use_true_random=False)
 
 
@@ -66,7 +82,7 @@ def problems(cluster: SchedulerObjects, config: Config, chance: Random) -> list[
 @given(chance=chances)
 def test_plan_breaks_no_rule(name: str, chance: Random) -> None:
     """No plan over-commits, tears a gang, breaks a predicate or evicts for nothing."""
-    cluster = random_cluster(chance)
+    cluster = random_cluster(chance, TRAITS.get(name, Traits()))
 
     assert problems(cluster, CONFIGS[name], Random(0)) == []
 
@@ -79,10 +95,13 @@ def plant(target: object, name: str, value: object) -> Plant:
 
 
 PREEMPT = sys.modules["swell.scheduler.actions.preempt"]
+RECLAIM = sys.modules["swell.scheduler.actions.reclaim"]
+# Bugs that only a tree of queues shows.
+IN_A_TREE = frozenset({"victims of any queue free room below a parent"})
 PLANTED: dict[str, tuple[str, Plant]] = {
     "pods are taken one by one": (
         "torn_victims",
-        plant(PREEMPT, "eviction_units", victims.single_task_units),
+        plant(PREEMPT, "eviction_units", eviction_units.single_task_units),
     ),
     "every job may be preempted": (
         "preempted_equals",
@@ -106,6 +125,10 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "exceeded_queues",
         plant(hooks.Votes, "allowance", lambda self, queue, shape, n: n),
     ),
+    "victims of any queue free room below a parent": (
+        "exceeded_parents",
+        plant(RECLAIM, "is_allocatable", lambda session, task: True),
+    ),
     "no pod is protected": (
         "protected_victims",
         plant(tasks, "_flag", lambda pod, key, default: True),
@@ -119,8 +142,9 @@ def test_checker_sees_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> 
     rule, do_plant = PLANTED[bug]
     do_plant(monkeypatch)
 
-    clusters = (random_cluster(Random(seed)) for seed in range(400))
-    found = (violations(cluster, answer(plan_schedule(cluster))) for cluster in clusters)
+    traits, config = (TRAITS["tree"], TREE) if bug in IN_A_TREE else (Traits(), DEFAULT)
+    clusters = (random_cluster(Random(seed), traits) for seed in range(400))
+    found = (violations(cluster, answer(plan_schedule(cluster, config))) for cluster in clusters)
 
     assert any(problem.startswith(rule) for plan in found for problem in plan)
 
@@ -129,6 +153,7 @@ if __name__ == "__main__":
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     for seed in range(n):
         for name, config in CONFIGS.items():
-            for problem in problems(random_cluster(Random(seed)), config, Random(seed)):
+            cluster = random_cluster(Random(seed), TRAITS.get(name, Traits()))
+            for problem in problems(cluster, config, Random(seed)):
                 sys.stdout.write(f"seed {seed}, {name}: {problem}\n")
     sys.stdout.write(f"{n} clusters, {len(CONFIGS)} configurations looked at\n")

@@ -11,6 +11,7 @@ Everything but `live` is synchronous and pure: objects in, plan out. In reading 
 - `job_order`: which queue is served next, and which of its jobs.
 - `gang_fit`: whether a gang fits.
 - `placement`: which node is best for a task.
+- `eviction_units`: which pods leave together.
 - `victims`: which pods are evicted to make room.
 - `plugins`: the rules: order, fair shares, quotas, predicates, scores.
 - `status`: the phase of each group, and why it waits.

@@ -14,13 +14,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import Mask, Vector
 from swell.scheduler.model.tasks import Shape, Task
-from swell.scheduler.victims import EvictionUnit
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session
@@ -78,6 +78,9 @@ class Hooks:
     preemptive: Callable[[QueueInfo, Task], bool] | None = None
     # Why the queue may not take all of n tasks of a shape.
     quota_refusal: Callable[[QueueInfo, Shape, int], Refusal | None] | None = None
+    # Whether a victim in the second queue frees some of the quota that the first queue lacks for
+    # one task of a shape. False while the first queue lacks none.
+    frees_quota: Callable[[QueueInfo, Shape, QueueInfo], bool] | None = None
 
     # Victims. The `_job` hooks are a cheap first filter: they may pass a job none of whose tasks
     # the vote grants, but never reject one whose tasks it would grant.
@@ -143,6 +146,7 @@ class Votes:
         self._overused = flat(tiers, lambda h: h.overused, "enabledOverused")
         self._allowance = flat(tiers, lambda h: h.allowance, "enabledAllocatable")
         self._quota_refusal = flat(tiers, lambda h: h.quota_refusal, "enabledAllocatable")
+        self._frees_quota = flat(tiers, lambda h: h.frees_quota, "enabledAllocatable")
         self._preemptive = flat(tiers, lambda h: h.preemptive, "enablePreemptive")
         self._preemptable = flat(tiers, lambda h: h.preemptable, "enablePreemptable")
         self._preemptable_job = flat(tiers, lambda h: h.preemptable_job, "enablePreemptable")
@@ -263,6 +267,10 @@ class Votes:
     def quota_refusal(self, queue: QueueInfo, shape: Shape, n: int) -> Refusal | None:
         """Why the queue may not take all of n tasks."""
         return next((r for vote in self._quota_refusal if (r := vote(queue, shape, n))), None)
+
+    def frees_quota(self, queue: QueueInfo, shape: Shape, victim: QueueInfo) -> bool:
+        """Whether evicting from `victim` frees quota that `queue` lacks for one task of a shape."""
+        return any(vote(queue, shape, victim) for vote in self._frees_quota)
 
     def is_preemptive(self, queue: QueueInfo, task: Task) -> bool:
         """Whether the queue may evict from other queues for the task."""

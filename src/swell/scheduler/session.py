@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.config import Config
+from swell.scheduler.eviction_units import EvictionCost, EvictionUnit
 from swell.scheduler.hooks import Plugin, Votes
 from swell.scheduler.model.elastic import ElasticRole
 from swell.scheduler.model.jobs import JobInfo
@@ -28,7 +29,6 @@ from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 from swell.scheduler.placement import NodeChoice, Placer
-from swell.scheduler.victims import EvictionCost, EvictionUnit
 
 # Refusals whose text is completed at the end of a session with what the nodes lack.
 _NODE_DEPENDENT = frozenset(

@@ -5,33 +5,26 @@ the preemptor fits with all predicates checked again; what it tried on a node th
 undone before the next. Nothing is decided here: the action commits the statement when the whole
 gang of the preemptor has found room.
 
-Victims are chosen in `EvictionUnit`s, not in pods, so that no gang is torn (ADR 11):
-
-- one pod that its job can spare;
-- the suffix of an elastic role, which is shrunk instead of having its pods deleted;
-- all that is left of a job that would fall below its minimum.
+Victims are chosen in eviction units, not in pods, so that no gang is torn (ADR 11). They make room
+on a node, and within the limits of the queues that they share with the preemptor (ADR 68).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from swell.scheduler.model.elastic import ElasticRole
+from swell.scheduler.eviction_units import EvictionUnit, can_shrink
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix, fits, slots
-from swell.scheduler.model.resources import TOLERANCE, Vector
-from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
+from swell.scheduler.model.resources import TOLERANCE
+from swell.scheduler.model.tasks import Task, TaskStatus
 
 if TYPE_CHECKING:
     from swell.scheduler.session import Session, Statement
-
-# Tasks of a shrunk role that hold no room which the shrink would free.
-_HOLDS_NO_ROOM = frozenset({TaskStatus.PENDING, TaskStatus.RELEASING, TaskStatus.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +86,11 @@ class VictimSearch:
         """
         nodes = self._nodes_in_order(statement, preemptor)
         for nondisruptive in (True, False) if self._pool(preemptor).is_elastic else (False,):
-            for node in nodes:
+            # The same for all nodes, so tried once: could the quota be freed at all?
+            start = statement.mark()
+            is_free = self._free_quota(statement, preemptor, nondisruptive=nondisruptive)
+            statement.rollback(start)
+            for node in nodes if is_free else ():
                 mark = statement.mark()
                 if self._make_room_on(statement, preemptor, node, nondisruptive=nondisruptive):
                     statement.pipeline(preemptor, node)
@@ -108,8 +105,9 @@ class VictimSearch:
         gain = self._pool(preemptor).gain
         reachable = placer.allowed(shape) & fits(shape, future + gain)
         # Free room is given by allocate only. It is taken here when this statement has evicted
-        # already: a whole gang that leaves also frees room on other nodes (ADR 11).
-        if not statement.has_evictions:
+        # already: a whole gang that leaves also frees room on other nodes (ADR 11). It is also
+        # taken when the quota is short, because then allocate could not give it (ADR 68).
+        if not statement.has_evictions and self._rules.allows(preemptor):
             reachable &= gain.any(axis=0)
         found = np.flatnonzero(reachable)
         fits_already = fits(shape, future[:, found])
@@ -162,16 +160,18 @@ class VictimSearch:
         A job for which others were evicted in this session is no victim in it (ADR 11), except in
         swaps inside the job.
         """
+        there = self._nodes.tasks[node].values()
+        return [task for task in there if self._is_candidate(preemptor, pool, task)]
+
+    def _is_candidate(self, preemptor: Task, pool: _VictimPool, task: Task) -> bool:
         rules = self._rules
-        return [
-            task
-            for task in self._nodes.tasks[node].values()
-            if task.status in rules.statuses
+        return (
+            task.status in rules.statuses
             and task.job is not None
             and task.job.key in pool.jobs
             and (task.job is preemptor.job or task.job.key not in self._session.preemptors)
             and rules.may_evict(preemptor, task)
-        ]
+        )
 
     def _make_room_on(
         self, statement: Statement, preemptor: Task, node: int, *, nondisruptive: bool
@@ -217,13 +217,13 @@ class VictimSearch:
         nondisruptive: bool,
     ) -> bool:
         """Evicts units of these candidates until the preemptor fits; whether it does."""
-        votes, rules = self._session.votes, self._rules
+        votes, rules, start = self._session.votes, self._rules, statement.mark()
         ordered = votes.victims_in_order(preemptor, candidates)
         found = rules.units(ordered)
         units = rules.vote(
             preemptor, [unit for unit in found if unit.is_nondisruptive or not nondisruptive]
         )
-        if not units and not statement.has_evictions:
+        if not units and not statement.has_evictions and rules.allows(preemptor):
             return False  # free room alone is for allocate to give
         # The cheap test first: is the sum of everything that may leave this node enough?
         room = self._nodes.future[:, node].copy()
@@ -231,14 +231,68 @@ class VictimSearch:
             room += unit.request_on(node)
         if not fits(preemptor.shape, room[:, None])[0]:
             return False
+        if rules.spares and self._evict_needed(statement, preemptor, node, units):
+            return True
         if rules.spares:
-            return self._evict_needed(statement, preemptor, node, units)
+            statement.rollback(start)
+            if rules.allows(preemptor):
+                return False
+        self._evict_in_order(statement, preemptor, node, units)
+        if not self._session.placer.fits_later(preemptor, node):
+            return False
+        return self._free_quota(statement, preemptor, nondisruptive=nondisruptive)
+
+    def _evict_in_order(
+        self, statement: Statement, preemptor: Task, node: int, units: Sequence[EvictionUnit]
+    ) -> None:
+        """Evicts units of one node until the preemptor fits there, or none is left."""
+        kept: set[int] = set()
         # Checked before each eviction: none is made once the preemptor fits.
         for unit in units:
-            if self._fits(preemptor, node):
-                return True
-            self._evict(statement, preemptor, unit)
-        return self._fits(preemptor, node)
+            fits_node = self._session.placer.fits_later(preemptor, node)
+            if fits_node and self._rules.allows(preemptor):
+                return
+            # Only quota is short: a victim that frees none of it would leave in vain.
+            is_vain = fits_node and not self._frees_quota(preemptor, unit.job)
+            if is_vain or any(id(before) in kept for before in unit.after):
+                kept.add(id(unit))
+            else:
+                self._evict(statement, preemptor, unit)
+
+    def _free_quota(self, statement: Statement, preemptor: Task, *, nondisruptive: bool) -> bool:
+        """Evicts on any nodes until the preemptor's queue has quota for it; whether it has.
+
+        Needed where the queue or an ancestor is at its limit while nodes have room. Each round
+        frees the lowest level that is full, by victims that are below it.
+        """
+        rules = self._rules
+        while not rules.allows(preemptor):
+            pool = self._pool(preemptor)
+            jobs = {key for key, job in pool.jobs.items() if self._frees_quota(preemptor, job)}
+            candidates = [
+                task
+                for key in sorted(jobs)
+                for task in pool.jobs[key].tasks.values()
+                if self._is_candidate(preemptor, pool, task)
+            ]
+            found = rules.units(self._session.votes.victims_in_order(preemptor, candidates))
+            n_evicted = 0
+            for unit in rules.vote(
+                preemptor, [unit for unit in found if unit.is_nondisruptive or not nondisruptive]
+            ):
+                if not self._frees_quota(preemptor, unit.job):
+                    break
+                self._evict(statement, preemptor, unit)
+                n_evicted += 1
+            if not n_evicted:
+                return False
+        return True
+
+    def _frees_quota(self, preemptor: Task, victim: JobInfo) -> bool:
+        own = preemptor.job.queue if preemptor.job else None
+        if own is None or victim.queue is None:
+            return False
+        return self._session.votes.frees_quota(own, preemptor.shape, victim.queue)
 
     def _evict_needed(
         self, statement: Statement, preemptor: Task, node: int, units: Sequence[EvictionUnit]
@@ -270,160 +324,7 @@ class VictimSearch:
         statement.evict(unit, self._rules.action, group)
 
 
-class EvictionCost(IntEnum):
-    """How much a unit takes from its job. The cheaper is evicted first."""
-
-    SURPLUS = 0  # the job keeps its minimum
-    WHOLE = 1  # the job loses all its pods
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EvictionUnit:
-    """Tasks of one job that are evicted together or not at all."""
-
-    job: JobInfo
-    tasks: tuple[Task, ...]
-    cost: EvictionCost = EvictionCost.SURPLUS
-    after: tuple[EvictionUnit, ...] = ()  # units that must be evicted before this one
-    role: ElasticRole | None = None  # the role that is shrunk to `target` instead of an eviction
-    target: int = 0
-
-    @property
-    def is_nondisruptive(self) -> bool:
-        """Whether the job goes on undisturbed: no gang ends and no pod has to be started again.
-
-        A pod of an elastic role that is evicted without a shrink is created again, so it disturbs.
-        """
-        is_recreated = self.role is None and any(map(can_shrink, self.tasks))
-        return self.cost is EvictionCost.SURPLUS and not is_recreated
-
-    @property
-    def request(self) -> Vector:
-        return _sum(self.tasks, self.job.allocated)
-
-    def request_on(self, node: int) -> Vector:
-        there = [task for task in self.tasks if task.node == node]
-        return _sum(there, self.job.allocated)
-
-
-def can_shrink(task: Task) -> bool:
-    """Whether the task belongs to a role that the scheduler may shrink."""
-    return task.elastic is not None and task.elastic.may_shrink
-
-
-def _sum(tasks: Sequence[Task], like: Vector) -> Vector:
-    return sum((task.request for task in tasks), np.zeros_like(like))
-
-
-class _Surplus:
-    """The number of tasks that a job can lose, in total and of each role, and keep its minimum."""
-
-    def __init__(self, job: JobInfo) -> None:
-        self._job = job
-        self._total = job.counts.ready - job.min_member
-        self._lost: dict[str, int] = {}
-
-    def covers(self, tasks: Sequence[Task]) -> bool:
-        if len(tasks) > self._total:
-            return False
-        lost = dict(self._lost)
-        for task in tasks:
-            lost[task.role] = lost.get(task.role, 0) + 1
-        return all(
-            self._job.role(role).ready - n >= self._job.role_minimums.get(role, 0)
-            for role, n in lost.items()
-        )
-
-    def spend(self, tasks: Sequence[Task]) -> None:
-        self._total -= len(tasks)
-        for task in tasks:
-            self._lost[task.role] = self._lost.get(task.role, 0) + 1
-
-
-def single_task_units(tasks: Iterable[Task]) -> list[EvictionUnit]:
-    """Returns one unit per task, for swaps inside one job: these do not change its size."""
-    return [EvictionUnit(task.job, (task,)) for task in tasks if task.job is not None]
-
-
-def eviction_units(candidates: Sequence[Task]) -> list[EvictionUnit]:
-    """Returns the units that would evict these tasks, the cheapest first, then in their order."""
-    by_job: dict[str, list[Task]] = {}
-    for task in candidates:
-        if task.job is not None:
-            by_job.setdefault(task.job.key, []).append(task)
-    rank = {task.key: n for n, task in enumerate(candidates)}
-    ranked = [
-        (unit.cost, rank[candidate.key], unit)
-        for tasks in by_job.values()
-        for candidate, unit in _units_of_job(tasks)
-    ]
-    ranked.sort(key=lambda row: row[:2])
-    return [unit for _, _, unit in ranked]
-
-
-def _units_of_job(tasks: Sequence[Task]) -> list[tuple[Task, EvictionUnit]]:
-    """Returns the units of one job, each with the candidate it was made for.
-
-    Shrinks come first, then single surplus pods. The first candidate that the job cannot spare
-    makes one last unit of all that is left.
-    """
-    job = tasks[0].job
-    assert job is not None  # noqa: S101 - the caller grouped by job
-    surplus = _Surplus(job)
-    units: list[tuple[Task, EvictionUnit]] = []
-    gone: set[str] = set()
-    # From the highest index down, so that each further shrink of a role takes a little more.
-    for task in sorted((t for t in tasks if t.elastic), key=lambda t: (t.role, -t.index)):
-        unit = _shrink(job, task, [unit for _, unit in units], surplus)
-        if unit is not None:
-            units.append((task, unit))
-            gone.update(t.key for t in unit.tasks)
-    for task in tasks:
-        if task.key in gone:
-            continue
-        if surplus.covers((task,)):
-            surplus.spend((task,))
-            units.append((task, EvictionUnit(job, (task,))))
-            gone.add(task.key)
-            continue
-        whole = _whole(job, gone, tuple(unit for _, unit in units))
-        if whole is not None:
-            units.append((task, whole))
-        break  # that unit holds all that is left
-    return units
-
-
-def _shrink(
-    job: JobInfo, task: Task, before: Sequence[EvictionUnit], surplus: _Surplus
-) -> EvictionUnit | None:
-    """Returns the shrink of the task's role to the task's index, if that takes surplus only.
-
-    A shrink removes the highest indexes, so it takes every task from this index on (a suffix).
-    """
-    role = task.elastic
-    if role is None or task.index < role.minimum or not role.is_shrinkable:
-        return None
-    earlier = tuple(unit for unit in before if unit.role is role)
-    already = {t.key for unit in earlier for t in unit.tasks}
-    suffix = [t for t in role.from_index(task.index) if t.key not in already]
-    leaving = [t for t in suffix if t.status not in _HOLDS_NO_ROOM]
-    # The suffix leaves as a whole, so one task in it that may not go forbids the shrink.
-    if not all(t.status in EVICTABLE and t.preemptable and t.job is job for t in leaving):
-        return None
-    if not surplus.covers(leaving):
-        return None
-    surplus.spend(leaving)
-    leaving.sort(key=lambda t: -t.index)
-    return EvictionUnit(job, tuple(leaving), after=earlier, role=role, target=task.index)
-
-
-def _whole(job: JobInfo, gone: set[str], before: tuple[EvictionUnit, ...]) -> EvictionUnit | None:
-    """Returns one unit of all that is left of the job, or None if a part of it may not go."""
-    # A pod whose binding is under way cannot be evicted yet, and the gang must leave together.
-    if job.counts[TaskStatus.BINDING] or job.counts[TaskStatus.ALLOCATED]:
-        return None
-    # Sorted, so that the same snapshot gives the same plan.
-    rest = sorted((t for t in job.evictable() if t.key not in gone), key=lambda t: t.key)
-    if not all(task.preemptable for task in rest):
-        return None
-    return EvictionUnit(job, tuple(rest), EvictionCost.WHOLE, after=before)
+def is_allocatable(session: Session, task: Task) -> bool:
+    """Whether the quota of the task's queue has room for it now."""
+    queue = task.job.queue if task.job else None
+    return queue is not None and session.votes.allowance(queue, task.shape, 1) >= 1

@@ -9,6 +9,7 @@ import pytest
 from swell.api import codec
 from swell.api.scheduling import PodGroup, Queue
 from swell.scheduler.config import Arguments
+from swell.scheduler.eviction_units import single_task_units
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
@@ -23,7 +24,6 @@ from swell.scheduler.plugins.pdb import within_budgets
 from swell.scheduler.plugins.sla import due_time
 from swell.scheduler.session import Session
 from swell.scheduler.status import phase_of
-from swell.scheduler.victims import single_task_units
 from tests.scheduler_cases import Case, budget_of, config_of, load, pod_of, snapshot_of
 
 CASES = list(load(units=True))

@@ -8,12 +8,12 @@ from typing import TypeVar
 import pytest
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit, single_task_units
 from swell.scheduler.hooks import Hooks, Vote, Votes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task
-from swell.scheduler.victims import EvictionUnit, single_task_units
 from tests.scheduler_cases import group_of, pod_of
 
 T = TypeVar("T")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from swell.scheduler.eviction_units import eviction_units, single_task_units
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.victims import VictimRules, VictimSearch, eviction_units, single_task_units
+from swell.scheduler.victims import VictimRules, VictimSearch, is_allocatable
 
 ACTION = "preempt"
 
@@ -162,7 +163,7 @@ def _rules_between_jobs(session: Session) -> VictimRules:
         may_evict=may_evict,
         vote=votes.preemptable,
         units=eviction_units,
-        allows=lambda preemptor: _is_allocatable(session, preemptor),
+        allows=lambda preemptor: is_allocatable(session, preemptor),
         spares=session.config.arguments_of(ACTION).flag(
             "enableTopologyAwarePreemption", default=False
         ),
@@ -180,10 +181,5 @@ def _rules_within_job(session: Session) -> VictimRules:
         ),
         vote=session.votes.preemptable,
         units=single_task_units,  # a swap: the job is as large as before
-        allows=lambda preemptor: _is_allocatable(session, preemptor),
+        allows=lambda preemptor: is_allocatable(session, preemptor),
     )
-
-
-def _is_allocatable(session: Session, task: Task) -> bool:
-    queue = task.job.queue if task.job else None
-    return queue is not None and session.votes.allowance(queue, task.shape, 1) >= 1

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+from swell.scheduler.eviction_units import eviction_units
 from swell.scheduler.job_order import JobOrder
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.victims import VictimRules, VictimSearch, eviction_units
+from swell.scheduler.victims import VictimRules, VictimSearch, is_allocatable
 
 ACTION = "reclaim"
 
@@ -99,6 +100,8 @@ def _rules(session: Session) -> VictimRules:
         may_evict=lambda _, task: task.preemptable,
         vote=votes.reclaimable,
         units=eviction_units,
-        allows=lambda _: True,  # `is_preemptive` has asked for the queue's quota
+        # Asked again after the evictions: victims below an ancestor of the preemptor's queue free
+        # room within that ancestor's limit, other victims do not (ADR 68).
+        allows=lambda preemptor: is_allocatable(session, preemptor),
         by_score=False,  # as in Volcano
     )

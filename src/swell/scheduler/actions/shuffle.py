@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from swell.scheduler.eviction_units import single_task_units
 from swell.scheduler.model.tasks import TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.victims import single_task_units
 
 ACTION = "shuffle"
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from swell.scheduler.actions.preempt import ACTION as PREEMPT
 from swell.scheduler.actions.reclaim import ACTION as RECLAIM
+from swell.scheduler.eviction_units import EvictionCost, EvictionUnit, eviction_units
 from swell.scheduler.explain.explanation import Remedy, ResourceHolder
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
@@ -18,7 +19,6 @@ from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import PODS, Vector, amount_texts
 from swell.scheduler.model.tasks import EVICTABLE, Task, TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionCost, EvictionUnit, eviction_units
 
 
 def scarce_places(session: Session, tasks: Sequence[Task]) -> list[int]:

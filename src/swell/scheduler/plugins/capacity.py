@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queue_rules import ROOT
@@ -28,11 +29,11 @@ from swell.scheduler.model.resources import (
     excess,
     less_equal,
     less_equal_on_some,
+    quota_places,
 )
 from swell.scheduler.model.tasks import Shape, Task
 from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, quota_refusal
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionUnit
 
 ANCESTOR_LEVEL: Final = "ancestorReclaimLevel"
 ARGUMENTS: tuple[str, ...] = (ANCESTOR_LEVEL,)
@@ -46,6 +47,7 @@ def open_capacity(session: Session, option: PluginOption) -> Hooks:
         victim_queue_key=rules.victim_queue_key if rules.is_tree else None,
         allowance=rules.allowance,
         quota_refusal=rules.quota_refusal,
+        frees_quota=rules.frees_quota,
         preemptive=rules.preemptive,
         reclaimable=rules.reclaimable,
         enqueueable=rules.enqueueable,
@@ -57,7 +59,7 @@ class _CapacityRules:
     """The hooks of the plugin in one session, over the entitlement of every queue."""
 
     def __init__(self, session: Session, option: PluginOption) -> None:
-        queues = session.snapshot.queues
+        queues = self._queues = session.snapshot.queues
         self._limits = LimitCheck(session.snapshot.dimensions, session.total)
         self._claimable = Claimable(session)
         self.is_tree = option.is_on("enableHierarchy")
@@ -108,6 +110,19 @@ class _CapacityRules:
                 return quota_refusal("would get more than it may have", limits)
         return None
 
+    def frees_quota(self, queue: QueueInfo, shape: Shape, victim: QueueInfo) -> bool:
+        """Whether the victim's queue is below the lowest full level of the asking queue's line.
+
+        A victim frees room at every level that it shares with the asking queue and at no other, so
+        one that is below the lowest full level frees room at all full ones.
+        """
+        if self._problem or not queue.is_open:
+            return False
+        for level in self._line(queue):
+            if not copies_below(self._held(level), shape, self._of[level.name].limit, 1):
+                return level in self._line(victim)
+        return False
+
     def enqueueable(self, job: JobInfo) -> Vote | Refusal:
         queue = job.queue
         if self._problem:
@@ -121,7 +136,7 @@ class _CapacityRules:
             held = self._held(level) + self._reserved[level.name] - self._elastic[level.name]
             # Computed only on demand: usually there is room without counting on evictions.
             if self._exceeded(level, asked, held):
-                held = held - self._claimable.in_queue(job)
+                held = held - self._claimable.in_queue(job) - self._reclaimable_below(level, job)
             refusal = quota_refusal(
                 "holds or reserves too much", self._exceeded(level, asked, held)
             )
@@ -139,20 +154,17 @@ class _CapacityRules:
     # --- eviction
 
     def preemptive(self, queue: QueueInfo, task: Task) -> bool:
-        """Whether the queue is within its limits and entitled to some of what the task asks for.
+        """Whether the queue is within its limit and entitled to some of what the task asks for.
 
-        With `ancestorReclaimLevel` N the entitlement of one of N ancestors is enough.
+        With `ancestorReclaimLevel` N the entitlement of one of N ancestors is enough. The limits
+        of ancestors are not asked for here: victims below an ancestor free room at it (ADR 68).
         """
-        if not self.allowance(queue, task.shape, 1):
+        own = self._of[queue.name].limit
+        if self._problem or not queue.is_open:
             return False
-        places = task.shape.quota_places
-        return any(
-            less_equal_on_some(
-                self._held(level) + task.request, self._of[level.name].deserved, places
-            )
-            for level in self._line(queue)[: self._levels + 1]
-            if level.name != ROOT  # what the whole cluster deserves entitles no single queue
-        )
+        if not copies_below(self._held(queue), task.shape, own, 1):
+            return False
+        return self._is_entitled(queue, task.request, task.shape.quota_places)
 
     def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Returns the units that their queues have to give back, one after the other."""
@@ -193,6 +205,35 @@ class _CapacityRules:
             for level in self._line(queue)[: self._levels + 1]
             if level not in shared
         )
+
+    def _is_entitled(self, queue: QueueInfo, asked: Vector, places: Places) -> bool:
+        return any(
+            less_equal_on_some(self._held(level) + asked, self._of[level.name].deserved, places)
+            for level in self._line(queue)[: self._levels + 1]
+            if level.name != ROOT  # what the whole cluster deserves entitles no single queue
+        )
+
+    def _reclaimable_below(self, level: QueueInfo, job: JobInfo) -> Vector:
+        """Returns what other queues below an ancestor would have to give back to the job's queue.
+
+        Queues that hold no more than they deserve give nothing. What jobs hold beyond their minimum
+        is left out, because admission does not count it anyway.
+        """
+        own, asked, found = job.queue, job.asks_for_admission(), self._nothing
+        if own is None or asked is None or level is own or not self._claimable.reclaims:
+            return found
+        places = quota_places(asked)
+        if not self._is_entitled(own, asked, places):
+            return found
+        for other in self._queues.values():
+            if other is own or not other.reclaimable or level not in self._line(other):
+                continue
+            theirs = self._of[other.name]
+            if not (self._of[own.name].has_any or theirs.has_any):
+                continue
+            if _is_above(self._held(other), theirs, other.allocated, places):
+                found = found + excess(other.allocated - other.elastic, theirs.guarantee)
+        return found
 
     # --- inside
 

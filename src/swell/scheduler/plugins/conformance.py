@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionUnit
 
 # The two priority classes that Kubernetes reserves for system pods.
 _CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})

@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks, SortKey
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import PODS, Mask, Shares, Vector
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionUnit
 
 PATH: Final = "volcano.sh/hierarchy"
 WEIGHTS: Final = "volcano.sh/hierarchy-weights"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import UNREACHABLE, Hooks, Vote
 from swell.scheduler.model.jobs import JobInfo, TaskCounts
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionUnit
 
 # For a job that no action has looked at.
 _NOT_TRIED = Refusal(WaitReason.NOT_ENOUGH_RESOURCES, "not tried in this session")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from swell.api.matching import is_empty_selector, selector_matches
 from swell.api.policy import PodDisruptionBudget
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionUnit
 
 
 def open_pdb(session: Session, option: PluginOption) -> Hooks:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.tasks import Task
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionUnit
 
 
 def open_priority(session: Session, option: PluginOption) -> Hooks:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
@@ -26,7 +27,6 @@ from swell.scheduler.model.resources import (
 from swell.scheduler.model.tasks import Shape, Task
 from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, quota_refusal
 from swell.scheduler.session import Session
-from swell.scheduler.victims import EvictionUnit
 
 # A guard against an endless loop: each round hands out a part of what remains, so far fewer rounds
 # are needed.
@@ -41,6 +41,9 @@ def open_proportion(session: Session, option: PluginOption) -> Hooks:
         overused=lambda queue: less_equal(rules.deserved_by(queue), queue.allocated),
         allowance=rules.allowance,
         quota_refusal=rules.quota_refusal,
+        frees_quota=lambda queue, shape, victim: (
+            victim is queue and queue.is_open and not rules.allowance(queue, shape, 1)
+        ),
         preemptive=lambda queue, task: rules.allowance(queue, task.shape, 1) == 1,
         reclaimable=rules.reclaimable,
         reclaimable_job=lambda _, job: job.queue is not None and rules.is_above(job.queue),

@@ -92,7 +92,8 @@ class Claimable:
         counts = config.arguments_of("enqueue").flag(COUNT_CLAIMABLE, default=False)
         self._session = session
         self._preempts = counts and "preempt" in config.actions
-        self._reclaims = counts and "reclaim" in config.actions
+        # Whether victims in other queues count, too.
+        self.reclaims = counts and "reclaim" in config.actions
         self._nothing: Vector = 0 * session.total
 
     def in_queue(self, job: JobInfo) -> Vector:
@@ -107,7 +108,7 @@ class Claimable:
         found = self._preemptable(job, lambda other: other.allocated)
         queue = job.queue
         # A queue that has what it deserves takes nothing back from others.
-        if not self._reclaims or queue is None or self._session.votes.is_overused(queue):
+        if not self.reclaims or queue is None or self._session.votes.is_overused(queue):
             return found
         others = self._session.snapshot.queues.values()
         held = (other.allocated for other in others if other is not queue and other.reclaimable)
