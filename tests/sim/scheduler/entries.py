@@ -1,12 +1,12 @@
-"""What a campaign tries of the scheduler: itself, in a pair, and with each planted bug."""
+"""What a campaign tries of the scheduler: alone, in a pair, with a tree, and with planted bugs."""
 
 from __future__ import annotations
 
 from swell.sim.campaign.command import CampaignEntry
-from tests.sim.scheduler.flaws import PLANTED
+from tests.sim.scheduler.flaws import PLANTED, PLANTED_IN_A_TREE
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.scenarios import CORE
-from tests.sim.scheduler.subject import scheduler_pair, scheduler_subject
+from tests.sim.scheduler.subject import scheduler_pair, scheduler_subject, scheduler_tree
 
 UNGUARDED = "scheduler leads without a guard"
 
@@ -24,5 +24,11 @@ ENTRIES = (
         share=0.05,
         whose_writes=SCHEDULER,
         core=frozenset({"oust"}),
+    ),
+    CampaignEntry(
+        scheduler_tree(),
+        {name: scheduler_tree(flaw) for name, flaw in PLANTED_IN_A_TREE.items()},
+        share=0.05,
+        whose_writes=SCHEDULER,
     ),
 )

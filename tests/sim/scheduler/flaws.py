@@ -6,6 +6,7 @@ the guards that are left hide some of them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,9 @@ from swell.scheduler.live.evictor import EvictionCause
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
 from tests.sim.scheduler.subject import Flaw
+
+# The package exports the function of the same name, hence by the table of modules.
+RECLAIM = sys.modules["swell.scheduler.actions.reclaim"]
 
 
 def stale_policy(scheduler: Scheduler) -> None:
@@ -129,6 +133,20 @@ def generous(scheduler: Scheduler) -> None:
     scheduler.loop._config = lambda: replace(config, tiers=tiers)
 
 
+def kinless(scheduler: Scheduler) -> None:
+    """Counts what any victim frees as room below the limits of the preemptor's ancestors."""
+    cycle = scheduler.loop.cycle
+
+    def cycle_blindly() -> None:
+        with patch.object(RECLAIM, "is_allocatable", lambda *_: True):
+            cycle()
+
+    scheduler.loop.cycle = cycle_blindly  # type: ignore[method-assign]
+
+
+PLANTED_IN_A_TREE: Mapping[str, Flaw] = {
+    "scheduler counts victims outside the common ancestor": kinless,
+}
 PLANTED: Mapping[str, Flaw] = {
     "scheduler keeps a stale group policy": stale_policy,
     "scheduler does not count binds under way": uncounted_binds,

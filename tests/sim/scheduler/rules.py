@@ -13,9 +13,11 @@ from swell.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.api.quantity import units
+from swell.api.scheduling import PodGroup
 from swell.cluster.embedded.storage import Commit
 from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.evictor import RELEASED
+from swell.scheduler.model.resources import CPU
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.plan import SchedulerObjects, answer, plan_schedule
 from swell.sim.actors.pod_lifecycle import bound_by
@@ -264,10 +266,25 @@ class VictimsMarked:
             return
         preemptor, victim = group_at(self.world, mark.rpartition(" for ")[2]), group_key(before)
         group = group_at(self.world, victim)
+        if preemptor is not None:
+            yield from self._judge_quota(commit, mark, preemptor)
         if preemptor is None or group is None or preemptor.spec.queue != group.spec.queue:
             return
         if priority_of(self.world, preemptor) <= priority_of(self.world, group):
             yield f"{commit.key} has to go {mark}, which is no more important"
+
+    def _judge_quota(self, commit: Commit, mark: str, preemptor: PodGroup) -> Iterator[str]:
+        """The preemptor must fit below the limit of every queue above it, with these victims gone.
+
+        What was reserved for it is in the scheduler's sums already, and the victims no longer are.
+        """
+        scheduler = scheduler_of(self.world, commit.actor)
+        queues = scheduler.cache.snapshot.queues if scheduler else {}
+        own = queues.get(preemptor.spec.queue)
+        for level in own.lineage[1:] if own else ():
+            if level.subtree[CPU] > level.capability[CPU]:
+                held, limit = level.subtree[CPU] / 1000, level.capability[CPU] / 1000
+                yield f"{commit.key} has to go {mark}: {level.name} has {held:g} of {limit:g} cpus"
 
     def _on_call(self, actor: str, site: str) -> None:
         """Checked when it is sent: that others of the gang have gone may not be known yet."""
@@ -289,7 +306,7 @@ class VictimsMarked:
 
 @dataclass
 class QuotaKept:
-    """G7: what a queue's pods hold stays within its capability."""
+    """G7: what the pods of a queue and of those below it hold stays within its capability."""
 
     world: SimulatedWorld
     name: str = "G7 quota kept"
@@ -298,17 +315,24 @@ class QuotaKept:
         pod = bound_by(commit)
         group = group_at(self.world, group_key(pod)) if pod and group_key(pod) else None
         queue = one_of(self.world, QUEUES, group.spec.queue or "default") if group else None
-        limit = queue.spec.capability.get("cpu") if queue else None
-        if queue is None or limit is None:
-            return
-        asked = sum(cpu_of(held) for held in self._held(queue.metadata.name))
-        if asked > units(limit):
-            yield f"queue {queue.metadata.name} holds {asked} of {limit} cpus"
+        while queue is not None:
+            limit = queue.spec.capability.get("cpu")
+            asked = sum(cpu_of(held) for held in self._held(queue.metadata.name))
+            if limit is not None and asked > units(limit):
+                yield f"queue {queue.metadata.name} holds {asked} of {limit} cpus"
+            queue = one_of(self.world, QUEUES, queue.spec.parent)
+
+    def _line(self, name: str) -> Iterator[str]:
+        """Yields a queue and those above it."""
+        queue = one_of(self.world, QUEUES, name)
+        while queue is not None:
+            yield queue.metadata.name
+            queue = one_of(self.world, QUEUES, queue.spec.parent)
 
     def _held(self, queue: str) -> Iterator[Pod]:
         for pod in pods_in(self.world):
             group = group_at(self.world, group_key(pod)) if group_key(pod) else None
-            if group is None or (group.spec.queue or "default") != queue:
+            if group is None or queue not in self._line(group.spec.queue or "default"):
                 continue
             if (
                 is_bound(pod)

@@ -197,10 +197,31 @@ async def shrink(world: SimulatedWorld) -> None:
     await keeper.submit(Gang("high", size=4, minimum=4, runs_s=6, priority="high"))
 
 
+async def siblings(world: SimulatedWorld) -> None:
+    """Queues below full parents: one takes back from its sibling, one can take from no queue."""
+    user, keeper = await arrive(world, n_cpus=5)
+    for parent, limit in (("open", "8"), ("fixed", "4")):
+        await have_queue(world, parent, capability={"cpu": limit}, deserved={"cpu": limit})
+    await have_queue(world, "lender", parent="open", deserved={"cpu": "4"})
+    await have_queue(world, "taker", parent="open", deserved={"cpu": "4"})
+    await have_queue(world, "keeps", parent="fixed", deserved={"cpu": "2"}, reclaimable=False)
+    await have_queue(world, "waits", parent="fixed", deserved={"cpu": "2"})
+    await have_queue(world, "foreign", deserved={"cpu": "2"})
+    for at in range(2):
+        await keeper.submit(Gang(f"lent-{at}", size=4, minimum=4, queue="lender", runs_s=240))
+        await keeper.submit(Gang(f"foreign-{at}", size=4, minimum=4, queue="foreign", runs_s=160))
+    await keeper.submit(Gang("kept", size=4, minimum=4, queue="keeps", runs_s=160))
+    await user.wait("full", up_to_s=15)
+    await keeper.submit(Gang("wait", size=2, minimum=2, queue="waits", runs_s=10))
+    await keeper.submit(Gang("take", size=4, minimum=4, queue="taker", runs_s=20))
+
+
 SCENARIOS = tuple(
     # Groups that were admitted in vain wait for up to ten minutes, and then once more.
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=3000, rest_s=60)
     for play in (bind, crowd, part, oust, again, grow, shrink, recreate, preempt, queues, nodes)
 )
+# Those for a scheduler that is configured for a tree of queues.
+IN_A_TREE = (Scenario("siblings", siblings, disturbances=RATES_MAX, settle_s=3000, rest_s=60),)
 # Small ones, in which something goes wrong at every single write.
 CORE = frozenset({"bind", "oust", "shrink"})

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from swell.api.meta import Key
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
+from swell.scheduler.config import DEFAULT, PluginOption
 from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.live.settings import SchedulerSettings
 from swell.sim.leadership import in_pair, lead
 from swell.sim.process import Main, Ports
 from swell.sim.scenario import SimulationSubject
@@ -17,11 +19,24 @@ from tests.sim.scheduler.disturbances import scheduler_disturbances
 from tests.sim.scheduler.liveness import end_state, liveness
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
-from tests.sim.scheduler.scenarios import SCENARIOS
+from tests.sim.scheduler.scenarios import IN_A_TREE, SCENARIOS
 
 OPERATOR = "operator"
 SETTINGS = AITrainingJobSettings(workers=2)
 LEASES = {SCHEDULER: Key("default", "swell-scheduler"), OPERATOR: Key("default", "swell-operator")}
+# Limits hold at every level of the tree, and leaves take back from each other.
+TREE = SchedulerSettings(
+    config=replace(
+        DEFAULT,
+        tiers=(
+            tuple(
+                PluginOption("capacity", {"enableHierarchy": True}) if o.name == "proportion" else o
+                for o in DEFAULT.tiers[0]
+            ),
+            DEFAULT.tiers[1],
+        ),
+    )
+)
 IN_PAIR = frozenset({"bind", "oust", "recreate", "preempt"})
 
 # Plants a bug in a scheduler that has been put together and does not run yet.
@@ -52,12 +67,26 @@ def scheduler_pair(flaw: Flaw | None = None, *, guarded: bool = True) -> Simulat
     return in_pair(replace(subject, scenarios=scenarios), LEASES[SCHEDULER])
 
 
+def scheduler_tree(flaw: Flaw | None = None) -> SimulationSubject:
+    """The scheduler with the plugin capacity and a tree of queues."""
+
+    async def schedule(ports: Ports) -> None:
+        await run_scheduler(ports, flaw, TREE)
+
+    subject = _subject({OPERATOR: operate, SCHEDULER: schedule})
+    return replace(subject, name=f"{SCHEDULER} tree", scenarios=IN_A_TREE)
+
+
 async def operate(ports: Ports) -> None:
     await run_operator(ports, SETTINGS)
 
 
-async def run_scheduler(ports: Ports, flaw: Flaw | None = None) -> None:
-    scheduler = Scheduler(ports.cluster, clock=ports.clock, random=ports.random)
+async def run_scheduler(
+    ports: Ports,
+    flaw: Flaw | None = None,
+    settings: SchedulerSettings = SchedulerSettings(),  # noqa: B008
+) -> None:
+    scheduler = Scheduler(ports.cluster, settings, clock=ports.clock, random=ports.random)
     if flaw is not None:
         flaw(scheduler)
     ports.exposed[SCHEDULER] = scheduler
