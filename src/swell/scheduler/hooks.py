@@ -52,8 +52,10 @@ class Hooks:
     # Order: the smaller key comes first.
     job_key: Callable[[JobInfo], SortKey] | None = None
     queue_key: Callable[[QueueInfo], SortKey] | None = None
-    # True when an allocation in one queue changes the keys of other queues.
+    # True when an allocation in one queue makes the keys of other queues larger.
     queue_keys_interact: bool = False
+    # True when it may make them smaller, too: then all queues are compared anew at every turn.
+    queue_keys_may_fall: bool = False
     task_key: Callable[[Task], SortKey] | None = None
     # Order of the victims' queues, seen from a preemptor: the larger key is evicted from first.
     victim_queue_key: Callable[[Task, QueueInfo], SortKey] | None = None
@@ -135,6 +137,7 @@ class Votes:
         self._job_keys = flat(tiers, lambda h: h.job_key, "enableJobOrder")
         self._queue_keys = flat(tiers, lambda h: h.queue_key, "enableQueueOrder")
         self.queue_keys_interact = any(h.queue_keys_interact for tier in tiers for _, h in tier)
+        self.queue_keys_may_fall = any(h.queue_keys_may_fall for tier in tiers for _, h in tier)
         self._task_keys = flat(tiers, lambda h: h.task_key, "enableTaskOrder")
         self._victim_queue_keys = flat(tiers, lambda h: h.victim_queue_key)
         self._valid = flat(tiers, lambda h: h.job_valid)

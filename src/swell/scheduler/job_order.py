@@ -2,13 +2,14 @@
 
 Queues are served by the key they have at that moment, jobs inside a queue by theirs. The key of a
 queue or job grows by its own allocations only. Where queues form a tree, it also grows by those of
-relatives, so a queue's key is computed again when its turn comes.
+relatives, so a queue's key is computed again when its turn comes. With hierarchical fairness it may
+even fall by those of others; then all keys are computed again for every turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from swell.scheduler.hooks import Votes
 from swell.scheduler.model.jobs import JobInfo
@@ -38,6 +39,9 @@ class JobOrder:
     def __iter__(self) -> Iterator[tuple[QueueInfo, JobInfo]]:
         """Yields the next job of the next queue until no job is left."""
         while self._queues:
+            if self._votes.queue_keys_may_fall:
+                self._queues = [(self._votes.queue_key(queue), queue) for _, queue in self._queues]
+                heapify(self._queues)
             key, queue = heappop(self._queues)
             if not self._jobs[queue.name]:
                 del self._jobs[queue.name]  # a later `add` puts the queue in again

@@ -158,6 +158,12 @@ class Shares:
             largest = float(np.where(self._is_nothing, amount > 0, shares).max())
         return largest
 
+    def dominant_of_rows(self, amounts: NDArray[np.float64]) -> Vector:
+        """Returns the same for every row of a matrix."""
+        shares = np.where(self._is_nothing, amounts > 0, amounts / self._parts)
+        found: Vector = shares.max(axis=1, initial=0.0)
+        return found
+
 
 @lru_cache(maxsize=4096)
 def amount_text(name: str, amount: float) -> str:

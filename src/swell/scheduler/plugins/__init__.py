@@ -4,7 +4,7 @@ A plugin is a function `open_<name>` that opens it for a session and returns its
 decide:
 
 - `priority`, `gang`, `sla`: the order of jobs, and when a job is complete.
-- `drf`: fair shares between jobs, and between queues in a weighted tree.
+- `drf`, `share_tree`: fair shares between jobs, and between queues in a weighted tree.
 - `quota`: arithmetic of limits, shared by the next three.
 - `proportion`, `capacity`: what queues may hold, deserve and take back.
 - `overcommit`: how much is admitted into the whole cluster.
