@@ -227,17 +227,18 @@ def test_trials_leave_no_trace() -> None:
 
 
 def test_jobs_of_a_queue_are_scaled_like_teams() -> None:
-    """A queue with a cpu job and a memory job competes like a department of two such teams."""
+    """A queue counts as if each job had as little as the smallest one that can still grow."""
     queues = [("sci", "root/sci", "1/1"), ("eng", "root/eng", "1/1")]
-    case = _case({"cpu": "10", "memory": "10G"}, queues)
-    _add(case, "sci", "sci", 10, memory="1G")
-    _add(case, "dev", "eng", 10)
-    _add(case, "prod", "eng", 10, cpu="0", memory="1G")
-    jobs = run(case).snapshot.jobs
+    case = _case({"cpu": "12"}, queues)
+    for name, queue, n in (("old", "eng", 6), ("new", "eng", 1), ("sci", "sci", 3)):
+        _add(case, name, queue, n, running=True)
+        case["pods"] += [
+            {"namespace": "ns", "name": f"{name}-q-{at}", "group": name, "requests": {"cpu": "1"}}
+            for at in range(12)
+        ]
 
-    held = {name: jobs[f"ns/{name}"].allocated[:2].tolist() for name in ("sci", "dev", "prod")}
-
-    assert held == {"sci": [5000, 5e9], "dev": [5000, 0], "prod": [0, 5e9]}
+    # Of the two that are left the queue gets one, as if it had two of twelve and not seven.
+    assert _cpus(case) == {"old": 6, "new": 2, "sci": 4}
 
 
 def test_saturated_queue_is_served_last() -> None:
