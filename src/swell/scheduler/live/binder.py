@@ -20,17 +20,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol
 
 from swell.api.backoff import Backoff
-from swell.api.core import Node
+from swell.api.core import EventSeverity, Node
 from swell.api.kinds import PODS
 from swell.api.matching import node_selector_matches, tolerates_all
 from swell.api.meta import Body, Key, Uid
 from swell.api.pod import Pod
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
+from swell.runtime.executor import EventSink
 from swell.runtime.logs import get_logger
+from swell.runtime.plan import EmitEvent
 from swell.runtime.queue import WorkQueue
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.cache import READ_FAILURES, WRITE_FAILURES, SchedulerCache
@@ -41,6 +43,9 @@ from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
 log = get_logger(__name__)
 
 BINDINGS = PODS.sub("binding", dict)
+# The reasons of kube-scheduler's events on pods.
+SCHEDULED: Final = "Scheduled"
+FAILED: Final = "FailedScheduling"
 # Longer than one attempt of the client; then the result counts as unknown.
 _WRITE_S = 15.0
 # Workers that read pods after failures: few, so that a failing server is not also flooded.
@@ -84,6 +89,7 @@ class Binder:
         cluster: Cluster,
         cache: SchedulerCache,
         windows: BindWindows,
+        events: EventSink,
         *,
         workers: int,
         clock: Clock,
@@ -93,6 +99,7 @@ class Binder:
         self._cluster = cluster
         self._cache = cache
         self._windows = windows
+        self._events = events
         self._n_workers = workers
         self._clock = clock
         self._random = random
@@ -104,6 +111,7 @@ class Binder:
         # whose pods back off.
         self._uncertain: dict[Uid, Bind] = {}
         self._backing_off: dict[Uid, Bind] = {}
+        self._errors: dict[Uid, str] = {}  # of uncertain bindings
         self._lookups = WorkQueue[Bind](clock=clock, random=random)
         self._failures: OrderedDict[Uid, int] = OrderedDict()
         self._stopping = False
@@ -225,7 +233,7 @@ class Binder:
         except WRITE_FAILURES as error:
             # Also after a refusal the pod is read first: an earlier attempt may have bound it.
             log.info("not bound", pod=str(bind.key), node=bind.node, why=str(error))
-            self._note_failure(bind)
+            self._note_failure(bind, str(error))
             result = "error"
         else:
             self._settle(bind)
@@ -238,6 +246,8 @@ class Binder:
     def _settle(self, bind: Bind) -> None:
         """Record that a pod is bound."""
         self._failures.pop(bind.uid, None)
+        text = f"Successfully assigned {bind.key} to {bind.node}"
+        self._record(bind, EventSeverity.NORMAL, SCHEDULED, text)
         task = self._cache.task_of(bind.key, bind.uid)
         if task is None:
             return
@@ -247,8 +257,13 @@ class Binder:
 
     # --- after a failure
 
-    def _note_failure(self, bind: Bind) -> None:
+    def _record(self, bind: Bind, severity: EventSeverity, reason: str, text: str) -> None:
+        # The recorder writes at a pace of its own, so no number of events delays a binding.
+        self._events.record(EmitEvent(PODS, bind.key, bind.uid, severity, reason, text))
+
+    def _note_failure(self, bind: Bind, why: str) -> None:
         self._uncertain[bind.uid] = bind
+        self._errors[bind.uid] = why
         # Popped and set again, so that the oldest entry is the one that has not failed longest.
         self._failures[bind.uid] = self._failures.pop(bind.uid, 0) + 1
         if len(self._failures) > _FAILURES_KEPT:
@@ -273,10 +288,13 @@ class Binder:
             return
         self._lookups.forget(bind)
         del self._uncertain[bind.uid]
+        why = self._errors.pop(bind.uid, "")
         task = self._cache.task_of(bind.key, bind.uid)
         if task is not None and task.pod.spec.node_name:
             self._settle(bind)
         elif task is not None:
+            text = f"binding to node {bind.node} failed, it will be tried again: {why}"
+            self._record(bind, EventSeverity.WARNING, FAILED, text)
             # The pod keeps its room while it backs off: otherwise the next cycle would choose
             # the same node at once, in a hot loop.
             self._backing_off[bind.uid] = bind

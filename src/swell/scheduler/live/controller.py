@@ -11,7 +11,7 @@ from random import Random
 
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.events import EventRecorder
+from swell.runtime.events import EventOptions, EventRecorder
 from swell.runtime.health import HealthChecks
 from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.manager import ManagedService, run_services
@@ -32,6 +32,9 @@ from swell.scheduler.live.status_updater import StatusUpdater
 from swell.scheduler.model.resources import amount_texts
 
 ACTOR = "swell-scheduler"
+# Kubernetes clients write at most 50 requests a second by default. Beyond 4,096 pods that wait for
+# their event, the events of further ones are dropped.
+_POD_EVENTS = EventOptions(writes_per_s=20.0, series_max=4096)
 
 
 class Scheduler:
@@ -56,6 +59,9 @@ class Scheduler:
         self.configuration = ConfigurationFile(settings.config_path, settings.config, clock, meter)
         dirty = DirtyMarks()
         events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
+        # Every pod gets an event when it is bound. With a recorder of their own, a burst of them
+        # delays no event that says why something waits or has to leave.
+        pod_events = EventRecorder(cluster, ACTOR, clock=clock, random=random, options=_POD_EVENTS)
         self.informers = SchedulerInformers.over(cluster, clock, random)
         self.cache = SchedulerCache(self.informers, settings, dirty)
         self.windows = BindWindows(settings.bind_window_s)
@@ -63,6 +69,7 @@ class Scheduler:
             cluster,
             self.cache,
             self.windows,
+            pod_events,
             workers=settings.bind_workers,
             clock=clock,
             random=random,
@@ -105,7 +112,7 @@ class Scheduler:
         )
         if meter is not None:
             meter.watch(self.cache.snapshot)
-        self.services = self._services(events)
+        self.services = self._services(events, pod_events)
 
     @property
     def is_synced(self) -> bool:
@@ -119,10 +126,13 @@ class Scheduler:
 
     # Cycles come last: what a cycle hands over must find its worker running. Services stop in the
     # opposite order.
-    def _services(self, events: EventRecorder) -> tuple[ManagedService, ...]:
+    def _services(
+        self, events: EventRecorder, pod_events: EventRecorder
+    ) -> tuple[ManagedService, ...]:
         return (
             ManagedService("configuration", self.configuration.run),
             ManagedService("events", events.run),
+            ManagedService("pod events", pod_events.run),
             *(ManagedService(f"{one.resource} cache", one.run) for one in self.informers.every),
             ManagedService("queue states", self.queues.loop.run, self.queues.loop.stop),
             ManagedService("pod conditions", self.pods.run, self.pods.stop),
