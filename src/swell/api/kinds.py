@@ -10,7 +10,7 @@ from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import Resource
 from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
 from swell.api.workloads import Job, ReplicaSet
 
@@ -54,15 +54,6 @@ PERSISTENT_VOLUME_CLAIMS = Resource(
     PersistentVolumeClaim,
     short_names=("pvc",),
 )
-PERSISTENT_VOLUMES = Resource(
-    "",
-    "v1",
-    "PersistentVolume",
-    "persistentvolumes",
-    PersistentVolume,
-    namespaced=False,
-    short_names=("pv",),
-)
 STORAGE_CLASSES = Resource(
     "storage.k8s.io",
     "v1",
@@ -72,7 +63,6 @@ STORAGE_CLASSES = Resource(
     namespaced=False,
     short_names=("sc",),
 )
-CSI_NODES = Resource("storage.k8s.io", "v1", "CSINode", "csinodes", CSINode, namespaced=False)
 RESOURCE_QUOTAS = Resource(
     "", "v1", "ResourceQuota", "resourcequotas", ResourceQuota, short_names=("quota",)
 )

@@ -36,33 +36,3 @@ class StorageClass(ApiStruct, frozen=True):
     volume_binding_mode: str = "Immediate"
     api_version: str = "storage.k8s.io/v1"
     kind: str = "StorageClass"
-
-
-class PersistentVolumeSpec(ApiStruct, frozen=True):
-    """The class of a volume."""
-
-    storage_class_name: str = ""
-
-
-class PersistentVolumeStatus(ApiStruct, frozen=True):
-    """Whether a volume is bound."""
-
-    phase: str = "Pending"
-
-
-class PersistentVolume(ApiStruct, frozen=True):
-    """A volume that a claim may be bound to."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PersistentVolumeSpec = PersistentVolumeSpec()
-    status: PersistentVolumeStatus = PersistentVolumeStatus()
-    api_version: str = "v1"
-    kind: str = "PersistentVolume"
-
-
-class CSINode(ApiStruct, frozen=True):
-    """The storage drivers of a node. Only its metadata is decoded."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    api_version: str = "storage.k8s.io/v1"
-    kind: str = "CSINode"

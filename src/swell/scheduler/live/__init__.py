@@ -12,6 +12,7 @@ In reading order, which is the way the data takes:
 - `binder`: binds pods to nodes.
 - `evictor`: marks pods as disrupted, then deletes them.
 - `shrinker`: lowers the targets of elastic roles, so that other groups get room.
+- `namespace_quotas`: explains a gang that lacks pods by the quotas of its namespace.
 - `status_updater`: writes the status of groups.
 - `pod_conditions`: writes why a pod waits, and its nominated node.
 - `queue_controller`: keeps the status of queues up to date.

@@ -14,11 +14,9 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node, ResourceQuota
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
-    CSI_NODES,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
@@ -32,13 +30,14 @@ from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, Queue
-from swell.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.informer import Informer, RunnableInformer
 from swell.runtime.reflector import InformerOptions
+from swell.scheduler.live.namespace_quotas import BY_NAMESPACE
 from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
 
 T = TypeVar("T", bound=ApiObject)
@@ -61,10 +60,7 @@ class SchedulerInformers:
     trainer_jobs: Informer[TrainingJob]
     claims: Informer[PersistentVolumeClaim]
     storage_classes: Informer[StorageClass]
-    # These are only explained to users and decide nothing: volume binding and quotas are enforced
-    # by other components.
-    volumes: Informer[PersistentVolume]
-    csi_nodes: Informer[CSINode]
+    # Explained to users, and decides nothing: the API server enforces quotas.
     quotas: Informer[ResourceQuota]
 
     @classmethod
@@ -90,9 +86,7 @@ class SchedulerInformers:
             trainer_jobs=informer(TRAINING_JOBS, _OPTIONAL),
             claims=informer(PERSISTENT_VOLUME_CLAIMS, _OPTIONAL),
             storage_classes=informer(STORAGE_CLASSES, _OPTIONAL),
-            volumes=informer(PERSISTENT_VOLUMES, _OPTIONAL),
-            csi_nodes=informer(CSI_NODES, _OPTIONAL),
-            quotas=informer(RESOURCE_QUOTAS, _OPTIONAL),
+            quotas=informer(RESOURCE_QUOTAS, _OPTIONAL, (BY_NAMESPACE,)),
         )
 
     @property
@@ -117,4 +111,4 @@ class SchedulerInformers:
 
     @property
     def every(self) -> tuple[RunnableInformer, ...]:
-        return (*self.required, self.volumes, self.csi_nodes, self.quotas)
+        return (*self.required, self.quotas)

@@ -23,6 +23,7 @@ from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, is_virtual
 from swell.scheduler.live.dirty import DirtyMarks
 from swell.scheduler.live.evictor import PREEMPTED, RELEASED, EvictionCause, Evictor, is_marked
+from swell.scheduler.live.namespace_quotas import BY_NAMESPACE, explained
 from swell.scheduler.live.nominations import Admissions, Nominations
 from swell.scheduler.live.pod_conditions import PodConditions
 from swell.scheduler.live.settings import SchedulerSettings
@@ -282,8 +283,9 @@ class SchedulerLoop:
         # Conditions carry the session that wrote them, as in Volcano.
         session = f"{self._random.getrandbits(64):016x}"
         fresh = {job.key for job in dirty_jobs}
-        for key, status in plan.groups.items():
+        for key, decided in plan.groups.items():
             job = self._snapshot.jobs[key]
+            status = self._with_quotas(job, decided)
             if job.phase is not status.phase:
                 self._snapshot.set_phase(job, status.phase)
             self._admissions.observe(job, now)
@@ -295,6 +297,10 @@ class SchedulerLoop:
                 self._actuators.updater.update_job_status(job, status, session)
             if self._is_report_due(job, status, now, is_fresh=key in fresh):
                 self._actuators.pods.refuse(plan.pod_refusals(job))
+
+    def _with_quotas(self, job: JobInfo, status: GroupStatus) -> GroupStatus:
+        quotas, namespace = self._cache.informers.quotas, job.group.metadata.namespace
+        return explained(status, lambda: quotas.by_index(BY_NAMESPACE.name, namespace))
 
     def _is_report_due(
         self, job: JobInfo, status: GroupStatus, now: float, *, is_fresh: bool
