@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from swell.api import codec
 from swell.api.core import ResourceQuota
 from swell.api.meta import Body
@@ -36,17 +38,17 @@ async def _reason_of(stage: Stage, name: str) -> str:
     return next(c.message for c in group.status.conditions if c.type == "Unschedulable")
 
 
-def test_gang_without_its_pods_says_which_quota_is_used_up() -> None:
+def test_gang_without_its_pods_says_which_quota_is_used_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The API server refused the rest of its pods, which no condition of a pod could say."""
 
     async def play(stage: Stage) -> None:
         await stage.nodes(1)
         # The embedded server has no quotas, so the informer is given what it would have seen.
-        quotas = {NAMESPACE: (FULL, SPARE)}
-        scheduler = stage.start()
-        scheduler.informers.quotas.by_index = (  # type: ignore[method-assign,assignment]
-            lambda index, namespace: quotas[namespace]
-        )
+        quotas: dict[object, tuple[ResourceQuota, ...]] = {NAMESPACE: (FULL, SPARE)}
+        informer = stage.start().informers.quotas
+        monkeypatch.setattr(informer, "by_index", lambda index, value: quotas[value])
         await stage.group("a", 4)
         for number in range(2):
             await stage.pod(f"a-{number}", "a")
