@@ -13,7 +13,8 @@ from swell.api.core import Node
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, Queue
-from swell.scheduler.config import SWITCHES, Config, KnownNames, PluginOption, parse
+from swell.scheduler.config import SWITCHES, Config, PluginOption
+from swell.scheduler.config_file import KnownNames, KnownPlugin, parse
 from swell.scheduler.cycle import KNOWN, SchedulingPlan, run_cycle
 from swell.scheduler.hooks import Hooks, Plugin, Vote
 from swell.scheduler.model.reasons import Refusal, WaitReason
@@ -59,7 +60,7 @@ def config_of(case: Case) -> Config:
             for name, arguments in case.get("actionArgs", {}).items()
         ],
     }
-    known = KnownNames(KNOWN.actions, {**KNOWN.plugins, "stub": ()})
+    known = KnownNames(KNOWN.actions, {**KNOWN.plugins, "stub": KnownPlugin()})
     return parse(body, known).config
 
 

@@ -3,7 +3,7 @@
 Everything but `live` is synchronous and pure: objects in, plan out. In reading order:
 
 - `cycle`: one scheduling cycle in numbered steps; read it first.
-- `config`: the configuration: actions, and plugins in tiers.
+- `config`, `config_file`: the configuration: actions, and plugins in tiers; read from a file.
 - `model`: the snapshot of the cluster that a cycle works on.
 - `session`: the state of a cycle, and the transactions that change it.
 - `hooks`: the functions that plugins may have, and how their answers combine.

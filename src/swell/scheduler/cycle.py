@@ -11,18 +11,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from swell.scheduler import actions, plugins
 from swell.scheduler.actions import ACTIONS
-from swell.scheduler.config import Config, KnownNames
+from swell.scheduler.config import Config
+from swell.scheduler.config_file import KnownNames
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
-from swell.scheduler.plugins import ARGUMENTS, PLUGINS
+from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.session import Eviction, Session
 from swell.scheduler.status import GroupStatus, pod_refusals, statuses
 
-KNOWN: Final = KnownNames(actions=tuple(ACTIONS), plugins=ARGUMENTS)
+KNOWN: Final = KnownNames(
+    actions=actions.ARGUMENTS,
+    plugins=plugins.KNOWN,
+    instead={**actions.INSTEAD, **plugins.INSTEAD},
+)
 
 
 @dataclass(frozen=True, slots=True)

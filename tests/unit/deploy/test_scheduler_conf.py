@@ -6,7 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from swell.scheduler.config import DEFAULT, parse
+from swell.scheduler.config import DEFAULT
+from swell.scheduler.config_file import parse
 from swell.scheduler.cycle import KNOWN
 
 CONF = Path(__file__).parents[3] / "deploy" / "scheduler" / "scheduler.conf"

@@ -23,7 +23,8 @@ from swell.api.scheduling import PodGroup, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
 from swell.cli.command_line import CommandError
-from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError, parse
+from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError
+from swell.scheduler.config_file import parse
 from swell.scheduler.cycle import KNOWN
 from swell.scheduler.plan import SchedulerObjects
 

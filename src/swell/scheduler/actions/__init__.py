@@ -18,9 +18,11 @@ from typing import Final
 from swell.scheduler.actions.allocate import allocate
 from swell.scheduler.actions.backfill import backfill
 from swell.scheduler.actions.enqueue import enqueue
-from swell.scheduler.actions.preempt import preempt
+from swell.scheduler.actions.preempt import TOPOLOGY_AWARE, preempt
 from swell.scheduler.actions.reclaim import reclaim
 from swell.scheduler.actions.shuffle import shuffle
+from swell.scheduler.config import COUNT_CLAIMABLE
+from swell.scheduler.config_file import ArgumentKind
 from swell.scheduler.session import Session
 
 ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {
@@ -30,4 +32,25 @@ ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {
     "preempt": preempt,
     "reclaim": reclaim,
     "shuffle": shuffle,
+}
+
+# The arguments of each action.
+ARGUMENTS: Final[Mapping[str, Mapping[str, ArgumentKind]]] = {
+    **{name: {} for name in ACTIONS},
+    "enqueue": {COUNT_CLAIMABLE: ArgumentKind.FLAG},
+    "preempt": {TOPOLOGY_AWARE: ArgumentKind.FLAG},
+}
+
+_NO_SAMPLE = "all nodes are looked at"
+# Actions of Volcano, and arguments of actions, that are not here, and what to use instead.
+INSTEAD: Final[Mapping[str, str]] = {
+    "gangpreempt": "use preempt, which decides for whole gangs",
+    "gangreclaim": "use reclaim, which decides for whole gangs",
+    "overcommit-factor": "use the plugin overcommit",
+    "predicateErrorCacheEnable": "answers are always remembered for pods of one shape",
+    "enablePredicateErrorCache": "answers are always remembered for pods of one shape",
+    "topologyAwarePreemptWorkerNum": _NO_SAMPLE,
+    "minCandidateNodesPercentage": _NO_SAMPLE,
+    "minCandidateNodesAbsolute": _NO_SAMPLE,
+    "maxCandidateNodesAbsolute": _NO_SAMPLE,
 }

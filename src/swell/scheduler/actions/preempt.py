@@ -7,6 +7,7 @@ has found nodes. Afterwards tasks may replace less important tasks of their own 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
 
 from swell.scheduler.eviction_units import eviction_units, single_task_units
 from swell.scheduler.model.jobs import JobInfo
@@ -16,6 +17,8 @@ from swell.scheduler.session import Session
 from swell.scheduler.victims import VictimRules, VictimSearch, is_allocatable
 
 ACTION = "preempt"
+# An argument: evictions that turn out not to be needed are undone.
+TOPOLOGY_AWARE: Final = "enableTopologyAwarePreemption"
 
 
 def preempt(session: Session) -> None:
@@ -164,9 +167,7 @@ def _rules_between_jobs(session: Session) -> VictimRules:
         vote=votes.preemptable,
         units=eviction_units,
         allows=lambda preemptor: is_allocatable(session, preemptor),
-        spares=session.config.arguments_of(ACTION).flag(
-            "enableTopologyAwarePreemption", default=False
-        ),
+        spares=session.config.arguments_of(ACTION).flag(TOPOLOGY_AWARE, default=False),
     )
 
 

@@ -60,6 +60,11 @@ class SchedulerMetrics:
         self._config_valid = Gauge(
             "swell_scheduler_config_valid", "0 while the file cannot be used.", registry=registry
         )
+        self._config_warnings = Gauge(
+            "swell_scheduler_config_warnings",
+            "Settings of the configuration in force that have no effect.",
+            registry=registry,
+        )
 
     def watch(self, snapshot: SchedulerSnapshot) -> None:
         """Compute the gauges of queues and waiting jobs from this snapshot at every scrape."""
@@ -83,9 +88,11 @@ class SchedulerMetrics:
     def released(self) -> None:
         self._released.inc()
 
-    def configured(self, *, is_valid: bool) -> None:
+    def configured(self, *, is_valid: bool, n_warnings: int = 0) -> None:
         self._reloads.labels("valid" if is_valid else "invalid").inc()
         self._config_valid.set(is_valid)
+        if is_valid:  # otherwise the configuration before stays, with its warnings
+            self._config_warnings.set(n_warnings)
 
 
 class _SnapshotCollector:

@@ -12,7 +12,8 @@ from typing import Final, Protocol
 
 from swell.runtime.clock import Clock
 from swell.runtime.logs import get_logger
-from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError, parse
+from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError
+from swell.scheduler.config_file import parse
 
 log = get_logger(__name__)
 
@@ -46,9 +47,9 @@ class SchedulerSettings:
 
 
 class ConfigMeter(Protocol):
-    """Counts how often the file was read."""
+    """Counts how often the file was read, and the settings in it that have no effect."""
 
-    def configured(self, *, is_valid: bool) -> None: ...
+    def configured(self, *, is_valid: bool, n_warnings: int = 0) -> None: ...
 
 
 class ConfigurationFile:
@@ -96,7 +97,7 @@ class ConfigurationFile:
         log.info("configuration in force", file=str(self._path))
         self._text, self.current = text, parsed.config
         if self._meter is not None:
-            self._meter.configured(is_valid=True)
+            self._meter.configured(is_valid=True, n_warnings=len(parsed.warnings))
 
     def _reject(self, why: str, text: str) -> None:
         if text == self._text:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from swell.scheduler.config_file import KnownPlugin
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.plugins import (
     binpack,
@@ -49,13 +50,51 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
     "sla": sla.open_sla,
 }
 
-# The names of the arguments that each plugin accepts; most accept none.
-ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(PLUGINS, ()),
-    "binpack": binpack.ARGUMENTS,
-    "capacity": capacity.ARGUMENTS,
-    "nodeorder": nodeorder.ARGUMENTS,
-    "overcommit": overcommit.ARGUMENTS,
-    "predicates": predicates.ARGUMENTS,
-    "sla": sla.ARGUMENTS,
+_VICTIMS = ("enablePreemptable", "enableReclaimable")
+# The settings of each plugin that have an effect. Plugins with arguments describe themselves.
+KNOWN: Final[Mapping[str, KnownPlugin]] = {
+    "binpack": binpack.KNOWN,
+    "capacity": capacity.KNOWN,
+    "conformance": KnownPlugin(switches=_VICTIMS),
+    "drf": KnownPlugin(
+        switches=("enableHierarchy", "enableJobOrder", "enablePreemptable"),
+        hierarchical=("enableQueueOrder", "enableReclaimable"),
+    ),
+    "gang": KnownPlugin(
+        switches=(
+            "enableJobOrder", "enableJobReady", "enableJobPipelined", "enableJobStarving",
+            *_VICTIMS,
+        )
+    ),
+    "nodeorder": nodeorder.KNOWN,
+    "overcommit": overcommit.KNOWN,
+    "pdb": KnownPlugin(switches=_VICTIMS),
+    "predicates": predicates.KNOWN,
+    "priority": KnownPlugin(
+        switches=("enableTaskOrder", "enableJobOrder", "enableJobStarving", "enablePreemptable")
+    ),
+    "proportion": KnownPlugin(
+        switches=(
+            "enableQueueOrder", "enabledOverused", "enabledAllocatable", "enablePreemptive",
+            "enableReclaimable", "enableJobEnqueued",
+        )
+    ),
+    "sla": sla.KNOWN,
+}  # fmt: skip
+
+# Plugins of Volcano that are not here, and what to use instead.
+INSTEAD: Final[Mapping[str, str]] = {
+    "cdp": "a victim takes its room back from its preemptor after 5 minutes at the earliest",
+    "deviceshare": "ask for whole GPUs, or for slices that the device plugin offers (MIG)",
+    "extender": "write a plugin",
+    "network-topology-aware": "keep pods together by pod affinity over a topology key",
+    "nodegroup": "tie queues to nodes by node selectors and taints",
+    "numaaware": "use the kubelet's topology manager",
+    "numa-aware": "use the kubelet's topology manager",
+    "rescheduling": "make room by preempt and reclaim",
+    "resource-strategy-fit": "use binpack, or the weights of nodeorder",
+    "resourcequota": "the API server enforces quotas",
+    "task-topology": "use pod affinity and anti-affinity",
+    "tdm": "open and close nodes by taints",
+    "usage": "nodeorder and binpack score by requests",
 }

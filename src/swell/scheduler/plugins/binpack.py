@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from swell.scheduler.config import Arguments, PluginOption
+from swell.scheduler.config import Arguments, PluginOption, number_in
+from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.resources import Vector
@@ -15,9 +17,7 @@ from swell.scheduler.session import Session
 
 WEIGHT: Final = "binpack.weight"
 RESOURCES: Final = "binpack.resources"
-ARGUMENTS: tuple[str, ...] = (
-    WEIGHT, "binpack.cpu", "binpack.memory", RESOURCES, "binpack.resources.",
-)  # fmt: skip
+_OF_RESOURCE: Final = "binpack.resources."
 _SCORE_MAX = 100.0  # of a plugin with weight 1, as in kube-scheduler
 
 
@@ -49,6 +49,30 @@ def open_binpack(session: Session, option: PluginOption) -> Hooks:
     return Hooks(load_score=score)
 
 
+def remarks(option: PluginOption) -> Iterator[str]:
+    """Yields which weights have no effect."""
+    listed = [name.strip() for name in option.arguments.text(RESOURCES).split(",")]
+    for name, value in option.arguments.values.items():
+        resource = name.removeprefix(_OF_RESOURCE)
+        if name.startswith(_OF_RESOURCE) and resource not in listed:
+            yield f"argument {name!r} has no effect: list {resource} in {RESOURCES!r} as well"
+        elif name != RESOURCES and (number_in(value) or 0.0) < 0:
+            yield f"argument {name!r} has no effect: {value!r} is negative, and counts as 1"
+
+
+KNOWN: Final = KnownPlugin(
+    switches=("enableNodeOrder",),
+    arguments={
+        WEIGHT: ArgumentKind.NUMBER,
+        "binpack.cpu": ArgumentKind.NUMBER,
+        "binpack.memory": ArgumentKind.NUMBER,
+        RESOURCES: ArgumentKind.TEXT,
+        _OF_RESOURCE: ArgumentKind.NUMBER,
+    },
+    remarks=remarks,
+)
+
+
 def weights_of(arguments: Arguments) -> tuple[float, dict[str, float]]:
     """Returns the weight of the plugin and of each resource; a negative one counts as 1."""
 
@@ -59,5 +83,5 @@ def weights_of(arguments: Arguments) -> tuple[float, dict[str, float]]:
     names = {"cpu": weight("binpack.cpu"), "memory": weight("binpack.memory")}
     for name in arguments.text(RESOURCES).split(","):
         if name.strip():
-            names[name.strip()] = weight(f"binpack.resources.{name.strip()}")
+            names[name.strip()] = weight(f"{_OF_RESOURCE}{name.strip()}")
     return weight(WEIGHT), names

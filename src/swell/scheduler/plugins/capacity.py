@@ -7,13 +7,14 @@ admitted, allocated or reclaimed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
@@ -36,7 +37,25 @@ from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, q
 from swell.scheduler.session import Session
 
 ANCESTOR_LEVEL: Final = "ancestorReclaimLevel"
-ARGUMENTS: tuple[str, ...] = (ANCESTOR_LEVEL,)
+
+
+def remarks(option: PluginOption) -> Iterator[str]:
+    """Yields which arguments have no effect."""
+    level = option.arguments.values.get(ANCESTOR_LEVEL)
+    if level is not None and not option.is_on("enableHierarchy"):
+        yield f"argument {ANCESTOR_LEVEL!r} has no effect without enableHierarchy"
+    elif level is not None and int(option.arguments.number(ANCESTOR_LEVEL, 0)) < 0:
+        yield f"argument {ANCESTOR_LEVEL!r} has no effect: {level!r} is negative"
+
+
+KNOWN: Final = KnownPlugin(
+    switches=(
+        "enableHierarchy", "enableQueueOrder", "enabledAllocatable", "enablePreemptive",
+        "enableReclaimable", "enableJobEnqueued",
+    ),
+    arguments={ANCESTOR_LEVEL: ArgumentKind.NUMBER},
+    remarks=remarks,
+)  # fmt: skip
 
 
 def open_capacity(session: Session, option: PluginOption) -> Hooks:
@@ -63,7 +82,8 @@ class _CapacityRules:
         self._limits = LimitCheck(session.snapshot.dimensions, session.total)
         self._claimable = Claimable(session)
         self.is_tree = option.is_on("enableHierarchy")
-        self._levels = int(option.arguments.number(ANCESTOR_LEVEL, 0)) if self.is_tree else 0
+        levels = int(option.arguments.number(ANCESTOR_LEVEL, 0))
+        self._levels = max(levels, 0) if self.is_tree else 0
         self._problem = tree_problem(queues) if self.is_tree else None
         self._of = entitlements(queues, session.total, is_tree=self.is_tree)
         self._nothing = np.zeros_like(session.total)

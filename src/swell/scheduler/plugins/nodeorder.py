@@ -13,6 +13,7 @@ import numpy as np
 from swell.api.core import Node
 from swell.api.matching import n_disliked, term_matches
 from swell.scheduler.config import PluginOption
+from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.nodes import Matrix, NodeTable
 from swell.scheduler.model.resources import CPU, MEMORY, Vector
@@ -29,9 +30,16 @@ TAINT: Final = "tainttoleration.weight"
 DEFAULTS: Final = {
     LEAST: 1.0, MOST: 0.0, BALANCED: 1.0, NODE_AFFINITY: 2.0, POD_AFFINITY: 2.0, TAINT: 3.0,
 }  # fmt: skip
-# Accepted without effect: image locality and soft spread are not scored here.
-_ACCEPTED = ("imagelocality.weight", "podtopologyspread.weight", "selectorspread.weight")
-ARGUMENTS: tuple[str, ...] = (*DEFAULTS, *_ACCEPTED)
+_HARD_SPREAD = "only topology spread constraints with whenUnsatisfiable DoNotSchedule are kept"
+KNOWN: Final = KnownPlugin(
+    switches=("enableNodeOrder",),
+    arguments=dict.fromkeys(DEFAULTS, ArgumentKind.NUMBER),
+    idle={
+        "imagelocality.weight": "",
+        "podtopologyspread.weight": _HARD_SPREAD,
+        "selectorspread.weight": _HARD_SPREAD,
+    },
+)
 SPREAD_ROLES: Final = frozenset({"pserver"})
 _GPU = "nvidia.com/gpu"
 _SCORE_MAX = 100.0  # of one score with weight 1, as in kube-scheduler

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from swell.scheduler.config import PluginOption
+from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks, Vote
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
@@ -16,8 +18,24 @@ from swell.scheduler.session import Session
 
 FACTOR: Final = "overcommit-factor"
 _OLD_FACTOR: Final = "overCommitFactor"  # the older spelling
-ARGUMENTS: tuple[str, ...] = (FACTOR, _OLD_FACTOR)
 _DEFAULT = 1.2  # Volcano's
+
+
+def remarks(option: PluginOption) -> Iterator[str]:
+    """Yields which factors have no effect."""
+    given = option.arguments.values
+    if FACTOR in given and _OLD_FACTOR in given:
+        yield f"argument {_OLD_FACTOR!r} has no effect beside {FACTOR!r}"
+    for name, value in given.items():
+        if option.arguments.number(name, _DEFAULT) < 1:
+            yield f"argument {name!r} has no effect: {value!r} is below 1, so {_DEFAULT} is used"
+
+
+KNOWN: Final = KnownPlugin(
+    switches=("enableJobEnqueued",),
+    arguments=dict.fromkeys((FACTOR, _OLD_FACTOR), ArgumentKind.NUMBER),
+    remarks=remarks,
+)
 
 
 def open_overcommit(session: Session, option: PluginOption) -> Hooks:

@@ -13,6 +13,7 @@ import numpy as np
 from swell.api.core import Node, Taint
 from swell.api.matching import node_selector_matches, tolerates, tolerates_all
 from swell.scheduler.config import PluginOption
+from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks
 from swell.scheduler.model.reasons import WaitReason
 from swell.scheduler.model.resources import Mask
@@ -27,13 +28,22 @@ _SWITCHES: Final = {
     "spread": "predicate.PodTopologySpreadEnable",
     "volumes": "predicate.VolumeBindingEnable",
 }
-# Accepted without effect: these are not filtered here.
-_ACCEPTED = (
-    "predicate.NodeVolumeLimitsEnable", "predicate.VolumeZoneEnable", "predicate.CacheEnable",
-    "predicate.ProportionalEnable", "predicate.resources",
-    "predicate.DynamicResourceAllocationEnable",
-)  # fmt: skip
-ARGUMENTS: tuple[str, ...] = (*_SWITCHES.values(), *_ACCEPTED)
+_TO_KUBERNETES = "volumes are left to Kubernetes once their claims are bound"
+KNOWN: Final = KnownPlugin(
+    switches=("enablePredicate",),
+    arguments=dict.fromkeys(_SWITCHES.values(), ArgumentKind.FLAG),
+    idle={
+        "predicate.NodeVolumeLimitsEnable": _TO_KUBERNETES,
+        "predicate.VolumeZoneEnable": _TO_KUBERNETES,
+        "predicate.DynamicResourceAllocationEnable": "resource claims are not looked at",
+        "predicate.ProportionalEnable": "keep other pods away from scarce nodes by a taint",
+        "predicate.resources": "keep other pods away from scarce nodes by a taint",
+        "predicate.resources.": "keep other pods away from scarce nodes by a taint",
+        "volumebinding.": _TO_KUBERNETES,
+    },
+    # Answers are always remembered for pods of one shape, which is all that this asks for.
+    silent=("predicate.CacheEnable",),
+)
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _AFFINITY_REASONS = {
     "affinity": WaitReason.POD_AFFINITY,

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from swell.api.times import parse_time
 from swell.scheduler.config import PluginOption
+from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.hooks import Hooks, Vote
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.session import Session
 
 WAITING_TIME: Final = "sla-waiting-time"
 ANNOTATION: Final = "volcano.sh/sla-waiting-time"
-ARGUMENTS: tuple[str, ...] = (WAITING_TIME,)
 _NEVER = float("inf")
 # Units of Go's time.ParseDuration, which Volcano uses.
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|ms|s|m|h)")
+
+
+def remarks(option: PluginOption) -> Iterator[str]:
+    """Yields that the waiting time has no effect, if it is no duration."""
+    value = option.arguments.values.get(WAITING_TIME)
+    if value is not None and duration_s(str(value)) is None:
+        yield f"argument {WAITING_TIME!r} has no effect: {value!r} is no duration like 1h30m"
+
+
+KNOWN: Final = KnownPlugin(
+    switches=("enableJobOrder", "enableJobEnqueued", "enableJobPipelined"),
+    arguments={WAITING_TIME: ArgumentKind.TEXT},
+    remarks=remarks,
+)
 
 
 def open_sla(session: Session, option: PluginOption) -> Hooks:

@@ -14,9 +14,11 @@ VALID = "actions: enqueue, allocate\n"
 class Meter:
     def __init__(self) -> None:
         self.readings: list[bool] = []
+        self.n_warnings = 0
 
-    def configured(self, *, is_valid: bool) -> None:
+    def configured(self, *, is_valid: bool, n_warnings: int = 0) -> None:
         self.readings.append(is_valid)
+        self.n_warnings = n_warnings
 
 
 def test_file_is_taken_at_the_start_and_whenever_it_changes(tmp_path: Path) -> None:
@@ -68,3 +70,17 @@ def test_without_a_file_the_given_configuration_counts() -> None:
         assert found.current is DEFAULT
 
     run(main())
+
+
+def test_settings_without_effect_are_counted_and_the_rest_is_in_force(tmp_path: Path) -> None:
+    """The log has a line for each, a metric their number, and the file is used."""
+    path = tmp_path / "scheduler.conf"
+    arguments = "{imagelocality.weight: 3, leastrequested.weight: 2}"
+    path.write_text(
+        f"tiers: [{{plugins: [{{name: nodeorder, arguments: {arguments}}}, {{name: tdm}}]}}]"
+    )
+    meter = Meter()
+    file = ConfigurationFile(path, DEFAULT, VirtualClock(), meter)
+
+    assert meter.n_warnings == 2
+    assert dict(file.current.tiers[0][0].arguments.values) == {"leastrequested.weight": 2}
