@@ -119,8 +119,8 @@ def _picky(chance: Random, pod: Pod) -> Pod:
                 "labelSelector": {"matchLabels": {"app": "u"}},
             },
         }
-        body = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [near]}}
-        spec = changed(spec, affinity=codec.convert(body, Affinity))
+        nearness = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [near]}}
+        spec = changed(spec, affinity=codec.convert(nearness, Affinity))
     if chance.random() < 0.1:
         claim = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
         spec = changed(spec, volumes=codec.convert(claim, type(spec)).volumes)

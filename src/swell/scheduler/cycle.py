@@ -17,6 +17,7 @@ from swell.scheduler.config import Config
 from swell.scheduler.config_file import KnownNames
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
@@ -29,6 +30,15 @@ KNOWN: Final = KnownNames(
     plugins=plugins.KNOWN,
     instead={**actions.INSTEAD, **plugins.INSTEAD},
 )
+
+
+# Called after each step of a cycle with its kind and name, so that the caller can take the time:
+# ("plugin", name) after each that is opened, ("session", "open"), ("action", name).
+OnStep = Callable[[str, str], None]
+
+
+def _ignore(kind: str, name: str) -> None:
+    del kind, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,8 @@ class SchedulingPlan:
     pipelined: dict[Task, str]  # task -> node that is still being freed
     groups: dict[str, GroupStatus]
     pod_refusals: Callable[[JobInfo], dict[Task, Refusal]]
+    # What the plugin in charge of quotas says of a queue, also after the cycle.
+    queue_share: Callable[[QueueInfo], QueueShare | None]
 
 
 def run_cycle(
@@ -53,7 +65,9 @@ def run_cycle(
     config: Config,
     now: float | None = None,
     plugins: Mapping[str, Plugin] = PLUGINS,
+    *,
     report_on: Iterable[JobInfo] | None = None,
+    on_step: OnStep = _ignore,
 ) -> SchedulingPlan:
     """Runs one cycle and returns its plan.
 
@@ -61,7 +75,7 @@ def run_cycle(
     that depend on time are off.
     """
     # 1.-3. Open the session, run the actions, close it.
-    session = run_session(snapshot, config, now, plugins)
+    session = run_session(snapshot, config, now, plugins, on_step=on_step)
     # 4. Compute each group's phase and why it waits: `status`.
     jobs = snapshot.jobs.values() if report_on is None else report_on
     groups = dict(statuses(session, jobs))
@@ -80,6 +94,7 @@ def run_cycle(
         },
         groups=groups,
         pod_refusals=lambda job: dict(pod_refusals(session, job)),
+        queue_share=session.votes.queue_share,
     )
 
 
@@ -88,17 +103,23 @@ def run_session(
     config: Config,
     now: float | None = None,
     plugins: Mapping[str, Plugin] = PLUGINS,
+    *,
+    on_step: OnStep = _ignore,
 ) -> Session:
     """Runs steps 1 to 3 of a cycle and returns the closed session, which can be asked for more."""
     # 1. Open the session: bring the sums of the snapshot (`model.snapshot`) up to date, collect the
     #    jobs with pending work, and open the configured plugins (`plugins`). Their answers are
     #    combined by `hooks.Votes`; their filters and scores go to `placement.Placer`.
-    session = Session(snapshot, config, plugins, now)
+    session = Session(
+        snapshot, config, plugins, now, on_opened=lambda plugin: on_step("plugin", plugin)
+    )
+    on_step("session", "open")
     # 2. Run the actions in the configured order (`actions`). `job_order` gives the turns,
     #    `gang_fit` and `placement` find nodes, `victims` makes room by eviction. Each action works
     #    in statements, which are committed, held or discarded as a whole (`session.Statement`).
     for action in config.actions:
         ACTIONS[action](session)
+        on_step("action", action)
     # 3. Close the session: nodes held for gangs that wait for room stay reserved as pipelined.
     session.close()
     return session

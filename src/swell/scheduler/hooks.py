@@ -17,7 +17,7 @@ from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
-from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import Mask, Vector
 from swell.scheduler.model.tasks import Shape, Task
@@ -76,6 +76,8 @@ class Hooks:
     overused: Callable[[QueueInfo], bool] | None = None
     # How many of n tasks of a shape the queue may still take.
     allowance: Callable[[QueueInfo, Shape, int], int] | None = None
+    # For metrics; None for a queue that the plugin does not know.
+    queue_share: Callable[[QueueInfo], QueueShare | None] | None = None
     # Whether the queue may evict from other queues for the task.
     preemptive: Callable[[QueueInfo, Task], bool] | None = None
     # Why the queue may not take all of n tasks of a shape.
@@ -146,6 +148,7 @@ class Votes:
         self._starving = by_tier(tiers, lambda h: h.starving, "enableJobStarving")
         self._enqueueable = by_tier(tiers, lambda h: h.enqueueable, "enableJobEnqueued")
         self._admitted = flat(tiers, lambda h: h.admitted, "enableJobEnqueued")
+        self._queue_share = flat(tiers, lambda h: h.queue_share)
         self._overused = flat(tiers, lambda h: h.overused, "enabledOverused")
         self._allowance = flat(tiers, lambda h: h.allowance, "enabledAllocatable")
         self._quota_refusal = flat(tiers, lambda h: h.quota_refusal, "enabledAllocatable")
@@ -260,6 +263,10 @@ class Votes:
 
     def is_overused(self, queue: QueueInfo) -> bool:
         return any(vote(queue) for vote in self._overused)
+
+    def queue_share(self, queue: QueueInfo) -> QueueShare | None:
+        """Returns how the first plugin that keeps quotas describes the queue, or None."""
+        return next((share for vote in self._queue_share if (share := vote(queue))), None)
 
     def allowance(self, queue: QueueInfo, shape: Shape, n: int) -> int:
         """How many of n tasks of a shape the queue may take: the smallest answer counts."""

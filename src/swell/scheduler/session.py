@@ -15,14 +15,14 @@ freed as PIPELINED. What was only tried leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.config import Config
 from swell.scheduler.eviction_units import EvictionCost, EvictionUnit
-from swell.scheduler.hooks import Plugin, Votes
+from swell.scheduler.hooks import OpenPlugin, Plugin, Votes
 from swell.scheduler.model.elastic import ElasticRole
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
@@ -54,6 +54,7 @@ class Session:
         config: Config,
         plugins: Mapping[str, Plugin],
         now: float | None = None,
+        on_opened: Callable[[str], None] = lambda _: None,
     ) -> None:
         snapshot.settle()
         self.snapshot = snapshot
@@ -80,10 +81,12 @@ class Session:
         self.preemptors: set[str] = set()
         self._held: dict[str, Statement] = {}
         # Plugins are opened last: their functions may read all of the above.
-        tiers = [
-            [(option, plugins[option.name](self, option)) for option in tier]
-            for tier in config.tiers
-        ]
+        tiers: list[list[OpenPlugin]] = []
+        for tier in config.tiers:
+            tiers.append([])
+            for option in tier:
+                tiers[-1].append((option, plugins[option.name](self, option)))
+                on_opened(option.name)
         self.votes = Votes(tiers)
         self.placer = Placer(snapshot, tiers)
 

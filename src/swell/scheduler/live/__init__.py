@@ -17,5 +17,5 @@ In reading order, which is the way the data takes:
 - `pod_conditions`: writes why a pod waits, and its nominated node.
 - `queue_controller`: keeps the status of queues up to date.
 - `controller`: the assembly of all parts, with leader election.
-- `metrics`: the metrics of the scheduler.
+- `metrics`, `snapshot_metrics`: the metrics of the scheduler.
 """

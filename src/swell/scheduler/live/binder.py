@@ -70,6 +70,8 @@ class BindMeter(Protocol):
 
     def bound(self, result: str, seconds: float) -> None: ...
 
+    def task_scheduled(self, task: Task) -> None: ...
+
 
 @dataclass(slots=True, eq=False)
 class _BindBatch:
@@ -252,6 +254,8 @@ class Binder:
         if task is None:
             return
         self._cache.bound(task)
+        if self._meter is not None:
+            self._meter.task_scheduled(task)
         if task.job is not None and task.job.key in self._windows:
             self._windows.observe(task.job, self._clock.monotonic())
 

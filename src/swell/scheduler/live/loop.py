@@ -17,7 +17,7 @@ from typing import Protocol
 from swell.api.meta import Key, Uid
 from swell.runtime.clock import Clock
 from swell.scheduler.config import Config
-from swell.scheduler.cycle import SchedulingPlan, run_cycle
+from swell.scheduler.cycle import OnStep, SchedulingPlan, run_cycle
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache, is_virtual
@@ -51,6 +51,8 @@ class CycleMeter(Protocol):
     """Measures cycles and released gangs."""
 
     def cycled(self, plan: SchedulingPlan, seconds: float) -> None: ...
+
+    def stepped(self, kind: str, name: str, seconds: float) -> None: ...
 
     def released(self) -> None: ...
 
@@ -168,7 +170,13 @@ class SchedulerLoop:
         # Jobs that neither changed nor wait keep their status, so the cost does not grow with the
         # number of running jobs.
         jobs = {job.key: job for job in (*dirty_jobs, *self._snapshot.active_jobs())}
-        plan = run_cycle(self._snapshot, config, self._clock.now(), report_on=jobs.values())
+        plan = run_cycle(
+            self._snapshot,
+            config,
+            self._clock.now(),
+            report_on=jobs.values(),
+            on_step=stopwatch(self._clock, self._meter),
+        )
         self.n_cycles += 1
         self._report(plan, dirty_jobs, now)
         self._carry_out(plan, now)
@@ -337,6 +345,22 @@ class SchedulerLoop:
             self._evict(
                 marked, EvictionCause(PREEMPTED, "its eviction was decided before a restart")
             )
+
+
+def stopwatch(clock: Clock, meter: CycleMeter | None) -> OnStep:
+    """Returns a function that measures each step of a cycle from the end of the one before."""
+    last = started = clock.monotonic()
+
+    def on_step(kind: str, name: str) -> None:
+        nonlocal last
+        if meter is None:
+            return
+        now = clock.monotonic()
+        # Plugins are opened as a part of the session, whose time counts from the beginning.
+        meter.stepped(kind, name, now - (started if kind == "session" else last))
+        last = now
+
+    return on_step
 
 
 def keeps_gangs(config: Config) -> bool:

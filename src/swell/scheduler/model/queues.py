@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,17 @@ from swell.scheduler.model.resources import Dimensions, Vector, widened
 
 if TYPE_CHECKING:
     from swell.scheduler.model.jobs import JobInfo
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """A queue as the plugin in charge of quotas describes it, for metrics."""
+
+    held: Vector  # what counts against the queue; in a tree also what queues below it hold
+    deserved: Vector
+    limit: Vector  # the most it may have ("real capacity" in Volcano)
+    share: float  # of what it deserves
+    is_overused: bool
 
 
 class QueueInfo:

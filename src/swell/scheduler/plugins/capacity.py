@@ -19,7 +19,7 @@ from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queue_rules import ROOT
-from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import QueueLimit, Refusal, WaitReason
 from swell.scheduler.model.resources import (
     PODS,
@@ -62,6 +62,7 @@ def open_capacity(session: Session, option: PluginOption) -> Hooks:
     rules = _CapacityRules(session, option)
     return Hooks(
         queue_key=rules.queue_key,
+        queue_share=rules.queue_share,
         queue_keys_interact=rules.is_tree,
         victim_queue_key=rules.victim_queue_key if rules.is_tree else None,
         allowance=rules.allowance,
@@ -103,6 +104,15 @@ class _CapacityRules:
             mine = self._of[level.name]
             key += [share_of(self._held(level), mine), float(not mine.has_any)]
         return tuple(key)
+
+    def queue_share(self, queue: QueueInfo) -> QueueShare | None:
+        mine = self._of.get(queue.name)
+        if mine is None:
+            return None
+        held = self._held(queue)
+        # As proportion has it: overused is a queue that has all it deserves.
+        has_all = mine.has_any and not (held < mine.deserved)[mine.given].any()
+        return QueueShare(held, mine.deserved, mine.limit, share_of(held, mine), bool(has_all))
 
     def victim_queue_key(self, preemptor: Task, queue: QueueInfo) -> SortKey:
         """Returns how many ancestors the queue shares: the nearest relative is evicted first."""

@@ -15,7 +15,7 @@ from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import Hooks, SortKey, Vote
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
-from swell.scheduler.model.queues import QueueInfo
+from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import (
     TOLERANCE,
@@ -38,6 +38,7 @@ def open_proportion(session: Session, option: PluginOption) -> Hooks:
     rules = _ProportionRules(session)
     return Hooks(
         queue_key=rules.queue_key,
+        queue_share=rules.queue_share,
         overused=lambda queue: less_equal(rules.deserved_by(queue), queue.allocated),
         allowance=rules.allowance,
         quota_refusal=rules.quota_refusal,
@@ -77,6 +78,13 @@ class _ProportionRules:
 
     def queue_key(self, queue: QueueInfo) -> SortKey:
         return (-queue.priority, self._shares[queue.name].dominant(queue.allocated))
+
+    def queue_share(self, queue: QueueInfo) -> QueueShare | None:
+        if queue.name not in self._real:
+            return None
+        deserved, held = self.deserved_by(queue), queue.allocated
+        share = self._shares[queue.name].dominant(held)
+        return QueueShare(held, deserved, self._real[queue.name], share, less_equal(deserved, held))
 
     def is_above(self, queue: QueueInfo) -> bool:
         return not less_equal(queue.allocated, self.deserved_by(queue))

@@ -42,7 +42,7 @@ class _ShareNode:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a child gives its parent: its allocation, dominant share, and whether it can grow."""
+    """The contribution of a child to its parent: its allocation, share, and whether it can grow."""
 
     held: Vector
     share: float
