@@ -82,9 +82,9 @@ class Hooks:
     preemptive: Callable[[QueueInfo, Task], bool] | None = None
     # Why the queue may not take all of n tasks of a shape.
     quota_refusal: Callable[[QueueInfo, Shape, int], Refusal | None] | None = None
-    # Whether a victim in the second queue frees some of the quota that the first queue lacks for
-    # one task of a shape. False while the first queue lacks none.
-    frees_quota: Callable[[QueueInfo, Shape, QueueInfo], bool] | None = None
+    # Whether an amount that leaves the second queue frees some of the quota that the first queue
+    # lacks for one task of a shape. False while the first queue lacks none.
+    frees_quota: Callable[[QueueInfo, Shape, QueueInfo, Vector], bool] | None = None
 
     # Victims. The `_job` hooks are a cheap first filter: they may pass a job none of whose tasks
     # the vote grants, but never reject one whose tasks it would grant.
@@ -278,9 +278,11 @@ class Votes:
         """Why the queue may not take all of n tasks."""
         return next((r for vote in self._quota_refusal if (r := vote(queue, shape, n))), None)
 
-    def frees_quota(self, queue: QueueInfo, shape: Shape, victim: QueueInfo) -> bool:
-        """Whether evicting from `victim` frees quota that `queue` lacks for one task of a shape."""
-        return any(vote(queue, shape, victim) for vote in self._frees_quota)
+    def frees_quota(
+        self, queue: QueueInfo, shape: Shape, victim: QueueInfo, amount: Vector
+    ) -> bool:
+        """Whether an amount that leaves `victim` frees quota that `queue` lacks for one task."""
+        return any(vote(queue, shape, victim, amount) for vote in self._frees_quota)
 
     def is_preemptive(self, queue: QueueInfo, task: Task) -> bool:
         """Whether the queue may evict from other queues for the task."""

@@ -20,7 +20,7 @@ import numpy as np
 from swell.scheduler.eviction_units import EvictionUnit, can_shrink
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix, fits, slots
-from swell.scheduler.model.resources import TOLERANCE
+from swell.scheduler.model.resources import TOLERANCE, Vector
 from swell.scheduler.model.tasks import Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class VictimSearch:
             if fits_node and self._rules.allows(preemptor):
                 return
             # Only quota is short: a victim that frees none of it would leave in vain.
-            is_vain = fits_node and not self._frees_quota(preemptor, unit.job)
+            is_vain = fits_node and not self._frees_quota(preemptor, unit.job, unit.request)
             if is_vain or any(id(before) in kept for before in unit.after):
                 kept.add(id(unit))
             else:
@@ -268,31 +268,36 @@ class VictimSearch:
         rules = self._rules
         while not rules.allows(preemptor):
             pool = self._pool(preemptor)
-            jobs = {key for key, job in pool.jobs.items() if self._frees_quota(preemptor, job)}
             candidates = [
                 task
-                for key in sorted(jobs)
-                for task in pool.jobs[key].tasks.values()
+                for key, job in sorted(pool.jobs.items())
+                if self._frees_quota(preemptor, job, job.allocated)
+                for task in job.tasks.values()
                 if self._is_candidate(preemptor, pool, task)
             ]
             found = rules.units(self._session.votes.victims_in_order(preemptor, candidates))
+            kept: set[int] = set()
             n_evicted = 0
             for unit in rules.vote(
                 preemptor, [unit for unit in found if unit.is_nondisruptive or not nondisruptive]
             ):
-                if not self._frees_quota(preemptor, unit.job):
-                    break
-                self._evict(statement, preemptor, unit)
-                n_evicted += 1
+                # Each is asked with those before it gone: the level that is full may be another
+                # one by now, and the quota enough.
+                is_vain = not self._frees_quota(preemptor, unit.job, unit.request)
+                if is_vain or any(id(before) in kept for before in unit.after):
+                    kept.add(id(unit))
+                else:
+                    self._evict(statement, preemptor, unit)
+                    n_evicted += 1
             if not n_evicted:
                 return False
         return True
 
-    def _frees_quota(self, preemptor: Task, victim: JobInfo) -> bool:
+    def _frees_quota(self, preemptor: Task, victim: JobInfo, amount: Vector) -> bool:
         own = preemptor.job.queue if preemptor.job else None
         if own is None or victim.queue is None:
             return False
-        return self._session.votes.frees_quota(own, preemptor.shape, victim.queue)
+        return self._session.votes.frees_quota(own, preemptor.shape, victim.queue, amount)
 
     def _evict_needed(
         self, statement: Statement, preemptor: Task, node: int, units: Sequence[EvictionUnit]

@@ -33,7 +33,13 @@ from swell.scheduler.model.resources import (
     quota_places,
 )
 from swell.scheduler.model.tasks import Shape, Task
-from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, quota_refusal
+from swell.scheduler.plugins.quota import (
+    Claimable,
+    LimitCheck,
+    copies_below,
+    frees_some,
+    quota_refusal,
+)
 from swell.scheduler.session import Session
 
 ANCESTOR_LEVEL: Final = "ancestorReclaimLevel"
@@ -140,7 +146,9 @@ class _CapacityRules:
                 return quota_refusal("would get more than it may have", limits)
         return None
 
-    def frees_quota(self, queue: QueueInfo, shape: Shape, victim: QueueInfo) -> bool:
+    def frees_quota(
+        self, queue: QueueInfo, shape: Shape, victim: QueueInfo, amount: Vector
+    ) -> bool:
         """Whether the victim's queue is below the lowest full level of the asking queue's line.
 
         A victim frees room at every level that it shares with the asking queue and at no other, so
@@ -149,8 +157,9 @@ class _CapacityRules:
         if self._problem or not queue.is_open:
             return False
         for level in self._line(queue):
-            if not copies_below(self._held(level), shape, self._of[level.name].limit, 1):
-                return level in self._line(victim)
+            held, limit = self._held(level), self._of[level.name].limit
+            if not copies_below(held, shape, limit, 1):
+                return level in self._line(victim) and frees_some(held, shape, limit, amount)
         return False
 
     def enqueueable(self, job: JobInfo) -> Vote | Refusal:

@@ -25,7 +25,13 @@ from swell.scheduler.model.resources import (
     less_equal,
 )
 from swell.scheduler.model.tasks import Shape, Task
-from swell.scheduler.plugins.quota import Claimable, LimitCheck, copies_below, quota_refusal
+from swell.scheduler.plugins.quota import (
+    Claimable,
+    LimitCheck,
+    copies_below,
+    frees_some,
+    quota_refusal,
+)
 from swell.scheduler.session import Session
 
 # A guard against an endless loop: each round hands out a part of what remains, so far fewer rounds
@@ -42,8 +48,10 @@ def open_proportion(session: Session, option: PluginOption) -> Hooks:
         overused=lambda queue: less_equal(rules.deserved_by(queue), queue.allocated),
         allowance=rules.allowance,
         quota_refusal=rules.quota_refusal,
-        frees_quota=lambda queue, shape, victim: (
-            victim is queue and queue.is_open and not rules.allowance(queue, shape, 1)
+        frees_quota=lambda queue, shape, victim, amount: (
+            victim is queue
+            and queue.is_open
+            and frees_some(queue.allocated, shape, rules.deserved_by(queue), amount)
         ),
         preemptive=lambda queue, task: rules.allowance(queue, task.shape, 1) == 1,
         reclaimable=rules.reclaimable,

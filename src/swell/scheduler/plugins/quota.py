@@ -37,6 +37,13 @@ def copies_below(held: Vector, shape: Shape, limit: Vector, n: int) -> int:
     return count
 
 
+def frees_some(held: Vector, shape: Shape, limit: Vector, amount: Vector) -> bool:
+    """Whether an amount that leaves has some of what one more task of a shape lacks to fit."""
+    places = shape.quota_places
+    is_short = held[places] + shape.request[places] > limit[places]
+    return bool((amount[places] > 0)[is_short].any())
+
+
 class LimitCheck:
     """Finds the limits that a request would exceed, with the numbers for people."""
 

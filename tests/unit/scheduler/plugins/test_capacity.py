@@ -182,6 +182,32 @@ def test_quota_is_freed_for_a_node_without_victims() -> None:
     assert set(outcome.plan.pipelined.values()) == {"big"}
 
 
+def test_victim_without_the_scarce_resource_stays() -> None:
+    """Only the parent's GPUs are used up: a sibling's pod that holds none of them is left alone."""
+    gpu = "nvidia.com/gpu"
+    limit = {"capability": {gpu: "1", "cpu": "9"}}
+    case = _case(
+        [
+            {"name": "p", "weight": 1, "parent": "root", **limit},
+            {"name": "a", "weight": 1, "parent": "p", "deserved": {gpu: "1", "cpu": "4"}},
+            {"name": "b", "weight": 1, "parent": "p"},
+        ],
+        nodes=3,
+    )
+    for node in case["nodes"]:
+        node["allocatable"][gpu] = "4"
+    _add(case, "without", "b", "n0")
+    _add(case, "scarce", "b", "n1")
+    case["pods"][-1]["requests"][gpu] = "1"
+    _add(case, "a1", "a", n=1)
+    case["pods"][-1]["requests"][gpu] = "1"
+
+    outcome = run(case)
+
+    assert _evicted(outcome) == ["ns/scarce-0"]
+    assert _pipelined(outcome) == ["ns/a1-0"]
+
+
 def test_leaf_at_its_own_limit_takes_nothing() -> None:
     """No victim of another queue frees room within the leaf's own limit."""
     case = _case(
