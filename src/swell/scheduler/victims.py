@@ -64,6 +64,9 @@ class VictimSearch:
         self._rules = rules
         self._nodes = session.snapshot.nodes
         self._pools: dict[Hashable, _VictimPool] = {}
+        # Whether victims of other nodes could not free the quota that the preemptor lacks. They are
+        # the same for all nodes, so this is found out once and not on every node.
+        self._is_quota_stuck = False
 
     def has_candidates(self, preemptor: Task) -> bool:
         return bool(self._pool(preemptor).gain.any())
@@ -86,11 +89,8 @@ class VictimSearch:
         """
         nodes = self._nodes_in_order(statement, preemptor)
         for nondisruptive in (True, False) if self._pool(preemptor).is_elastic else (False,):
-            # The same for all nodes, so tried once: could the quota be freed at all?
-            start = statement.mark()
-            is_free = self._free_quota(statement, preemptor, nondisruptive=nondisruptive)
-            statement.rollback(start)
-            for node in nodes if is_free else ():
+            self._is_quota_stuck = False
+            for node in nodes:
                 mark = statement.mark()
                 if self._make_room_on(statement, preemptor, node, nondisruptive=nondisruptive):
                     statement.pipeline(preemptor, node)
@@ -238,9 +238,14 @@ class VictimSearch:
             if rules.allows(preemptor):
                 return False
         self._evict_in_order(statement, preemptor, node, units)
+        if not rules.allows(preemptor) and self._is_quota_stuck:
+            return False
         if not self._session.placer.fits_later(preemptor, node):
             return False
-        return self._free_quota(statement, preemptor, nondisruptive=nondisruptive)
+        if self._free_quota(statement, preemptor, nondisruptive=nondisruptive):
+            return True
+        self._is_quota_stuck = True
+        return False
 
     def _evict_in_order(
         self, statement: Statement, preemptor: Task, node: int, units: Sequence[EvictionUnit]
@@ -249,11 +254,15 @@ class VictimSearch:
         kept: set[int] = set()
         # Checked before each eviction: none is made once the preemptor fits.
         for unit in units:
-            fits_node = self._session.placer.fits_later(preemptor, node)
-            if fits_node and self._rules.allows(preemptor):
+            is_allowed = self._rules.allows(preemptor)
+            if is_allowed and self._session.placer.fits_later(preemptor, node):
                 return
             # Only quota is short: a victim that frees none of it would leave in vain.
-            is_vain = fits_node and not self._frees_quota(preemptor, unit.job, unit.request)
+            is_vain = (
+                not is_allowed
+                and not self._frees_quota(preemptor, unit.job, unit.request)
+                and self._session.placer.fits_later(preemptor, node)
+            )
             if is_vain or any(id(before) in kept for before in unit.after):
                 kept.add(id(unit))
             else:
