@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from swell.api.meta import Key
 from swell.autoscaler.job_state import JobState
+from swell.autoscaler.mirror import SchedulerMirror
 from swell.autoscaler.views import AutoscalerNode
 
 IntArray = NDArray[np.int64]
@@ -28,14 +29,17 @@ class Usage:
 class ClusterResource:
     """The counted nodes sorted by name, usage by resource, and idle amounts by resource and node.
 
-    `gpu` is the sum over all GPU resources. `idle` is shared with later snapshots: a planner
-    copies it before it changes anything.
+    `gpu` is the sum over all GPU resources. `pod_slots` has how many more pods each node takes.
+    Both `idle` and `pod_slots` are shared with later snapshots: a planner copies them before it
+    changes anything. `mirror` is the same cluster as the scheduler sees it, for trials.
     """
 
     nodes: tuple[AutoscalerNode, ...]
     usage: Mapping[str, Usage]
     gpu: Usage
+    mirror: SchedulerMirror
     idle: Mapping[str, IntArray] = field(default_factory=dict)
+    pod_slots: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def node_count(self) -> int:

@@ -86,7 +86,7 @@ class Autoscaler:
         self._clock = clock
         self._meter = meters.sizes
         self._passes = meters.passes
-        self._ledger = Ledger(NeedsReader(settings.gpu_resources))
+        self._ledger = Ledger(NeedsReader(settings.gpu_resources), settings.scheduler)
         self._memory = DampingMemory(settings.scale_cooldown_s)
         # Sizes that were decided and are not written yet, at most one role of each job.
         self._proposals: dict[JobId, SizeProposal] = {}
@@ -211,7 +211,16 @@ class Autoscaler:
             group = seen.groups.get(key)
             ledger.drop_group(key) if group is None else ledger.put_group(group)
 
-        def on_queue(_: Key) -> None:
+        def on_priority(key: Key) -> None:
+            found = seen.priorities.get(key)
+            if found is None:
+                ledger.drop_priority_class(key.name)
+            else:
+                ledger.put_priority_class(found)
+
+        def on_queue(key: Key) -> None:
+            queue = seen.queues.get(key)
+            ledger.drop_queue(key.name) if queue is None else ledger.put_queue(queue)
             # A changed quota may let pods be bound that were refused before.
             ledger.changes += 1
 
@@ -219,6 +228,7 @@ class Autoscaler:
         seen.pods.add_handler(on_pod)
         seen.groups.add_handler(on_group)
         seen.queues.add_handler(on_queue)
+        seen.priorities.add_handler(on_priority)
         seen.jobs.add_handler(lambda key: self._on_job(JobId(*key)))
         seen.trainer_jobs.add_handler(lambda key: self._on_job(JobId(*key, JobKind.TRAINING_JOB)))
 

@@ -9,8 +9,17 @@ from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
-from swell.api.kinds import AI_TRAINING_JOBS, NODES, POD_GROUPS, PODS, QUEUES, TRAINING_JOBS
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    TRAINING_JOBS,
+)
 from swell.api.pod import Pod
+from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, Queue
 from swell.api.trainingjob import TrainingJob
@@ -34,6 +43,7 @@ class AutoscalerInformers:
     pods: Informer[Pod]
     groups: Informer[PodGroup]
     queues: Informer[Queue]
+    priorities: Informer[PriorityClass]
     jobs: Informer[AITrainingJob]
     trainer_jobs: Informer[TrainingJob]
 
@@ -60,13 +70,22 @@ class AutoscalerInformers:
             pods=informer(PODS, _REQUIRED),
             groups=informer(POD_GROUPS),
             queues=informer(QUEUES),
+            priorities=informer(PRIORITY_CLASSES),
             jobs=informer(AI_TRAINING_JOBS, selection=Selection(namespace)),
             trainer_jobs=informer(TRAINING_JOBS, selection=Selection(namespace)),
         )
 
     @property
     def every(self) -> tuple[RunnableInformer, ...]:
-        return self.nodes, self.pods, self.groups, self.queues, self.jobs, self.trainer_jobs
+        return (
+            self.nodes,
+            self.pods,
+            self.groups,
+            self.queues,
+            self.priorities,
+            self.jobs,
+            self.trainer_jobs,
+        )
 
     async def run(self) -> None:
         """Watch everything until cancelled."""

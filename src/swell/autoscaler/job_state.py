@@ -69,6 +69,8 @@ class JobState:
     roles: tuple[RoleState, ...]
     is_pending: bool
     is_hopeless: bool
+    # The replicas that count and have no node.
+    asking: tuple[ReplicaCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,24 @@ import msgspec
 from swell.api import aitrainingjob, trainingjob
 from swell.api.aitrainingjob import AITrainingJob, EdlPolicy, ReplicaSpec, RestartPolicy
 from swell.api.codec import convert
-from swell.api.meta import Key
+from swell.api.meta import Body, Key
 from swell.api.pod import Container, PodSpec, Toleration
 from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
 from swell.api.trainingjob import RoleSpec, TrainingJob
 from swell.autoscaler.needs import NeedsReader
-from swell.autoscaler.views import TRAINER, AutoscalerJob, AutoscalerRole, JobId, JobKind, Resize
+from swell.autoscaler.views import (
+    JOB_LABEL,
+    ROLE_LABEL,
+    ROLE_LABELS,
+    TRAINER,
+    AutoscalerJob,
+    AutoscalerRole,
+    JobId,
+    JobKind,
+    ReplicaTemplate,
+    Resize,
+)
 
 AnyJob = AITrainingJob | TrainingJob
 
@@ -52,20 +63,23 @@ def _view_ai_training_job(job: AITrainingJob, reader: NeedsReader) -> Autoscaler
         is_creating=False,
         is_running=phase is aitrainingjob.AITrainingJobPhase.RUNNING,
         roles=tuple(
-            _view_role(name.lower(), spec, status.target_replicas.get(name.lower()), reader)
+            _view_role(job, name.lower(), spec, status.target_replicas.get(name.lower()), reader)
             # Role names are compared without case, as the operator does.
             for name, spec in sorted(job.spec.replica_specs.items())
         ),
         # The operator names the PodGroup after the job.
         group=job.metadata.key,
+        queue=job.spec.queue,
+        priority=job.spec.priority,
+        created=job.metadata.creation_timestamp or "",
         resizes=tuple(map(_resize, status.scale_records)),
     )
 
 
 def _view_role(
-    name: str, spec: ReplicaSpec, target: int | None, reader: NeedsReader
+    job: AITrainingJob, name: str, spec: ReplicaSpec, target: int | None, reader: NeedsReader
 ) -> AutoscalerRole:
-    template = spec.template.get("spec") or {}
+    template = convert(spec.template.get("spec") or {}, PodSpec)
     return AutoscalerRole(
         name=name,
         minimum=spec.minimum,
@@ -75,8 +89,18 @@ def _view_role(
         is_auto=spec.edl_policy is EdlPolicy.AUTO and spec.minimum < spec.maximum,
         replaces_failed=spec.restart_policy is not RestartPolicy.NEVER,
         is_indexed=True,
-        needs=reader.of(convert(template, PodSpec)),
+        needs=reader.of(template),
+        template=ReplicaTemplate(_labels(job, name, spec.template), template),
     )
+
+
+def _labels(job: AITrainingJob, role: str, template: Body) -> dict[str, str]:
+    """Returns the labels of a role's pods, without the index; those of the operator win."""
+    meta = template.get("metadata")
+    found = meta.get("labels") if isinstance(meta, dict) else None
+    stated = found.items() if isinstance(found, dict) else ()
+    texts = {name: text for name, text in stated if isinstance(text, str)}
+    return {**texts, **job.metadata.labels, JOB_LABEL: job.metadata.name, ROLE_LABEL: role}
 
 
 def _view_training_job(job: TrainingJob, reader: NeedsReader) -> AutoscalerJob:
@@ -93,6 +117,9 @@ def _view_training_job(job: TrainingJob, reader: NeedsReader) -> AutoscalerJob:
         is_running=phase is trainingjob.TrainingJobPhase.RUNNING,
         roles=tuple(_training_roles(job, reader)),
         group=Key(job.metadata.namespace, spec.pod_group_name or job.metadata.name),
+        queue="",
+        priority=spec.annotations.priority,
+        created=job.metadata.creation_timestamp or "",
         resizes=tuple(map(_trainer_resize, status.scale_records)),
     )
 
@@ -109,14 +136,17 @@ def _training_roles(job: TrainingJob, reader: NeedsReader) -> Iterator[Autoscale
         replaces_failed=spec.fault_tolerant,
         is_indexed=True,
         needs=reader.of(_pod_spec(spec.trainer)),
+        template=_template(job, TRAINER, spec.trainer),
     )
     if spec.has_pservers:
-        yield _fixed_role("pserver", spec.pserver, spec.pserver.minimum, reader)
+        yield _fixed_role(job, "pserver", spec.pserver, spec.pserver.minimum, reader)
     if spec.fault_tolerant:
-        yield _fixed_role("master", spec.master, 1, reader)
+        yield _fixed_role(job, "master", spec.master, 1, reader)
 
 
-def _fixed_role(name: str, spec: RoleSpec, size: int, reader: NeedsReader) -> AutoscalerRole:
+def _fixed_role(
+    job: TrainingJob, name: str, spec: RoleSpec, size: int, reader: NeedsReader
+) -> AutoscalerRole:
     return AutoscalerRole(
         name=name,
         minimum=size,
@@ -128,7 +158,13 @@ def _fixed_role(name: str, spec: RoleSpec, size: int, reader: NeedsReader) -> Au
         replaces_failed=True,
         is_indexed=False,
         needs=reader.of(_pod_spec(spec)),
+        template=_template(job, name, spec),
     )
+
+
+def _template(job: TrainingJob, role: str, spec: RoleSpec) -> ReplicaTemplate:
+    label = next(label for label, name in ROLE_LABELS.items() if name == role)
+    return ReplicaTemplate({label: job.metadata.name}, _pod_spec(spec))
 
 
 def _pod_spec(role: RoleSpec) -> PodSpec:

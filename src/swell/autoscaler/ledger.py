@@ -12,11 +12,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from swell.api.core import Node
+from swell.api.core import Namespace, Node
 from swell.api.meta import Key
 from swell.api.pod import Pod
-from swell.api.requests import CPU, MEMORY
-from swell.api.scheduling import PodGroup, PodGroupPhase
+from swell.api.policy import PriorityClass
+from swell.api.requests import CPU, MEMORY, PODS
+from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
+from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import (
     AutoscalerSnapshot,
     ClusterResource,
@@ -32,15 +34,18 @@ from swell.autoscaler.job_state import (
     tally,
 )
 from swell.autoscaler.job_views import AnyJob, id_of, view_job
+from swell.autoscaler.mirror import SchedulerMirror
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.views import (
     AutoscalerJob,
     AutoscalerNode,
     AutoscalerPod,
     JobId,
+    JobKind,
     view_node,
     view_pod,
 )
+from swell.scheduler.config import DEFAULT, Config
 
 H = TypeVar("H", bound=Hashable)
 M = TypeVar("M", bound=Hashable)
@@ -57,8 +62,9 @@ class Ledger:
     bound pods that left, groups that are no longer refused.
     """
 
-    def __init__(self, reader: NeedsReader) -> None:
+    def __init__(self, reader: NeedsReader, scheduler: Config = DEFAULT) -> None:
         self._reader = reader
+        self._mirror = SchedulerMirror(scheduler)
         self._nodes: dict[str, AutoscalerNode] = {}
         self._pods: dict[Key, AutoscalerPod] = {}
         self._jobs: dict[JobId, AutoscalerJob] = {}
@@ -86,15 +92,19 @@ class Ledger:
     def put_node(self, node: Node) -> None:
         new = view_node(node, self._reader)
         self._replace_node(new.name, new)
+        self._mirror.put_node(new.name, node)
 
     def drop_node(self, name: str) -> None:
+        self._mirror.put_node(name, None)
         self._replace_node(name, None)
 
     def put_pod(self, pod: Pod) -> None:
         new = view_pod(pod, self._reader)
         self._replace_pod(new.key, new)
+        self._mirror.put_pod(new.key, pod, new.claim)
 
     def drop_pod(self, key: Key) -> None:
+        self._mirror.put_pod(key, None)
         self._replace_pod(key, None)
 
     def put_job(self, job: AnyJob) -> None:
@@ -102,21 +112,53 @@ class Ledger:
         if view is None:
             self.drop_job(id_of(job))
             return
+        if isinstance(job, TrainingJob):
+            self._mirror.put_trainers(view.id.key, job)
+        else:
+            self._mirror.put_job(view.id.key, job)
         # Most updates of a job change only its counts, which the view leaves out.
         if self._jobs.get(view.id) != view:
-            self.drop_job(view.id)
+            self._forget_job(view.id)
             self._jobs[view.id] = view
             _add_member(self._jobs_of, view.group, view.id)
+            self._mirror.expect_group(view.group, view if view.is_live else None)
             self._mark_job(view.id)
 
     def drop_job(self, job: JobId) -> None:
+        if job.kind is JobKind.TRAINING_JOB:
+            self._mirror.put_trainers(job.key, None)
+        else:
+            self._mirror.put_job(job.key, None)
+        self._forget_job(job)
+
+    def _forget_job(self, job: JobId) -> None:
         view = self._jobs.pop(job, None)
         if view is not None:
+            self._mirror.expect_group(view.group, None)
             _remove_member(self._jobs_of, view.group, job)
             self._mark_job(job)
 
+    def put_queue(self, queue: Queue) -> None:
+        self._mirror.put_queue(queue.metadata.name, queue)
+
+    def drop_queue(self, name: str) -> None:
+        self._mirror.put_queue(name, None)
+
+    def put_namespace(self, namespace: Namespace) -> None:
+        self._mirror.put_namespace(namespace.metadata.name, namespace)
+
+    def drop_namespace(self, name: str) -> None:
+        self._mirror.put_namespace(name, None)
+
+    def put_priority_class(self, priority_class: PriorityClass) -> None:
+        self._mirror.put_priority_class(priority_class.metadata.name, priority_class)
+
+    def drop_priority_class(self, name: str) -> None:
+        self._mirror.put_priority_class(name, None)
+
     def put_group(self, group: PodGroup) -> None:
         key = group.metadata.key
+        self._mirror.put_group(key, group)
         self._refuse(key, is_refused_for_queue(group))
         if group.status.phase in _WAITING_PHASES:
             self._waiting[key] = None
@@ -124,6 +166,7 @@ class Ledger:
             self._waiting.pop(key, None)
 
     def drop_group(self, key: Key) -> None:
+        self._mirror.put_group(key, None)
         self._refuse(key, False)
         self._waiting.pop(key, None)
 
@@ -247,7 +290,10 @@ class Ledger:
         hopeless = is_waiting and is_hopeless(
             view, self._counted_nodes, is_refused=view.group in self._refused
         )
-        self._states[job] = JobState(view, tallied.roles, is_waiting and not hopeless, hopeless)
+        asking = tuple(count for count in tallied.counts if not count.node)
+        self._states[job] = JobState(
+            view, tallied.roles, is_waiting and not hopeless, hopeless, asking
+        )
         # A hopeless job presses on no other: only its pods that have a node count.
         if hopeless:
             return tuple(count for count in tallied.counts if count.node)
@@ -285,6 +331,9 @@ class Ledger:
             sums = [self._requested]
             if count.node:
                 sums.append(self._used.setdefault(count.node, {}))
+            if count.node:
+                used = sums[1]
+                used[PODS] = used.get(PODS, 0) + n
             for name, amount in count.needs.requests.items():
                 for into in sums:
                     into[name] = into.get(name, 0) + n * amount
@@ -305,7 +354,20 @@ class Ledger:
         n_limited = sum(one.limited for one in gpus)
         # Of GPUs requests and limits are the same: see `needs`.
         gpu = Usage(sum(one.total for one in gpus), n_limited, n_limited)
-        return ClusterResource(self._counted_nodes.nodes, usage, gpu, self._idle(totals))
+        return ClusterResource(
+            nodes=self._counted_nodes.nodes,
+            usage=usage,
+            gpu=gpu,
+            mirror=self._mirror,
+            idle=self._idle(totals),
+            pod_slots=self._pod_slots(),
+        )
+
+    def _pod_slots(self) -> IntArray:
+        nodes = self._counted_nodes.nodes
+        nothing: dict[str, int] = {}
+        left = (node.n_pods_max - self._used.get(node.name, nothing).get(PODS, 0) for node in nodes)
+        return np.fromiter(left, np.int64, len(nodes))
 
     def _idle(self, names: Iterable[str]) -> dict[str, IntArray]:
         nodes = self._counted_nodes.nodes

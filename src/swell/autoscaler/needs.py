@@ -18,6 +18,8 @@ from swell.api.requests import CPU, MEMORY, PODS, pod_limits, pod_requests
 Amounts = Mapping[str, int]
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+# More pods than any node has.
+NO_POD_LIMIT = 2**40
 # Shapes kept by one reader. Far more than a cluster has; it only bounds memory where every pod
 # differs.
 _KNOWN_MAX = 20_000
@@ -48,6 +50,8 @@ class Needs:
     limits: Amounts
     gpus: int
     constraints: Constraints = Constraints()
+    # Whether it matters to the replica which other pods a node has: host ports, affinity, spread.
+    is_peculiar: bool = False
 
     @property
     def cpu_milli(self) -> int:
@@ -70,7 +74,7 @@ class NeedsReader:
 
     def of(self, spec: PodSpec) -> Needs:
         """Returns the needs of a pod. Raises QuantityError if an amount cannot be parsed."""
-        shape = (_shape(spec), _constraints(spec))
+        shape = (_shape(spec), _constraints(spec), is_peculiar(spec))
         found = self._known.get(shape)
         if found is None:
             if len(self._known) >= _KNOWN_MAX:
@@ -83,6 +87,10 @@ class NeedsReader:
         """Returns the amounts that a node offers, in the same units."""
         return _amounts({name: parse(raw) for name, raw in allocatable.items()})
 
+    def pod_slots_of_node(self, allocatable: Mapping[str, QuantityText]) -> int:
+        """Returns how many pods a node takes. Kubelets always say; without it there is no limit."""
+        return parse(allocatable[PODS]).value() if PODS in allocatable else NO_POD_LIMIT
+
     def gpus_in(self, amounts: Amounts) -> int:
         return sum(amounts.get(name, 0) for name in self.gpu_resources)
 
@@ -94,11 +102,30 @@ class NeedsReader:
             requests.pop(name, None)
             if name in limits:
                 requests[name] = limits[name]
-        return Needs(requests, limits, self.gpus_in(limits), constraints)
+        return Needs(requests, limits, self.gpus_in(limits), constraints, is_peculiar(spec))
+
+
+def amounts_of(spec: PodSpec) -> Amounts:
+    """Returns the requests of a pod."""
+    return _amounts(pod_requests(spec))
+
+
+def is_peculiar(spec: PodSpec) -> bool:
+    """Whether other pods of a node decide about this one, beyond the amounts they leave."""
+    affinity = spec.affinity
+    return bool(
+        spec.topology_spread_constraints
+        or (affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity))
+        or any(
+            port.host_port or spec.host_network
+            for container in (*spec.containers, *spec.init_containers)
+            for port in container.ports
+        )
+    )
 
 
 def _amounts(quantities: Mapping[str, Quantity]) -> dict[str, int]:
-    """Convert to scheduling units, without the number of pods of a node: no pod asks for it."""
+    """Convert to scheduling units, without the number of pods: see `pod_slots_of_node`."""
     amounts = {
         name: quantity.milli_value() if name == CPU else quantity.value()
         for name, quantity in quantities.items()

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.core import Node
+from swell.api.core import Namespace, Node
 from swell.api.pod import Pod
-from swell.api.scheduling import PodGroup
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import PodGroup, Queue
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource, Usage
 from swell.autoscaler.damping import DampingInput, damp
@@ -19,6 +20,8 @@ from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.needs import GPU_RESOURCES, NeedsReader
 from swell.autoscaler.policies import DEFAULT, POLICIES
 from swell.autoscaler.policies.interface import Parameters, RoleId, RoleTarget, RoleTargets
+from swell.scheduler.config import DEFAULT as SCHEDULER_DEFAULT
+from swell.scheduler.config import Config
 
 GPU = "gpu"
 
@@ -30,6 +33,9 @@ class AutoscalerObjects:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     groups: list[PodGroup] = field(default_factory=list)
+    queues: list[Queue] = field(default_factory=list)
+    priority_classes: list[PriorityClass] = field(default_factory=list)
+    namespaces: list[Namespace] = field(default_factory=list)
     training_jobs: list[AITrainingJob] = field(default_factory=list)
     trainer_jobs: list[TrainingJob] = field(default_factory=list)
 
@@ -55,10 +61,18 @@ class AutoscalerPlan:
 
 
 def inquiry_resource(
-    objects: AutoscalerObjects, gpu_resources: Sequence[str] = GPU_RESOURCES
+    objects: AutoscalerObjects,
+    gpu_resources: Sequence[str] = GPU_RESOURCES,
+    scheduler: Config = SCHEDULER_DEFAULT,
 ) -> AutoscalerSnapshot:
     """Returns the resources of the cluster that these objects make up, and its live jobs."""
-    ledger = Ledger(NeedsReader(gpu_resources))
+    ledger = Ledger(NeedsReader(gpu_resources), scheduler)
+    for namespace in objects.namespaces:
+        ledger.put_namespace(namespace)
+    for priority_class in objects.priority_classes:
+        ledger.put_priority_class(priority_class)
+    for queue in objects.queues:
+        ledger.put_queue(queue)
     for node in objects.nodes:
         ledger.put_node(node)
     for group in objects.groups:
@@ -77,9 +91,10 @@ def plan_autoscale(
     parameters: Parameters,
     policy: str = DEFAULT,
     gpu_resources: Sequence[str] = GPU_RESOURCES,
+    scheduler: Config = SCHEDULER_DEFAULT,
 ) -> AutoscalerPlan:
     """Decide the sizes of all roles once, as the running autoscaler would without its cooldowns."""
-    snapshot = inquiry_resource(objects, gpu_resources)
+    snapshot = inquiry_resource(objects, gpu_resources, scheduler)
     wanted = POLICIES[policy](snapshot.jobs, snapshot.cluster, parameters)
     # Without a time: cooldowns do not count, but unfinished resizes and reserved room do.
     seen = DampingInput(waiting=snapshot.waiting_groups)

@@ -8,6 +8,8 @@ from typing import Final
 from swell.autoscaler.needs import GPU_RESOURCES
 from swell.autoscaler.policies import DEFAULT
 from swell.autoscaler.policies.interface import Parameters
+from swell.scheduler.config import DEFAULT as SCHEDULER_DEFAULT
+from swell.scheduler.config import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class AutoscalerSettings:
     policy: str = DEFAULT
     parameters: Parameters = field(default_factory=Parameters)
     gpu_resources: tuple[str, ...] = GPU_RESOURCES
+    # The configuration of the scheduler, by which raises are tried before they are written.
+    scheduler: Config = SCHEDULER_DEFAULT
 
 
 # Shorter times for the cluster in one process: a decision about few pods costs little, and its

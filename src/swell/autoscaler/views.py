@@ -5,26 +5,27 @@ Each object is read by itself; `ledger` and `job_state` put pods and jobs togeth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from swell.api.core import Node
 from swell.api.meta import Key, Uid
-from swell.api.pod import Pod, PodPhase
+from swell.api.pod import Pod, PodPhase, PodSpec
 from swell.api.times import parse_time
 from swell.autoscaler.needs import Amounts, Needs, NeedsReader
 
 TRAINER = "trainer"
 
 # Labels of the pods of AITrainingJobs, and below those of TrainingJobs.
-_REPLICA_NAME = "TrainingJobReplicaName"
+ROLE_LABEL = "TrainingJobReplicaName"
 _REPLICA_INDEX = "TrainingJobReplicaIndex"
-_JOB_NAME = "TrainingJobName"
+JOB_LABEL = "TrainingJobName"
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _TRAINING_JOB_UID = "paddle-job-uid"
 # Label that names the TrainingJob → the role of the pods that have it.
-_ROLE_LABELS = {
+ROLE_LABELS = {
     "paddle-job": TRAINER,
     "paddle-job-pserver": "pserver",
     "paddle-job-master": "master",
@@ -74,6 +75,14 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaTemplate:
+    """The labels and the spec from which the operator makes the pods of a role."""
+
+    labels: Mapping[str, str]
+    spec: PodSpec
+
+
+@dataclass(frozen=True, slots=True)
 class AutoscalerRole:
     """One role of a job. `target` is the number of replicas that it should have now."""
 
@@ -86,6 +95,7 @@ class AutoscalerRole:
     replaces_failed: bool  # whether a failed pod comes again
     is_indexed: bool  # whether pods are replicas by index, or only by number
     needs: Needs
+    template: ReplicaTemplate
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +111,9 @@ class AutoscalerJob:
     is_running: bool
     roles: tuple[AutoscalerRole, ...]
     group: Key
+    queue: str  # which its group names, or will name once there is one
+    priority: str  # the name of a priority class, or empty
+    created: str
     resizes: tuple[Resize, ...]
 
     def last_resize(self, role: str) -> Resize | None:
@@ -146,6 +159,7 @@ class AutoscalerNode:
     name: str
     is_counted: bool
     allocatable: Amounts
+    n_pods_max: int
     node: Node
 
     def differs_from(self, other: AutoscalerNode) -> bool:
@@ -153,6 +167,7 @@ class AutoscalerNode:
         return (
             self.is_counted != other.is_counted
             or self.allocatable != other.allocatable
+            or self.n_pods_max != other.n_pods_max
             or self.node.metadata.labels != other.node.metadata.labels
             or self.node.spec.taints != other.node.spec.taints
         )
@@ -162,7 +177,11 @@ def view_node(node: Node, reader: NeedsReader) -> AutoscalerNode:
     is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     allocatable = reader.of_node(node.status.allocatable)
     return AutoscalerNode(
-        node.metadata.name, is_ready and not node.spec.unschedulable, allocatable, node
+        name=node.metadata.name,
+        is_counted=is_ready and not node.spec.unschedulable,
+        allocatable=allocatable,
+        n_pods_max=reader.pod_slots_of_node(node.status.allocatable),
+        node=node,
     )
 
 
@@ -184,8 +203,8 @@ def _claim(pod: Pod) -> ReplicaClaim | None:
     if owner is not None and owner.kind == JobKind.AI_TRAINING_JOB:
         return _replica_claim(pod, owner.name, owner.uid)
     # Written by hand, as in files for `swell plan autoscale`: the label alone counts.
-    if owner is None and _JOB_NAME in pod.metadata.labels:
-        return _replica_claim(pod, pod.metadata.labels[_JOB_NAME], Uid(""))
+    if owner is None and JOB_LABEL in pod.metadata.labels:
+        return _replica_claim(pod, pod.metadata.labels[JOB_LABEL], Uid(""))
     return _workload_claim(pod)
 
 
@@ -193,7 +212,7 @@ def _replica_claim(pod: Pod, job: str, uid: Uid) -> ReplicaClaim | None:
     """Read the replica of an AITrainingJob's pod from its labels, or else from its name."""
     labels = pod.metadata.labels
     stem, _, number = pod.metadata.name.rpartition("-")
-    role = labels.get(_REPLICA_NAME, "").lower() or stem.removeprefix(f"{job}-")
+    role = labels.get(ROLE_LABEL, "").lower() or stem.removeprefix(f"{job}-")
     index = _index(labels.get(_REPLICA_INDEX, number))
     if not role or index is None:
         return None
@@ -203,7 +222,7 @@ def _replica_claim(pod: Pod, job: str, uid: Uid) -> ReplicaClaim | None:
 def _workload_claim(pod: Pod) -> ReplicaClaim | None:
     """Read the replica of a TrainingJob's pod, which names its job in a label."""
     labels = pod.metadata.labels
-    for label, role in _ROLE_LABELS.items():
+    for label, role in ROLE_LABELS.items():
         if label in labels:
             index = None
             if role == TRAINER:

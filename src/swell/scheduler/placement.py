@@ -166,6 +166,13 @@ class Placer:
         """Returns the nodes that take the shape if they have room. No eviction changes this."""
         return self._updated(shape).allowed
 
+    def passing(self, task: Task) -> Mask:
+        """Returns the nodes that take the task now if they have the resources."""
+        passing = self.allowed(task.shape)
+        for mask in self._masks(task, now=True):
+            passing = passing & mask
+        return passing
+
     def ranking(self, shape: Shape) -> Vector:
         """Returns the scores of all nodes, whether there is room or not."""
         base = self._updated(shape).base

@@ -10,20 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-
-import numpy as np
 
 from swell.autoscaler.job_state import JobState, RoleState
 from swell.autoscaler.needs import Needs
 from swell.autoscaler.policies.interface import RoleId
+from swell.autoscaler.policies.ranking import Ranking
 from swell.autoscaler.policies.room import NOWHERE, Room
-
-# Two different fractions with denominators below this differ by more than the precision of a
-# double, and equal ones divide to equal doubles: so sorting the quotients is exact.
-_SPAN_EXACT = 2**26
-# Sizes at least this far from the minimum would overflow the 64-bit integers of numpy.
-_SIZE_EXACT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ def sorted_jobs(
     passing.sort(key=_tie_break)
     planned = deltas or {}
     sizes = [role.current + planned.get(role.id, 0) for role in passing]
-    return [passing[at] for at in _Ranking(passing).order(range(len(passing)), sizes)]
+    return [passing[at] for at in Ranking(passing).order(range(len(passing)), sizes)]
 
 
 def scale_dry_run(room: Room, role: CandidateRole, delta: int, *, scale_down: bool = False) -> int:
@@ -90,18 +82,23 @@ def scale_dry_run(room: Room, role: CandidateRole, delta: int, *, scale_down: bo
     change = _step_down(room, role, planned) if scale_down else _step_up(room, role, planned)
     if change:
         room.take(*role.amounts, change)
+        room.charge(role.id, change)
     return change
 
 
-def scale_all_jobs_dry_run(roles: Iterable[CandidateRole], room: Room) -> dict[RoleId, int]:
+def scale_all_jobs_dry_run(
+    roles: Iterable[CandidateRole], room: Room, shrunk: Mapping[RoleId, int] | None = None
+) -> dict[RoleId, int]:
     """Returns the change of every elastic role once no further step is possible.
 
+    `shrunk` are changes that are decided already: those roles begin smaller and do not grow.
     The first round puts all roles within their bounds. From then on an over-committed cluster
     allows no step up at all, and one that is not never becomes so again: so what follows is rounds
     that only shrink, and after them rounds that only grow.
     """
-    order = sorted_jobs(roles, elastic)
-    plan = _DryRun(order, room)
+    decided = shrunk or {}
+    order = sorted_jobs(roles, elastic, deltas=decided)
+    plan = _DryRun(order, room, decided)
     plan.run_round(order)
     while room.is_over and plan.shrink():
         pass
@@ -129,10 +126,12 @@ def _step_up(room: Room, role: CandidateRole, planned: int) -> int:
         or room.gpu + role.gpu > room.gpu_max
     ):
         return 0
-    node = room.find(role.needs)
+    if not room.queue_allows(role.id):
+        return 0
+    node = room.find_for(role.id, role.needs)
     if node == NOWHERE:
         return 0
-    room.place(role.needs, node)
+    room.place_for(role.id, role.needs, node)
     return 1
 
 
@@ -155,17 +154,26 @@ def _is_pressing(room: Room, role: CandidateRole) -> bool:
 class _DryRun:
     """The planned sizes, by position in the tie-break order of the roles."""
 
-    def __init__(self, roles: Iterable[CandidateRole], room: Room) -> None:
+    def __init__(
+        self, roles: Iterable[CandidateRole], room: Room, shrunk: Mapping[RoleId, int]
+    ) -> None:
         self.roles = sorted(roles, key=_tie_break)
         self.sizes = [role.current for role in self.roles]
         self._room = room
-        self._ranking = _Ranking(self.roles)
+        self._shrunk = shrunk
+        for at, role in enumerate(self.roles):
+            if role.id in shrunk:
+                self.sizes[at] += shrunk[role.id]
+                room.take(*role.amounts, shrunk[role.id])
+                room.charge(role.id, shrunk[role.id])
+        self._ranking = Ranking(self.roles)
 
     def run_round(self, order: Sequence[CandidateRole]) -> None:
         """Offer every role a step up, in this order, and then a step down, in reverse order."""
         positions = {role.id: at for at, role in enumerate(self.roles)}
         for role in order:
-            self._step(positions[role.id])
+            if role.id not in self._shrunk:
+                self._step(positions[role.id])
         for role in reversed(order):
             self._step(positions[role.id], scale_down=True)
 
@@ -209,6 +217,7 @@ class _DryRun:
         if rounds > 0:
             for at in above:
                 self.sizes[at] -= rounds
+                room.charge(self.roles[at].id, -rounds)
             room.take(cpu, memory, gpu, -rounds)
         else:
             # The last round before a threshold: here the order decides which roles still move.
@@ -218,7 +227,7 @@ class _DryRun:
 
     def grow(self) -> None:
         """Run rounds of steps up. Room only shrinks meanwhile: a role that is stuck stays stuck."""
-        rising: list[int] = list(range(len(self.roles)))
+        rising = [at for at, role in enumerate(self.roles) if role.id not in self._shrunk]
         # Looking for equal rounds costs about as much as a round: after each failure it is tried
         # half as often.
         n_patience = 1
@@ -238,6 +247,8 @@ class _DryRun:
         """
         room = self._room
         roles = [self.roles[at] for at in rising]
+        if any(room.is_peculiar(role.id) for role in roles):
+            return False
         nodes = [room.find(role.needs) for role in roles]
         # A role without a node drops out in this round, so the next one is not equal.
         if NOWHERE in nodes:
@@ -260,11 +271,13 @@ class _DryRun:
                 ),
             ]
         )
+        rounds = room.queue_rounds([role.id for role in roles], rounds)
         if rounds < 1:
             return False
         for at, role, node in zip(rising, roles, nodes, strict=True):
             self.sizes[at] += rounds
             room.place(role.needs, node, rounds)
+            room.charge(role.id, rounds)
         room.take(cpu, memory, gpu, rounds)
         return True
 
@@ -277,30 +290,3 @@ class _DryRun:
             memory += role.memory
             gpu += role.gpu
         return cpu, memory, gpu
-
-
-class _Ranking:
-    """Orders positions of fixed roles by fulfillment, exactly. Ties keep the given order."""
-
-    def __init__(self, roles: Sequence[CandidateRole]) -> None:
-        self._minimums = [role.minimum for role in roles]
-        self._spans = [role.maximum - role.minimum for role in roles]
-        self._is_exact = max(self._spans, default=0) < _SPAN_EXACT
-        if self._is_exact:
-            self._spans_array = np.array(self._spans, np.int64)
-
-    def order(self, positions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-        """Returns these positions, the least fulfilled by these sizes first."""
-        over = [sizes[at] - self._minimums[at] for at in positions]
-        if not self._is_exact or max(map(abs, over), default=0) >= _SIZE_EXACT:
-            return self._order_slowly(positions, over)
-        spans = self._spans_array[positions]
-        # Sizes may lie outside their bounds: whole spans and the rest are compared separately,
-        # because a large quotient would lose the precision of the rest.
-        whole, rest = np.divmod(np.array(over, np.int64), spans)
-        ranked = np.lexsort((rest / spans, whole))
-        return [positions[at] for at in ranked.tolist()]
-
-    def _order_slowly(self, positions: Sequence[int], over: Sequence[int]) -> list[int]:
-        keys = {at: Fraction(n, self._spans[at]) for at, n in zip(positions, over, strict=True)}
-        return sorted(positions, key=keys.__getitem__)

@@ -8,9 +8,11 @@ and the functions of `dry_run` are named after those of PaddlePaddle's EDL autos
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from swell.autoscaler.cluster_resource import ClusterResource
 from swell.autoscaler.job_state import JobState, RoleState
+from swell.autoscaler.needs import amounts_of
 from swell.autoscaler.policies.dry_run import CandidateRole, scale_all_jobs_dry_run
 from swell.autoscaler.policies.interface import (
     Parameters,
@@ -19,24 +21,143 @@ from swell.autoscaler.policies.interface import (
     RoleTargets,
     SizeReason,
 )
+from swell.autoscaler.policies.peculiar import PeculiarRoles
+from swell.autoscaler.policies.peculiar import has_any as has_peculiar
+from swell.autoscaler.policies.queue_room import QueueRoom, Requests
 from swell.autoscaler.policies.room import NOWHERE, Room
-from swell.autoscaler.views import AutoscalerRole
+from swell.autoscaler.policies.waiting import ShrinkableRole, WaitingPlan, WaitingTrial, shrinkable
+from swell.autoscaler.trial import Trial
+from swell.autoscaler.views import AutoscalerRole, JobId
+
+# Each attempt lets queues have what others did not use; see `queue_room`.
+_ATTEMPTS_MAX = 3
 
 
 def fulfillment(
     jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
 ) -> RoleTargets:
     """Returns the targets of all roles that the autoscaler may size."""
-    pending = find_pending_job(jobs)
-    candidates = find_jobs_that_might_be_rescheduled(jobs, have_pending=pending is not None)
-    room = Room(cluster, parameters.max_load)
-    deltas = scale_all_jobs_dry_run(candidates, room)
-    return set_targets(jobs, candidates, deltas, room)
+    plan = _Plan(jobs, cluster, parameters)
+    if not plan.needs_trial:
+        return plan.decide(None)
+    with Trial(cluster.mirror) as trial:
+        return plan.decide(trial)
+
+
+class _Plan:
+    """One decision. A trial is needed where more than amounts of nodes decides about a replica."""
+
+    def __init__(
+        self, jobs: Sequence[JobState], cluster: ClusterResource, parameters: Parameters
+    ) -> None:
+        self._jobs = list(jobs)
+        self._cluster = cluster
+        self._max_load = parameters.max_load
+        self._waiting = WaitingPlan()
+
+    @property
+    def needs_trial(self) -> bool:
+        mirror = self._cluster.mirror
+        return (
+            mirror.limits_queues
+            or mirror.has_refusing_pods
+            or find_pending_job(self._jobs) is not None
+            or has_peculiar(self._jobs)
+            or not all(mirror.has_queue(mirror.queue_of(job.view.group)) for job in self._jobs)
+        )
+
+    def decide(self, trial: Trial | None) -> RoleTargets:
+        if trial is not None and find_pending_job(self._jobs) is not None:
+            self._waiting = self._plan_waiting(trial)
+        room, candidates, deltas = self._dry_run(trial)
+        return set_targets(self._jobs, candidates, deltas, room, self._waiting)
+
+    def _plan_waiting(self, trial: Trial) -> WaitingPlan:
+        """Find out which pending jobs can start, and by which shrinks.
+
+        The shares that the rounds arrive at come first: they single out no role. Only if not all
+        jobs start with those are shrinks looked for node by node. Jobs that cannot start at all
+        are left out, and press on no other.
+        """
+        waiting = WaitingTrial(trial, self._jobs)
+        blocked: dict[JobId, str] = {}
+        while True:
+            _, candidates, deltas = self._dry_run(trial)
+            trial.undo()
+            trial.reset_sums()
+            roles = self._shrinkable(candidates)
+            shares = {role.id: role.current + min(deltas[role.id], 0) for role in candidates}
+            found = waiting.with_sizes(roles, shares)
+            if found is None:
+                found = waiting.plan(roles)
+                if found.blocked:
+                    blocked |= found.blocked
+                    waiting.leave_out(found.blocked)
+                    self._jobs = [_without_pressure(job, blocked) for job in self._jobs]
+                    self._waiting = WaitingPlan(blocked=blocked)
+                    continue
+            found.blocked = blocked
+            return found
+
+    def _dry_run(self, trial: Trial | None) -> tuple[Room, list[CandidateRole], dict[RoleId, int]]:
+        pending = find_pending_job(self._jobs)
+        candidates = find_jobs_that_might_be_rescheduled(
+            self._jobs, have_pending=pending is not None
+        )
+        sizes = self._waiting.sizes
+        shrunk = {role.id: sizes[role.id] - role.current for role in candidates if role.id in sizes}
+        requests: Requests | None = None
+        for _ in range(_ATTEMPTS_MAX):
+            room = self._room(trial, requests)
+            deltas = scale_all_jobs_dry_run(candidates, room, shrunk)
+            requests = room.queues.next_requests() if room.queues is not None else None
+            if requests is None:
+                break
+        return room, candidates, deltas
+
+    def _room(self, trial: Trial | None, requests: Requests | None) -> Room:
+        """Returns the room of the cluster, without what waiting jobs are promised."""
+        cluster = self._cluster
+        if trial is None:
+            return Room(cluster, self._max_load)
+        trial.undo()
+        queues = QueueRoom(trial, self._jobs, requests)
+        peculiar = None
+        if has_peculiar(self._jobs) or cluster.mirror.has_refusing_pods:
+            peculiar = PeculiarRoles(trial, self._jobs, cluster.nodes)
+        room = Room(cluster, self._max_load, queues, peculiar)
+        for job in self._jobs:
+            if job.view.id in self._waiting.blocked:
+                for count in job.asking:
+                    needs = count.needs
+                    room.take(needs.cpu_milli, needs.memory_bytes, needs.gpus, -count.n)
+        positions = {node.name: at for at, node in enumerate(cluster.nodes)}
+        for name, task in self._waiting.places:
+            if name in positions:
+                room.promise(positions[name], amounts_of(task.pod.spec))
+        return room
+
+    def _shrinkable(self, candidates: Iterable[CandidateRole]) -> list[ShrinkableRole]:
+        ids = {role.id for role in candidates}
+        return [
+            shrinkable(state, RoleId(job.view.id, state.view.name))
+            for job in self._jobs
+            if not job.is_pending
+            for state in job.roles
+            if RoleId(job.view.id, state.view.name) in ids
+        ]
+
+
+def _without_pressure(job: JobState, blocked: Mapping[JobId, str]) -> JobState:
+    """Returns a job that cannot start as one that presses on no other, as a hopeless one does."""
+    if job.view.id not in blocked:
+        return job
+    return replace(job, is_pending=False, is_hopeless=True)
 
 
 def search_assignable_node(room: Room, role: CandidateRole) -> str:
     """Returns the first node by name with room for one more replica, or an empty name."""
-    at = room.find(role.needs)
+    at = room.find_for(role.id, role.needs)
     return "" if at == NOWHERE else room.cluster.nodes[at].name
 
 
@@ -68,6 +189,7 @@ def set_targets(
     candidates: Iterable[CandidateRole],
     deltas: Mapping[RoleId, int],
     room: Room,
+    waiting: WaitingPlan,
 ) -> dict[RoleId, RoleTarget]:
     """Returns a target with its reason for every role considered.
 
@@ -75,7 +197,9 @@ def set_targets(
     the dry run left free.
     """
     chosen = {role.id: role for role in candidates}
-    pending = find_pending_job(jobs := list(jobs))
+    jobs = list(jobs)
+    pending = {job.view.id: job for job in jobs if job.is_pending}
+    first = next((pending[id_] for id_ in waiting.order if id_ in pending), None)
     targets: dict[RoleId, RoleTarget] = {}
     for job in jobs:
         for state in job.roles:
@@ -84,16 +208,19 @@ def set_targets(
             id_ = RoleId(job.view.id, state.view.name)
             role = chosen.get(id_)
             if role is None:
-                targets[id_] = _kept(job, state.view)
+                targets[id_] = _kept(job, state.view, waiting.blocked.get(job.view.id, ""))
             else:
-                targets[id_] = _planned(role, role.current + deltas[id_], room, pending)
+                made_for = waiting.made_for.get(id_)
+                gets_room = pending.get(made_for, first) if made_for is not None else first
+                targets[id_] = _planned(role, role.current + deltas[id_], room, gets_room)
     return targets
 
 
-def _kept(job: JobState, role: AutoscalerRole) -> RoleTarget:
+def _kept(job: JobState, role: AutoscalerRole, why: str) -> RoleTarget:
     """Returns the unchanged target of a role that is no candidate."""
     if job.is_hopeless:
-        reason, message = SizeReason.HOPELESS, "the job cannot start on this cluster"
+        reason = SizeReason.HOPELESS
+        message = "the job cannot start " + (f"now: {why}" if why else "on this cluster")
     else:
         reason, message = SizeReason.NO_CANDIDATE, "the job is not running"
     return RoleTarget(role.target, role.target, reason, message)
@@ -107,6 +234,9 @@ def _planned(role: CandidateRole, size: int, room: Room, pending: JobState | Non
             reason, message = SizeReason.BELOW_MINIMUM, "it was below its minimum"
         else:
             reason, message = SizeReason.ROOM, "there is room for more"
+            refused = _queue_refusal(role, size, room)
+            if refused:
+                message = f"{message}, but not for {size + 1}: {refused}"
         return RoleTarget(current, size, reason, message)
     if size == current:
         return RoleTarget(size, size, *_why_unchanged(role, room))
@@ -137,6 +267,16 @@ def _why_unchanged(role: CandidateRole, room: Room) -> tuple[SizeReason, str]:
     if lacking:
         message = f"the cluster has no {' and no '.join(lacking)} for another replica"
         return SizeReason.FULL, message
+    refused = _queue_refusal(role, role.current, room)
+    if refused:
+        return SizeReason.QUEUE_REFUSES, refused
     if not search_assignable_node(room, role):
         return SizeReason.NO_NODE, "no node has room for another replica"
     return SizeReason.BALANCED, "it has its share"
+
+
+def _queue_refusal(role: CandidateRole, size: int, room: Room) -> str:
+    """Returns why the role's queue takes no further replica; empty if it does, or need not."""
+    if room.queues is None or size >= role.maximum or room.queues.allows(role.id):
+        return ""
+    return room.queues.refusal(role.id)

@@ -50,6 +50,7 @@ class SizeReason(StrEnum):
     BALANCED = "Balanced"
     FULL = "ClusterFull"
     NO_NODE = "NoNodeFits"
+    QUEUE_REFUSES = "QueueRefuses"
     NO_CANDIDATE = "NotConsideredNow"
     HOPELESS = "CannotStart"
     # A change was wanted, and damping holds it back.

@@ -6,16 +6,19 @@ before the one found last: each shape keeps its position and only moves forward.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.pod import Toleration
-from swell.api.requests import CPU, MEMORY
+from swell.api.requests import CPU, MEMORY, PODS
 from swell.autoscaler.cluster_resource import ClusterResource
-from swell.autoscaler.needs import Constraints, Needs
+from swell.autoscaler.needs import Amounts, Constraints, Needs
+from swell.autoscaler.policies.interface import RoleId
+from swell.autoscaler.policies.peculiar import PeculiarRoles
+from swell.autoscaler.policies.queue_room import QueueRoom
 
 NOWHERE = -1
 
@@ -29,15 +32,17 @@ _BLOCK = 64
 
 
 class Room:
-    """The requested sums with their limits, and the idle amounts of nodes.
+    """The requested sums with their limits, the idle amounts of nodes, and the queues.
 
-    `take` changes the sums, `place` the nodes. Sums are exact integers. Slots, because a plan reads
-    these attributes once for every step of every role.
+    `take` changes the sums, `place` the nodes, `charge` the queues. Sums are exact integers. Slots,
+    because a plan reads these attributes once for every step of every role. `queues` is None where
+    no queue limits anything, `peculiar` has the roles to which other pods of a node matter.
     """
 
     __slots__ = (
         "_ahead",
         "_idle",
+        "_peculiar",
         "_searches",
         "cluster",
         "cpu",
@@ -46,10 +51,19 @@ class Room:
         "gpu_max",
         "memory",
         "memory_max",
+        "queues",
     )
 
-    def __init__(self, cluster: ClusterResource, max_load: Fraction) -> None:
+    def __init__(
+        self,
+        cluster: ClusterResource,
+        max_load: Fraction,
+        queues: QueueRoom | None = None,
+        peculiar: PeculiarRoles | None = None,
+    ) -> None:
         self.cluster = cluster
+        self.queues = queues
+        self._peculiar = peculiar
         cpu, memory = cluster.of(CPU), cluster.of(MEMORY)
         self.cpu, self.cpu_max = cpu.requested, int(cpu.total * max_load)
         self.memory, self.memory_max = memory.requested, int(memory.total * max_load)
@@ -57,6 +71,7 @@ class Room:
         self.gpu, self.gpu_max = cluster.gpu.limited, cluster.gpu.total
         # Copies: the snapshot is shared, and a plan fills nodes.
         self._idle = {name: _Idle(amounts) for name, amounts in cluster.idle.items()}
+        self._idle[PODS] = _Idle(cluster.pod_slots)
         self._searches: dict[Needs, _Search] = {}
         self._ahead: dict[tuple[tuple[str, int], ...], _Search] = {}
 
@@ -71,6 +86,38 @@ class Room:
         self.memory += n * memory
         self.gpu += n * gpu
 
+    def queue_allows(self, role: RoleId) -> bool:
+        return self.queues is None or self.queues.allows(role)
+
+    def queue_rounds(self, roles: Sequence[RoleId], n: int) -> int:
+        """Returns how many times, at most n, the queues take one replica of each role."""
+        return n if self.queues is None or n < 1 else self.queues.rounds_left(roles, n)
+
+    def charge(self, role: RoleId, n: int) -> None:
+        if self.queues is not None:
+            self.queues.charge(role, n)
+
+    def is_peculiar(self, role: RoleId) -> bool:
+        return self._peculiar is not None and role in self._peculiar
+
+    def find_for(self, role: RoleId, needs: Needs) -> int:
+        """Returns the first node, by name, with room for one replica of this role, or NOWHERE."""
+        if self._peculiar is None or role not in self._peculiar:
+            return self.find(needs)
+        fitting = self._peculiar.passing(role)
+        for name, amount in (*needs.requests.items(), (PODS, 1)):
+            if name not in self._idle:
+                return NOWHERE
+            fitting = fitting & (self._idle[name].amounts >= amount)
+        found = int(fitting.argmax()) if len(fitting) else 0
+        return found if len(fitting) and fitting[found] else NOWHERE
+
+    def place_for(self, role: RoleId, needs: Needs, node: int) -> None:
+        """Put one replica of this role on a node that `find_for` returned."""
+        self.place(needs, node)
+        if self._peculiar is not None and role in self._peculiar:
+            self._peculiar.place(role, node)
+
     def find(self, needs: Needs) -> int:
         """Returns the first node, by name, with room for one replica, or NOWHERE."""
         search = self._searches.get(needs)
@@ -82,11 +129,20 @@ class Room:
         """Put n replicas on a node that `find` returned."""
         for name, amount in needs.requests.items():
             self._idle[name].single[node] -= n * amount
+        self._idle[PODS].single[node] -= n
+
+    def promise(self, node: int, amounts: Amounts) -> None:
+        """Keep amounts of a node for a pod that waits; there may be less than that left."""
+        for name, amount in amounts.items():
+            if name in self._idle:
+                self._idle[name].single[node] -= amount
+        self._idle[PODS].single[node] -= 1
 
     def rounds_left(self, placed: Iterable[tuple[Needs, int]]) -> int:
         """Returns how many times one replica of each fits on its node, all of them together."""
         wanted: dict[tuple[str, int], int] = {}
         for needs, node in placed:
+            wanted[PODS, node] = wanted.get((PODS, node), 0) + 1
             for name, amount in needs.requests.items():
                 wanted[name, node] = wanted.get((name, node), 0) + amount
         left = (self._idle[name].single[node] // n for (name, node), n in wanted.items())
@@ -151,6 +207,7 @@ class _Search:
         # A resource that no node offers fits nowhere.
         self._n = len(cluster.nodes) if all(name in idle for name in wanted) else 0
         self._wanted = [(idle[name], amount) for name, amount in wanted.items() if name in idle]
+        self._wanted.append((idle[PODS], 1))
         self._accepts = needs.constraints.accept
         self._accepted = NOWHERE
         self._ahead = ahead

@@ -53,6 +53,9 @@ def autoscale(
     gpu_resources: Annotated[
         str, typer.Option("--gpu-resources", metavar="NAMES", help="Resources that are GPUs.")
     ] = ",".join(_DEFAULTS.gpu_resources),
+    config: Annotated[
+        str, typer.Option("--config", metavar="FILE", help="Scheduler configuration.")
+    ] = "",
     output: Annotated[
         PlanFormat, typer.Option("-o", "--output", help="Format.")
     ] = PlanFormat.TABLE,
@@ -62,14 +65,20 @@ def autoscale(
     from swell.autoscaler.plan import AutoscalerObjects, answer, plan_autoscale
     from swell.cli.controllers.autoscaler_options import known_policy, names_in, parameters_of
     from swell.cli.output import to_json
-    from swell.cli.plan.input import read_into
+    from swell.cli.plan.input import read_config, read_into
     from swell.cli.plan.tables import autoscale_tables
 
     objects = AutoscalerObjects()
     read_into(objects, [*files, *(more or ())])
     parameters = parameters_of(max_load)
     try:
-        decided = plan_autoscale(objects, parameters, known_policy(policy), names_in(gpu_resources))
+        decided = plan_autoscale(
+            objects,
+            parameters,
+            known_policy(policy),
+            names_in(gpu_resources),
+            read_config(config),
+        )
     except QuantityError as error:
         raise CommandError(str(error)) from error
     is_json = output is PlanFormat.JSON

@@ -16,7 +16,7 @@ from itertools import groupby
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
-from swell.api.pod import Pod
+from swell.api.pod import Pod, PodSpec
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
@@ -41,6 +41,7 @@ from swell.scheduler.model.tasks import (
     NOWHERE,
     TAKES_LATER,
     TAKES_NOW,
+    Shape,
     ShapeCache,
     Task,
     TaskStatus,
@@ -181,8 +182,7 @@ class SchedulerSnapshot:
         # A changed pod is removed and added: its shape, job and role may all be others.
         if key in self._tasks:
             self.remove_pod(key)
-        shape = self._shapes.shape_of(pod.spec)
-        self._match_width()
+        shape = self.shape_of(pod.spec)
         task = self._tasks[key] = Task(pod, shape)
         task.status = self._join_role(task, status_of(pod))
         task.node = self.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
@@ -227,6 +227,12 @@ class SchedulerSnapshot:
         self._rejoin_roles(key)
 
     # --- used by sessions
+
+    def shape_of(self, spec: PodSpec) -> Shape:
+        """Returns the shape of a pod that need not be in the snapshot."""
+        shape = self._shapes.shape_of(spec)
+        self._match_width()
+        return shape
 
     def task(self, key: str) -> Task | None:
         return self._tasks.get(key)

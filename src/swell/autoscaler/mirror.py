@@ -1,0 +1,294 @@
+"""The cluster as the scheduler sees it, kept for trials: would it place these pods, and where?
+
+The autoscaler asks the scheduler's own code, so that queues, ports, affinity and spread have one
+source of truth. The mirror is a `SchedulerSnapshot` of this process: nothing in it reaches the
+scheduler. Objects are only noted when they change, and put in when a trial asks for the snapshot:
+a plan that needs no trial pays nothing. A trial changes the snapshot in place and undoes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.codec import convert
+from swell.api.core import Namespace, Node
+from swell.api.meta import Key, ObjectMeta
+from swell.api.pod import Pod
+from swell.api.policy import PriorityClass
+from swell.api.requests import PODS
+from swell.api.scheduling import (
+    PodGroup,
+    PodGroupPhase,
+    PodGroupSpec,
+    PodGroupStatus,
+    Queue,
+    QueueSpec,
+)
+from swell.api.trainingjob import TrainingJob
+from swell.autoscaler.views import AutoscalerJob, JobKind, ReplicaClaim
+from swell.scheduler.config import DEFAULT, Arguments, Config, PluginOption
+from swell.scheduler.model.elastic import INDEX_LABEL, JOB_LABEL, ROLE_LABEL, trainers_key
+from swell.scheduler.model.queue_rules import BUILT_IN, DEFAULT_QUEUE, SHUT
+from swell.scheduler.model.snapshot import SchedulerSnapshot
+from swell.scheduler.model.tasks import COMPLETION_INDEX, GROUP_ANNOTATION, ROLE_KEY
+from swell.scheduler.model.ungrouped import is_ungrouped, virtual_group, virtual_group_name
+from swell.scheduler.plugins import PLUGINS
+from swell.scheduler.session import Session
+
+# The schedulers that serve Queues and PodGroups by these rules.
+SCHEDULER: Final = "swell"
+SCHEDULERS: Final = frozenset({SCHEDULER, "volcano"})
+# Kubelets always state how many pods a node takes. A node written by hand without it has no limit.
+_PODS_UNLIMITED: Final = "1000000"
+_VOLUMES_OFF: Final = {"predicate.VolumeBindingEnable": False}
+# Kinds in the order in which they are put in. Nodes come sorted by name, which breaks ties.
+_ORDER: Final = ("namespace", "class", "node", "queue", "group", "job", "trainers", "pod")
+
+Mirrored = Namespace | PriorityClass | Node | Queue | PodGroup | AITrainingJob | TrainingJob | Pod
+
+
+class SchedulerMirror:
+    """Follows objects, and opens sessions of the scheduler over them."""
+
+    def __init__(self, config: Config = DEFAULT) -> None:
+        self.config = _for_trials(config)
+        self._snapshot = SchedulerSnapshot(SCHEDULERS)
+        self._changed: dict[str, dict[str, Mirrored | None]] = {kind: {} for kind in _ORDER}
+        self._queues: dict[str, Queue] = {}
+        self._groups: dict[Key, PodGroup] = {}
+        # Groups that the jobs will have: they stand in where none exists yet.
+        self._stand_ins: dict[Key, PodGroup] = {}
+        # Pods that keep others away by required anti-affinity: they may matter to any replica.
+        self._refusing_pods: dict[Key, None] = {}
+
+    # --- objects that come, change and go
+
+    def put_namespace(self, name: str, namespace: Namespace | None) -> None:
+        self._changed["namespace"][name] = namespace
+
+    def put_priority_class(self, name: str, priority_class: PriorityClass | None) -> None:
+        self._changed["class"][name] = priority_class
+
+    def put_node(self, name: str, node: Node | None) -> None:
+        self._changed["node"][name] = node
+
+    def put_pod(self, key: Key, pod: Pod | None, claim: ReplicaClaim | None = None) -> None:
+        """Notes a pod; `claim` is the replica of a job that it is."""
+        if pod is not None and claim is not None:
+            pod = as_member(with_index(pod, claim), claim.job.name, claim.role)
+        self._changed["pod"][str(key)] = pod
+        if pod is not None and _refuses_others(pod):
+            self._refusing_pods[key] = None
+        else:
+            self._refusing_pods.pop(key, None)
+
+    def put_job(self, key: Key, job: AITrainingJob | None) -> None:
+        self._changed["job"][str(key)] = job
+
+    def put_trainers(self, key: Key, job: TrainingJob | None) -> None:
+        self._changed["trainers"][str(key)] = job
+
+    def put_group(self, key: Key, group: PodGroup | None) -> None:
+        if group is None:
+            self._groups.pop(key, None)
+        else:
+            self._groups[key] = group
+        self._changed["group"][str(key)] = group or self._stand_ins.get(key)
+
+    def expect_group(self, key: Key, job: AutoscalerJob | None) -> None:
+        """Notes the job whose group this is; None once there is no live one."""
+        stand_in = None if job is None else group_of(job)
+        if self._stand_ins.get(key) == stand_in:
+            return
+        if stand_in is None:
+            del self._stand_ins[key]
+        else:
+            self._stand_ins[key] = stand_in
+        if key not in self._groups:
+            self._changed["group"][str(key)] = stand_in
+
+    def put_queue(self, name: str, queue: Queue | None) -> None:
+        self._changed["queue"][name] = queue
+        if queue is None:
+            self._queues.pop(name, None)
+        else:
+            self._queues[name] = queue
+
+    # --- reading
+
+    @property
+    def has_refusing_pods(self) -> bool:
+        return bool(self._refusing_pods)
+
+    @property
+    def limits_queues(self) -> bool:
+        """Whether some queue may refuse a pod for which the cluster has room."""
+        return any(map(_is_limited, self._queues.values()))
+
+    def queue_of(self, key: Key) -> str:
+        """Returns the name of the queue of a group, whether the queue exists or not."""
+        group = self._groups.get(key) or self._stand_ins.get(key)
+        return (group.spec.queue if group is not None else "") or DEFAULT_QUEUE
+
+    def has_queue(self, name: str) -> bool:
+        return name in self._queues or name in BUILT_IN
+
+    def snapshot(self) -> SchedulerSnapshot:
+        """Puts in what has changed, and returns the scheduler's snapshot."""
+        for name in BUILT_IN:
+            # The scheduler creates these queues when it starts, and again when they are deleted.
+            if name not in self._queues and name not in self._snapshot.queues:
+                self._changed["queue"][name] = None
+        for kind in _ORDER:
+            changed = self._changed[kind]
+            for name in sorted(changed):
+                self._put(kind, name, changed[name])
+            changed.clear()
+        return self._snapshot
+
+    def session(self) -> Session:
+        """Opens a session of the scheduler. Rules that depend on time are off in it."""
+        return Session(self.snapshot(), self.config, PLUGINS)
+
+    def _put(self, kind: str, name: str, new: Mirrored | None) -> None:
+        held = self._snapshot
+        removals: dict[str, Callable[[str], Hashable]] = {
+            "namespace": held.remove_namespace,
+            "class": held.remove_priority_class,
+            "node": held.remove_node,
+            "queue": self._remove_queue,
+            "group": held.remove_group,
+            "job": held.remove_training_job,
+            "trainers": lambda key: held.remove_training_job(trainers_key(key)),
+            "pod": self._remove_pod,
+        }
+        match new:
+            case None:
+                removals[kind](name)
+            case Namespace():
+                held.put_namespace(name, new.metadata.labels)
+            case PriorityClass():
+                held.put_priority_class(new)
+            case Node():
+                held.put_node(_with_pods(new))
+            case Queue():
+                held.put_queue(new)
+            case PodGroup():
+                held.put_group(new)
+            case AITrainingJob():
+                held.put_training_job(new)
+            case TrainingJob():
+                held.put_trainers(new)
+            case Pod():
+                self._put_pod(new)
+
+    def _put_pod(self, pod: Pod) -> None:
+        """Puts a pod in. One of ours without a group is a gang of one in the default queue."""
+        if is_ungrouped(pod, SCHEDULERS):
+            self._snapshot.put_group(virtual_group(pod, DEFAULT_QUEUE))
+            self._snapshot.put_pod(pod, virtual_group_name(pod))
+        else:
+            self._snapshot.put_pod(pod)
+
+    def _remove_pod(self, key: str) -> None:
+        task = self._snapshot.task(key)
+        self._snapshot.remove_pod(key)
+        if task is not None and is_ungrouped(task.pod, SCHEDULERS):
+            namespace, name = task.pod.metadata.namespace, virtual_group_name(task.pod)
+            self._snapshot.remove_group(f"{namespace}/{name}")
+
+    def _remove_queue(self, name: str) -> None:
+        self._snapshot.remove_queue(name)
+        if name in BUILT_IN:
+            spec = convert(BUILT_IN[name], QueueSpec)
+            self._snapshot.put_queue(Queue(metadata=ObjectMeta(name=name), spec=spec))
+
+
+def group_of(job: AutoscalerJob) -> PodGroup:
+    """Returns the group that the operator creates for a job."""
+    minimums = {role.name: role.gang_minimum for role in job.roles}
+    phase = PodGroupPhase.RUNNING if job.is_running else PodGroupPhase.PENDING
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=job.group.name, namespace=job.group.namespace, creation_timestamp=job.created
+        ),
+        spec=PodGroupSpec(
+            min_member=sum(minimums.values()),
+            min_task_member=minimums,
+            queue=job.queue,
+            priority_class_name=job.priority,
+        ),
+        status=PodGroupStatus(phase=phase),
+    )
+
+
+def with_index(pod: Pod, claim: ReplicaClaim) -> Pod:
+    """Returns a job's pod with the labels of its replica, which pods written by hand may lack."""
+    index = "" if claim.index is None else str(claim.index)
+    if claim.job.kind is JobKind.TRAINING_JOB:
+        marks = {COMPLETION_INDEX: index}
+    else:
+        marks = {JOB_LABEL: claim.job.name, ROLE_LABEL: claim.role, INDEX_LABEL: index}
+    labels = pod.metadata.labels
+    if all(name in labels for name in marks):
+        return pod
+    meta = msgspec.structs.replace(pod.metadata, labels={**marks, **labels})
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def as_member(pod: Pod, group: str, role: str) -> Pod:
+    """Returns a job's pod with the marks of its group, which pods written by hand lack.
+
+    A pod without a scheduler's name was written by hand, too: the API server fills it in.
+    """
+    notes, spec = pod.metadata.annotations, pod.spec
+    if notes.get(GROUP_ANNOTATION) and notes.get(ROLE_KEY) and spec.scheduler_name:
+        return pod
+    marks = {GROUP_ANNOTATION: group, ROLE_KEY: role, **notes}
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(pod.metadata, annotations=marks),
+        spec=msgspec.structs.replace(spec, scheduler_name=spec.scheduler_name or SCHEDULER),
+    )
+
+
+def _refuses_others(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    side = affinity.pod_anti_affinity if affinity is not None else None
+    return bool(side and side.required_during_scheduling_ignored_during_execution)
+
+
+def _is_limited(queue: Queue) -> bool:
+    spec = queue.spec
+    return bool(
+        queue.metadata.name not in BUILT_IN
+        or spec.capability
+        or spec.guarantee.resource
+        or queue.status.state in SHUT
+    )
+
+
+def _with_pods(node: Node) -> Node:
+    allocatable = node.status.allocatable
+    if PODS in allocatable:
+        return node
+    status = msgspec.structs.replace(
+        node.status, allocatable={**allocatable, PODS: _PODS_UNLIMITED}
+    )
+    return msgspec.structs.replace(node, status=status)
+
+
+def _for_trials(config: Config) -> Config:
+    """Returns the configuration without the check of volume claims, which are not followed here."""
+    return replace(config, tiers=tuple(tuple(map(_without_volumes, tier)) for tier in config.tiers))
+
+
+def _without_volumes(option: PluginOption) -> PluginOption:
+    if option.name != "predicates":
+        return option
+    return replace(option, arguments=Arguments({**option.arguments.values, **_VOLUMES_OFF}))
