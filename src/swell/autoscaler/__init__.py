@@ -8,6 +8,8 @@ In reading order, which is the way the data takes:
 - `views`: pods, nodes and jobs reduced to what sizing needs.
 - `job_views`: how AITrainingJobs and TrainingJobs are read into one form.
 - `job_state`: where each replica of a job counts, and which pending jobs can never start.
+- `mirror`: the cluster as the scheduler sees it, for trials by the scheduler's own rules.
+- `trial`: one trial, in which pods are imagined and moved, and which leaves no trace.
 - `cluster_resource`: the cluster's totals, requests and idle amounts at one moment.
 - `ledger`: the sums behind them, kept up to date one change at a time.
 - `policies`: pure functions from jobs and cluster to a target for every role.

@@ -25,9 +25,15 @@ from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.metrics import AutoscalerMeter, AutoscalerMetrics
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.policies import POLICIES
-from swell.autoscaler.policies.interface import RoleTargets
+from swell.autoscaler.policies.interface import RoleId, RoleTargets, SizeReason
 from swell.autoscaler.settings import AutoscalerSettings
-from swell.autoscaler.status import SizeChange, SizeProposal, decide_write, may_resize
+from swell.autoscaler.status import (
+    SizeChange,
+    SizeProposal,
+    decide_write,
+    may_resize,
+    refusal_event,
+)
 from swell.autoscaler.views import JobId, JobKind
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -92,7 +98,10 @@ class Autoscaler:
         self._proposals: dict[JobId, SizeProposal] = {}
         # The jobs that were pending in the last pass: they need not wake the next one.
         self._pending: frozenset[JobId] = frozenset()
+        # The roles whose raise is refused by their queue, which was reported.
+        self._refused: frozenset[RoleId] = frozenset()
         self._woken = asyncio.Event()
+        self._events = events
         sink = _CountingEventSink(events, meters.sizes)
 
         def writer(kind: JobKind, owners: Informer[J]) -> Writer:
@@ -151,6 +160,7 @@ class Autoscaler:
         targets = damp(wanted, snapshot.jobs, seen)
         self._pending = frozenset(job.view.id for job in snapshot.jobs if job.is_pending)
         self._propose(targets, now)
+        self._report_refusals(targets)
         if self._meter is not None:
             self._measure(self._meter, snapshot, targets)
 
@@ -171,6 +181,22 @@ class Autoscaler:
                 self._proposals[id_.job] = SizeProposal(version, id_.role, target, now)
         for job_id in self._proposals:
             self._writers[job_id.kind].wake(job_id.key)
+
+    def _report_refusals(self, targets: RoleTargets) -> None:
+        """Emit an event for each role whose queue begins to refuse a raise.
+
+        The numbers of a refusal change with the queue, so it is not reported again for those.
+        """
+        refused = {
+            id_: target
+            for id_, target in targets.items()
+            if target.reason is SizeReason.QUEUE_REFUSES
+        }
+        for id_, target in refused.items():
+            job = self._job(id_.job)
+            if self._events is not None and job is not None and id_ not in self._refused:
+                self._events.record(refusal_event(job, id_.role, target))
+        self._refused = frozenset(refused)
 
     def _change_of(self, kind: JobKind, get: Get) -> Callable[[Key], SizeChange | None]:
         def take(key: Key) -> SizeChange | None:
@@ -218,6 +244,13 @@ class Autoscaler:
             else:
                 ledger.put_priority_class(found)
 
+        def on_namespace(key: Key) -> None:
+            found = seen.namespaces.get(key)
+            if found is None:
+                ledger.drop_namespace(key.name)
+            else:
+                ledger.put_namespace(found)
+
         def on_queue(key: Key) -> None:
             queue = seen.queues.get(key)
             ledger.drop_queue(key.name) if queue is None else ledger.put_queue(queue)
@@ -229,6 +262,7 @@ class Autoscaler:
         seen.groups.add_handler(on_group)
         seen.queues.add_handler(on_queue)
         seen.priorities.add_handler(on_priority)
+        seen.namespaces.add_handler(on_namespace)
         seen.jobs.add_handler(lambda key: self._on_job(JobId(*key)))
         seen.trainer_jobs.add_handler(lambda key: self._on_job(JobId(*key, JobKind.TRAINING_JOB)))
 

@@ -8,9 +8,10 @@ from random import Random
 from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.core import Node
+from swell.api.core import Namespace, Node
 from swell.api.kinds import (
     AI_TRAINING_JOBS,
+    NAMESPACES,
     NODES,
     POD_GROUPS,
     PODS,
@@ -44,6 +45,7 @@ class AutoscalerInformers:
     groups: Informer[PodGroup]
     queues: Informer[Queue]
     priorities: Informer[PriorityClass]
+    namespaces: Informer[Namespace]
     jobs: Informer[AITrainingJob]
     trainer_jobs: Informer[TrainingJob]
 
@@ -71,6 +73,7 @@ class AutoscalerInformers:
             groups=informer(POD_GROUPS),
             queues=informer(QUEUES),
             priorities=informer(PRIORITY_CLASSES),
+            namespaces=informer(NAMESPACES),
             jobs=informer(AI_TRAINING_JOBS, selection=Selection(namespace)),
             trainer_jobs=informer(TRAINING_JOBS, selection=Selection(namespace)),
         )
@@ -83,6 +86,7 @@ class AutoscalerInformers:
             self.groups,
             self.queues,
             self.priorities,
+            self.namespaces,
             self.jobs,
             self.trainer_jobs,
         )

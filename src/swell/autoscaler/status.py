@@ -69,6 +69,18 @@ def decide_write(change: SizeChange, _: float) -> Plan:
     )
 
 
+def refusal_event(job: AnyJob, role: str, target: RoleTarget) -> EmitEvent:
+    """Returns the event that says why a role does not grow."""
+    resource: Resource[object] = AI_TRAINING_JOBS
+    if isinstance(job, TrainingJob):
+        resource = TRAINING_JOBS
+    meta = job.metadata
+    message = f"{role} stays at {target.target}: {target.message}"
+    return EmitEvent(
+        resource, meta.key, meta.uid, EventSeverity.NORMAL, target.reason.value, message
+    )
+
+
 def may_resize(job: AnyJob, role: str) -> bool:
     """Whether the status of a job allows another size of a role.
 

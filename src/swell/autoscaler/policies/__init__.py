@@ -1,8 +1,14 @@
 """The policies that choose sizes, by name. A policy is a pure function from jobs and cluster.
 
 - `interface`: the arguments and results of every policy.
+- `ranking`: the order of roles by how far they are from their minimum to their maximum.
+- `queue_room`: what the queues still allow while a plan is made.
+- `peculiar`: roles to which it matters which other pods a node has.
 - `room`: the part of the cluster that is still free while a plan is made.
 - `dry_run`: rounds of single steps up and down, computed many at a time.
+- `gang_walk`: waiting gangs, placed one after the other while roles shrink for them.
+- `shrink_search`: the smallest set of shrinks with which a gang starts.
+- `waiting`: which waiting jobs can start, and which roles have to shrink for that.
 - `fulfillment`: the default policy, and the reason of each target.
 """
 

@@ -14,6 +14,7 @@ from swell.autoscaler.cluster_resource import ClusterResource
 from swell.autoscaler.job_state import JobState, RoleState
 from swell.autoscaler.needs import amounts_of
 from swell.autoscaler.policies.dry_run import CandidateRole, scale_all_jobs_dry_run
+from swell.autoscaler.policies.gang_walk import ShrinkableRole, shrinkable
 from swell.autoscaler.policies.interface import (
     Parameters,
     RoleId,
@@ -25,7 +26,7 @@ from swell.autoscaler.policies.peculiar import PeculiarRoles
 from swell.autoscaler.policies.peculiar import has_any as has_peculiar
 from swell.autoscaler.policies.queue_room import QueueRoom, Requests
 from swell.autoscaler.policies.room import NOWHERE, Room
-from swell.autoscaler.policies.waiting import ShrinkableRole, WaitingPlan, WaitingTrial, shrinkable
+from swell.autoscaler.policies.waiting import WaitingPlan, WaitingTrial
 from swell.autoscaler.trial import Trial
 from swell.autoscaler.views import AutoscalerRole, JobId
 

@@ -1,4 +1,4 @@
-"""What the queues still allow while a plan is made, by the scheduler's own plugins.
+"""The quota that queues still have while a plan is made, by the plugins of the scheduler itself.
 
 A queue is charged with all that counts against it: what its pods hold, what its pending pods ask
 for, replicas that are still to be created, and each raise of the plan. The plugins that are

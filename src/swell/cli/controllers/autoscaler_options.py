@@ -61,14 +61,27 @@ class AutoscalerOptions:
         ),
     ] = ",".join(_DEFAULTS.gpu_resources)
 
+    scheduler_config: Annotated[
+        str,
+        typer.Option(
+            "--scheduler-config",
+            help="The scheduler's configuration, by which raises are tried.",
+            envvar="SWELL_SCHEDULER_CONFIG",
+            metavar="FILE",
+        ),
+    ] = ""
+
     def settings(self) -> AutoscalerSettings:
         """Return the autoscaler's settings; CommandError when a flag makes no sense."""
+        from swell.cli.plan.input import read_config
+
         return AutoscalerSettings(
             scale_period_s=self.scale_period,
             scale_cooldown_s=self.scale_cooldown,
             policy=known_policy(self.policy),
             parameters=parameters_of(self.max_load_desired),
             gpu_resources=names_in(self.gpu_resources),
+            scheduler=read_config(self.scheduler_config),
         )
 
 
