@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -49,7 +49,15 @@ _VOLUMES_OFF: Final = {"predicate.VolumeBindingEnable": False}
 # Kinds in the order in which they are put in. Nodes come sorted by name, which breaks ties.
 _ORDER: Final = ("namespace", "class", "node", "queue", "group", "job", "trainers", "pod")
 
-Mirrored = Namespace | PriorityClass | Node | Queue | PodGroup | AITrainingJob | TrainingJob | Pod
+
+class _NotedPod(NamedTuple):
+    pod: Pod
+    claim: ReplicaClaim | None
+
+
+Mirrored = (
+    Namespace | PriorityClass | Node | Queue | PodGroup | AITrainingJob | TrainingJob | _NotedPod
+)
 
 
 class SchedulerMirror:
@@ -79,9 +87,7 @@ class SchedulerMirror:
 
     def put_pod(self, key: Key, pod: Pod | None, claim: ReplicaClaim | None = None) -> None:
         """Notes a pod; `claim` is the replica of a job that it is."""
-        if pod is not None and claim is not None:
-            pod = as_member(with_index(pod, claim), claim.job.name, claim.role)
-        self._changed["pod"][str(key)] = pod
+        self._changed["pod"][str(key)] = None if pod is None else _NotedPod(pod, claim)
         if pod is not None and _refuses_others(pod):
             self._refusing_pods[key] = None
         else:
@@ -184,8 +190,10 @@ class SchedulerMirror:
                 held.put_training_job(new)
             case TrainingJob():
                 held.put_trainers(new)
-            case Pod():
-                self._put_pod(new)
+            case _NotedPod(pod, None):
+                self._put_pod(pod)
+            case _NotedPod(pod, claim):
+                self._put_pod(as_member(with_index(pod, claim), claim.job.name, claim.role))
 
     def _put_pod(self, pod: Pod) -> None:
         """Puts a pod in. One of ours without a group is a gang of one in the default queue."""

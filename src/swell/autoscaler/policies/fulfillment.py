@@ -30,8 +30,8 @@ from swell.autoscaler.policies.waiting import WaitingPlan, WaitingTrial
 from swell.autoscaler.trial import Trial
 from swell.autoscaler.views import AutoscalerRole, JobId
 
-# Each attempt lets queues have what others did not use; see `queue_room`.
-_ATTEMPTS_MAX = 3
+# The first attempt asks no plugin, later ones let queues have what others did not use.
+_ATTEMPTS_MAX = 4
 
 
 def fulfillment(

@@ -1,13 +1,14 @@
 """The quota that queues still have while a plan is made, by the plugins of the scheduler itself.
 
 A queue is charged with all that counts against it: what its pods hold, what its pending pods ask
-for, replicas that are still to be created, and each raise of the plan. The plugins that are
-configured (proportion or capacity) are then asked whether it may have one replica more. Beyond
-them the capability and the state of every ancestor count, also where the plugin has no tree.
+for, replicas that are still to be created, and each raise of the plan. The capability and the state
+of the queue and of every ancestor count, also where the configured plugin has no tree.
 
-Proportion shares by what queues ask for. A raise is only asked for once it is written, so the
-plugin is asked as if each queue asked for all that its roles may become: that share it gets in any
-case. A queue that does not use its share leaves it to others in the next attempt of a plan.
+What else a plugin allows may depend on what all queues ask for, and a raise is asked for only once
+it is written. So a plan is first made without the plugins; `confirm` then asks them about its
+result. If they would refuse some of it, the plan is made again with `Requests`: the plugins are
+asked at each step, as if every queue asked for all that its roles may become. What a queue gets by
+that it gets in any case, and what it does not use is left to others in the next attempt.
 """
 
 from __future__ import annotations
@@ -54,9 +55,13 @@ class QueueRoom:
         self._places = dict(self._find_places(jobs))
         self._blocked: dict[tuple[str, int], RoleId] = {}
         trial.reset_sums()
-        self._requests = dict(requests or self._wishes(jobs))
+        self._wish = self._wishes(jobs)
+        self._requests = dict(requests or {})
+        # What the plugins see as asked for beside all that is charged: pods of hopeless jobs.
+        self._uncounted: dict[str, Vector] = {}
+        self._raised: dict[tuple[str, int], _Place] = {}
         self._count(jobs)
-        self._votes = trial.session().votes
+        self._votes = trial.session().votes if requests is not None else None
 
     def allows(self, role: RoleId) -> bool:
         """Whether the role's queue and its ancestors take one replica more."""
@@ -74,6 +79,8 @@ class QueueRoom:
         place = self._places[role]
         if place.queue is not None:
             place.queue.charge(n * place.shape.request)
+        if n > 0:
+            self._raised[place.name, place.shape.serial] = place
         if n < 0:
             self._blocked.clear()
 
@@ -105,20 +112,22 @@ class QueueRoom:
         shut = next((level for level in queue.lineage if not level.is_open), None)
         if shut is not None:
             return f"queue {shut.name} is not open"
-        refused = self._votes.quota_refusal(queue, place.shape, 1)
-        if refused is not None:
-            return refused.message
-        return next(
-            (f"queue {level.name} is at its capability: {limit}" for level in queue.lineage[1:]
-             if (limit := self._exceeded(level, place.shape)) is not None),
-            "",
-        )  # fmt: skip
+        for level in queue.lineage:
+            limit = self._exceeded(level, place.shape)
+            if limit is not None:
+                return f"queue {level.name} is at its capability: {limit}"
+        votes = self._votes
+        refused = votes.quota_refusal(queue, place.shape, 1) if votes is not None else None
+        return refused.message if refused is not None else ""
 
     def next_requests(self) -> Requests | None:
-        """Returns requests with which blocked queues may get more; None if nothing is left over.
+        """Returns the requests of the next attempt; None if this plan stands.
 
-        Only a queue without a blocked role gives up what it did not use.
+        After an attempt without plugins that is all which the queues may want. Afterwards only a
+        queue without a blocked role gives up what it did not use.
         """
+        if self._votes is None:
+            return None if self._is_confirmed() else self._wish
         blocked = {name for name, _ in self._blocked}
         if not blocked:
             return None
@@ -137,15 +146,31 @@ class QueueRoom:
 
     # --- inside
 
+    def _is_confirmed(self) -> bool:
+        """Whether the plugins allow all raises, if the queues ask for them and for nothing else."""
+        if not self._raised:
+            return True
+        for name, queue in self._queues.items():
+            queue.pending = self._uncounted[name]
+        votes = self._trial.session().votes
+        for place in self._raised.values():
+            if place.queue is not None:
+                place.queue.charge(-place.shape.request)
+                is_allowed = votes.allowance(place.queue, place.shape, 1) == 1
+                place.queue.charge(place.shape.request)
+                if not is_allowed:
+                    return False
+        return True
+
     def _allows(self, place: _Place) -> bool:
         queue, shape = place.queue, place.shape
         if queue is None or not all(level.is_open for level in queue.lineage):
             return False
-        if self._votes.allowance(queue, shape, 1) < 1:
+        if self._votes is not None and self._votes.allowance(queue, shape, 1) < 1:
             return False
         return all(
             less_equal_on(level.subtree + shape.request, level.capability, shape.quota_places)
-            for level in queue.lineage[1:]
+            for level in queue.lineage
         )
 
     def _all_fit(self, places: Iterable[_Place], amounts: Mapping[str, Vector], n: int) -> bool:
@@ -208,14 +233,17 @@ class QueueRoom:
             info = self._trial.snapshot.jobs.get(str(job.view.group))
             if queue is None:
                 continue
-            if job.is_hopeless:
-                if info is not None:
-                    counted[queue.name] -= info.pending
-            else:
+            if job.is_hopeless and info is not None:
+                counted[queue.name] -= info.pending
+        for name, queue in self._queues.items():
+            self._uncounted[name] = queue.pending - counted[name]
+        for job in jobs:
+            queue = self._queue(job)
+            if queue is not None:
                 counted[queue.name] += self._to_be_created(job)
         for name, queue in self._queues.items():
             queue.charge(counted[name])
-            queue.pending = excess(self._requests[name], queue.allocated)
+            queue.pending = excess(self._requests.get(name, queue.allocated), queue.allocated)
 
     def _to_be_created(self, job: JobState) -> Vector:
         """Returns what replicas ask for that count and have no pod yet."""
