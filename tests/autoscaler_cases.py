@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
+from msgspec.structs import replace
+
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import convert
 from swell.api.core import Node
 from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.api.scheduling import PodGroup
+from swell.api.policy import PriorityClass
+from swell.api.scheduling import PodGroup, Queue
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot, ClusterResource
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.fulfillment import fulfillment
 from swell.autoscaler.policies.interface import Parameters, RoleTargets, parse_max_load
+from swell.scheduler.config import DEFAULT, Config
 
 NAMESPACE = "ns"
 GI = 2**30
@@ -193,18 +197,33 @@ def a_group(name: str, *, phase: str = "Pending", reason: str = "") -> PodGroup:
     )
 
 
-def objects_of(*things: Node | Pod | AITrainingJob | TrainingJob | PodGroup) -> AutoscalerObjects:
+def a_queue(name: str, *, parent: str = "", state: str = "", **amounts: object) -> Queue:
+    """Amounts are the capability of the queue."""
+    spec = {"parent": parent, "capability": _amounts(amounts)}
+    return convert({"metadata": {"name": name}, "spec": spec, "status": {"state": state}}, Queue)
+
+
+def in_queue(job: AITrainingJob, queue: str, priority: str = "") -> AITrainingJob:
+    return replace(job, spec=replace(job.spec, queue=queue, priority=priority))
+
+
+Thing = Node | Pod | AITrainingJob | TrainingJob | PodGroup | Queue | PriorityClass
+
+
+def objects_of(*things: Thing) -> AutoscalerObjects:
     return AutoscalerObjects(
         nodes=[one for one in things if isinstance(one, Node)],
         pods=[one for one in things if isinstance(one, Pod)],
         groups=[one for one in things if isinstance(one, PodGroup)],
+        queues=[one for one in things if isinstance(one, Queue)],
+        priority_classes=[one for one in things if isinstance(one, PriorityClass)],
         training_jobs=[one for one in things if isinstance(one, AITrainingJob)],
         trainer_jobs=[one for one in things if isinstance(one, TrainingJob)],
     )
 
 
-def look(*things: Node | Pod | AITrainingJob | TrainingJob | PodGroup) -> AutoscalerSnapshot:
-    return inquiry_resource(objects_of(*things))
+def look(*things: Thing, scheduler: Config = DEFAULT) -> AutoscalerSnapshot:
+    return inquiry_resource(objects_of(*things), scheduler=scheduler)
 
 
 def decide(snapshot: AutoscalerSnapshot, max_load: str = "0.97") -> RoleTargets:

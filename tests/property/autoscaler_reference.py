@@ -20,9 +20,11 @@ from swell.api.aitrainingjob import (
 from swell.api.codec import convert
 from swell.api.core import Node
 from swell.api.matching import tolerates_all
-from swell.api.pod import Container, Pod, PodPhase, PodSpec
+from swell.api.meta import ObjectMeta
+from swell.api.pod import Container, Pod, PodPhase, PodSpec, QuantityText
 from swell.api.quantity import Quantity
 from swell.api.requests import pod_limits, pod_requests
+from swell.api.scheduling import Queue
 from swell.api.trainingjob import FINAL_PHASES as TRAINING_FINAL
 from swell.api.trainingjob import TrainingJob, TrainingJobPhase
 from swell.autoscaler.plan import AutoscalerObjects
@@ -46,6 +48,8 @@ class RefRole:
     spec: PodSpec
     pods: list[Pod]
     numbered: bool = False
+    queue: str = "default"
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def gpu(self) -> int:
@@ -79,6 +83,11 @@ class RefCluster:
     idle: dict[str, dict[str, int]] = field(default_factory=dict)
     placed: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     n_misplaced: int = 0  # replicas that a plan counted without a node
+    queues: dict[str, Queue] = field(default_factory=dict)
+    held: dict[str, dict[str, int]] = field(default_factory=dict)  # by queue, without those below
+    # By node: pods that may still come, host ports in use, and labels and specs of the pods there.
+    slots: dict[str, int] = field(default_factory=dict)
+    there: dict[str, list[tuple[dict[str, str], PodSpec]]] = field(default_factory=dict)
 
     def count(self, spec: PodSpec, node: str) -> None:
         for name, amount in request_of(spec).items():
@@ -87,6 +96,68 @@ class RefCluster:
                 self.idle[node][name] = self.idle[node].get(name, 0) - amount
         for name, amount in amounts(pod_limits(spec)).items():
             self.limited[name] = self.limited.get(name, 0) + amount
+
+    def line(self, name: str) -> list[Queue | None]:
+        """The queue and all above it; None for one that does not exist."""
+        found: list[Queue | None] = []
+        while name:
+            queue = self.queues.get(name)
+            found.append(queue)
+            name = (queue.spec.parent or ("" if name == "root" else "root")) if queue else ""
+        return found
+
+    def allows(self, role: RefRole) -> bool:
+        """Whether the role's queue and each one above it has quota for one replica more."""
+        for queue in self.line(role.queue):
+            if queue is None or queue.status.state.value in {"Closed", "Closing"}:
+                return False
+            below = [n for n in self.queues if queue in self.line(n)]
+            for resource, limit in amounts(_read(queue.spec.capability)).items():
+                asked = role.request.get(resource, 0)
+                held = sum(self.held.get(name, {}).get(resource, 0) for name in below)
+                if asked and held + asked > limit:
+                    return False
+        return True
+
+    def admits(self, role: RefRole, node: str) -> bool:
+        """Whether a node has a pod slot and free ports, and no pod there is to be avoided."""
+        if self.slots[node] < 1:
+            return False
+        for labels, spec in self.there[node]:
+            if ports_of(spec) & ports_of(role.spec):
+                return False
+            if avoids(role.spec, labels) or avoids(spec, role.labels):
+                return False
+        return True
+
+    def hold(self, role: RefRole, n: int) -> None:
+        """Charge the role's queue with n replicas."""
+        held = self.held.setdefault(role.queue, {})
+        for name, amount in role.request.items():
+            held[name] = held.get(name, 0) + n * amount
+
+    def put(self, role: RefRole, node: str) -> None:
+        self.slots[node] -= 1
+        self.there[node].append((role.labels, role.spec))
+
+
+def ports_of(spec: PodSpec) -> set[int]:
+    return {port.host_port for one in spec.containers for port in one.ports if port.host_port}
+
+
+def avoids(spec: PodSpec, labels: dict[str, str]) -> bool:
+    """Whether a pod keeps away from nodes with such a pod; the terms here are all by host name."""
+    side = spec.affinity.pod_anti_affinity if spec.affinity else None
+    terms = side.required_during_scheduling_ignored_during_execution if side else ()
+    return any(
+        term.label_selector is not None
+        and all(labels.get(k) == v for k, v in term.label_selector.match_labels.items())
+        for term in terms
+    )
+
+
+def _read(quantities: dict[str, QuantityText]) -> dict[str, Quantity]:
+    return pod_requests(PodSpec(overhead=quantities))
 
 
 def amounts(quantities: dict[str, Quantity]) -> dict[str, int]:
@@ -97,6 +168,7 @@ def amounts(quantities: dict[str, Quantity]) -> dict[str, int]:
 def request_of(spec: PodSpec) -> dict[str, int]:
     found = amounts(pod_requests(spec))
     found.pop(GPU, None)
+    found.pop("pods", None)
     limits = amounts(pod_limits(spec))
     return {**found, GPU: limits[GPU]} if GPU in limits else found
 
@@ -146,6 +218,12 @@ def _ai_job(job: AITrainingJob, pods: list[Pod]) -> RefJob:
                 replaces=spec.restart_policy is not RestartPolicy.NEVER,
                 spec=convert(spec.template["spec"], PodSpec),
                 pods=own,
+                queue=job.spec.queue,
+                labels={
+                    **spec.template.get("metadata", {}).get("labels", {}),
+                    "TrainingJobName": job.metadata.name,
+                    "TrainingJobReplicaName": name,
+                },
             )
         )
     phase = job.status.phase
@@ -221,11 +299,14 @@ def resources_of(objects: AutoscalerObjects) -> tuple[RefCluster, list[RefJob]]:
         and any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     }
     offers = {name: amounts(_parsed(node)) for name, node in nodes.items()}
+    slots = {name: offer.pop("pods", 10**9) for name, offer in offers.items()}
     total: dict[str, int] = {}
     for offer in offers.values():
         for name, amount in offer.items():
             total[name] = total.get(name, 0) + amount
     cluster = RefCluster(nodes, total, idle={name: dict(offer) for name, offer in offers.items()})
+    cluster.slots, cluster.there = slots, {name: [] for name in nodes}
+    _read_limits(cluster, objects)
     jobs = jobs_of(objects)
     for job in jobs:
         job.hopeless = job.waiting and (job.refused or _impossible(job, cluster, offers))
@@ -233,6 +314,7 @@ def resources_of(objects: AutoscalerObjects) -> tuple[RefCluster, list[RefJob]]:
     for job in jobs:
         for role in job.roles:
             taken |= {pod.metadata.key for pod in role.pods}
+            cluster.hold(role, role.target)
             for index in range(role.target):
                 _count_index(cluster, job, role, index)
     for pod in objects.pods:
@@ -241,6 +323,20 @@ def resources_of(objects: AutoscalerObjects) -> tuple[RefCluster, list[RefJob]]:
         if not pod.spec.node_name or pod.spec.node_name in nodes:
             cluster.count(pod.spec, pod.spec.node_name)
     return cluster, jobs
+
+
+def _read_limits(cluster: RefCluster, objects: AutoscalerObjects) -> None:
+    """The queues, two of which are always there, and the pods that nodes have."""
+    cluster.queues = {
+        "root": Queue(metadata=ObjectMeta(name="root")),
+        "default": Queue(metadata=ObjectMeta(name="default")),
+        **{queue.metadata.name: queue for queue in objects.queues},
+    }
+    for pod in objects.pods:
+        node = pod.spec.node_name
+        if node in cluster.nodes and not _finished(pod) and not pod.metadata.deletion_timestamp:
+            cluster.slots[node] -= 1
+            cluster.there[node].append((pod.metadata.labels, pod.spec))
 
 
 def _parsed(node: Node) -> dict[str, Quantity]:
@@ -347,8 +443,9 @@ class Round:
         elif now < role.maximum and all(
             used + role.request.get(name, 0) <= self.most[name] for name, used in self.used.items()
         ):
-            node = _first_node(self.cluster, role)
+            node = _first_node(self.cluster, role) if self.cluster.allows(role) else None
             if node is not None:
+                self.cluster.put(role, node)
                 for name, amount in role.request.items():
                     self.cluster.idle[node][name] -= amount
                 self.cluster.placed.setdefault((role.job, role.role), []).append(node)
@@ -364,12 +461,14 @@ class Round:
     def _move(self, role: RefRole, n: int) -> None:
         self.changed = True
         self.planned[role.job, role.role] += n
+        self.cluster.hold(role, n)
         for name in self.used:
             self.used[name] += n * role.request.get(name, 0)
 
 
 def _first_node(cluster: RefCluster, role: RefRole) -> str | None:
     for name in sorted(cluster.nodes):
-        if accepts(role.spec, cluster.nodes[name]) and fits(role.request, cluster.idle[name]):
+        fitting = accepts(role.spec, cluster.nodes[name]) and fits(role.request, cluster.idle[name])
+        if fitting and cluster.admits(role, name):
             return name
     return None

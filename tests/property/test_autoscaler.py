@@ -14,6 +14,7 @@ from swell.autoscaler.job_views import id_of
 from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.needs import Needs, NeedsReader
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
+from swell.autoscaler.policies.interface import SizeReason
 from tests.autoscaler_cases import a_pod, a_trainer, decide, idle_on, random_objects
 from tests.property import autoscaler_reference as reference
 
@@ -71,16 +72,21 @@ def test_resources_equal_the_reference() -> None:
 
 
 def test_plan_equals_the_reference() -> None:
-    """The fast plan and the obvious one give every role the same target."""
+    """The fast plan and the obvious one give every role the same target while no job waits.
+
+    What shrinks for a waiting job is checked against the scheduler: `test_autoscaler_waiting`.
+    """
     n_changed = 0
     for seed in range(N_COMPARED):
         max_load = MAX_LOADS[seed % len(MAX_LOADS)]
+        if any(job.is_pending for job in snapshot_of(seed).jobs):
+            continue
         targets = decide(snapshot_of(seed), max_load)
         found = {(str(id_.job), id_.role): one.target for id_, one in targets.items()}
         n_changed += any(one.delta for one in targets.values())
 
         assert found == reference.plan(*reference.resources_of(cluster_of(seed)), max_load), seed
-    assert n_changed > N_COMPARED // 3
+    assert n_changed > N_COMPARED // 6
 
 
 def test_plan_does_not_depend_on_the_order_of_objects() -> None:
@@ -104,7 +110,6 @@ def test_targets_of_candidates_are_within_bounds() -> None:
     """A candidate ends within its minimum and maximum; others keep what they had."""
     for seed in range(N_CLUSTERS):
         snapshot = snapshot_of(seed)
-        somebody_waits = any(job.is_pending for job in snapshot.jobs)
         roles = {
             (job.view.id, state.view.name): (job, state.view)
             for job in snapshot.jobs
@@ -112,10 +117,11 @@ def test_targets_of_candidates_are_within_bounds() -> None:
         }
         for id_, one in decide(snapshot).items():
             job, role = roles[id_]
-            if not job.is_hopeless and (somebody_waits or job.view.is_running):
-                assert role.minimum <= one.target <= role.maximum
-            else:
+            if one.reason in {SizeReason.HOPELESS, SizeReason.NO_CANDIDATE}:
                 assert one.target == role.target
+                assert not job.view.is_running
+            else:
+                assert role.minimum <= one.target <= role.maximum
 
 
 def test_growing_stays_below_the_thresholds() -> None:
@@ -154,12 +160,14 @@ def test_growing_is_done_once_pods_land_where_it_was_assumed() -> None:
         sizes = reference.plan(cluster, jobs, "0.97")
         if not all(sizes[role] >= before[role] for role in sizes) or cluster.n_misplaced:
             continue
+        if any(job.pending for job in jobs):
+            continue
         after = _landed(objects, sizes, cluster.placed)
         targets = decide(inquiry_resource(after))
         n_grown += any(sizes[role] > before[role] for role in sizes)
 
         assert {(str(i.job), i.role): t.target for i, t in targets.items()} == sizes, seed
-    assert n_grown > N_CLUSTERS // 40
+    assert n_grown > N_CLUSTERS // 80
 
 
 def _landed(
@@ -199,7 +207,13 @@ def _landed(
         ]
         names = {pod.metadata.name for pod in fresh}
         pods = [pod for pod in pods if pod.metadata.name not in names] + fresh
-    return AutoscalerObjects(objects.nodes, pods, objects.groups, jobs, trainers)
+    return AutoscalerObjects(
+        nodes=objects.nodes,
+        pods=pods,
+        groups=objects.groups,
+        training_jobs=jobs,
+        trainer_jobs=trainers,
+    )
 
 
 @pytest.mark.parametrize("seed", range(N_STORIES))

@@ -8,7 +8,7 @@ a plan that needs no trial pays nothing. A trial changes the snapshot in place a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -53,6 +53,12 @@ _ORDER: Final = ("namespace", "class", "node", "queue", "group", "job", "trainer
 class _NotedPod(NamedTuple):
     pod: Pod
     claim: ReplicaClaim | None
+
+    def as_scheduled(self) -> Pod:
+        claim = self.claim
+        if claim is None:
+            return self.pod
+        return as_member(with_index(self.pod, claim), claim.job.name, claim.role)
 
 
 Mirrored = (
@@ -163,19 +169,9 @@ class SchedulerMirror:
 
     def _put(self, kind: str, name: str, new: Mirrored | None) -> None:
         held = self._snapshot
-        removals: dict[str, Callable[[str], Hashable]] = {
-            "namespace": held.remove_namespace,
-            "class": held.remove_priority_class,
-            "node": held.remove_node,
-            "queue": self._remove_queue,
-            "group": held.remove_group,
-            "job": held.remove_training_job,
-            "trainers": lambda key: held.remove_training_job(trainers_key(key)),
-            "pod": self._remove_pod,
-        }
         match new:
             case None:
-                removals[kind](name)
+                self._remove(kind, name)
             case Namespace():
                 held.put_namespace(name, new.metadata.labels)
             case PriorityClass():
@@ -190,10 +186,22 @@ class SchedulerMirror:
                 held.put_training_job(new)
             case TrainingJob():
                 held.put_trainers(new)
-            case _NotedPod(pod, None):
-                self._put_pod(pod)
-            case _NotedPod(pod, claim):
-                self._put_pod(as_member(with_index(pod, claim), claim.job.name, claim.role))
+            case _NotedPod():
+                self._put_pod(new.as_scheduled())
+
+    def _remove(self, kind: str, name: str) -> None:
+        held = self._snapshot
+        removals: Mapping[str, Callable[[str], None]] = {
+            "namespace": held.remove_namespace,
+            "class": held.remove_priority_class,
+            "node": held.remove_node,
+            "queue": self._remove_queue,
+            "group": held.remove_group,
+            "job": held.remove_training_job,
+            "trainers": lambda key: held.remove_training_job(trainers_key(key)),
+            "pod": self._remove_pod,
+        }
+        removals[kind](name)
 
     def _put_pod(self, pod: Pod) -> None:
         """Puts a pod in. One of ours without a group is a gang of one in the default queue."""

@@ -32,6 +32,8 @@ from swell.autoscaler.views import AutoscalerRole, JobId
 
 # The first attempt asks no plugin, later ones let queues have what others did not use.
 _ATTEMPTS_MAX = 4
+# Each attempt begins with the shrinks of the last, after which gangs may find other places.
+_WAITING_ATTEMPTS_MAX = 3
 
 
 def fulfillment(
@@ -77,28 +79,37 @@ class _Plan:
         """Find out which pending jobs can start, and by which shrinks.
 
         The shares that the rounds arrive at come first: they single out no role. Only if not all
-        jobs start with those are shrinks looked for node by node. Jobs that cannot start at all
-        are left out, and press on no other.
+        jobs start with those are shrinks looked for node by node. A plan stands when all jobs start
+        in their turn with its final sizes; a job that cannot start presses on no other.
         """
         waiting = WaitingTrial(trial, self._jobs)
         blocked: dict[JobId, str] = {}
+        n_attempts = 0
         while True:
             _, candidates, deltas = self._dry_run(trial)
             trial.undo()
             trial.reset_sums()
             roles = self._shrinkable(candidates)
-            shares = {role.id: role.current + min(deltas[role.id], 0) for role in candidates}
-            found = waiting.with_sizes(roles, shares)
-            if found is None:
-                found = waiting.plan(roles)
-                if found.blocked:
-                    blocked |= found.blocked
-                    waiting.leave_out(found.blocked)
-                    self._jobs = [_without_pressure(job, blocked) for job in self._jobs]
-                    self._waiting = WaitingPlan(blocked=blocked)
-                    continue
-            found.blocked = blocked
-            return found
+            sizes = {role.id: role.current + min(deltas[role.id], 0) for role in candidates}
+            found = waiting.with_sizes(roles, sizes)
+            if not found.blocked:
+                found.sizes, found.made_for = self._waiting.sizes, self._waiting.made_for
+                found.blocked = blocked
+                return found
+            n_attempts += 1
+            if n_attempts <= _WAITING_ATTEMPTS_MAX:
+                found = waiting.plan(roles, sizes if self._waiting.sizes else {})
+            if found.blocked:
+                n_attempts = 0
+                blocked |= found.blocked
+                waiting.leave_out(found.blocked)
+                self._jobs = [_without_pressure(job, blocked) for job in self._jobs]
+                found = WaitingPlan()
+            self._waiting = WaitingPlan(
+                sizes=found.sizes,
+                made_for={**self._waiting.made_for, **found.made_for},
+                blocked=blocked,
+            )
 
     def _dry_run(self, trial: Trial | None) -> tuple[Room, list[CandidateRole], dict[RoleId, int]]:
         pending = find_pending_job(self._jobs)

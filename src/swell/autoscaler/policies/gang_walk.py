@@ -48,15 +48,16 @@ def shrinkable(state: RoleState, id_: RoleId, size: int | None = None) -> Shrink
 class GangWalk:
     """One session in which gangs are placed and roles shrunk, with everything undone at the end."""
 
-    def __init__(self, trial: Trial, jobs: Container[str]) -> None:
+    def __init__(self, trial: Trial, jobs: Container[str], begin: Sizes) -> None:
         self.trial = trial
-        self.session = trial.session()
         self.unplaced: list[JobInfo] = []
         self._jobs = jobs
-        self._mark = trial.mark()
         # Steps to undo, in order: statements of placed gangs and marks of shrinks.
         self._steps: list[Statement | int] = []
         self._sizes: dict[RoleId, int] = {}
+        # The shares of queues are those of a session: it is opened when the first shrinks are done.
+        self.shrink(begin)
+        self.session = trial.session()
 
     def in_order(self) -> Iterator[JobInfo]:
         """Yields the gangs that wait for their minimum, in the order the scheduler serves them."""

@@ -52,23 +52,38 @@ class WaitingTrial:
 
     def with_sizes(
         self, roles: Sequence[ShrinkableRole], sizes: Mapping[RoleId, int]
-    ) -> WaitingPlan | None:
-        """Returns the places of all pending jobs if they start once the roles have these sizes."""
-        walk = GangWalk(self._trial, self._jobs)
-        walk.shrink({role.id: (role, sizes.get(role.id, role.size)) for role in roles})
+    ) -> WaitingPlan:
+        """Returns the places of the pending jobs if the roles have these sizes.
+
+        Jobs that do not start in their turn are blocked.
+        """
+        begin = {role.id: (role, sizes.get(role.id, role.size)) for role in roles}
+        walk = GangWalk(self._trial, self._jobs, begin)
         plan = WaitingPlan()
         for info in walk.in_order():
             if walk.place(info) and info.key in self._jobs:
                 plan.order.append(self._jobs[info.key].view.id)
         plan.places = walk.places()
         walk.close()
-        return plan if len(plan.order) == len(self._jobs) else None
+        plan.blocked = {
+            job.view.id: "it finds no room beside the jobs that are served before it"
+            for job in self._jobs.values()
+            if job.view.id not in plan.order
+        }
+        return plan
 
-    def plan(self, roles: Sequence[ShrinkableRole]) -> WaitingPlan:
-        """Place the gangs in order; where one finds no room, find the smallest set of shrinks."""
-        walk = GangWalk(self._trial, self._jobs)
-        plan = WaitingPlan()
-        sizes = {role.id: role.size for role in roles}
+    def plan(self, roles: Sequence[ShrinkableRole], begin: Mapping[RoleId, int]) -> WaitingPlan:
+        """Place the gangs in order; where one finds no room, find the smallest set of shrinks.
+
+        The roles begin with the sizes given by `begin`, or else with those they have.
+        """
+        sizes = {role.id: begin.get(role.id, role.size) for role in roles}
+        walk = GangWalk(
+            self._trial, self._jobs, {role.id: (role, sizes[role.id]) for role in roles}
+        )
+        plan = WaitingPlan(
+            sizes={role.id: sizes[role.id] for role in roles if sizes[role.id] < role.size}
+        )
         for info in walk.in_order():
             job = self._jobs.get(info.key)
             if walk.place(info):
