@@ -7,16 +7,30 @@ from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 
+import numpy as np
+from msgspec import structs
+
 from swell.api.meta import Key
+from swell.api.scheduling import Queue
+from swell.autoscaler.cluster_resource import IntArray
 from swell.autoscaler.controller import Autoscaler
 from swell.autoscaler.job_state import ReplicaCount, tally
-from swell.autoscaler.policies.fulfillment import fulfillment
+from swell.autoscaler.needs import NO_POD_LIMIT
+from swell.autoscaler.policies.dry_run import scale_all_jobs_dry_run
+from swell.autoscaler.policies.fulfillment import (
+    find_jobs_that_might_be_rescheduled,
+    fulfillment,
+    set_targets,
+)
 from swell.autoscaler.policies.interface import Parameters, RoleTargets, SizeReason
+from swell.autoscaler.policies.room import Room
+from swell.autoscaler.policies.waiting import WaitingPlan
 from swell.autoscaler.status import SizeChange, decide_write
 from swell.autoscaler.views import JobId
 from swell.runtime.controller import Reconciler
 from swell.runtime.plan import Plan
 
+DEPARTMENT = "department"  # the queue above those of the teams
 # Plants a bug in an autoscaler that has been put together and does not run yet.
 Flaw = Callable[[Autoscaler], None]
 
@@ -93,6 +107,46 @@ def forgets_the_missing(autoscaler: Autoscaler) -> None:
     autoscaler._propose = propose_wanted  # type: ignore[method-assign]
 
 
+def ignores_ancestors(autoscaler: Autoscaler) -> None:
+    """Knows the limits of the queues that jobs are in, and none of those above."""
+    ledger = autoscaler._ledger
+    put = ledger.put_queue
+
+    def put_unlimited(queue: Queue) -> None:
+        is_above = queue.metadata.name == DEPARTMENT
+        spec = structs.replace(queue.spec, capability={}) if is_above else queue.spec
+        put(structs.replace(queue, spec=spec))
+
+    ledger.put_queue = put_unlimited  # type: ignore[method-assign]
+
+
+def shrinks_for_the_hopeless(autoscaler: Autoscaler) -> None:
+    """Makes room by amounts alone, whether the waiting gang can start with it or not."""
+    propose = autoscaler._propose
+
+    def propose_by_amounts(targets: RoleTargets, now: float) -> None:
+        snapshot, settings = autoscaler._ledger.snapshot(), autoscaler._settings
+        jobs = snapshot.jobs
+        room = Room(snapshot.cluster, settings.parameters.max_load)
+        pending = [job.view.id for job in jobs if job.is_pending]
+        roles = find_jobs_that_might_be_rescheduled(jobs, have_pending=bool(pending))
+        deltas = scale_all_jobs_dry_run(roles, room)
+        wanted = set_targets(jobs, roles, deltas, room, WaitingPlan(order=pending))
+        propose({i: wanted[i] if wanted[i].delta < 0 else t for i, t in targets.items()}, now)
+
+    autoscaler._propose = propose_by_amounts  # type: ignore[method-assign]
+
+
+def counts_no_pods(autoscaler: Autoscaler) -> None:
+    """Takes every node for one that has room for any number of pods."""
+    ledger = autoscaler._ledger
+
+    def endless() -> IntArray:
+        return np.full(len(ledger._counted_nodes.nodes), NO_POD_LIMIT, np.int64)
+
+    ledger._pod_slots = endless  # type: ignore[method-assign]
+
+
 PLANTED_AMONG_TRAINERS: Mapping[str, Flaw] = MappingProxyType(
     {"autoscaler forgets the missing": forgets_the_missing}
 )
@@ -103,5 +157,8 @@ PLANTED: Mapping[str, Flaw] = MappingProxyType(
         "autoscaler ignores the load": ignores_load,
         "autoscaler writes on any version": writes_on_any_version,
         "autoscaler makes room in vain": hopes_in_vain,
+        "autoscaler ignores the limits of ancestors": ignores_ancestors,
+        "autoscaler shrinks for a hopeless gang": shrinks_for_the_hopeless,
+        "autoscaler counts no pods per node": counts_no_pods,
     }
 )

@@ -26,11 +26,17 @@ BEHAVIOR = PodBehavior(start_s=2.0, run_s=1e9, exit_code=0, stop_s=3.0)
 
 
 async def start_nodes(
-    world: SimulatedWorld, n_nodes: int, n_cpus: int, works_s: Mapping[str, float] = NO_WORK
+    world: SimulatedWorld,
+    n_nodes: int,
+    n_cpus: int,
+    works_s: Mapping[str, float] = NO_WORK,
+    n_pods: int = 110,
 ) -> None:
     """Nodes of that size, and work being done on them: of TrainingJobs, so much by name."""
     names = [f"node-{n}" for n in range(n_nodes)]
-    world.fleet = Fleet(world, lambda *_: BEHAVIOR, names, n_cpus=n_cpus, binds=False)
+    world.fleet = Fleet(
+        world, lambda *_: BEHAVIOR, names, n_cpus=n_cpus, n_pods=n_pods, binds=False
+    )
     await world.fleet.start()
     world.spawn(_work_on(world, works_s))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ScaleRecord
-from swell.api.kinds import NODES, POD_GROUPS, PODS
+from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
 from swell.api.meta import Uid
+from swell.api.scheduling import Queue
 from swell.api.times import parse_time
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.room import NOWHERE, Room
@@ -98,8 +99,9 @@ class Visibility:
 
 @dataclass
 class OnlyIntoRoom:
-    """A3: a raise only if a replica fits a node, and the load it makes is not above the limit.
+    """A3: a raise only if a replica fits a node, and neither load nor queues are above their limit.
 
+    Of queues the role's own and all above it count, each with the jobs of all queues below.
     Checked while the autoscaler's caches are not behind.
     """
 
@@ -123,6 +125,33 @@ class OnlyIntoRoom:
                 yield f"{commit.key} {role} from {held} to {target} over-commits the cluster"
             if room.find(view.needs) == NOWHERE:
                 yield f"{commit.key} {role} from {held} to {target}, and no node has room for one"
+            for queue, n_cpus in exceeded_queues(self.world, job.spec.queue):
+                yield f"{commit.key} {role} from {held} to {target}: {queue} would have {n_cpus}"
+
+
+def exceeded_queues(world: SimulatedWorld, name: str) -> Iterator[tuple[str, int]]:
+    """The queue and those above it whose live jobs are to have more cpus than it may have."""
+    queues = {queue.metadata.name: queue for queue in all_of(world, QUEUES)}
+    jobs = [job for job in jobs_in(world) if job.status.phase not in FINAL_PHASES]
+    for queue in _line(queues, name):
+        below = {other for other in queues if queue in _line(queues, other)}
+        n_cpus = sum(
+            job.status.target_replicas.get(role, 0)
+            for job in jobs
+            if job.spec.queue in below
+            for role in job.spec.replica_specs
+        )
+        limit = queues[queue].spec.capability.get("cpu")
+        if limit is not None and n_cpus > int(limit):
+            yield queue, n_cpus
+
+
+def _line(queues: Mapping[str, Queue], name: str) -> list[str]:
+    line: list[str] = []
+    while name in queues and name not in line:
+        line.append(name)
+        name = queues[name].spec.parent
+    return line
 
 
 @dataclass
@@ -227,6 +256,7 @@ def objects_in(world: SimulatedWorld) -> AutoscalerObjects:
         nodes=all_of(world, NODES),
         pods=pods_in(world),
         groups=all_of(world, POD_GROUPS),
+        queues=all_of(world, QUEUES),
         training_jobs=jobs_in(world),
     )
 

@@ -9,9 +9,11 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Body
 from swell.sim.world import SimulatedWorld
+from tests.sim.autoscaler.flaws import DEPARTMENT
 from tests.sim.autoscaler.nodes import WORK, start_nodes
 from tests.sim.operator.jobs import a_job
 from tests.sim.operator.observation import is_over
+from tests.sim.scheduler.gangs import have_queue
 from tests.sim.user import SimulatedUser
 
 Script = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
@@ -26,6 +28,7 @@ def elastic_job(
     replicas: int | None = None,
     cpu: str = "1",
     edl: str = "Auto",
+    queue: str = "default",
 ) -> Body:
     container = {
         "name": "aitj-main",
@@ -42,14 +45,14 @@ def elastic_job(
             "spec": {"containers": [container]},
         },
     }
-    return a_job(name, {"replicaSpecs": {"trainer": role}})
+    return a_job(name, {"queue": queue, "replicaSpecs": {"trainer": role}})
 
 
 async def arrive(
-    world: SimulatedWorld, n_nodes: int = 4, n_cpus: int = 4
+    world: SimulatedWorld, n_nodes: int = 4, n_cpus: int = 4, n_pods: int = 110
 ) -> SimulatedUser[AITrainingJob]:
     """A user with elastic jobs, and a cluster of some nodes."""
-    await start_nodes(world, n_nodes, n_cpus)
+    await start_nodes(world, n_nodes, n_cpus, n_pods=n_pods)
     return SimulatedUser(world, AI_TRAINING_JOBS, elastic_job, is_over)
 
 
@@ -107,6 +110,41 @@ async def edits(world: SimulatedWorld) -> None:
     await user.delete("cat")
 
 
+async def quotas(world: SimulatedWorld) -> None:
+    """Teams share a department's queue that is smaller than the cluster; a gang waits in it."""
+    user = await arrive(world)
+    await have_queue(world, DEPARTMENT, capability={"cpu": "7"})
+    await have_queue(world, "red", parent=DEPARTMENT, capability={"cpu": "6"})
+    await have_queue(world, "blue", parent=DEPARTMENT)
+    await user.submit("ant", 1, 8, work_s=900, queue="red")
+    await user.submit("bee", 1, 8, work_s=900, queue="blue")
+    await user.until("ant", grown(3), within_s=200)
+    await user.wait("ant", up_to_s=30)
+    await user.submit("cat", 2, 2, edl="Never", work_s=200, queue="blue")
+    await user.until_ended("cat")
+
+
+async def vain(world: SimulatedWorld) -> None:
+    """A gang waits that the cluster could hold, though not beside the minimum of another job."""
+    user = await arrive(world, n_nodes=2)
+    await user.submit("ant", 3, 8, work_s=2500)
+    await user.until("ant", grown(5), within_s=200)
+    await user.submit("hopeless", 6, 6, edl="Never")
+    await world.clock.sleep(90)
+    await user.delete("hopeless")
+
+
+async def narrow(world: SimulatedWorld) -> None:
+    """The nodes take few pods, whatever their cpus."""
+    user = await arrive(world, n_nodes=3, n_cpus=8, n_pods=3)
+    await user.submit("ant", 1, 6, work_s=900)
+    await user.wait("ant", up_to_s=20)
+    await user.submit("bee", 1, 12, work_s=900)
+    await user.until("bee", grown(2), within_s=200)
+    await user.submit("cat", 2, 2, edl="Never", work_s=200)
+    await user.until_ended("cat")
+
+
 CLASSIC_JOBS = 20
 CLASSIC_APART_S = 90.0
 CLASSIC_NODES = 9
@@ -142,4 +180,7 @@ SCRIPTS: dict[str, Script] = {
     "finish": finish,
     "squeeze": squeeze,
     "edits": edits,
+    "quotas": quotas,
+    "vain": vain,
+    "narrow": narrow,
 }

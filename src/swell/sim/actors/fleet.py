@@ -52,11 +52,13 @@ class Fleet:
         names: Sequence[str],
         *,
         n_cpus: int = 64,
+        n_pods: int = 110,
         binds: bool = True,
     ) -> None:
         self._world = world
         self._behavior_of = behavior_of
         self.n_cpus = n_cpus
+        self.n_pods = n_pods
         self._binds = binds
         self._kubelet = world.connect(KUBELET)
         self._scheduler = world.connect(SCHEDULER)
@@ -88,7 +90,7 @@ class Fleet:
         await self._write_conditions(self.machines[name], conditions)
 
     async def set_allocatable(self, name: str, n_cpus: int) -> None:
-        await self._patch_node(name, {"allocatable": _allocatable(n_cpus)})
+        await self._patch_node(name, {"allocatable": _allocatable(n_cpus, self.n_pods)})
 
     def was_unready_for(self, name: str, at_s: float) -> float:
         """Returns for how long a node had been unready at a moment."""
@@ -130,7 +132,7 @@ class Fleet:
             "metadata": {"name": machine.name},
             "status": {
                 "conditions": [{"type": "Ready", "status": "True", **self._dated()}],
-                "allocatable": _allocatable(self.n_cpus),
+                "allocatable": _allocatable(self.n_cpus, self.n_pods),
             },
         }
         await self._cloud.create(NODES, body)
@@ -244,8 +246,8 @@ class Fleet:
         return stored.typed(Pod).metadata.uid if stored else None
 
 
-def _allocatable(n_cpus: int) -> Body:
-    return {"cpu": str(n_cpus), "memory": "64Gi", "pods": "110"}
+def _allocatable(n_cpus: int, n_pods: int) -> Body:
+    return {"cpu": str(n_cpus), "memory": "64Gi", "pods": str(n_pods)}
 
 
 def _avoided(pod: Pod) -> Sequence[str]:
