@@ -138,6 +138,10 @@ class _Plan:
         if has_peculiar(self._jobs) or cluster.mirror.has_refusing_pods:
             peculiar = PeculiarRoles(trial, self._jobs, cluster.nodes)
         room = Room(cluster, self._max_load, queues, peculiar)
+        if peculiar is not None:
+            for id_, state in peculiar.roles():
+                n_bound = sum(index < state.view.target for index in state.bound())
+                room.seat(id_, state.view.needs, state.view.target - n_bound)
         for job in self._jobs:
             if job.view.id in self._waiting.blocked:
                 for count in job.asking:

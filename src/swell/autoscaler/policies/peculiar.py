@@ -40,6 +40,9 @@ class PeculiarRoles:
     def __contains__(self, role: RoleId) -> bool:
         return role in self._roles
 
+    def roles(self) -> list[tuple[RoleId, RoleState]]:
+        return [(id_, state) for id_, (_, state) in self._roles.items()]
+
     def passing(self, role: RoleId) -> Mask:
         """Returns which nodes, in the order of the cluster's, take another replica if it fits."""
         mask: Mask = self._placer.passing(self._task(role))[self._places]

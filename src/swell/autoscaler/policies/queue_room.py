@@ -131,7 +131,9 @@ class QueueRoom:
         blocked = {name for name, _ in self._blocked}
         if not blocked:
             return None
-        used = {name: self._queues[name].allocated.copy() for name in self._requests}
+        used = {
+            name: self._queues[name].allocated + self._uncounted[name] for name in self._requests
+        }
         spare = [
             name
             for name, asked in self._requests.items()

@@ -112,6 +112,17 @@ class Room:
         found = int(fitting.argmax()) if len(fitting) else 0
         return found if len(fitting) and fitting[found] else NOWHERE
 
+    def seat(self, role: RoleId, needs: Needs, n: int) -> None:
+        """Let n replicas of a peculiar role that wait for a node keep others away from one.
+
+        Their amounts count in the sums alone, as those of all replicas without a node.
+        """
+        for _ in range(n if self.is_peculiar(role) else 0):
+            node = self.find_for(role, needs)
+            if node == NOWHERE or self._peculiar is None:
+                return
+            self._peculiar.place(role, node)
+
     def place_for(self, role: RoleId, needs: Needs, node: int) -> None:
         """Put one replica of this role on a node that `find_for` returned."""
         self.place(needs, node)

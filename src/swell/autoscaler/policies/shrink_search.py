@@ -67,7 +67,9 @@ class ShrinkSearch:
         if queue is not None and session.votes.is_overused(queue):
             return f"queue {queue.name} has all it deserves"
         refusal = session.refusals.get(self._info.key)
-        if refusal is not None and refusal.reason is WaitReason.QUEUE_QUOTA:
+        is_quota = refusal is not None and refusal.reason is WaitReason.QUEUE_QUOTA
+        # A limit that is all the cluster has says less than the nodes do.
+        if refusal is not None and is_quota and not all(one.is_whole for one in refusal.limits):
             return refusal.message
         return self._shortage()
 
