@@ -145,3 +145,38 @@ def test_nonsense_is_refused(
     """What cannot be meant is said to be so, with exit code 2."""
     assert run(["plan", "autoscale", "-f", objects, *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+QUEUE = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: default}}
+spec: {{capability: {{cpu: "{cpu}"}}}}
+"""
+CAPACITY = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: capacity
+    enableHierarchy: true
+"""
+
+
+@pytest.mark.parametrize(("cpu", "size"), [("2", 1), ("3", 2)])
+@pytest.mark.parametrize("config", ["", CAPACITY])
+def test_queues_of_the_input_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cpu: str, size: int, config: str
+) -> None:
+    """A Queue in the files limits the raises of its jobs, by the scheduler's configuration."""
+    path, settings = tmp_path / "objects.yaml", tmp_path / "scheduler.conf"
+    path.write_text(f"{OBJECTS}---{QUEUE.format(cpu=cpu)}")
+    settings.write_text(config)
+    chosen = ["--config", str(settings)] if config else []
+
+    code = run(["plan", "autoscale", "-f", str(path), "-o", "json", *chosen])
+    answer = json.loads(capsys.readouterr().out)
+
+    assert code == 0
+    assert answer["targets"]["d/a"] == {"trainer": size}
+    assert "queue default is at its capability: cpu" in answer["reasons"]["d/a"]
