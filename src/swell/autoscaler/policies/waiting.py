@@ -44,8 +44,10 @@ class WaitingTrial:
     def __init__(self, trial: Trial, jobs: Sequence[JobState]) -> None:
         self._trial = trial
         self._jobs = {str(job.view.group): job for job in jobs if job.is_pending}
-        for job in self._jobs.values():
-            _imagine_missing(trial, job)
+        # Also of jobs that do not wait: what they lack to their minimum is not to be given away.
+        for job in jobs:
+            if not job.is_hopeless:
+                _imagine_missing(trial, job)
 
     def leave_out(self, jobs: Mapping[JobId, str]) -> None:
         self._jobs = {key: job for key, job in self._jobs.items() if job.view.id not in jobs}
@@ -124,6 +126,12 @@ def _imagine_missing(trial: Trial, job: JobState) -> None:
     """Put in the pods that a gang needs for its minimum and that do not exist yet."""
     for state in job.roles:
         role = state.view
-        n_there = sum(not pod.is_leaving and pod.phase is not PodPhase.FAILED for pod in state.pods)
+        there = [
+            pod for pod in state.pods if not pod.is_leaving and pod.phase is not PodPhase.FAILED
+        ]
+        indexes = {pod.claim.index for pod in there if pod.claim is not None}
+        n_there = len(there)
+        if role.is_indexed:
+            n_there = sum(index in indexes for index in range(role.gang_minimum))
         for _ in range(role.gang_minimum - n_there):
             trial.imagine_member(job, state)
