@@ -227,7 +227,8 @@ class _RoleDamping:
             return None
         role = self.state.view
         highest = max(self._bound(), default=-1)
-        size = max(highest + 1, last.before, role.minimum)
+        # The bounds may have changed since the raise.
+        size = min(max(highest + 1, last.before, role.minimum), role.maximum)
         if size >= role.target:
             return None
         return RoleTarget(role.target, size, SizeReason.NOT_BOUND, TAKEN_BACK)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ScaleRecord
 from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
 from swell.api.meta import Uid
+from swell.api.pod import PodPhase
 from swell.api.scheduling import Queue
 from swell.api.times import parse_time
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
@@ -132,15 +133,23 @@ class OnlyIntoRoom:
 def exceeded_queues(world: SimulatedWorld, name: str) -> Iterator[tuple[str, int]]:
     """The queue and those above it whose live jobs are to have more cpus than it may have."""
     queues = {queue.metadata.name: queue for queue in all_of(world, QUEUES)}
-    jobs = [job for job in jobs_in(world) if job.status.phase not in FINAL_PHASES]
+    # The pods of a job that ends are finished or about to go.
+    jobs = [
+        job
+        for job in jobs_in(world)
+        if job.status.phase not in FINAL_PHASES
+        and job.status.ending is None
+        and not job.metadata.deletion_timestamp
+    ]
     for queue in _line(queues, name):
         below = {other for other in queues if queue in _line(queues, other)}
-        n_cpus = sum(
-            job.status.target_replicas.get(role, 0)
-            for job in jobs
-            if job.spec.queue in below
-            for role in job.spec.replica_specs
+        own = {job.metadata.uid for job in jobs if job.spec.queue in below}
+        n_done = sum(
+            pod.status.phase is PodPhase.SUCCEEDED and owner_of(pod) in own
+            for pod in pods_in(world)
         )
+        targets = (sum(j.status.target_replicas.values()) for j in jobs if j.metadata.uid in own)
+        n_cpus = sum(targets) - n_done
         limit = queues[queue].spec.capability.get("cpu")
         if limit is not None and n_cpus > int(limit):
             yield queue, n_cpus

@@ -163,9 +163,11 @@ class _DryRun:
         self._shrunk = shrunk
         for at, role in enumerate(self.roles):
             if role.id in shrunk:
-                self.sizes[at] += shrunk[role.id]
-                room.take(*role.amounts, shrunk[role.id])
-                room.charge(role.id, shrunk[role.id])
+                # Such a role takes no step up, which would correct a size above its maximum.
+                change = min(role.current + shrunk[role.id], role.maximum) - role.current
+                self.sizes[at] += change
+                room.take(*role.amounts, change)
+                room.charge(role.id, change)
         self._ranking = Ranking(self.roles)
 
     def run_round(self, order: Sequence[CandidateRole]) -> None:
