@@ -7,6 +7,7 @@ with host ports or anti-affinity. All pods of running jobs are where they belong
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -56,7 +57,7 @@ def waiting_objects(seed: int) -> AutoscalerObjects:
 def _queues(chance: Random) -> list[Queue]:
     queues = [a_queue("top", cpu=chance.randint(2, 20))]
     for name in ("red", "blue"):
-        limits = {"cpu": chance.randint(1, 8)} if chance.random() < 0.7 else {}
+        limits: dict[str, Any] = {"cpu": chance.randint(1, 8)} if chance.random() < 0.7 else {}
         queues.append(a_queue(name, parent="top", **limits))
     state = chance.choice(["", "Open", "Closed", "Closing"])
     queues.append(a_queue("green", state=state, memory=f"{chance.randint(1, 9)}Gi"))

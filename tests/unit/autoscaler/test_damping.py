@@ -139,6 +139,13 @@ def test_raise_without_room_is_taken_back_to_the_bound_size() -> None:
     assert damp(late, 3, SizeReason.PENDING_JOB) == (3, SizeReason.PENDING_JOB)
 
 
+def test_raise_is_not_taken_back_to_more_than_the_maximum() -> None:
+    """A maximum that was lowered since the raise counts, whatever is bound."""
+    late = look(NODE, job(6, record(60, 2, 6), maximum=3), *bound(4), unbound(4))
+
+    assert damp(late, 6, SizeReason.AT_MAXIMUM) == (3, SizeReason.NOT_BOUND)
+
+
 def test_raise_is_taken_back_to_its_highest_bound_pod() -> None:
     """Shrinking removes the highest indexes: what is bound stays, whatever is missing below it."""
     holes = look(NODE, job(8, record(60, 2, 8)), *at(0, 1, 4), unbound(2), unbound(3))

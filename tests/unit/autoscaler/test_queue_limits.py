@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -51,14 +53,14 @@ def the_target(targets: RoleTargets) -> RoleTarget:
 def test_role_in_a_full_queue_stays_and_the_reason_has_the_numbers(config: Config | None) -> None:
     """A queue capped at what its role has allows no raise, by either plugin."""
     chosen = {} if config is None else {"scheduler": config}
-    target = the_target(decide(look(NODE, a_queue("q", cpu=2), *running("a", "q"), **chosen)))  # type: ignore[arg-type]
+    target = the_target(decide(look(NODE, a_queue("q", cpu=2), *running("a", "q"), **chosen)))
 
     assert (target.target, target.reason) == (2, SizeReason.QUEUE_REFUSES)
     assert target.message == "queue q is at its capability: cpu 2 of 2, 1 more asked for"
 
 
 @pytest.mark.parametrize("amounts", [{"memory": "5Gi"}, {"cpu": "5"}, {"cpu": "5500m"}])
-def test_role_grows_up_to_the_capability(amounts: dict[str, object]) -> None:
+def test_role_grows_up_to_the_capability(amounts: dict[str, Any]) -> None:
     """A raise ends at the last replica that fits below the limit, and says why there."""
     target = the_target(decide(look(NODE, a_queue("q", **amounts), *running("a", "q"))))
 
@@ -69,12 +71,15 @@ def test_role_grows_up_to_the_capability(amounts: dict[str, object]) -> None:
 @pytest.mark.parametrize("name", ["gpu", "dongle"])
 def test_devices_are_limited_as_well(name: str) -> None:
     """Limits of GPUs and other scalar resources count in whole devices."""
-    role = a_role(1, 8, cpu="1", **{name: 1})
-    node = a_node("n", cpu=100, memory="100Gi", **{name: 50})
-    own = [a_pod("a", "t", 0, "n", cpu="1", **{name: 1})]
+    one: dict[str, Any] = {name: 1}
+    many: dict[str, Any] = {name: 50}
+    few: dict[str, Any] = {name: 3}
+    role = a_role(1, 8, cpu="1", **one)
+    node = a_node("n", cpu=100, memory="100Gi", **many)
+    own = [a_pod("a", "t", 0, "n", cpu="1", **one)]
     job = in_queue(a_job("a", targets={"t": 1}, t=role), "q")
 
-    assert sizes(decide(look(node, a_queue("q", **{name: 3}), job, *own))) == {"a/t": 3}
+    assert sizes(decide(look(node, a_queue("q", **few), job, *own))) == {"a/t": 3}
 
 
 def test_every_ancestor_counts_with_all_below_it() -> None:

@@ -115,7 +115,7 @@ def test_room_is_kept_for_the_gang_that_waits() -> None:
     """While a gang waits for room to come free, no role grows into the room it is going to take."""
     nodes = [a_node("n0", cpu=4, memory="9Gi"), a_node("n1", cpu=4, memory="9Gi")]
     big = a_role(1, 2, cpu="2")
-    other = [a_job("b", targets={"t": 1}, t=big), a_pod("b", "t", 0, "n1", cpu="2")]
+    other: list[Thing] = [a_job("b", targets={"t": 1}, t=big), a_pod("b", "t", 0, "n1", cpu="2")]
     found = sizes(
         decide(look(*nodes, *elastic("a", 4, 1, "n0"), *other, gang("g", 1, cpu="2")), "1")
     )
