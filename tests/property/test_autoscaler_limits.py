@@ -5,14 +5,22 @@ Queues, pod slots, host ports and anti-affinity on random clusters.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.meta import ObjectMeta
 from swell.api.scheduling import PodGroup, PodGroupPhase, PodGroupSpec, PodGroupStatus
+from swell.autoscaler.job_views import id_of
+from swell.autoscaler.ledger import Ledger
+from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
-from swell.autoscaler.policies.interface import RoleTargets, SizeReason
+from swell.autoscaler.policies.interface import RoleTarget, RoleTargets, SizeReason
 from swell.scheduler.plan import SchedulerObjects, plan_schedule
 from tests.autoscaler_cases import a_queue, decide
 from tests.property import autoscaler_reference as reference
@@ -116,3 +124,76 @@ def scheduled(
             )
         )
     return found
+
+
+def test_nothing_that_shrank_for_a_gang_can_be_given_back() -> None:
+    """With one replica more of any role that shrank, some waiting job does not start.
+
+    At a load of 1 the rounds free no more than amounts ask for.
+    """
+    n_tried = 0
+    for seed in range(N_CLUSTERS // 3):
+        objects = waiting_objects(seed)
+        targets = targets_of(objects)
+        if len(waiting_jobs(objects)) > 1:
+            continue
+        shrunk = {id_: one for id_, one in targets.items() if one.for_group}
+        for id_, one in shrunk.items():
+            n_tried += 1
+            more = {**targets, id_: replace_target(one, one.target + 1)}
+            plan = plan_schedule(scheduled(objects, more, with_raises=False))
+            bound = [task for task in plan.binds if task.key.startswith(f"{one.for_group}-")]
+            (gang,) = waiting_jobs(objects)
+
+            assert len(bound) < gang.spec.replica_specs["trainer"].minimum, (seed, id_)
+    assert n_tried > 0
+
+
+def waiting_jobs(objects: AutoscalerObjects) -> list[AITrainingJob]:
+    return [job for job in objects.training_jobs if job.status.phase.value == "Pending"]
+
+
+def replace_target(one: RoleTarget, target: int) -> RoleTarget:
+    return dataclasses.replace(one, target=target)
+
+
+def test_kept_mirror_decides_as_one_made_from_scratch() -> None:
+    """After objects came, changed and went one by one, the decision is that of what is left."""
+    ledger = Ledger(NeedsReader())
+    held = AutoscalerObjects()
+    chance = Random(3)
+    for step in range(120):
+        other = waiting_objects(chance.randint(0, 30))
+        change(chance, ledger, held, other)
+        if step % 4 == 0:
+            kept, fresh = decide(ledger.snapshot(), "1"), decide(inquiry_resource(held), "1")
+            assert kept == fresh, step
+
+
+def change(
+    chance: Random, ledger: Ledger, held: AutoscalerObjects, other: AutoscalerObjects
+) -> None:
+    """One object appears, changes into another state, or goes."""
+    kind = chance.choice(["nodes", "pods", "pods", "pods", "queues", "training_jobs"])
+    things, arriving = getattr(held, kind), getattr(other, kind)
+    if things and chance.random() < 0.3:
+        gone = things.pop(chance.randrange(len(things)))
+        meta = gone.metadata
+        drops: dict[str, Callable[[], None]] = {
+            "nodes": lambda: ledger.drop_node(meta.name),
+            "pods": lambda: ledger.drop_pod(meta.key),
+            "queues": lambda: ledger.drop_queue(meta.name),
+            "training_jobs": lambda: ledger.drop_job(id_of(gone)),
+        }
+        drops[kind]()
+    elif arriving:
+        new = chance.choice(arriving)
+        things[:] = [one for one in things if one.metadata.key != new.metadata.key]
+        things.append(new)
+        puts: dict[str, Callable[[Any], None]] = {
+            "nodes": ledger.put_node,
+            "pods": ledger.put_pod,
+            "queues": ledger.put_queue,
+            "training_jobs": ledger.put_job,
+        }
+        puts[kind](new)
