@@ -16,6 +16,8 @@ from tests.sim.operator.observation import is_over
 from tests.sim.scheduler.gangs import have_queue
 from tests.sim.user import SimulatedUser
 
+# Beyond the time of faults: what the autoscaler does from then on is checked against what there is.
+LATE_S = 380.0
 Script = Callable[[SimulatedWorld], Coroutine[Any, Any, None]]
 
 
@@ -116,12 +118,12 @@ async def quotas(world: SimulatedWorld) -> None:
     await have_queue(world, DEPARTMENT, capability={"cpu": "7"})
     await have_queue(world, "red", parent=DEPARTMENT, capability={"cpu": "6"})
     await have_queue(world, "blue", parent=DEPARTMENT)
-    await user.submit("ant", 1, 8, work_s=900, queue="red")
-    await user.submit("bee", 1, 8, work_s=900, queue="blue")
+    await user.submit("ant", 1, 8, work_s=4000, queue="red")
     await user.until("ant", grown(3), within_s=200)
-    await user.wait("ant", up_to_s=30)
     await user.submit("cat", 2, 2, edl="Never", work_s=200, queue="blue")
     await user.until_ended("cat")
+    await world.clock.sleep(LATE_S)
+    await user.submit("bee", 1, 8, work_s=900, queue="blue")
 
 
 async def vain(world: SimulatedWorld) -> None:
@@ -137,12 +139,12 @@ async def vain(world: SimulatedWorld) -> None:
 async def narrow(world: SimulatedWorld) -> None:
     """The nodes take few pods, whatever their cpus."""
     user = await arrive(world, n_nodes=3, n_cpus=8, n_pods=3)
-    await user.submit("ant", 1, 6, work_s=900)
-    await user.wait("ant", up_to_s=20)
-    await user.submit("bee", 1, 12, work_s=900)
-    await user.until("bee", grown(2), within_s=200)
+    await user.submit("ant", 1, 6, work_s=4000)
+    await user.until("ant", grown(3), within_s=200)
     await user.submit("cat", 2, 2, edl="Never", work_s=200)
     await user.until_ended("cat")
+    await world.clock.sleep(LATE_S)
+    await user.submit("bee", 1, 12, work_s=900)
 
 
 CLASSIC_JOBS = 20
