@@ -92,6 +92,8 @@ def hopes_in_vain(autoscaler: Autoscaler) -> None:
         return tally(state.view, pods, ledger._is_counted).counts
 
     ledger._job_counts = count_hopeless  # type: ignore[method-assign]
+    # Whether a gang can start is tried once more before anything shrinks for it: that is left out.
+    shrinks_for_the_hopeless(autoscaler)
 
 
 def forgets_the_missing(autoscaler: Autoscaler) -> None:

@@ -87,7 +87,8 @@ async def finish(world: SimulatedWorld) -> None:
 
 
 async def squeeze(world: SimulatedWorld) -> None:
-    """A job that can never start comes and goes; the others take no notice of it."""
+    """A job that can never start comes and goes; the others take no notice of it. A last one then
+    has the cluster for itself."""
     user = await arrive(world, n_nodes=2)
     await user.submit("ant", 2, 8, work_s=700)
     await user.until("ant", grown(4), within_s=200)
@@ -96,6 +97,8 @@ async def squeeze(world: SimulatedWorld) -> None:
     await user.submit("bee", 1, 4, work_s=200)
     await user.until_ended("bee")
     await user.delete("hopeless")
+    await world.clock.sleep(LATE_S)
+    await user.submit("cat", 1, 9, work_s=300)
 
 
 async def edits(world: SimulatedWorld) -> None:
