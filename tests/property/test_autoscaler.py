@@ -74,7 +74,7 @@ def test_resources_equal_the_reference() -> None:
 def test_plan_equals_the_reference() -> None:
     """The fast plan and the obvious one give every role the same target while no job waits.
 
-    What shrinks for a waiting job is checked against the scheduler: `test_autoscaler_waiting`.
+    Sizes that shrink for a waiting job are checked against the scheduler: `test_autoscaler_limits`.
     """
     n_changed = 0
     for seed in range(N_COMPARED):
