@@ -20,6 +20,7 @@ from swell.sim.scenario import USER
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES, fleet_of
 from tests.sim.operator.observation import jobs_in
+from tests.sim.wiping import WIPED, StatusWiper
 
 AUTOSCALER = "autoscaler"
 
@@ -35,6 +36,7 @@ class OperatorFault(StrEnum):
     RESIZED = "F27 job resized"
     EDITED = "F27 job edited"
     QUOTA = "F28 quota exceeded"
+    WIPED = WIPED
 
 
 RATES_MAX: Mapping[str, float] = {
@@ -49,7 +51,21 @@ RATES_MAX: Mapping[str, float] = {
     OperatorFault.RESIZED: 0.06,
     OperatorFault.EDITED: 0.03,
     OperatorFault.QUOTA: 0.03,
+    OperatorFault.WIPED: 0.03,
 }
+
+
+# Fields that go missing, and values that the schema lets through.
+DAMAGES: tuple[Body, ...] = (
+    {"phase": None},
+    {"restartCounts": None, "restart": None, "uncharged": None, "restarts": None},
+    {"targetReplicas": None, "scaleRecords": None},
+    {"ending": None, "conditions": None},
+    {"epoch": 0, "replicaStatuses": None},
+    {"epoch": None, "startTime": None, "startRunningTime": None, "phaseHistory": None},
+    {"restartCounts": {"trainer": 9_000_000_000}, "backoff": {"trainer": 9_000_000_000}},
+    {"restart": {"scope": "All", "role": "trainer", "counts": {"trainer": 9_000_000_000}}},
+)
 
 
 def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
@@ -66,6 +82,7 @@ def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
         OperatorFault.RESIZED: acts.resize,
         OperatorFault.EDITED: acts.edit,
         OperatorFault.QUOTA: acts.exceed_quota,
+        OperatorFault.WIPED: StatusWiper(world, AI_TRAINING_JOBS, DAMAGES).wipe,
     }
 
 

@@ -22,24 +22,25 @@ from swell.operator.aitrainingjob.phases import TRANSITIONS, JobReason
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.aitrainingjob.snapshot import covers
 from swell.sim.invariants import SafetyCheck
-from swell.sim.observation import ENDED, ObjectHistory, owner_of, pod_states
+from swell.sim.observation import ENDED, owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import count_of, job_states, replica_of
 from tests.sim.rules import NothingLeftBehind, OneLivePod, owned_by
+from tests.sim.wiping import SoundHistory
 
 # What was read from the server that long before a write counted as the present when it was sent.
 PRESENT_S = 20.0
 
 
 def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[SafetyCheck]:
-    history = ObjectHistory(world, AI_TRAINING_JOBS)
+    history = SoundHistory(world, AI_TRAINING_JOBS)
     return [
         OneLivePod(_place_of, "O1 one live pod"),
         ForcedOnlyWhenFenced(world, settings),
         CreatedForOwner(world, history),
         RestartsRecorded(world, history),
-        PhasesMove(),
+        PhasesMove(history),
         DeletedForReason(world, history),
         NothingLeftBehind(
             world,
@@ -49,8 +50,8 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
             name="O6 nothing left behind",
         ),
         SpecUntouched(world),
-        OneWorldAnEpoch(),
-        EndingsAreTrue(),
+        OneWorldAnEpoch(history),
+        EndingsAreTrue(history),
     ]
 
 
@@ -96,7 +97,7 @@ class CreatedForOwner:
     """O2: a pod is created only for a job that existed, and was neither ending nor over."""
 
     world: SimulatedWorld
-    history: ObjectHistory[AITrainingJob]
+    history: SoundHistory[AITrainingJob]
     name: str = "O2 created for its owner"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -117,22 +118,28 @@ class RestartsRecorded:
     """O3: counts never fall, stay within the limit, and are on record before they are used."""
 
     world: SimulatedWorld
-    history: ObjectHistory[AITrainingJob]
+    history: SoundHistory[AITrainingJob]
     name: str = "O3 restarts recorded"
+    _made: dict[tuple[Uid, str], int] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
         before_pod, pod = pod_states(commit)
         if pod is not None and before_pod is None and self.world.is_subject(commit.actor):
+            place = owner_of(pod), replica_of(pod)[0]
+            self._made[place] = max(count_of(pod), self._made.get(place, 0))
             job = self.history.when_sent(commit, "create", owner_of(pod))
             recorded = job.status.restart_counts.get(replica_of(pod)[0], 0) if job else 0
             if count_of(pod) > recorded:
                 yield f"{commit.key} is restart {count_of(pod)}, {recorded} are recorded"
-        before, after = job_states(commit)
+        before, after = self.history.judged(commit)
         if before is None or after is None:
             return
         old, new = before.status, after.status
+        # A count that no pod was created with may be lost with the status that had it.
+        is_repair, uid = self.history.is_repair(commit), after.metadata.uid
         for role, count in old.restart_counts.items():
-            if new.restart_counts.get(role, 0) < count:
+            floor = min(count, self._made.get((uid, role), 0)) if is_repair else count
+            if new.restart_counts.get(role, 0) < floor:
                 yield f"{commit.key} forgot restarts of {role}"
         if new.restart and (old.restart is None or old.restart.counts != new.restart.counts):
             yield from self._judge_new(commit, before, after)
@@ -141,8 +148,8 @@ class RestartsRecorded:
         self, commit: Commit, before: AITrainingJob, after: AITrainingJob
     ) -> Iterator[str]:
         record, old, new = after.status.restart, before.status, after.status
-        if record is None:
-            return
+        if record is None or all(n <= old.restart_counts.get(r, 0) for r, n in record.counts.items()):
+            return  # none, or one that was begun before its record was lost
         role = record.role
         limit = {r.lower(): s for r, s in after.spec.replica_specs.items()}[role].restart_limit
         if new.uncharged.get(role, 0) > old.uncharged.get(role, 0) or limit is None:
@@ -161,10 +168,11 @@ def _charged(status: AITrainingJobStatus, role: str) -> int:
 class PhasesMove:
     """O4, O8: phases follow the table, final is final, generations are not undone."""
 
+    history: SoundHistory[AITrainingJob]
     name: str = "O4 phases move by the table"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = job_states(commit)
+        before, after = self.history.judged(commit)
         if after is None:
             return
         new = after.status
@@ -173,11 +181,18 @@ class PhasesMove:
         if before is None:
             return
         old = before.status
-        if new.phase is not old.phase and new.phase not in TRANSITIONS[old.phase]:
+        is_repair = self.history.is_repair(commit)
+        allowed = TRANSITIONS[old.phase]
+        if is_repair and old.phase in FINAL_PHASES:
+            # Its way to the same end begins again; the record of that is judged below.
+            allowed = frozenset({AITrainingJobPhase.TERMINATING})
+        if new.phase is not old.phase and new.phase not in allowed:
             yield f"{commit.key} went from {old.phase.value} to {new.phase.value}"
         if new.observed_generation < old.observed_generation:
             yield f"{commit.key} observed an older generation"
-        if old.ending and (new.ending is None or new.ending.phase is not old.ending.phase):
+        # Before its mark is on the job nothing is deleted for an ending, and it can be found again.
+        is_known = not is_repair or labels.ENDING in before.metadata.annotations
+        if is_known and old.ending and (not new.ending or new.ending.phase is not old.ending.phase):
             yield f"{commit.key} forgot how it ends"
         if new.phase in FINAL_PHASES and (not new.end_time or not new.ending):
             yield f"{commit.key} ended without a time or a record"
@@ -188,7 +203,7 @@ class DeletedForReason:
     """O5, O7: a pod is deleted only for a reason that was on record when the delete was sent."""
 
     world: SimulatedWorld
-    history: ObjectHistory[AITrainingJob]
+    history: SoundHistory[AITrainingJob]
     name: str = "O5 deleted for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -253,12 +268,16 @@ class SpecUntouched:
 class OneWorldAnEpoch:
     """O9: pods of one epoch were told the same, the ConfigMap says it too, and epochs grow."""
 
+    history: SoundHistory[AITrainingJob]
     name: str = "O9 one world an epoch"
     _reported: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    _latest: dict[str, int] = field(default_factory=dict)
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = job_states(commit)
-        if before and after and after.status.epoch < before.status.epoch:
+        before, after = self.history.judged(commit)
+        # An epoch that was lost with its status may come again, if no pod could read it.
+        is_repair = self.history.is_repair(commit)
+        if before and after and not is_repair and after.status.epoch < before.status.epoch:
             yield f"{commit.key} went back to epoch {after.status.epoch}"
         if commit.after is None or (commit.before is not None and commit.collection == str(PODS)):
             return
@@ -280,6 +299,10 @@ class OneWorldAnEpoch:
     def _compare(
         self, commit: Commit, key: tuple[str, str], sizes: dict[str, str]
     ) -> Iterator[str]:
+        latest = self._latest.get(key[0], 0)
+        if int(key[1]) < latest:
+            yield f"{commit.key} is of epoch {key[1]} after {latest}"
+        self._latest[key[0]] = max(latest, int(key[1]))
         reported = self._reported.setdefault(key, sizes)
         if reported != sizes:
             yield f"{commit.key}: epoch {key[1]} is {sizes} and was {reported}"
@@ -289,6 +312,7 @@ class OneWorldAnEpoch:
 class EndingsAreTrue:
     """A job succeeds or fails by pods of its own, never by those of a namesake."""
 
+    history: SoundHistory[AITrainingJob]
     name: str = "endings are true"
     _ended: dict[tuple[Uid, PodPhase], int] = field(default_factory=dict)
 
@@ -296,7 +320,7 @@ class EndingsAreTrue:
         _, pod = pod_states(commit)
         if pod is not None and pod.status.phase in ENDED:
             self._ended[owner_of(pod), pod.status.phase] = 1
-        before, after = job_states(commit)
+        before, after = self.history.judged(commit)
         if before is None or after is None or before.status.ending or not after.status.ending:
             return
         reason = after.status.ending.reason

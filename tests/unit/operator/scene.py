@@ -15,7 +15,7 @@ from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase, AITrainin
 from swell.api.codec import convert, to_body
 from swell.api.core import ConfigMap, Node, NodeSpec, NodeStatus, Service, Taint
 from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
-from swell.api.meta import Body, Condition, Uid
+from swell.api.meta import Body, Condition, ObjectMeta, Uid
 from swell.api.pod import (
     ContainerState,
     ContainerStatus,
@@ -277,10 +277,8 @@ class Scene:
         elif plural == CONFIG_MAPS.plural:
             self.members = convert(_merged(to_body(self.members), body), ConfigMap)
         else:
-            meta = replace(
-                self.job.metadata, finalizers=tuple(body["metadata"].get("finalizers") or ())
-            )
-            self._write_job(metadata=meta)
+            merged = _merged(to_body(self.job.metadata), body["metadata"])
+            self._write_job(metadata=convert(merged, ObjectMeta))
 
     def _delete(self, action: DeleteObject) -> None:
         name = action.key.name

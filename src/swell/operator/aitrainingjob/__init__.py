@@ -6,6 +6,7 @@ In reading order:
 - `kind`: the kind as the framework runs it: informers, snapshots, rules.
 - `snapshot`: the input of a decision, and which pods a restart or resize has given up.
 - `decide`: the plan for one job at one moment. It calls all of the following.
+- `recovery`: the parts of a lost or damaged status, from the job's objects.
 - `sizes`: the target size of each role.
 - `causes`: why a pod cannot go on as it is.
 - `restarts`: restart scope, budget and back-off.

@@ -18,7 +18,7 @@ from swell.api.requests import template_requests
 from swell.operator.aitrainingjob import labels, restarts
 from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.cleanup import delete_pods, delete_services
-from swell.operator.aitrainingjob.membership import members_body, members_data
+from swell.operator.aitrainingjob.membership import members_body, members_data, restarts_record
 from swell.operator.aitrainingjob.pods import pod_bodies, service_body
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
@@ -92,7 +92,8 @@ def _members_steps(
         return []
     stale: Body = {name: None for name in held.data if name not in data}
     meta = held.metadata
-    body: Body = {"data": {**data, **stale}}
+    notes: Body = {labels.RESTARTS: restarts_record(status)}
+    body: Body = {"data": {**data, **stale}, "metadata": {"annotations": notes}}
     # The version prevents that a late write puts an older membership over a newer one.
     version = meta.resource_version
     return [patch_object(CONFIG_MAPS, meta.key, meta.uid, body, version=version)]

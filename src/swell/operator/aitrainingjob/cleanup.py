@@ -14,8 +14,9 @@ from swell.operator.aitrainingjob.phases import JobReason
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import fence_deadline, is_fenced
+from swell.operator.framework.recovery import EndingMark, mark_ending
 from swell.operator.framework.status import remove_finalizer
-from swell.runtime.plan import Action, DeleteObject, PatchStatus, Plan
+from swell.runtime.plan import Action, DeleteObject, PatchObject, PatchStatus, Plan
 
 
 def delete_pods(
@@ -64,6 +65,17 @@ def end_actions(snapshot: AITrainingJobSnapshot, ending: Ending, now: float) -> 
         *delete_services(snapshot, _service_names(snapshot) - kept),
         *_delete_shared(snapshot),
     ]
+
+
+def mark_as_ending(snapshot: AITrainingJobSnapshot, ending: Ending) -> list[PatchObject]:
+    """Put the ending on the job itself as well, from where a lost status is rebuilt."""
+    mark = EndingMark(
+        phase=ending.phase.value,
+        reason=ending.reason,
+        message=ending.message,
+        decided_at=ending.decided_at,
+    )
+    return mark_ending(AI_TRAINING_JOBS, snapshot.job.metadata, labels.ENDING, mark)
 
 
 def is_cleaned(snapshot: AITrainingJobSnapshot, ending: Ending) -> bool:

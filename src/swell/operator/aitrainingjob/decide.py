@@ -1,9 +1,9 @@
 """The plan for one AITrainingJob at one moment. Pure; everything else in this folder serves it.
 
-The order of the questions: is the job being deleted, is it over, is it ending, is its spec valid,
-what is wrong with its pods, what should exist, what should its status say. A plan always writes
-the status that records an intent before the actions that carry it out: an operator that dies in
-between finishes them from the record.
+The order of the questions: is the job being deleted, does its status agree with its objects, is it
+over, is it ending, is its spec valid, what is wrong with its pods, what should exist, what should
+its status say. A plan always writes the status that records an intent before the actions that carry
+it out: an operator that dies in between finishes them from the record.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from swell.operator.aitrainingjob.children import child_steps
 from swell.operator.aitrainingjob.endings import ending, new_ending, time_limit_at
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
 from swell.operator.aitrainingjob.phases import JobReason, active, living_phase
+from swell.operator.aitrainingjob.recovery import recovered
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, current
 from swell.operator.aitrainingjob.status import (
     StatusWrite,
@@ -43,9 +44,11 @@ from swell.runtime.plan import Plan
 
 def decide(snapshot: AITrainingJobSnapshot, now: float) -> Plan:
     """The plan for one job at one moment."""
-    meta, status = snapshot.job.metadata, snapshot.job.status
+    meta = snapshot.job.metadata
     if meta.deletion_timestamp is not None:
         return cleanup.plan_deletion(snapshot, now)
+    snapshot = recovered(snapshot, now)
+    status = snapshot.job.status
     if status.phase in FINAL_PHASES:
         return _after_the_end(snapshot, status, now)
     # The finalizer is on the job before it owns anything, so that nothing it owns can outlive it.
@@ -136,8 +139,10 @@ def _continue_ending(
     status = in_phase(snapshot, status, phase, reason=end.reason, message=end.message, now=now)
     written = write_status(snapshot, status, now)
     actions = [] if over else cleanup.end_actions(snapshot, end, now)
+    # The pods that prove the ending go next, so it is marked where no write of the status reaches.
+    mark = [] if over else cleanup.mark_as_ending(snapshot, end)
     return Plan(
-        (*written.steps, *events(snapshot, status), *together(actions)),
+        (*written.steps, *mark, *events(snapshot, status), *together(actions)),
         wake_at=soonest([cleanup.fence_deadline_of(snapshot, now), written.again_at], now),
         reasons=(end.reason,),
     )
@@ -149,8 +154,9 @@ def _after_the_end(
     """A final phase never changes. Children that turn up late are deleted as the ending says."""
     seen = replace(status, observed_generation=snapshot.job.metadata.generation)
     steps = write_status(snapshot, seen, now).steps
-    end = status.ending
-    if end is None or cleanup.is_cleaned(snapshot, end):
+    # Users may have removed the record; the phase and the policy say what is deleted all the same.
+    end = status.ending or Ending(status.phase, status.reason, status.message)
+    if cleanup.is_cleaned(snapshot, end):
         return Plan(steps)
     actions = cleanup.end_actions(snapshot, end, now)
     return Plan((*steps, *together(actions)), wake_at=cleanup.fence_deadline_of(snapshot, now))

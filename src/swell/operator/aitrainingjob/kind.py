@@ -163,6 +163,7 @@ def take_snapshot(
         priority_class_found=informers.priorities.get(Key("", job.spec.priority)) is not None,
         gang_served=informers.groups is not None and informers.groups.is_served,
         refused=inputs.refused,
+        stored_status=inputs.stored_status,
         settings=settings,
     )
 

@@ -16,6 +16,10 @@ REPLICA_NAME = "TrainingJobReplicaName"
 REPLICA_INDEX = "TrainingJobReplicaIndex"
 PRIORITY = "priority"
 
+# Records on objects other than the status, from which a lost one is rebuilt (see `recovery`).
+ENDING = f"{API_GROUP}/ending"  # on the job: how it ends
+RESTARTS = f"{API_GROUP}/restarts"  # on the members ConfigMap: the restarts so far
+
 # The prefix of containers and ports that take part in the job; all others are the user's own.
 OURS = "aitj-"
 

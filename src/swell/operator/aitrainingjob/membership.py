@@ -8,16 +8,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.aitrainingjob import AITrainingJobStatus, Restart
+from swell.api.codec import decode, encode_stable
 from swell.api.core import ConfigMap
-from swell.api.meta import Body
+from swell.api.meta import ApiStruct, Body
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.environment import our_ports
-from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, is_number
+from swell.operator.framework.recovery import sound_counts
 
 EPOCH = "epoch"
+
+
+class RestartsRecord(ApiStruct, frozen=True):
+    """The restarts of a job, kept beside its status in case that is lost.
+
+    It is written with the epoch, which every restart raises, and so costs no write of its own.
+    """
+
+    restart_counts: dict[str, int] = {}
+    uncharged: dict[str, int] = {}
+    restart: Restart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +40,16 @@ class Members:
 
     epoch: int
     sizes: dict[str, int]
+    restarts: RestartsRecord
 
 
 def read_members(held: ConfigMap | None, snapshot: AITrainingJobSnapshot) -> Members | None:
     """The membership that pods can read now; None when there is none, or none that is valid."""
     epoch = held.data.get(EPOCH, "") if held else ""
-    if held is None or not epoch.isdecimal():
+    if held is None or not is_number(epoch):
         return None
     sizes = {role: len(_hosts_in(held.data.get(role, ""))) for role in snapshot.roles}
-    return Members(int(epoch), sizes)
+    return Members(int(epoch), sizes, _read_restarts(held))
 
 
 def with_epoch(
@@ -65,6 +80,23 @@ def members_data(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -
     return {**data, EPOCH: str(status.epoch)}
 
 
+def restarts_record(status: AITrainingJobStatus) -> str:
+    """The text of the annotation that keeps the restarts."""
+    record = RestartsRecord(status.restart_counts, status.uncharged, status.restart)
+    return encode_stable(record).decode()
+
+
+def _read_restarts(held: ConfigMap) -> RestartsRecord:
+    """The record in the annotation; an empty one if it is missing or cannot be read."""
+    text = held.metadata.annotations.get(labels.RESTARTS, "{}")
+    try:
+        found = decode(text.encode(), RestartsRecord)
+    except msgspec.DecodeError:
+        return RestartsRecord()
+    counts, uncharged = sound_counts(found.restart_counts), sound_counts(found.uncharged)
+    return replace(found, restart_counts=counts, uncharged=uncharged)
+
+
 def members_body(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, owner: Body) -> Body:
     meta = snapshot.job.metadata
     return {
@@ -74,6 +106,7 @@ def members_body(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, o
             "name": labels.members_name(meta.name),
             "namespace": meta.namespace,
             "labels": labels.of_job(meta.name),
+            "annotations": {labels.RESTARTS: restarts_record(status)},
             "ownerReferences": [owner],
         },
         "data": members_data(snapshot, status),

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from swell.api.aitrainingjob import AITrainingJob, AITrainingJobStatus, ReplicaSpec, RestartScope
 from swell.api.core import ConfigMap, Service
+from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
@@ -67,6 +68,8 @@ class AITrainingJobSnapshot:
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
     refused: str = ""  # the latest write the API server rejected, and why
+    # The status as the API server has it, where `job` has a recovered one instead.
+    stored_status: Body | None = None
     settings: AITrainingJobSettings = field(default_factory=AITrainingJobSettings)
 
     @cached_property
@@ -101,13 +104,13 @@ def _replica(pod: Pod, job: str) -> Replica:
     stem, _, number = pod.metadata.name.rpartition("-")
     role = stem.removeprefix(f"{job}-")
     count = pod.metadata.labels.get(labels.RESTART_COUNT, "")
-    n_restarts = int(count) if _is_number(count) else 0
-    if role == stem or not _is_number(number):
+    n_restarts = int(count) if is_number(count) else 0
+    if role == stem or not is_number(number):
         return Replica(pod, "", 0, n_restarts)
     return Replica(pod, role, int(number), n_restarts)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     # At most nine digits: more than any index or count has, and cheap to convert.
     return text.isascii() and text.isdecimal() and len(text) <= 9
 

@@ -27,6 +27,7 @@ from swell.operator.aitrainingjob.snapshot import (
     is_restarting,
     is_surplus,
 )
+from swell.operator.framework.recovery import kept_conditions
 from swell.operator.framework.status import (
     MESSAGE_MAX,
     JobEvents,
@@ -113,10 +114,12 @@ def write_status(
     the last write, or when the last pod has become active.
     """
     old = snapshot.job.status
-    change = status_change(old, status)
+    stored = snapshot.stored_status
+    change = status_change(old if stored is None else stored, status)
     if not change:
         return StatusWrite()
-    is_urgent = _is_half_finished(old, status) or _is_complete(old, status)
+    # A recovered status is written at once: the decision goes by it.
+    is_urgent = _is_half_finished(old, status) or _is_complete(old, status) or stored is not None
     if change.keys() <= _NUMBERS and not is_urgent and old.last_reconcile_time:
         last = parse_time(old.last_reconcile_time)
         began = parse_time(old.start_time) if old.start_time else last
@@ -128,7 +131,8 @@ def write_status(
         # `kubectl get` has a column for it, which a field that is left out would keep empty.
         change.setdefault("restarts", status.restarts)
     change["lastReconcileTime"] = format_time(now)
-    meta, is_first = snapshot.job.metadata, old == AITrainingJobStatus()
+    meta = snapshot.job.metadata
+    is_first = old == AITrainingJobStatus() if stored is None else not stored
     version = meta.resource_version
     return StatusWrite((PatchStatus(AI_TRAINING_JOBS, meta.key, version, change, is_first),))
 
@@ -144,6 +148,8 @@ def events(
             "" if snapshot.priority_class_found else spec.priority,
             is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
         )
+    if snapshot.stored_status is not None:
+        yield from make.recovered(status.conditions)
     if begun is not None:
         yield make.warning(begun.reason.value, begun.message)
     if status.phase is not old.phase:
@@ -202,7 +208,8 @@ def _conditions(
         condition("Ready", status.phase is Phase.RUNNING, status.phase.value),
         condition("Completed", status.phase in FINAL_PHASES, status.phase.value),
     ]
-    return tuple(dated(one, status.conditions, at) for one in wanted)
+    dated_ones = [dated(one, status.conditions, at) for one in wanted]
+    return (*dated_ones, *kept_conditions(status.conditions))
 
 
 def _phase_condition(

@@ -11,9 +11,10 @@ out. In reading order:
 - `fencing`: when a pod's processes have certainly ended although nothing reports it.
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
 - `children`: content that child objects of all kinds have in common.
+- `recovery`: what a lost or damaged status is rebuilt from.
 - `malformed`: the plan for a job that cannot be decoded.
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`fencing`, `status`, `children` and `malformed` are pure: the kinds' decisions use them.
+`fencing`, `status`, `children`, `recovery` and `malformed` are pure: the kinds' decisions use them.
 """

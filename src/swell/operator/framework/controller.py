@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Generic
 
-from swell.api.meta import Key
+from swell.api.meta import Body, Key
 from swell.operator.framework.kind import (
     ON_NODE,
     ControllerDependencies,
@@ -19,7 +19,12 @@ from swell.operator.framework.kind import (
     SnapshotInputs,
     SnapshotT,
 )
-from swell.operator.framework.malformed import decide_malformed, placeholder
+from swell.operator.framework.malformed import (
+    decide_malformed,
+    placeholder,
+    status_of,
+    without_bad_status,
+)
 from swell.operator.framework.nodewatch import NodeWatch
 from swell.operator.framework.orphans import OrphanCollector
 from swell.runtime.cluster import Malformed
@@ -137,13 +142,18 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         return None if job is None else self._snapshot(job, key)
 
     def _decide_malformed(self, found: Malformed, now: float) -> Plan:
+        """The plan for a job that cannot be decoded: a status alone is rebuilt, a spec is not."""
+        job = without_bad_status(found, self._kind.resource.struct)
+        if job is not None:
+            return self._kind.decide(self._snapshot(job, found.key, status_of(found)), now)
         rules = self._kind.malformed
         snapshot = self._snapshot(placeholder(rules, found), found.key)
         return decide_malformed(rules, found, snapshot, now)
 
-    def _snapshot(self, job: JobT, key: Key) -> SnapshotT:
+    def _snapshot(self, job: JobT, key: Key, stored: Body | None = None) -> SnapshotT:
         refused = _text(self.controller.rejected_write(key))
-        return self._kind.snapshot(job, self.informers, SnapshotInputs(refused, self.nodes.states))
+        inputs = SnapshotInputs(refused, self.nodes.states, stored)
+        return self._kind.snapshot(job, self.informers, inputs)
 
     def _wake_on(self, node: str) -> None:
         """Look again at the jobs that have a pod on this node."""

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from swell.api.core import Node
-from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.meta import Body, Key, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.api.policy import PriorityClass
 from swell.api.resource import ApiObject, Resource
@@ -125,10 +125,12 @@ class SnapshotInputs:
     """Parts of a snapshot that no informer has.
 
     `refused` is the job's latest write that the API server rejected, and why; empty when none.
+    `stored_status` is the status on the server where that cannot be decoded.
     """
 
     refused: str
     node_states: NodeStates
+    stored_status: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The plan for a job object that cannot be decoded. Pure.
 
-The API server has stored the object, so it may own pods, and it has to be reported and cleaned up
-like any other. A placeholder with the object's metadata stands in for the job in the snapshot.
+The API server has stored the object, so it may own pods. If only its status is malformed, that is
+rebuilt, and the job goes on. Otherwise it is reported and cleaned up like any other that ends; a
+placeholder with the object's metadata stands in for the job in the snapshot.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from swell.api.codec import convert
 from swell.api.meta import Body, ObjectMeta
 from swell.api.resource import ApiObject
+from swell.operator.framework.recovery import salvaged
 from swell.operator.framework.status import MESSAGE_MAX
 from swell.runtime.cluster import Malformed
 from swell.runtime.plan import Plan
@@ -58,6 +60,27 @@ def placeholder(rules: MalformedRules[JobT, SnapshotT], found: Malformed) -> Job
         resource_version=found.resource_version,
     )
     return rules.placeholder(meta, found.body)
+
+
+def without_bad_status(found: Malformed, struct: type[JobT]) -> JobT | None:
+    """The job with what can be read of its status; None if more than its status is malformed.
+
+    A job runs by its spec. A status that an other release or another client has written must not
+    end it.
+    """
+    body = {**found.body, "status": {}}
+    try:
+        job = convert(body, struct)
+        body["status"] = salvaged(status_of(found), type(getattr(job, "status")))  # noqa: B009
+        return convert(body, struct)
+    except msgspec.ValidationError:
+        return None
+
+
+def status_of(found: Malformed) -> Body:
+    """The undecoded status; an empty one if it is no object."""
+    status = found.body.get("status")
+    return status if isinstance(status, dict) else {}
 
 
 def decide_malformed(

@@ -24,6 +24,8 @@ P = TypeVar("P", bound=Enum)
 
 # Messages that repeat what containers or the API server said are cut to this many characters.
 MESSAGE_MAX = 4096
+# The condition that says what of a status was rebuilt, and the event for it. It stays.
+RECOVERED = "StatusRecovered"
 
 
 class IllegalTransitionError(Exception):
@@ -43,8 +45,11 @@ def advance(transitions: Mapping[P, frozenset[P]], old: P, new: P) -> P:
 
 
 def status_change(old: object, new: object) -> Body:
-    """A merge patch from one status to another; empty when they are equal."""
-    return _difference(codec.to_body(old), codec.to_body(new))
+    """A merge patch from one status to another; empty when they are equal.
+
+    The old one may be plain JSON: a stored status that cannot be decoded is patched, too.
+    """
+    return _difference(old if isinstance(old, dict) else codec.to_body(old), codec.to_body(new))
 
 
 def _difference(old: Body, new: Body) -> Body:
@@ -126,6 +131,12 @@ class JobEvents:
         if is_gang_missing:
             text = "the cluster has no PodGroup kind; pods are scheduled one by one"
             yield self.warning("GangNotServed", text)
+
+    def recovered(self, conditions: Iterable[Condition]) -> Iterator[EmitEvent]:
+        """The warning that a status was rebuilt, in the words of its condition."""
+        for one in conditions:
+            if one.type == RECOVERED:
+                yield self.warning(one.type, one.message)
 
     def _event(self, severity: EventSeverity, reason: str, message: str) -> EmitEvent:
         return EmitEvent(self.resource, self.meta.key, self.meta.uid, severity, reason, message)

@@ -6,6 +6,7 @@ In reading order:
 - `kind`: the kind as the framework runs it: informers, snapshots, rules.
 - `snapshot`: the input of a decision.
 - `decide`: the plan for one job at one moment. It calls all of the following.
+- `recovery`: the parts of a lost or damaged status, from the job's objects.
 - `sizes`: the number of trainers, and whether everything runs.
 - `endings`: whether the job ends, how, and why.
 - `phases`: the phase machine.

@@ -13,8 +13,10 @@ from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.resource import Resource
+from swell.api.trainingjob import TrainingJobStatus
 from swell.operator.framework.children import together
 from swell.operator.framework.fencing import fence_deadline, is_fenced
+from swell.operator.framework.recovery import EndingMark, mark_ending
 from swell.operator.framework.status import remove_finalizer
 from swell.operator.trainingjob import labels
 from swell.operator.trainingjob.labels import Role
@@ -27,6 +29,7 @@ from swell.operator.trainingjob.snapshot import (
 from swell.runtime.plan import (
     NOTHING,
     DeleteObject,
+    PatchObject,
     Plan,
     Step,
     patch_object,
@@ -81,6 +84,12 @@ def release_resource(snapshot: TrainingJobSnapshot, role: Role) -> list[Step]:
         meta = held.metadata
         steps.append(patch_object(REPLICA_SETS, meta.key, meta.uid, {"spec": {"replicas": 0}}))
     return steps + _deletions(snapshot.pods_of(role))
+
+
+def mark_as_ended(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[PatchObject]:
+    """Put the end on the job itself as well, from where a lost status is rebuilt."""
+    mark = EndingMark(phase=status.phase.value, reason="", message=status.reason)
+    return mark_ending(TRAINING_JOBS, snapshot.job.metadata, labels.ENDING, mark)
 
 
 def drop_stuck(snapshot: TrainingJobSnapshot, now: float) -> list[Step]:

@@ -1,8 +1,8 @@
 """The plan for one TrainingJob at one moment. Pure; everything else in this folder serves it.
 
-The order of the questions: is the job being deleted, is it over, has it started, does it end now,
-what should exist, what should its status say. A plan always writes the status that records an
-intent before the actions that carry it out.
+The order of the questions: is the job being deleted, does its status agree with its objects, is it
+over, has it started, does it end now, what should exist, what should its status say. A plan always
+writes the status that records an intent before the actions that carry it out.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from swell.operator.trainingjob.cleanup import (
     delete_training_job,
     drop_stuck,
     fence_deadline_of,
+    mark_as_ended,
     release,
 )
 from swell.operator.trainingjob.endings import TrainingJobEnding, get_status, wall_time_at
 from swell.operator.trainingjob.phases import living_phase
 from swell.operator.trainingjob.pods import command_problems, trace_labels_of_pods
+from swell.operator.trainingjob.recovery import recovered
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 from swell.operator.trainingjob.status import events, in_phase, update_status
 from swell.runtime.plan import NOTHING, Plan, Step
@@ -33,9 +35,11 @@ from swell.runtime.plan import NOTHING, Plan, Step
 
 def decide(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     """The plan for one job at one moment."""
-    meta, status = snapshot.job.metadata, snapshot.job.status
+    meta = snapshot.job.metadata
     if meta.deletion_timestamp is not None:
         return delete_training_job(snapshot, now)
+    snapshot = recovered(snapshot, now)
+    status = snapshot.job.status
     if status.released or status.phase in FINAL_PHASES:
         return after_the_end(snapshot, now)
     # The finalizer is on the job before it owns anything, so that nothing it owns can outlive it.
@@ -69,6 +73,8 @@ def after_the_end(snapshot: TrainingJobSnapshot, now: float) -> Plan:
     steps: list[Step] = delete_group(snapshot)
     if snapshot.settings.autoclean:
         released = release(snapshot)
+        # Trainers that are released no longer prove how the job ended.
+        steps += mark_as_ended(snapshot, status) if released.steps else []
         steps += [*released.steps, *drop_stuck(snapshot, now)]
         status = replace(status, released=released.is_done and snapshot.group is None)
     return Plan(
@@ -120,8 +126,10 @@ def _end(
     """Record the end. What it deletes is deleted in the next pass, from the record."""
     status = sizes.with_result(status, sizes.INTERRUPTED)
     status = in_phase(snapshot, status, ending.phase, ending.reason, now)
+    # A job without a trainer never began, and would be refused again for the same reasons.
+    mark = mark_as_ended(snapshot, status) if snapshot.trainer is not None else []
     return Plan(
-        (*update_status(snapshot, status), *events(snapshot, status)),
+        (*update_status(snapshot, status), *mark, *events(snapshot, status)),
         reasons=(ending.phase.value,),
     )
 

@@ -179,6 +179,7 @@ def take_snapshot(
         priority_class_found=informers.priorities.get(priority) is not None,
         gang_served=informers.groups.is_served,
         refused=inputs.refused,
+        stored_status=inputs.stored_status,
         settings=settings,
     )
 

@@ -8,6 +8,8 @@ from swell.api.trainingjob import API_GROUP
 
 FINALIZER = f"{API_GROUP}/release"
 
+ENDING = f"{API_GROUP}/ending"  # on the job: how it ended, in case its status is lost
+
 JOB_UID = "paddle-job-uid"
 JOB_NAME = "paddle-job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

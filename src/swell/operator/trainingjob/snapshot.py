@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swell.api.meta import ObjectMeta
+from swell.api.meta import Body, ObjectMeta
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup
 from swell.api.trainingjob import FrameworkType, RoleSpec, TrainingJob
@@ -50,6 +50,8 @@ class TrainingJobSnapshot:
     priority_class_found: bool = False
     gang_served: bool = True  # whether the cluster has the PodGroup kind
     refused: str = ""  # the latest write the API server rejected, and why
+    # The status as the API server has it, where `job` has a recovered one instead.
+    stored_status: Body | None = None
     settings: TrainingJobSettings = field(default_factory=TrainingJobSettings)
 
     @cached_property

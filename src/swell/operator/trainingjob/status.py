@@ -10,6 +10,7 @@ from swell.api.kinds import TRAINING_JOBS
 from swell.api.times import format_time
 from swell.api.trainingjob import FINAL_PHASES, RoleStatus, TrainingJobStatus
 from swell.api.trainingjob import TrainingJobPhase as Phase
+from swell.operator.framework.recovery import kept_conditions
 from swell.operator.framework.status import (
     MESSAGE_MAX,
     JobEvents,
@@ -45,13 +46,17 @@ def in_phase(
         start_time=status.start_time or (at if phase is Phase.RUNNING else None),
         observed_generation=snapshot.job.metadata.generation,
         replica_statuses=_counted(snapshot, status),
-        conditions=tuple(dated(one, status.conditions, at) for one in conditions),
+        conditions=(
+            *(dated(one, status.conditions, at) for one in conditions),
+            *kept_conditions(status.conditions),
+        ),
     )
 
 
 def update_status(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:
     """Write what differs, provided that the job has not changed since the snapshot."""
-    change = status_change(snapshot.job.status, status)
+    stored = snapshot.stored_status
+    change = status_change(snapshot.job.status if stored is None else stored, status)
     if not change:
         return []
     meta = snapshot.job.metadata
@@ -76,6 +81,8 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
             "" if snapshot.priority_class_found else priority,
             is_gang_missing=snapshot.settings.gang and not snapshot.gang_served,
         )
+    if snapshot.stored_status is not None:
+        yield from make.recovered(status.conditions)
     if status.phase is not old.phase:
         is_bad = status.phase in {Phase.FAILED, Phase.TIMEOUT}
         yield make.phase(status.phase, status.reason, is_bad=is_bad)

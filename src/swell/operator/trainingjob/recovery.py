@@ -1,0 +1,129 @@
+"""Rebuilds what is missing or untrue in a TrainingJob's status from the job's objects. Pure.
+
+Where each part of a lost status is found again:
+
+    phase           the mark on a job that has ended; else Creating, from where the decision goes on
+    trainer_target  the size of the trainer Job
+    startTime       the latest start of a trainer's container, once all trainers run
+    released        judged anew in every pass after the end
+
+The records of resizes cannot be known again; a condition says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from msgspec.structs import replace
+
+from swell.api.codec import to_body
+from swell.api.trainingjob import FINAL_PHASES, TrainingJobStatus
+from swell.api.trainingjob import TrainingJobPhase as Phase
+from swell.operator.framework.recovery import (
+    DAMAGED,
+    LOST,
+    is_count,
+    is_time,
+    latest_start,
+    read_mark,
+    recovered_condition,
+    sound_time,
+)
+from swell.operator.framework.status import status_change
+from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob.endings import get_status
+from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
+
+_UNKNOWN = (
+    "not known any more: the records of resizes; startTime is the latest start of a trainer's"
+    " container"
+)
+_END_UNKNOWN = "the status was lost after the trainers had been released; the end is not known"
+
+
+def recovered(snapshot: TrainingJobSnapshot, now: float) -> TrainingJobSnapshot:
+    """The snapshot with a status that agrees with the objects: the same one if it did already.
+
+    A final phase is left alone, because it never changes.
+    """
+    held = snapshot.job.status
+    is_lost = _is_lost(snapshot)
+    status = _sound(held)
+    if is_lost:
+        status = _rebuilt(snapshot, status, now)
+    if status.phase not in FINAL_PHASES and status.phase is not Phase.EMPTY:
+        status = _with_target(snapshot, status)
+    if held.phase in {Phase.RUNNING, Phase.SCALING} or is_lost:
+        status = _with_start(snapshot, status)
+    if status == held and snapshot.stored_status is None:
+        return snapshot
+    changed = ", ".join(sorted(status_change(held, status)))
+    message = f"the status was damaged; replaced: {changed or 'what could not be read'}"
+    if is_lost:
+        message = f"the status was lost and is rebuilt from {len(snapshot.pods)} pods; {_UNKNOWN}"
+    conditions = recovered_condition(LOST if is_lost else DAMAGED, message, status.conditions, now)
+    return dataclasses.replace(
+        snapshot,
+        job=replace(snapshot.job, status=replace(status, conditions=conditions)),
+        stored_status=to_body(held) if snapshot.stored_status is None else snapshot.stored_status,
+    )
+
+
+def _is_lost(snapshot: TrainingJobSnapshot) -> bool:
+    """Whether the job began before, although its status has no phase."""
+    status = snapshot.job.status
+    if status.phase is not Phase.EMPTY:
+        return False
+    return bool(
+        snapshot.trainer
+        or snapshot.replica_sets
+        or snapshot.pods
+        or snapshot.group
+        or status.start_time
+        or read_mark(snapshot.job.metadata, labels.ENDING)
+    )
+
+
+def _sound(status: TrainingJobStatus) -> TrainingJobStatus:
+    """The status without values that no operator writes."""
+    target = status.trainer_target
+    # Nothing looks at a released job again, so one that has not ended must not count as such.
+    is_released = status.released and status.phase in FINAL_PHASES
+    return replace(
+        status,
+        trainer_target=target if target is None or is_count(target) else None,
+        scale_records=tuple(one for one in status.scale_records if is_time(one.time)),
+        start_time=sound_time(status.start_time),
+        released=is_released,
+    )
+
+
+def _rebuilt(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobStatus:
+    mark = read_mark(snapshot.job.metadata, labels.ENDING)
+    phase = next((one for one in FINAL_PHASES if mark and one.value == mark.phase), None)
+    if mark is not None and phase is not None:
+        return replace(status, phase=phase, reason=mark.message)
+    trainer = snapshot.trainer
+    if trainer is not None and not trainer.spec.parallelism:
+        # Only the release at an end sets it to 0. Earlier releases of Swell left no mark.
+        end = get_status(snapshot, status, now)
+        phase, reason = (end.phase, end.reason) if end else (Phase.FAILED, _END_UNKNOWN)
+        return replace(status, phase=phase, reason=reason)
+    return replace(status, phase=Phase.CREATING)
+
+
+def _with_target(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> TrainingJobStatus:
+    """The status with the size that the trainers have, if it lacks one."""
+    trainer = snapshot.trainer
+    if status.trainer_target is not None:
+        return status
+    size = trainer.spec.completions if trainer is not None else None
+    return replace(status, trainer_target=size or snapshot.job.spec.trainer_minimum)
+
+
+def _with_start(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> TrainingJobStatus:
+    if status.start_time is not None or not sizes.job_total_running(snapshot):
+        return status
+    return replace(status, start_time=latest_start(snapshot.trainers))
