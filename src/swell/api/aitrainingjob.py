@@ -223,6 +223,17 @@ class Restart(ApiStruct, frozen=True, omit_defaults=False):
     not_before: str | None = None
 
 
+class RestartsRecord(ApiStruct, frozen=True):
+    """The restarts of a job, kept beside its status in case that is lost.
+
+    It is written with the epoch, which every restart raises, and so costs no write of its own.
+    """
+
+    restart_counts: dict[str, int] = {}
+    uncharged: dict[str, int] = {}
+    restart: Restart | None = None
+
+
 class Ending(ApiStruct, frozen=True, omit_defaults=False):
     """How the job will end. It is recorded before anything is deleted for it."""
 

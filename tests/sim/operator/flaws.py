@@ -16,7 +16,7 @@ import msgspec
 from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITrainingJobStatus
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
-from swell.operator.aitrainingjob import children, decide, restarts
+from swell.operator.aitrainingjob import children, decide, recovery, restarts
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.fencing import NodeState
@@ -32,6 +32,8 @@ from swell.runtime.plan import (
 )
 from tests.sim.operator.subject import Flaw, Operator
 from tests.sim.planting import act_then_record, believe_lists, blind_status, trust_lost_answers
+
+EPOCH_TIME = "2026-01-01T00:00:00Z"
 
 Decide = Callable[[AITrainingJobSnapshot, float], Plan]
 
@@ -238,6 +240,17 @@ def _sweep_by_memory(operator: Operator) -> None:
     collector._list = found
 
 
+def _starts_anew(seen: AITrainingJobSnapshot, _: float) -> AITrainingJobSnapshot:
+    """A job whose status was lost begins at the beginning, beside the pods that it has."""
+    if seen.job.status.phase is not AITrainingJobPhase.EMPTY or not seen.pods:
+        return seen
+    roles = {role: spec.size for role, spec in seen.roles.items()}
+    fresh = AITrainingJobStatus(
+        phase=AITrainingJobPhase.PENDING, target_replicas=roles, epoch=1, start_time=EPOCH_TIME
+    )
+    return replace(_with_status(seen, fresh), stored_status={})
+
+
 def _unlimited(*_: object) -> int:
     return -1
 
@@ -258,4 +271,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator lets go first": _planning(_let_go_first),
     "operator sweeps by an old list of jobs": _sweep_by_memory,
     "operator ignores limits": _inside(restarts, "_charged", _unlimited),
+    "operator starts lost jobs anew": _inside(decide, "recovered", _starts_anew),
+    "operator forgets how jobs ended": _inside(recovery, "read_mark", lambda *_: None),
+    "operator believes any status": _inside(decide, "recovered", lambda seen, _: seen),
 }

@@ -148,7 +148,9 @@ class RestartsRecorded:
         self, commit: Commit, before: AITrainingJob, after: AITrainingJob
     ) -> Iterator[str]:
         record, old, new = after.status.restart, before.status, after.status
-        if record is None or all(n <= old.restart_counts.get(r, 0) for r, n in record.counts.items()):
+        if record is None or all(
+            n <= old.restart_counts.get(r, 0) for r, n in record.counts.items()
+        ):
             return  # none, or one that was begun before its record was lost
         role = record.role
         limit = {r.lower(): s for r, s in after.spec.replica_specs.items()}[role].restart_limit

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from swell.api.kinds import PODS
+from swell.api.kinds import PODS, TRAINING_JOBS
 from swell.api.meta import Body
 from swell.api.pod import Pod, PodPhase
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers
@@ -23,6 +23,7 @@ from swell.sim.actors import pod_lifecycle
 from swell.sim.actors.nemesis import Disturbance, common_disturbances
 from swell.sim.faults.plan import Fault, FaultKind
 from swell.sim.observation import ENDED, pods_in
+from tests.sim.wiping import WIPED, StatusWiper
 
 if TYPE_CHECKING:
     from swell.sim.world import SimulatedWorld
@@ -37,17 +38,29 @@ RATES: Mapping[str, float] = {
     FaultKind.KILLED: 0.02,
     FaultKind.ALL_PAUSED: 0.01,
     EVICTED: 0.05,
+    WIPED: 0.03,
 }
 # Where no trainer is replaced: the back-off before that is measured on the wall clock.
 JUMPY_RATES: Mapping[str, float] = {**RATES, FaultKind.CLOCK_JUMP: 0.02}
 ROUGH_RATES: Mapping[str, float] = {**RATES, FaultKind.POD_DELETED: 0.05}
 
 
+# Fields that go missing, and values that the schema lets through.
+DAMAGES: tuple[Body, ...] = (
+    {"phase": None},
+    {"trainer_target": None, "scale_records": None},
+    {"startTime": None, "replica_statuses": None},
+    {"released": None, "conditions": None},
+    {"released": True, "phase": "Running"},
+)
+
+
 def disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
     nodes = Nodes(world)
     world.storage.on_commit.append(nodes.on_commit)
     world.spawn(run_controllers(world))
-    return {**common_disturbances(world), EVICTED: nodes.evict}
+    wiper = StatusWiper(world, TRAINING_JOBS, DAMAGES)
+    return {**common_disturbances(world), EVICTED: nodes.evict, WIPED: wiper.wipe}
 
 
 async def run_controllers(world: SimulatedWorld) -> None:

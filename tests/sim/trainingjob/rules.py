@@ -12,11 +12,11 @@ from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
 from swell.api.workloads import Job
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.operator.framework.orphans import OnlyMetadata
-from swell.operator.trainingjob.labels import FINALIZER, JOB_UID, Role, index_label
+from swell.operator.trainingjob.labels import ENDING, FINALIZER, JOB_UID, Role, index_label
 from swell.operator.trainingjob.phases import TRANSITIONS
 from swell.operator.trainingjob.snapshot import completed_indexes, completion_index, is_over
 from swell.sim.invariants import LivenessCheck, SafetyCheck
-from swell.sim.observation import ENDED, ObjectHistory, all_of, pod_states, pods_in, states
+from swell.sim.observation import ENDED, all_of, pod_states, pods_in, states
 from swell.sim.world import SimulatedWorld
 from tests.sim.rules import (
     CachesAreTrue,
@@ -26,18 +26,19 @@ from tests.sim.rules import (
     ObservedJob,
     OneLivePod,
 )
+from tests.sim.wiping import SoundHistory
 
 OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS))
 
 
 def safety(world: SimulatedWorld) -> list[SafetyCheck]:
-    history = ObjectHistory(world, TRAINING_JOBS)
+    history = SoundHistory(world, TRAINING_JOBS)
     return [
         OneLivePod(_index_of, "one live trainer"),
         CreatedForOwner(world, history),
         DeletedForReason(world, history),
         SizedForReason(world, history),
-        StatusMoves(world),
+        StatusMoves(world, history),
         StatusIsTrue(world, history),
         UniqueIndexes(),
         NothingLeftBehind(
@@ -115,7 +116,7 @@ class CreatedForOwner:
     """A workload is created only for a job that existed, unfinished, when that was sent."""
 
     world: SimulatedWorld
-    history: ObjectHistory[TrainingJob]
+    history: SoundHistory[TrainingJob]
     name: str = "created for its owner"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -139,7 +140,7 @@ class DeletedForReason:
     """What is deleted belongs to a job that is being deleted, or that is over and cleans up."""
 
     world: SimulatedWorld
-    history: ObjectHistory[TrainingJob]
+    history: SoundHistory[TrainingJob]
     name: str = "deleted for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -167,7 +168,7 @@ class SizedForReason:
     """A workload's size is what is on record, or nothing for a job that is over."""
 
     world: SimulatedWorld
-    history: ObjectHistory[TrainingJob]
+    history: SoundHistory[TrainingJob]
     name: str = "sized for a reason"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
@@ -209,11 +210,15 @@ class StatusMoves:
     """Phases follow the table, final is final, and what is set once stays."""
 
     world: SimulatedWorld
+    history: SoundHistory[TrainingJob]
     name: str = "status moves forward"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, after = states(commit, TRAINING_JOBS)
+        before, after = self.history.judged(commit)
         if before is None or after is None:
+            return
+        if self.history.is_repair(commit):
+            yield from self._judge_repair(commit, before, after)
             return
         old, new = before.status, after.status
         if new.phase is not old.phase and new.phase not in TRANSITIONS[old.phase]:
@@ -230,17 +235,36 @@ class StatusMoves:
             if old.trainer_target is not None and new.trainer_target != old.trainer_target:
                 yield f"{commit.key} had its target written by the operator"
 
+    def _judge_repair(
+        self, commit: Commit, before: TrainingJob, after: TrainingJob
+    ) -> Iterator[str]:
+        """A status that was lost is as it was, as far as the objects prove it."""
+        old, new = before.status, after.status
+        if old.phase in FINAL_PHASES and ENDING in before.metadata.annotations:
+            if new.phase is not old.phase:
+                yield f"{commit.key} ended as {old.phase}, and is {new.phase} now"
+        elif new.phase in FINAL_PHASES and new.phase not in TRANSITIONS[old.phase]:
+            yield f"{commit.key} went from {old.phase} to {new.phase}"
+        key = Key(after.metadata.namespace, f"{after.metadata.name}-trainer")
+        stored = self.world.storage.get(str(JOBS), key)
+        size = stored.typed(Job).spec.completions if stored else None
+        written, _ = states(commit, TRAINING_JOBS)
+        asked = written.status.trainer_target if written else None  # by the autoscaler since
+        known = {old.trainer_target, size, asked}
+        if new.phase not in FINAL_PHASES and new.trainer_target not in known:
+            yield f"{commit.key} has {size} trainers, and a target of {new.trainer_target}"
+
 
 @dataclass
 class StatusIsTrue:
     """Success is of trainers of this very job; released is a job without pods."""
 
     world: SimulatedWorld
-    history: ObjectHistory[TrainingJob]
+    history: SoundHistory[TrainingJob]
     name: str = "status is true"
 
     def on_commit(self, commit: Commit) -> Iterator[str]:
-        before, job = states(commit, TRAINING_JOBS)
+        before, job = self.history.judged(commit)
         if before is None or job is None or before.status == job.status:
             return
         if (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import Flag, auto
+from unittest.mock import patch
 
 import msgspec
 
@@ -14,6 +16,8 @@ from swell.api.meta import Key, Uid
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
 from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import ControllerDependencies
+from swell.operator.trainingjob import decide as decide_module
+from swell.operator.trainingjob import recovery
 from swell.operator.trainingjob.decide import decide
 from swell.operator.trainingjob.kind import TrainingJobInformers, training_job_kind
 from swell.operator.trainingjob.labels import FINALIZER, Role, index_label, workload_name
@@ -49,6 +53,8 @@ class Flaw(Flag):
     HASTY_CLEANUP = auto()  # the finalizer goes when the deletes are sent
     BLIND_SCALE = auto()  # the trainer Job is resized without the version that was seen
     INDEX_BY_PLACE = auto()  # pservers are numbered anew at every look
+    TRUSTS_EMPTY = auto()  # a job without a status is taken for a new one
+    FORGETS_END = auto()  # a lost status is rebuilt without a look at the mark of an end
 
 
 PLANTED: Mapping[str, Flaw] = {
@@ -60,6 +66,8 @@ PLANTED: Mapping[str, Flaw] = {
     "trainingjob hasty clean-up": Flaw.HASTY_CLEANUP,
     "trainingjob blind resize": Flaw.BLIND_SCALE,
     "trainingjob index by place": Flaw.INDEX_BY_PLACE,
+    "trainingjob takes a lost status for a new job": Flaw.TRUSTS_EMPTY,
+    "trainingjob forgets how it ended": Flaw.FORGETS_END,
 }
 
 # Bugs that only one scenario is likely to show.
@@ -139,7 +147,11 @@ class Mutants:
         was_alive = meta.deletion_timestamp is None or meta.uid in self._seen_alive
         if Flaw.EDGE_CLEANUP in self._flaws and not was_alive:
             return NOTHING
-        plan = decide(world, now)
+        with ExitStack() as planted:
+            for flaw, (module, name, instead) in _INSIDE.items():
+                if flaw in self._flaws:
+                    planted.enter_context(patch.object(module, name, instead))
+            plan = decide(world, now)
         for flaw, bend in _BENDS.items():
             if flaw in self._flaws:
                 plan = bend(world, plan)
@@ -198,6 +210,10 @@ def _index_by_place(world: TrainingJobSnapshot, plan: Plan) -> Plan:
     return replace(plan, actions=(*plan.actions, Together(numbered))) if numbered else plan
 
 
+_INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
+    Flaw.TRUSTS_EMPTY: (decide_module, "recovered", lambda world, _: world),
+    Flaw.FORGETS_END: (recovery, "read_mark", lambda *_: None),
+}
 _BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {
     Flaw.ACT_THEN_RECORD: lambda _, plan: act_then_record(plan),
     Flaw.BLIND_STATUS: lambda world, plan: blind_status(plan, uid=world.job.metadata.uid),

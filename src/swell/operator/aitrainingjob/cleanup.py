@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
-from swell.api.aitrainingjob import CleanPodPolicy, Ending
+from swell.api.aitrainingjob import AITrainingJobStatus, CleanPodPolicy, Ending
 from swell.api.codec import to_body
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.operator.aitrainingjob import labels
@@ -67,13 +67,17 @@ def end_actions(snapshot: AITrainingJobSnapshot, ending: Ending, now: float) -> 
     ]
 
 
-def mark_as_ending(snapshot: AITrainingJobSnapshot, ending: Ending) -> list[PatchObject]:
+def mark_as_ending(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, ending: Ending
+) -> list[PatchObject]:
     """Put the ending on the job itself as well, from where a lost status is rebuilt."""
     mark = EndingMark(
         phase=ending.phase.value,
         reason=ending.reason,
         message=ending.message,
         decided_at=ending.decided_at,
+        restart_counts=status.restart_counts,
+        uncharged=status.uncharged,
     )
     return mark_ending(AI_TRAINING_JOBS, snapshot.job.metadata, labels.ENDING, mark)
 

@@ -140,7 +140,7 @@ def _continue_ending(
     written = write_status(snapshot, status, now)
     actions = [] if over else cleanup.end_actions(snapshot, end, now)
     # The pods that prove the ending go next, so it is marked where no write of the status reaches.
-    mark = [] if over else cleanup.mark_as_ending(snapshot, end)
+    mark = [] if over else cleanup.mark_as_ending(snapshot, status, end)
     return Plan(
         (*written.steps, *mark, *events(snapshot, status), *together(actions)),
         wake_at=soonest([cleanup.fence_deadline_of(snapshot, now), written.again_at], now),

@@ -11,27 +11,16 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import AITrainingJobStatus, Restart
+from swell.api.aitrainingjob import AITrainingJobStatus, RestartsRecord
 from swell.api.codec import decode, encode_stable
 from swell.api.core import ConfigMap
-from swell.api.meta import ApiStruct, Body
+from swell.api.meta import Body
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.environment import our_ports
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, is_number
 from swell.operator.framework.recovery import sound_counts
 
 EPOCH = "epoch"
-
-
-class RestartsRecord(ApiStruct, frozen=True):
-    """The restarts of a job, kept beside its status in case that is lost.
-
-    It is written with the epoch, which every restart raises, and so costs no write of its own.
-    """
-
-    restart_counts: dict[str, int] = {}
-    uncharged: dict[str, int] = {}
-    restart: Restart | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,19 @@ import dataclasses
 
 from msgspec.structs import replace
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus, Ending, PhaseRecord, Restart
+from swell.api.aitrainingjob import (
+    FINAL_PHASES,
+    AITrainingJobStatus,
+    Ending,
+    PhaseRecord,
+    Restart,
+    RestartsRecord,
+)
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.codec import to_body
 from swell.api.times import format_time, parse_time
 from swell.operator.aitrainingjob import labels
-from swell.operator.aitrainingjob.membership import Members, RestartsRecord, read_members
+from swell.operator.aitrainingjob.membership import Members, read_members
 from swell.operator.aitrainingjob.phases import living_phase
 from swell.operator.aitrainingjob.restarts import BACKOFF
 from swell.operator.aitrainingjob.sizes import JOB_PODS_MAX
@@ -180,7 +187,7 @@ def _with_restarts(
     A record of a restart is taken from the ConfigMap only with counts that the status has lost:
     the ConfigMap keeps the last record after it is done.
     """
-    record = members.restarts if members is not None else RestartsRecord()
+    record = members.restarts if members is not None else _at_the_end(snapshot)
     proven = dict(record.restart_counts)
     under_way = status.restart.counts if status.restart is not None else {}
     seen = [*under_way.items(), *((one.role, one.restart_count) for one in snapshot.replicas)]
@@ -200,6 +207,14 @@ def _with_restarts(
         status = replace(status, uncharged=_bounded(uncharged, counts), restart=restart)
     total = sum(status.restart_counts.values())
     return status if status.restarts == total else replace(status, restarts=total)
+
+
+def _at_the_end(snapshot: AITrainingJobSnapshot) -> RestartsRecord:
+    """The restarts that the mark on an ending job names."""
+    mark = read_mark(snapshot.job.metadata, labels.ENDING)
+    if mark is None:
+        return RestartsRecord()
+    return RestartsRecord(sound_counts(mark.restart_counts), sound_counts(mark.uncharged))
 
 
 def _with_sizes(

@@ -39,6 +39,8 @@ class EndingMark(ApiStruct, frozen=True):
     reason: str = ""
     message: str = ""
     decided_at: str = ""
+    restart_counts: dict[str, int] = msgspec.field(default_factory=dict)
+    uncharged: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def read_mark(meta: ObjectMeta, annotation: str) -> EndingMark | None:
