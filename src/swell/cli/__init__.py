@@ -6,6 +6,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 
 - `main`: the entry; the table of commands, and how a command line ends.
 - `command_line`: the arguments as written, exit codes and `CommandError`.
+- `booleans`: boolean flags that are given a value.
 - `options`: options that commands share, and dataclasses of options as parameters.
 - `choice`: which cluster a command talks to.
 - `connection`: opens that cluster for a few calls.

@@ -62,6 +62,15 @@ def chosen_access(flags: ClusterOptions) -> Access:
     return _access(_chosen(flags))
 
 
+def access_if_any(flags: ClusterOptions) -> Access | None:
+    """Returns the access to the chosen cluster; None if nothing chooses one."""
+    try:
+        choice = choose(flags, current_environment())
+    except NoClusterError:
+        return None
+    return _access(choice)
+
+
 def current_environment() -> CommandEnvironment:
     """Returns the facts about this machine by which a cluster is chosen."""
     return CommandEnvironment(

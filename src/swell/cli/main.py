@@ -107,8 +107,11 @@ def _run_command(arguments: Sequence[str]) -> int:
     else:
         app.command(name)(found)
     invocation = split(arguments) if name in _TAKES_COMMAND else Invocation(tuple(arguments))
+    from swell.cli.booleans import with_plain_flags
+
+    parser = typer.main.get_command(app)
     try:
-        app(list(invocation.arguments), prog_name="swell", obj=invocation)
+        parser(with_plain_flags(parser, invocation.arguments), prog_name="swell", obj=invocation)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0

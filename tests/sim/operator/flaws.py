@@ -255,14 +255,20 @@ def _unlimited(*_: object) -> int:
     return -1
 
 
+# Any status is believed.
+_CREDULOUS = _inside(decide, "recovered", lambda seen, _: seen)
+
 PLANTED: Mapping[str, Flaw] = {
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
     "operator accepts stale lists": _all(_stale_lists, _planning(_blind_status)),
     "operator takes unknown for failed": _all(_trust_lost_answers, _deaf),
     "operator cleans up on edges": _edge_cleanup,
-    "operator revives finished jobs": _all(_deciding(_not_final), _planning(_blind_status)),
-    "operator forgets restarts": _deciding(_forgetful),
+    # The recovery of statuses would find what these two overlook.
+    "operator revives finished jobs": _all(
+        _CREDULOUS, _deciding(_not_final), _planning(_blind_status)
+    ),
+    "operator forgets restarts": _all(_CREDULOUS, _deciding(_forgetful)),
     "operator ends without a record": _planning(_ending_unrecorded),
     "operator takes unseen nodes for gone": _credulous_of_nodes,
     "operator forces every delete": _planning(_impatient),
@@ -273,5 +279,5 @@ PLANTED: Mapping[str, Flaw] = {
     "operator ignores limits": _inside(restarts, "_charged", _unlimited),
     "operator starts lost jobs anew": _inside(decide, "recovered", _starts_anew),
     "operator forgets how jobs ended": _inside(recovery, "read_mark", lambda *_: None),
-    "operator believes any status": _inside(decide, "recovered", lambda seen, _: seen),
+    "operator believes any status": _CREDULOUS,
 }

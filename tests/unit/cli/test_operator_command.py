@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from swell.cli.command_line import CommandError
 from swell.cli.controllers import operator as command
-from swell.cli.controllers.options import ControllerProcess
-from swell.cli.controllers.process import host_port, level_of
+from swell.cli.controllers.options import ApiServerOptions, ControllerProcess
+from swell.cli.controllers.process import _access, host_port, level_of
 from swell.cli.main import run
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 
@@ -111,3 +112,81 @@ def test_training_jobs_share_what_both_kinds_have(
     found = started[-1][1].training_jobs
     assert (found.autoclean, found.restart_limit, found.etcd_image) == (True, 2, "e")
     assert (found.namespace, found.gc_period_s, found.gang) == ("team", 60, False)
+
+
+SEED_LINE = (
+    "operator --master 10.0.0.1:8080 --v 4 --thread-num 1000 --logtostderr --leader-elect=true"
+    " --enable-creating-failed=true"
+)
+
+
+def test_start_command_of_the_older_operator_runs_as_it_is(started: list[Started]) -> None:
+    """Its flags, with its spelling of booleans; CRDs are installed, as it did itself."""
+    assert run(SEED_LINE.split()) == 0
+
+    process, services = started[-1]
+    assert (process.server.master, process.endpoints.log_level) == ("10.0.0.1:8080", "4")
+    assert process.lease.leader_elect
+    assert (services.jobs.workers, services.jobs.enable_creating_failed) == (1000, True)
+    assert services.install_crds
+
+
+@pytest.mark.parametrize(
+    ("line", "installs"),
+    [
+        ("", False),
+        ("--install-crds", True),
+        ("--install-crds=1", True),
+        ("--master 10.0.0.1:8080", True),
+        ("--master 10.0.0.1:8080 --install-crds=false", False),
+    ],
+)
+def test_crds_are_installed_for_a_server_that_is_named_by_hand(
+    line: str, installs: bool, started: list[Started]
+) -> None:
+    """Deployments have them applied before; `--install-crds` decides where it is given."""
+    assert run(["operator", *line.split()]) == 0
+    assert started[-1][1].install_crds is installs
+
+
+@pytest.mark.parametrize(
+    ("master", "kubeconfig", "server"),
+    [
+        ("10.0.0.1:8080", False, "http://10.0.0.1:8080"),
+        ("http://10.0.0.1:8080/", False, "http://10.0.0.1:8080"),
+        ("10.0.0.1:6443", True, "https://10.0.0.1:6443"),
+        ("[::1]:6443", True, "https://[::1]:6443"),
+    ],
+)
+def test_master_without_a_scheme(
+    master: str,
+    kubeconfig: bool,
+    server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Plain http for an anonymous client, https where a file says how to log in."""
+    for name in ("KUBECONFIG", "SWELL_HOME", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    if kubeconfig:
+        (tmp_path / ".kube").mkdir()
+        (tmp_path / ".kube" / "config").write_text(KUBECONFIG)
+
+    access = _access(ApiServerOptions(master=master))
+
+    assert (access.server, access.user.token) == (server, "secret" if kubeconfig else "")
+
+
+def test_master_that_is_no_address_is_refused() -> None:
+    """With the flag and the value in the message."""
+    with pytest.raises(CommandError, match=r"--master: not an address: '10\.0\.0\.1:port'"):
+        _access(ApiServerOptions(master="10.0.0.1:port"))
+
+
+KUBECONFIG = """
+current-context: here
+clusters: [{name: c, cluster: {server: 'https://elsewhere:6443'}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: here, context: {cluster: c, user: u}}]
+"""

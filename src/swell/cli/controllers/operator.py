@@ -68,7 +68,13 @@ Config = Annotated[
         is_eager=True,
     ),
 ]
-InstallCrds = Annotated[bool, option("--install-crds", "Create or update our CRDs first.")]
+InstallCrds = Annotated[
+    bool | None,
+    option(
+        "--install-crds",
+        "Create or update our CRDs first. Without the flag: with --master yes, otherwise no.",
+    ),
+]
 # Accepted for the sake of existing command lines; it does nothing.
 ToStderr = Annotated[bool, typer.Option("--logtostderr", hidden=True)]
 
@@ -187,7 +193,7 @@ def operator(
     server: ApiServerOptions,
     jobs: JobOptions,
     autoscaler: AutoscalerOptions,
-    install_crds: InstallCrds = False,
+    install_crds: InstallCrds = None,
     lease: LeaseOptions = _LEASE,
     endpoints: EndpointOptions,
     logtostderr: ToStderr = False,
@@ -199,7 +205,8 @@ def operator(
         jobs.ai_training_job_settings(sizes.gpu_resources),
         jobs.training_job_settings(sizes.gpu_resources),
         sizes if autoscaler.autoscale else None,
-        install_crds,
+        # An operator that is pointed at a server by hand has nobody to install them before it.
+        bool(server.master) if install_crds is None else install_crds,
     )
     _run(ControllerProcess("operator", server, lease, endpoints), services)
 

@@ -20,8 +20,9 @@ from pathlib import Path
 
 from swell.api.meta import Key
 from swell.cli.command_line import USAGE, CommandError
-from swell.cli.connection import chosen_access
+from swell.cli.connection import access_if_any, chosen_access
 from swell.cli.controllers.options import (
+    ApiServerOptions,
     ControllerProcess,
     EndpointOptions,
     LeaseOptions,
@@ -29,8 +30,9 @@ from swell.cli.controllers.options import (
     MetricsAuth,
 )
 from swell.cluster.embedded.http.credentials import self_signed
-from swell.cluster.kube.access import Access
+from swell.cluster.kube.access import Access, KubeUser
 from swell.cluster.kube.client import connect
+from swell.cluster.kube.kubeconfig import is_address
 from swell.cluster.kube.policy import LIMITS, ClientLimits
 from swell.runtime import logs
 from swell.runtime.clock import Clock, SystemClock
@@ -68,9 +70,7 @@ def run_controller(
     process: ControllerProcess, add_services: AddServices, limits: ClientLimits = LIMITS
 ) -> None:
     """Run until SIGTERM or SIGINT; CommandError if a service ends before that."""
-    access = chosen_access(process.server.cluster)
-    if process.server.master:
-        access = replace(access, server=process.server.master)
+    access = _access(process.server)
     shown = process.endpoints
     as_json = shown.log_format is LogFormat.JSON
     logs.configure(level=level_of(shown.log_level), json=as_json, clock=SystemClock())
@@ -80,6 +80,25 @@ def run_controller(
     except ServiceFailedError as error:
         why = f"the {process.name} ended: {error.name}"
         raise CommandError(why, "the log says why") from error
+
+
+def _access(server: ApiServerOptions) -> Access:
+    """Return the chosen access; with `--master` at that address, and without a file anonymous.
+
+    An address without a scheme is https if anything is known for TLS or to log in with, else http,
+    as Kubernetes' own clients take it.
+    """
+    if not server.master:
+        return chosen_access(server.cluster)
+    access = access_if_any(server.cluster) or Access(server="", user=KubeUser())
+    has_secrets = bool(access.ca_pem or access.insecure or access.user != KubeUser())
+    scheme = "" if "://" in server.master else "https://" if has_secrets else "http://"
+    address = f"{scheme}{server.master}".rstrip("/")
+    if not is_address(address):
+        raise CommandError(
+            f"--master: not an address: {server.master!r}", "write it like 10.0.0.1:6443", USAGE
+        )
+    return replace(access, server=address)
 
 
 def candidacy(lease: LeaseOptions, access: Access, suffix: str = "") -> Election | None:

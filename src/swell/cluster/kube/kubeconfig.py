@@ -41,7 +41,7 @@ def read_kubeconfig(paths: Sequence[Path], context: str = "") -> Access:
         raise AccessError(f"cluster {cluster_name!r}: proxy-url is not supported; remove it")
     folder = origin["clusters", cluster_name].parent
     server = _text(cluster, "server").rstrip("/")
-    if not _is_address(server):
+    if not is_address(server):
         raise AccessError(f"cluster {cluster_name!r}: server {server!r} is no http(s) address")
     user_folder = origin["users", user_name].parent if user_name else folder
     return Access(
@@ -130,7 +130,8 @@ def _parsed(path: Path) -> Body:
     return config
 
 
-def _is_address(server: str) -> bool:
+def is_address(server: str) -> bool:
+    """Whether a text is the http or https address of a server."""
     try:
         parts = urlsplit(server)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

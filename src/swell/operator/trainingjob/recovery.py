@@ -48,9 +48,9 @@ def recovered(snapshot: TrainingJobSnapshot, now: float) -> TrainingJobSnapshot:
     """
     held = snapshot.job.status
     is_lost = _is_lost(snapshot)
-    status = _sound(held)
-    if is_lost:
-        status = _rebuilt(snapshot, status, now)
+    status = _ended(snapshot, _sound(held))
+    if is_lost and status.phase is Phase.EMPTY:
+        status = _begun(snapshot, status, now)
     if status.phase not in FINAL_PHASES and status.phase is not Phase.EMPTY:
         status = _with_target(snapshot, status)
     if held.phase in {Phase.RUNNING, Phase.SCALING} or is_lost:
@@ -98,13 +98,19 @@ def _sound(status: TrainingJobStatus) -> TrainingJobStatus:
     )
 
 
-def _rebuilt(
-    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
-) -> TrainingJobStatus:
+def _ended(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> TrainingJobStatus:
+    """The status with the end that the job is marked with, whatever phase it was given since."""
     mark = read_mark(snapshot.job.metadata, labels.ENDING)
     phase = next((one for one in FINAL_PHASES if mark and one.value == mark.phase), None)
-    if mark is not None and phase is not None:
-        return replace(status, phase=phase, reason=mark.message)
+    if mark is None or phase is None or status.phase in FINAL_PHASES:
+        return status
+    return replace(status, phase=phase, reason=mark.message)
+
+
+def _begun(
+    snapshot: TrainingJobSnapshot, status: TrainingJobStatus, now: float
+) -> TrainingJobStatus:
+    """The lost status of a job that began before and is not known to have ended."""
     trainer = snapshot.trainer
     if trainer is not None and not trainer.spec.parallelism:
         # Only the release at an end sets it to 0. Earlier releases of Swell left no mark.
