@@ -26,6 +26,8 @@ SERVICES = Resource("", "v1", "Service", "services", Service, short_names=("svc"
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap, short_names=("cm",))
 SECRETS: Resource[Body] = Resource("", "v1", "Secret", "secrets", dict)
 EVENTS = Resource("", "v1", "Event", "events", Event, short_names=("ev",))
+# The same objects in the newer form, in which they are written.
+RECORDED_EVENTS: Resource[Body] = Resource("events.k8s.io", "v1", "Event", "events", dict)
 REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets", ReplicaSet, short_names=("rs",))
 JOBS = Resource("batch", "v1", "Job", "jobs", Job)
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)

@@ -46,6 +46,11 @@ def table_rows(table: Body, *, wide: bool, with_namespace: bool) -> list[list[st
     return rows
 
 
+def indented(text: str) -> str:
+    """Return a text whose lines begin with two blanks."""
+    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
+
+
 def print_object(body: Body, *, as_yaml: bool) -> None:
     sys.stdout.write(to_yaml(body) if as_yaml else to_json(body))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swell.api.core import EventSeverity
+from swell.api.core import EventSeverity, ObjectReference
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime.cluster import Patch, merge_patch
@@ -98,6 +98,8 @@ class EmitEvent:
     severity: EventSeverity
     reason: str
     message: str
+    action: str = ""  # what was done about it, in one word; by default the reason
+    related: ObjectReference | None = None  # another object that it is about
 
 
 Write = CreateObject | PatchStatus | PatchObject | DeleteObject

@@ -12,7 +12,7 @@ import typer
 
 from swell.api import codec
 from swell.api.backoff import Backoff
-from swell.api.kinds import NAMESPACES, QUEUES
+from swell.api.kinds import EVENTS, NAMESPACES, QUEUES, RECORDED_EVENTS
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.cli import options
@@ -20,6 +20,7 @@ from swell.cli.arguments import ObjectArguments, parse_object_arguments
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.objects.describe import describe_object
+from swell.cli.objects.events import event_order
 from swell.cli.options import ClusterOptions, OutputFormat, option_groups
 from swell.cli.output import aligned, print_list, print_names, print_object, table_rows
 from swell.cluster.kube import calls
@@ -163,6 +164,8 @@ def _show_all(
         items = [_read(target.resource, scope, name, connection) for name in target.names]
     else:
         items = list(connection.client.send(calls.list_page(target.resource, selection)).items)
+    if _is_of_events(target.resource) and not target.names:
+        items.sort(key=event_order)
     if output is OutputFormat.NAME:
         print_names(items)
     else:
@@ -180,6 +183,9 @@ def _show_table(
     tables = [
         codec.decode(connection.client.send(call), dict) for call in _table_calls(target, selection)
     ]
+    if _is_of_events(target.resource):
+        for table in tables:
+            table["rows"] = sorted(table.get("rows") or (), key=lambda r: event_order(r["object"]))
     with_namespace = everywhere and target.resource.namespaced
     # Names are read one by one; each answer is a table of its own with the same heading.
     pages = [table_rows(table, wide=wide, with_namespace=with_namespace) for table in tables]
@@ -193,9 +199,16 @@ def _show_table(
 def _table_calls(target: ObjectArguments, selection: Selection) -> list[calls.KubeCall[bytes]]:
     if not target.names:
         path = calls.list_page(target.resource, selection).path
+        if _is_of_events(target.resource):
+            # A server lists objects by name; the times to sort events by are in the objects.
+            path += f"{'&' if '?' in path else '?'}includeObject=Object"
         return [calls.raw(path, accept=TABLE)]
     keys = [Key(selection.namespace, name) for name in target.names]
     return [calls.raw(calls.get(target.resource, key).path, accept=TABLE) for key in keys]
+
+
+def _is_of_events(resource: Resource[Body]) -> bool:
+    return resource.kind == EVENTS.kind and resource.group in {EVENTS.group, RECORDED_EVENTS.group}
 
 
 def _report_nothing_found(scope: str, connection: ClusterConnection) -> None:

@@ -8,7 +8,7 @@ from swell.api import codec
 from swell.api.meta import Body
 from swell.api.quantity import QuantityText, parse
 from swell.api.scheduling import PodGroup, Queue
-from swell.cli.objects.describe import events_text
+from swell.cli.objects.events import events_text
 from swell.cli.output import aligned
 from swell.cluster.kube.oneshot import OneShot
 from swell.scheduler.model.queue_rules import is_closed_by_parent, parent_name

@@ -19,6 +19,7 @@ from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.meta import Condition
 from swell.api.pod import PodPhase
 from swell.api.times import format_time, has_passed, parse_time
+from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.phases import TRANSITIONS, JobReason, active, bound
 from swell.operator.aitrainingjob.snapshot import (
@@ -151,7 +152,8 @@ def events(
     if snapshot.stored_status is not None:
         yield from make.recovered(status.conditions)
     if begun is not None:
-        yield make.warning(begun.reason.value, begun.message)
+        pod = labels.pod_name(snapshot.job.metadata.name, begun.role, begun.index)
+        yield make.restart(begun.reason.value, begun.message, pod)
     if status.phase is not old.phase:
         is_bad = status.phase in FINAL_PHASES and status.phase is not Phase.SUCCEED
         yield make.phase(status.phase, status.message, is_bad=is_bad)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from enum import Enum
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from swell.api import codec
-from swell.api.core import EventSeverity
+from swell.api.core import EventSeverity, ObjectReference
 from swell.api.meta import Body, Condition, ObjectMeta
 from swell.api.resource import Resource
 from swell.api.scheduling import PodGroupCondition
@@ -121,7 +122,12 @@ class JobEvents:
         """The event for a phase that begins."""
         text = message or f"{self.meta.name} is {phase.value}"
         say = self.warning if is_bad else self.normal
-        return say(f"TrainingJob{phase.value}", text)
+        return replace_fields(say(f"TrainingJob{phase.value}", text), action="ChangePhase")
+
+    def restart(self, reason: str, message: str, pod: str) -> EmitEvent:
+        """The warning for a restart that begins, with the pod that caused it."""
+        related = ObjectReference("v1", "Pod", self.meta.namespace, pod)
+        return replace_fields(self.warning(reason, message), action="Restart", related=related)
 
     def at_first(self, missing_priority: str, *, is_gang_missing: bool) -> Iterator[EmitEvent]:
         """The warnings a job gets once, when it is first seen: what it will do without."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from swell.api.kinds import EVENTS, LEASES
+from swell.api.kinds import EVENTS, LEASES, RECORDED_EVENTS
 from swell.cluster.embedded.storage import Commit, Stored
 from swell.sim.chance import Chance
 from swell.sim.faults.cluster import WRITE_VERBS
@@ -22,7 +22,7 @@ from swell.sim.world import SimulatedWorld
 
 _LEASES = str(LEASES)
 # Events and leases are no effects: a process that crashes may not have emitted its events.
-_NOT_COUNTED = frozenset({_LEASES, str(EVENTS)})
+_NOT_COUNTED = frozenset({_LEASES, str(EVENTS), str(RECORDED_EVENTS)})
 
 
 @dataclass(frozen=True, slots=True)
