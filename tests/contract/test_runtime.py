@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from swell.api.core import ConfigMap, EventSeverity
-from swell.api.kinds import CONFIG_MAPS, EVENTS, LEASES
+from swell.api.kinds import CONFIG_MAPS, EVENTS, LEASES, RECORDED_EVENTS
 from swell.api.meta import Body
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Selection, merge_patch
-from swell.runtime.events import EventRecorder, event_name
+from swell.runtime.events import EventRecorder
 from swell.runtime.executor import NAME_TAKEN, Executor, FailureKind, Outcome
 from swell.runtime.informer import Informer
 from swell.runtime.leader import LeaderElector
@@ -218,19 +219,19 @@ def test_event_is_accepted_and_counts(target: ContractTarget) -> None:
         event = EmitEvent(
             CONFIG_MAPS, world.key("m"), made.metadata.uid, EventSeverity.WARNING, "Odd", "very"
         )
-        for _ in range(2):
-            recorder = EventRecorder(
-                world.cluster, "contract", clock=SystemClock(), random=Random(1)
-            )
-            recorder.record(event)
-            await recorder.flush(WITHIN_S)
-            recorder.record(event)
+        recorder = EventRecorder(world.cluster, "contract", clock=SystemClock(), random=Random(1))
+        for happening in (event, event, replace(event, message="less"), event):
+            recorder.record(happening)
             await recorder.flush(WITHIN_S)
 
-        found = await world.cluster.get(EVENTS, event_name("contract", event))
-        assert found.count == 4
-        assert found.involved_object.uid == made.metadata.uid
+        selection = world.selection(fields="regarding.name=m,reason=Odd")
+        first, second = (await world.cluster.list(RECORDED_EVENTS, selection)).items
+        assert (first["note"], first["series"]["count"]) == ("very", 3)
+        assert (second["note"], "series" in second) == ("less", False)
+        assert first["regarding"]["uid"] == made.metadata.uid
+        assert first["eventTime"] < second["eventTime"] < first["series"]["lastObservedTime"]
         selection = world.selection(fields="involvedObject.name=m,reason=Odd")
-        assert len((await world.cluster.list(EVENTS, selection)).items) == 1
+        shown = (await world.cluster.list(EVENTS, selection)).items
+        assert [one.message for one in shown] == ["very", "less"]
 
     play(target, act)

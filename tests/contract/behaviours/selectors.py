@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swell.api.kinds import RECORDED_EVENTS
 from swell.runtime.errors import BadRequestError
 from tests.contract.world import CONFIG, EVENT, POD, World, a_pod, behaviour, refused
 
@@ -131,3 +132,33 @@ async def unknown_fields(world: World) -> None:
     """A kind selects by a few fields, and others are refused."""
     for field in ("data.k=1", "metadata.uid=x", "metadata.name", "spec.nodeName=x"):
         await refused(BadRequestError, world.names(CONFIG, fields=field))
+
+
+@behaviour
+async def events_of_both_groups(world: World) -> None:
+    """An event written in the newer group is selected in both, by each group's names."""
+    recorded = RECORDED_EVENTS
+    body = {
+        "apiVersion": recorded.api_version,
+        "kind": recorded.kind,
+        "metadata": {"name": "m.1", "namespace": world.ns},
+        "eventTime": "2026-01-01T00:00:00.000001Z",
+        "regarding": {"kind": "ConfigMap", "namespace": world.ns, "name": "m"},
+        "type": "Normal",
+        "reason": "Odd",
+        "action": "Look",
+        "reportingController": "toy",
+        "reportingInstance": "toy-1",
+    }
+    await world.cluster.create(recorded, body)
+    for resource, fields in (
+        (EVENT, "involvedObject.name=m"),
+        (EVENT, "source=toy"),
+        (EVENT, "reportingComponent=toy"),
+        (recorded, "regarding.name=m"),
+        (recorded, "reportingController=toy"),
+    ):
+        found = await world.cluster.list(resource, world.selection(fields=fields))
+        assert [item["metadata"]["name"] for item in found.items] == ["m.1"], fields
+        missing = await world.cluster.list(resource, world.selection(fields=f"{fields}x"))
+        assert missing.items == (), fields

@@ -94,10 +94,11 @@ async def _live(installed: Installed) -> None:
 
 
 async def _live_on(installed: Installed) -> None:
-    """What was told in a former life of the scheduler happens once more."""
+    """What happened in a former life of the scheduler happens twice more."""
     async with _world(installed) as user:
         await close_and_open(user)
-        await installed.until_used(PART, Right("get", "", "events"))
+        await close_and_open(user)
+        await installed.until_used(PART, Right("patch", "events.k8s.io", "events"))
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from tests.e2e.operator.scenario import Step, Trial, scenario
 
 OPERATOR, SCHEDULER = DEPLOYMENTS
 TAKEN = "e2e-taken"
-EVENTS = (Right("get", "", "events"),)
+EVENTS = (Right("patch", "events.k8s.io", "events"),)
 POLL_S = 0.5
 
 
@@ -53,7 +53,7 @@ async def _queue_closes_and_opens(play: Trial) -> None:
 
 
 def test_second_lives_and_taken_names(machine: RealMachine) -> None:
-    """What happened before the leaders were killed happens again, and is told as the same."""
+    """What happened before the leaders were killed happens again, twice, and is counted."""
     reported = scenario(
         "again",
         job({"a": pods(1, restartPolicy="Always")}),
@@ -69,7 +69,11 @@ def test_second_lives_and_taken_names(machine: RealMachine) -> None:
         of("begun", runs(), ends("a-0", "a-1"), becomes("Succeed")),
         ends("a-0", code=1),
         restarts("a-0"),
+        runs(),
+        ends("a-0", code=1),
+        restarts("a-0"),
         Step("a queue closes and opens", _queue_closes_and_opens),
+        Step("a queue closes and opens again", _queue_closes_and_opens),
         asks(machine, OPERATOR, EVENTS),
         asks(machine, SCHEDULER, EVENTS),
     )

@@ -89,10 +89,14 @@ class ScalePaths:
 
 
 class FieldPath(NamedTuple):
-    """The path of a selectable field, and the value that a missing field counts as."""
+    """The path of a selectable field in the stored form, and the value of a missing field.
+
+    `otherwise` is the path to look at where the first has nothing.
+    """
 
     path: str
     absent: str = ""
+    otherwise: str = ""
 
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

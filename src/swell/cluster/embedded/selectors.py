@@ -102,6 +102,7 @@ class FieldTerm(NamedTuple):
     absent: str
     equal: bool
     value: str
+    otherwise: tuple[str, ...] = ()
 
     def holds(self, text: str | None) -> bool:
         return ((self.absent if text is None else text) == self.value) is self.equal
@@ -115,7 +116,12 @@ class FieldSelector:
 
     def matches(self, text_at: Callable[[tuple[str, ...]], str | None]) -> bool:
         """Whether an object matches. `text_at` looks up one of its fields."""
-        return all(term.holds(text_at(term.path)) for term in self.terms)
+        return all(term.holds(_text(term, text_at)) for term in self.terms)
+
+
+def _text(term: FieldTerm, text_at: Callable[[tuple[str, ...]], str | None]) -> str | None:
+    text = text_at(term.path)
+    return text_at(term.otherwise) if term.otherwise and not text else text
 
 
 def parse_fields(text: str, known: Mapping[str, FieldPath]) -> FieldSelector:
@@ -127,9 +133,10 @@ def parse_fields(text: str, known: Mapping[str, FieldPath]) -> FieldSelector:
         name, equal, value = _split_term(part)
         if name not in known:
             raise SelectorError(f"field label not supported: {name}")
-        terms.append(
-            FieldTerm(tuple(known[name].path.split(".")), known[name].absent, equal, value)
-        )
+        found = known[name]
+        other = tuple(found.otherwise.split(".")) if found.otherwise else ()
+        path = tuple(found.path.split("."))
+        terms.append(FieldTerm(path, found.absent, equal, value, other))
     return FieldSelector(tuple(terms))
 
 

@@ -77,6 +77,9 @@ def recovered(snapshot: AITrainingJobSnapshot, now: float) -> AITrainingJobSnaps
         status = _with_epoch(snapshot, status, members, is_lost=is_lost, now=now)
     if is_lost:
         status = _begun(snapshot, status, now)
+    elif status.ending is not None:
+        # A recorded ending and this phase are always written together.
+        status = replace(status, phase=Phase.TERMINATING)
     if held.phase is Phase.RUNNING or is_lost:
         status = _with_start(snapshot, status)
     if status == held and snapshot.stored_status is None:

@@ -48,13 +48,14 @@ def _fields(*same: str, **absent: str) -> Mapping[str, FieldPath]:
 
 
 def _event_fields(reference: str, component: str) -> Mapping[str, FieldPath]:
+    """The selectable fields of events. Paths are those of the stored form, the core group's."""
     parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-    found = {f"{reference}.{part}": FieldPath(f"{reference}.{part}") for part in parts}
+    found = {f"{reference}.{part}": FieldPath(f"involvedObject.{part}") for part in parts}
     found |= {name: FieldPath(name) for name in ("reason", "type", "reportingComponent")}
     if component == "source":
-        found["source"] = FieldPath("source.component")
+        found["source"] = FieldPath("source.component", otherwise="reportingComponent")
     else:
-        found["reportingController"] = FieldPath("reportingController")
+        found["reportingController"] = FieldPath("reportingComponent")
     return MappingProxyType({**METADATA_FIELDS, **found})
 
 

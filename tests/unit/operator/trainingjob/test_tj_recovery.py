@@ -1,0 +1,166 @@
+"""The status of a TrainingJob that was lost or damaged is rebuilt from the job's objects."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from msgspec.structs import replace
+
+from swell.api.codec import convert, to_body
+from swell.api.kinds import JOBS
+from swell.api.trainingjob import TrainingJobPhase, TrainingJobStatus
+from swell.operator.framework.recovery import salvaged
+from swell.operator.trainingjob import labels
+from swell.operator.trainingjob.decide import decide
+from swell.operator.trainingjob.settings import TrainingJobSettings
+from swell.runtime.plan import DeleteObject, PatchObject, PatchStatus
+from tests.unit.operator.trainingjob.tj_scene import Scene, elastic, reported, writes
+
+Phase = TrainingJobPhase
+
+
+def a_scene(*, autoclean: bool = False, **spec: object) -> Scene:
+    return Scene(elastic(1, 4, **spec), settings=TrainingJobSettings(autoclean=autoclean))
+
+
+def completed(scene: Scene) -> Scene:
+    """All trainers have succeeded, and the Job says so."""
+    for index in range(size_of(scene)):
+        scene.ends(index, "Succeeded")
+    indexes = f"0-{size_of(scene) - 1}"
+    return scene.job_says("Complete", completed_indexes=indexes, active=0)
+
+
+def wiped(scene: Scene) -> Scene:
+    scene.job = replace(scene.job, status=TrainingJobStatus())
+    return scene
+
+
+def damaged(scene: Scene, **values: object) -> Scene:
+    scene.job = replace(scene.job, status=replace(scene.job.status, **values))
+    return scene
+
+
+def reasons(scene: Scene) -> list[str]:
+    return [c.reason for c in scene.job.status.conditions if c.type == "StatusRecovered"]
+
+
+def size_of(scene: Scene) -> int:
+    trainer = scene.snapshot.trainer
+    assert trainer is not None
+    return trainer.spec.parallelism
+
+
+def test_lost_status_of_a_running_job_keeps_its_size() -> None:
+    """The Job's size is the target: no trainer that the autoscaler added is taken away."""
+    scene = a_scene().targets(3).running()
+    assert (size_of(scene), reasons(scene)) == (3, [])
+
+    plan = wiped(scene).look()
+    scene.settle()
+
+    assert isinstance(plan.actions[0], PatchStatus)
+    assert not any(isinstance(a, (DeleteObject, PatchObject)) for a in plan.each_action())
+    assert "StatusRecovered" in reported(plan)
+    assert scene.job.status.phase is Phase.RUNNING
+    assert (scene.job.status.trainer_target, size_of(scene)) == (3, 3)
+    assert reasons(scene) == ["StatusLost"]
+
+
+@pytest.mark.parametrize("field", TrainingJobStatus.__struct_fields__)
+def test_any_single_field_may_be_lost(field: str) -> None:
+    """Whichever part is missing, the job goes on with the same trainers."""
+    scene = a_scene().targets(3).running()
+
+    damaged(scene, **{field: getattr(TrainingJobStatus(), field)}).settle()
+
+    assert scene.job.status.phase is Phase.RUNNING
+    assert (scene.job.status.trainer_target, size_of(scene)) == (3, 3)
+
+
+@pytest.mark.parametrize("value", [-1, 9_000_000_000])
+def test_target_that_nobody_wrote_is_replaced(value: int) -> None:
+    """By the number of trainers there are, not by a bound of the spec."""
+    scene = a_scene().targets(3).running()
+
+    damaged(scene, trainer_target=value).settle()
+
+    assert (scene.job.status.trainer_target, size_of(scene)) == (3, 3)
+    assert reasons(scene) == ["StatusDamaged"]
+
+
+@pytest.mark.parametrize("autoclean", [True, False])
+@pytest.mark.parametrize("way", ["lost", "set running", "released too early"])
+def test_ended_job_stays_ended(autoclean: bool, way: str) -> None:
+    """The mark on the job says how it ended, whatever its status has become."""
+    scene = completed(a_scene(autoclean=autoclean).running()).settle()
+    assert scene.job.status.phase is Phase.SUCCEED
+    reason, was_released = scene.job.status.reason, scene.job.status.released
+
+    if way == "lost":
+        wiped(scene)
+    elif way == "set running":
+        damaged(scene, phase=Phase.RUNNING)
+    else:
+        damaged(scene, phase=Phase.SCALING, released=True)
+    scene.settle()
+
+    assert (scene.job.status.phase, scene.job.status.reason) == (Phase.SUCCEED, reason)
+    assert scene.job.status.released is was_released
+
+
+def test_released_trainers_without_a_mark_are_an_end() -> None:
+    """A job that an older release ended is not started again; that its end is unknown is said."""
+    scene = wiped(a_scene(autoclean=True).running())
+    scene.change(JOBS, "fit-trainer", {"spec": {"parallelism": 0}})
+
+    for action in writes(scene.look()):
+        scene.apply(action)
+
+    assert scene.job.status.phase is Phase.FAILED
+    assert "the end is not known" in scene.job.status.reason
+
+
+def test_living_job_is_never_released() -> None:
+    """`released` without an end would stop the operator from ever looking at the job again."""
+    scene = a_scene().running()
+
+    damaged(scene, released=True).settle()
+
+    assert (scene.job.status.phase, scene.job.status.released) == (Phase.RUNNING, False)
+
+
+def test_time_that_is_none_does_not_stop_the_job() -> None:
+    """It is found again from the trainers' containers, or begins anew."""
+    scene = a_scene(annotations={"walltime": 100}).running()
+
+    damaged(scene, start_time="at dawn").settle()
+
+    assert scene.job.status.phase is Phase.RUNNING
+    assert scene.job.status.start_time != "at dawn"
+
+
+def test_fields_that_cannot_be_decoded_are_replaced() -> None:
+    """An unknown phase or a wrong type costs that field, not the job."""
+    scene = a_scene().targets(3).running()
+    stored = {**to_body(scene.job.status), "phase": "Levitating", "trainer_target": "some"}
+    status = convert(salvaged(stored, TrainingJobStatus), TrainingJobStatus)
+    scene.job = replace(scene.job, status=status)
+
+    plan = decide(dataclasses.replace(scene.snapshot, stored_status=stored), scene.now)
+
+    (write,) = [step for step in plan.actions if isinstance(step, PatchStatus)]
+    assert write.status["phase"] == "Running"
+    assert write.status["trainer_target"] == 3
+
+
+def test_mark_names_the_end_and_the_job() -> None:
+    """It is written with the end, and for this UID alone."""
+    scene = completed(a_scene().running())
+    (mark,) = [a for a in scene.look().each_action() if isinstance(a, PatchObject)]
+    assert isinstance(mark.patch.body, dict)
+    text = mark.patch.body["metadata"]["annotations"][labels.ENDING]
+
+    assert '"phase":"Succeed"' in text
+    assert f'"uid":"{scene.job.metadata.uid}"' in text
