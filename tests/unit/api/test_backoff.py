@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
 from random import Random
 
 from swell.api.backoff import Backoff
@@ -22,3 +25,23 @@ def test_backoff_jitter_stays_between_half_and_full() -> None:
 
     assert 2 <= min(drawn) < 2.2
     assert 3.8 < max(drawn) <= 4
+
+
+def test_every_wait_that_grows_uses_the_one_formula() -> None:
+    """No other module raises a number to a power that is not written out, or doubles a wait."""
+    found = []
+    texts = {path: path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
+    for path, text in texts.items():
+        # Most files need no closer look.
+        for node in ast.walk(ast.parse(text)) if POWER.search(text) else ():
+            is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift)
+            if is_power and not isinstance(node.right, ast.Constant):
+                found.append(f"{path.relative_to(SOURCE)}: {ast.unparse(node)}")
+
+    assert [line for line in found if line.split(":")[0] not in NO_WAITS] == []
+
+
+SOURCE = Path(__file__).parents[3] / "src" / "swell"
+# The formula itself, quantities, whose syntax bounds their exponents, and a rounding by shifts.
+NO_WAITS = frozenset({"api/backoff.py", "api/quantity.py", "autoscaler/policies/room.py"})
+POWER = re.compile(r"[\w)\]] ?\*\* ?|<<")

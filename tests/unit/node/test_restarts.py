@@ -139,3 +139,13 @@ def test_former_end_does_not_count_as_the_present_one() -> None:
     again = Run(1, running(1).state, Exited(1, NOW, NOW))
 
     assert next_step(pod(restartPolicy="OnFailure"), {"main": again}, NOW).actions == ()
+
+
+def test_ten_thousand_restarts_work_through_the_decision() -> None:
+    """After each of them the container waits, five minutes at most, and is started again."""
+    spec = pod("m", restartPolicy="Always")
+    for attempt in range(10_001):
+        soon = next_step(spec, {"m": exited(1, attempt, ago_s=9)}, NOW)
+        assert soon.actions == ((StartContainer("m", 1),) if attempt == 0 else ())
+        late = next_step(spec, {"m": exited(1, attempt, ago_s=301)}, NOW)
+        assert late.actions == (StartContainer("m", attempt + 1),)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from swell.api.aitrainingjob import AITrainingJobPhase
+from swell.operator.aitrainingjob import labels
+from swell.operator.aitrainingjob.restarts import BACKOFF
+from swell.runtime.plan import EmitEvent
 from tests.unit.operator.scene import (
     Scene,
     a_job,
@@ -271,3 +275,44 @@ def test_elastic_restart_is_done_with_the_minimum() -> None:
     assert scene.settle().status.phase is AITrainingJobPhase.RUNNING
     assert scene.status.restart is None
     assert scene.status.restart_counts == {"worker": 1}
+
+
+def test_ten_thousand_restarts_work_through_the_decision() -> None:
+    """Past the 1,025th the delay stays at its cap, counts go on, and the job still runs.
+
+    Those around the 1,026th, and around the last, are carried out one by one.
+    """
+    scene = Scene(a_job({"trainer": a_role(replicas=1, restartPolicy="Always")})).running()
+
+    def restart() -> None:
+        scene.fails("fit-trainer-0")
+        carry_out(scene)
+        assert scene.status.restart is not None
+        carry_out(scene.leavers_go().after(BACKOFF.cap_s + 1))
+        scene.starts("fit-trainer-0")
+        carry_out(scene)
+
+    def skip_to(n: int) -> None:
+        pod = scene.pods["fit-trainer-0"]
+        marks = {**pod.metadata.labels, labels.RESTART_COUNT: str(n)}
+        scene.pods["fit-trainer-0"] = replace(pod, metadata=replace(pod.metadata, labels=marks))
+        counts = {"trainer": n}
+        status = replace(scene.status, restart_counts=counts, backoff=counts, restarts=n)
+        scene.job = replace(scene.job, status=status)
+
+    for n in (0, 1_000, 9_970):
+        skip_to(n)
+        for _ in range(40):
+            restart()
+
+    assert scene.status.phase is AITrainingJobPhase.RUNNING
+    assert scene.status.restarts == 10_010
+    assert scene.status.backoff == {"trainer": 10_010}
+    assert scene.pods["fit-trainer-0"].metadata.labels[labels.RESTART_COUNT] == "10010"
+
+
+def carry_out(scene: Scene) -> None:
+    """Carry out one plan."""
+    for action in scene.look().each_action():
+        if not isinstance(action, EmitEvent):
+            scene.apply(action)

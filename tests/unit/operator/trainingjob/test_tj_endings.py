@@ -398,3 +398,19 @@ def test_placeholder_survives_anything() -> None:
 
     assert isinstance(placeholder(MALFORMED, found), TrainingJob)
     assert placeholder(MALFORMED, found).metadata.key == Key("team", "fit")
+
+
+def test_ten_thousand_restarts_work_through_the_decision() -> None:
+    """Trainers are replaced and pservers restarted as often as the limit says, and not less."""
+    settings = TrainingJobSettings(restart_limit=10_001)
+    scene = Scene(elastic(1, 4), settings=settings).running()
+    pserver = scene.pods("fit-pserver")[0].metadata.name
+    for n_restarts in range(0, 10_001, 100):
+        held = {"name": "pserver", "restartCount": n_restarts, "state": {"running": {}}}
+        scene.change(PODS, pserver, {"status": {"containerStatuses": [held]}})
+        scene.job_says(failed=n_restarts).settle()
+        assert scene.status.phase is TrainingJobPhase.RUNNING
+
+    held = {"name": "pserver", "restartCount": 10_001, "state": {"running": {}}}
+    scene.change(PODS, pserver, {"status": {"containerStatuses": [held]}})
+    assert scene.settle().status.phase is TrainingJobPhase.FAILED

@@ -71,3 +71,14 @@ def test_deleted_pods_are_failures_from_the_delete_on() -> None:
     record = NO_FAILURES.after_seeing(a_job(), [a_job_pod("p", metadata=deleted)])
 
     assert record.retry_at == NOW - 10 + 10
+
+
+def test_ten_thousand_failures_are_waited_for_no_longer() -> None:
+    """The record stays small, and the wait at ten minutes."""
+    record = NO_FAILURES
+    for n in range(10_000):
+        pod = failed(f"p{n}", 20_000 - n)
+        record = record.after_seeing(a_job(), [pod])  # type: ignore[list-item]
+
+    assert record.retry_at == NOW - 10_001 + 600
+    assert len(record.failures) <= 10
