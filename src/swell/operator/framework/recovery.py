@@ -1,4 +1,4 @@
-"""What a job's status is rebuilt from when it was lost or damaged. Pure; each kind does the rest.
+"""The parts a lost or damaged status of a job is rebuilt from. Pure; each kind does the rest.
 
 A status can be emptied (a restore from a backup, a client that replaces it) or hold values that no
 controller wrote. The objects of the job then prove what was: its children, and a mark that the job
@@ -83,8 +83,8 @@ def recovered_condition(
 ) -> tuple[Condition, ...]:
     """The conditions of a job with the one that reports the recovery."""
     held = tuple(former)
-    news = condition(RECOVERED, True, reason, message[:MESSAGE_MAX])
-    return (*(c for c in held if c.type != RECOVERED), dated(news, (), format_time(now)))
+    report = condition(RECOVERED, True, reason, message[:MESSAGE_MAX])
+    return (*(c for c in held if c.type != RECOVERED), dated(report, (), format_time(now)))
 
 
 def kept_conditions(former: Iterable[Condition]) -> list[Condition]:
