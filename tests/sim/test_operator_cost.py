@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from swell.api.kinds import EVENTS
+from swell.api.kinds import RECORDED_EVENTS
 from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
@@ -39,7 +39,7 @@ def test_writes_are_bounded_by_the_number_of_pods(n_pods: int, runs_s: float) ->
     """At most 4n + 16 writes for n pods and 12 events, however their ends are spread."""
     result = a_life(n_pods, runs_s)
     writes = writes_of(result)
-    n_events = writes.pop(str(EVENTS))
+    n_events = writes.pop(str(RECORDED_EVENTS))
 
     assert result.violations == ()
     assert writes.total() <= 4 * n_pods + 16, dict(writes)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from swell.api.kinds import EVENTS
+from swell.api.kinds import RECORDED_EVENTS
 from swell.sim.campaign.trial import TrialResult, try_faults
 from swell.sim.scenario import Scenario
 from swell.sim.world import SimulatedWorld
@@ -38,7 +38,7 @@ def test_writes_are_bounded_by_the_number_of_pods(n_trainers: int, fault_toleran
     """At most 4n + 16 writes for n pods and 6 events, however their ends are spread."""
     result = a_life(n_trainers, fault_tolerant=fault_tolerant, **MULTI)
     writes = writes_of(result)
-    n_events = writes.pop(str(EVENTS))
+    n_events = writes.pop(str(RECORDED_EVENTS))
     n_pods = n_trainers + N_PSERVERS + fault_tolerant
 
     assert result.violations == ()
