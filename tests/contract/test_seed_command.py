@@ -37,7 +37,9 @@ def _until(what: str, kubectl: Kubectl, *arguments: str, wanted: str) -> None:
     raise AssertionError(f"{what}: {kubectl.run(*arguments)}")
 
 
-def test_start_command_of_the_older_operator_serves_jobs(tmp_path: Path) -> None:
+def test_start_command_of_the_older_operator_serves_jobs(
+    testbed_binaries: None, tmp_path: Path
+) -> None:
     """An address without a scheme, no kubeconfig and no definitions: a job gets its pods."""
     home = {**os.environ, "HOME": str(tmp_path / "nobody")}
     for name in ("KUBECONFIG", "SWELL_HOME", "KUBERNETES_SERVICE_HOST"):

@@ -34,8 +34,9 @@ def test_every_wait_that_grows_uses_the_one_formula() -> None:
     for path, text in texts.items():
         # Most files need no closer look.
         for node in ast.walk(ast.parse(text)) if POWER.search(text) else ():
-            is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift)
-            if is_power and not isinstance(node.right, ast.Constant):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Pow | ast.LShift):
+                continue
+            if not isinstance(node.right, ast.Constant):
                 found.append(f"{path.relative_to(SOURCE)}: {ast.unparse(node)}")
 
     assert [line for line in found if line.split(":")[0] not in NO_WAITS] == []
