@@ -67,12 +67,16 @@ class SoundHistory(ObjectHistory[J]):
         if before is None or after is None:
             return before, after
         known = self.at(before.metadata.uid, commit.version - 1) or before
+        if not _is_same(known, before) and not self._world.is_subject(commit.actor):
+            return None, None  # others may add to a damaged status without knowing
         return known, _with_status(after, known) if _is_same(before, after) else after
 
     def is_repair(self, commit: Commit) -> bool:
         """Whether a commit writes a status that was damaged until then."""
         before, after = states(commit, self._resource)
         if before is None or after is None or _is_same(before, after):
+            return False
+        if not self._world.is_subject(commit.actor):
             return False
         known = self.at(before.metadata.uid, commit.version - 1)
         return known is not None and not _is_same(known, before)

@@ -59,7 +59,8 @@ class Flaw(Flag):
 
 PLANTED: Mapping[str, Flaw] = {
     "trainingjob act then record": Flaw.ACT_THEN_RECORD | Flaw.BLIND_STATUS,
-    "trainingjob end not final": Flaw.NOT_FINAL | Flaw.BLIND_STATUS,
+    # The recovery of statuses would find the mark of the end.
+    "trainingjob end not final": Flaw.NOT_FINAL | Flaw.BLIND_STATUS | Flaw.TRUSTS_EMPTY,
     "trainingjob name instead of UID": Flaw.NAME_NOT_UID,
     "trainingjob stale list accepted": Flaw.STALE_LIST | Flaw.BLIND_STATUS,
     "trainingjob edge-triggered clean-up": Flaw.EDGE_CLEANUP,
