@@ -140,6 +140,7 @@ class ServedKind:
     graceful: bool = False  # deletion waits for a grace period: pods
     deletion_finalizer: str = ""  # added when deletion begins; a controller cleans up
     returns_deleted: bool = False  # a finished delete returns the object, not a Status
+    deprecation: str = ""  # the warning that every response about this kind carries
     ttl_s: float = 0.0  # objects expire this long after their last write; 0: never
 
     @property

@@ -83,7 +83,11 @@ _EVENT: dict[str, Any] = {
 _TRAITS: dict[str, dict[str, Any]] = {
     "configmaps": {"has_generation": False},
     "secrets": {"has_generation": False, "selectable_fields": _fields("type")},
-    "endpoints": {"has_generation": False, "create_on_update": True},
+    "endpoints": {
+        "has_generation": False,
+        "create_on_update": True,
+        "deprecation": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    },
     "services": {
         "has_generation": False,
         "create_on_update": True,

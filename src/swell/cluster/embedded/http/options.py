@@ -92,10 +92,12 @@ def watch_options(query: Query, namespace: str) -> WatchOptions:
     )
 
 
-def write_context(query: Query, actor: str, options_kind: str) -> RequestContext:
+def write_context(
+    query: Query, actor: str, options_kind: str, warnings: list[str]
+) -> RequestContext:
     """The context of a write; `options_kind` names the options object in a refusal."""
     if not query:
-        return RequestContext(actor)
+        return RequestContext(actor, warnings=warnings)
     level = _text(query, "fieldValidation")
     errors = _dry_run_errors(query.get("dryRun", []))
     manager = _text(query, "fieldManager")
@@ -107,7 +109,7 @@ def write_context(query: Query, actor: str, options_kind: str) -> RequestContext
         errors.append(not_supported("fieldValidation", level, VALIDATION_LEVELS))
     if errors:
         raise refusals.invalid(options_kind, _META, "", errors)
-    return RequestContext(actor, bool(query.get("dryRun")), level)
+    return RequestContext(actor, bool(query.get("dryRun")), level, warnings)
 
 
 def delete_request_from_query(query: Query) -> DeleteRequest:

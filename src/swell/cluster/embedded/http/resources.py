@@ -26,6 +26,7 @@ from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.requests import Deleted, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
+from swell.runtime.errors import ClusterError
 
 BODY_BYTES_MAX = 3 << 20  # kube-apiserver's limit
 # Bidirectional streams, which this server does not speak.
@@ -45,6 +46,8 @@ class ResourceRequest:
     path: ResourcePath
     query: Query
     representation: Representation
+    # Warnings for the response, also for one that refuses the request.
+    warnings: list[str]
 
     @property
     def key(self) -> Key:
@@ -54,6 +57,9 @@ class ResourceRequest:
     def actor(self) -> str:
         """The name under which commits record the client: its program, from User-Agent."""
         return self.http.headers.get("User-Agent", "").partition("/")[0][:64] or "unknown"
+
+    def write_context(self, options_kind: str) -> RequestContext:
+        return options.write_context(self.query, self.actor, options_kind, self.warnings)
 
 
 class Resources:
@@ -71,12 +77,16 @@ class Resources:
         form = accepted_form(http.headers.get("Accept", ""))
         include = (query.get("includeObject") or [""])[0]
         representation = representation_of(kind, form, include, self._api.clock.now())
-        request = ResourceRequest(http, kind, path, query, representation)
-        if path.subresource:
-            return await self._subresource(request)
-        if path.name:
-            return await self._object(request)
-        return await self._collection(request)
+        warnings = [kind.deprecation] if kind.deprecation else []
+        request = ResourceRequest(http, kind, path, query, representation, warnings)
+        try:
+            if path.subresource:
+                return await self._subresource(request)
+            if path.name:
+                return await self._object(request)
+            return await self._collection(request)
+        except ClusterError as error:
+            return responses.of_refusal(error, warnings)
 
     def _kind(self, path: ResourcePath) -> ServedKind:
         """The kind served at a path; 404 when the path does not fit the kind's scope or parts."""
@@ -96,16 +106,20 @@ class Resources:
     # -- collections and objects -------------------------------------------------------------
 
     async def _collection(self, request: ResourceRequest) -> web.StreamResponse:
+        # A write to all namespaces would not say where its objects belong.
+        placed = bool(request.path.namespace) or not request.kind.namespaced
         match request.http.method:
             case "GET" if options.is_true(request.query, "watch"):
                 return await self._watch(request)
             case "GET":
                 return await self._list(request)
-            # A POST to all namespaces would not say where the object belongs.
-            case "POST" if request.path.namespace or not request.kind.namespaced:
+            case "POST" if placed:
                 return await self._create(request)
-            case "DELETE" if "deletecollection" in request.kind.verbs:
+            case "DELETE" if "deletecollection" in request.kind.verbs and placed:
                 return await self._delete_collection(request)
+            case "PUT" | "PATCH" if request.kind.custom and placed:
+                # A real server routes these for custom kinds, and then misses the name.
+                raise bad_request("name must be provided")
             case _:
                 raise refusals.path_method_not_allowed()
 
@@ -119,13 +133,15 @@ class Resources:
                 return await self._patch(request)
             case "DELETE":
                 return await self._delete(request)
+            case "POST" if request.kind.custom:
+                return await self._create(request)  # the name in the path is not looked at
             case _:
                 raise refusals.path_method_not_allowed()
 
     async def _list(self, request: ResourceRequest) -> web.StreamResponse:
         chosen = options.list_options(request.query, request.path.namespace)
         page = await self._api.answer(lambda: self._api.list(request.kind, chosen))
-        return responses.of_bytes(request.representation.page(page))
+        return responses.of_bytes(request.representation.page(page), 200, request.warnings)
 
     async def _watch(self, request: ResourceRequest) -> web.StreamResponse:
         chosen = options.watch_options(request.query, request.path.namespace)
@@ -137,10 +153,11 @@ class Resources:
             request.representation,
             timeout_s=timeout_s,
             bookmarks=chosen.bookmarks,
+            warnings=request.warnings,
         )
 
     async def _create(self, request: ResourceRequest) -> web.StreamResponse:
-        context = options.write_context(request.query, request.actor, "CreateOptions")
+        context = request.write_context("CreateOptions")
         body = await _object_body(request.http, context)
         namespace = request.path.namespace
         stored = await self._api.answer(
@@ -149,7 +166,7 @@ class Resources:
         return responses.of_bytes(request.representation.object(stored), 201, context.warnings)
 
     async def _update(self, request: ResourceRequest) -> web.StreamResponse:
-        context = options.write_context(request.query, request.actor, "UpdateOptions")
+        context = request.write_context("UpdateOptions")
         body = await _object_body(request.http, context)
         subresource = request.path.subresource
         written = await self._api.answer(
@@ -162,7 +179,7 @@ class Resources:
 
     async def _patch(self, request: ResourceRequest) -> web.StreamResponse:
         kind = _patch_kind(request)
-        context = options.write_context(request.query, request.actor, "PatchOptions")
+        context = request.write_context("PatchOptions")
         raw = await _read(request.http)
         patch = Patch(kind, read_json(raw))
         _report_duplicates(raw, patch.body, context, patched=request)
@@ -176,7 +193,7 @@ class Resources:
 
     async def _delete(self, request: ResourceRequest) -> web.StreamResponse:
         delete = await _delete_request(request)
-        context = RequestContext(request.actor, delete.dry_run)
+        context = RequestContext(request.actor, delete.dry_run, warnings=request.warnings)
         deleted = await self._api.answer(
             lambda: self._api.delete(request.kind, request.key, delete.options, context)
         )
@@ -197,7 +214,7 @@ class Resources:
     async def _delete_collection(self, request: ResourceRequest) -> web.StreamResponse:
         chosen = options.list_options(request.query, request.path.namespace)
         delete = await _delete_request(request)
-        context = RequestContext(request.actor, delete.dry_run)
+        context = RequestContext(request.actor, delete.dry_run, warnings=request.warnings)
         page = await self._api.answer(
             lambda: self._api.delete_collection(request.kind, chosen, delete.options, context)
         )
@@ -236,7 +253,7 @@ class Resources:
         return await self._read(request)
 
     async def _pod_verb(self, request: ResourceRequest) -> web.StreamResponse:
-        context = options.write_context(request.query, request.actor, "CreateOptions")
+        context = request.write_context("CreateOptions")
         body = await _object_body(request.http, context)
         verb = self._api.bind if request.path.subresource == "binding" else self._api.evict
         await self._api.answer(lambda: verb(request.kind, request.key, body, context))
@@ -266,7 +283,8 @@ class Resources:
                 return self._api.get_scale(request.kind, request.key)
             return self._api.get(request.kind, request.key, version)
 
-        return responses.of_bytes(request.representation.object(await self._api.answer(read)))
+        found = request.representation.object(await self._api.answer(read))
+        return responses.of_bytes(found, 200, request.warnings)
 
 
 # -- bodies ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -34,10 +35,15 @@ _HEADERS = CIMultiDict({"Content-Type": JSON, "Cache-Control": "no-cache, privat
 
 def of_bytes(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
     """A response with a body that is encoded already."""
-    headers = _HEADERS.copy()
-    for text in warnings[:WARNINGS_MAX]:
-        headers.add("Warning", f'299 - "{_quotable(text)}"')
-    return web.Response(body=body, status=code, headers=headers)
+    return web.Response(body=body, status=code, headers=headers(warnings))
+
+
+def headers(warnings: Sequence[str] = ()) -> CIMultiDict[str]:
+    """The headers of a JSON answer; every warning is one of its own."""
+    made = _HEADERS.copy()
+    for text in list(dict.fromkeys(warnings))[:WARNINGS_MAX]:
+        made.add("Warning", f'299 - "{_quotable(text)}"')
+    return made
 
 
 def of_body(body: Body, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
@@ -48,16 +54,19 @@ def of_text(text: str, code: int = 200) -> web.Response:
     return web.Response(text=text, status=code)
 
 
-def of_refusal(error: ClusterError) -> web.Response:
+def of_refusal(error: ClusterError, warnings: Sequence[str] = ()) -> web.Response:
     """The Status of an error, with its code and, where it has one, its Retry-After."""
-    response = of_body(status_body(error.status), error.status.code)
+    response = of_body(status_body(error.status), error.status.code, warnings)
     if error.retry_after_s:
         response.headers["Retry-After"] = str(int(error.retry_after_s))
     return response
 
 
-def success(code: int = 200, details: StatusDetails | None = None) -> Body:
-    """The Status of a request that succeeded and leaves no object to send."""
+def success(code: int = 0, details: StatusDetails | None = None) -> Body:
+    """The Status of a request that succeeded and leaves no object to send.
+
+    A real server says the code of a binding, but not that of a delete.
+    """
     return status_body(Status(status="Success", code=code, details=details))
 
 
@@ -101,7 +110,12 @@ class Representation:
             encoded = [codec.encode(partial(stored.body)) for stored in page.items]
             return _list_bytes("PartialObjectMetadataList", META_VERSION, meta, encoded)
         name = self.kind.list_kind or f"{self.kind.kind}List"
-        raws = [stored.raw for stored in page.items]
+        if self.kind.custom:
+            # The list of a custom kind is a plain map, in which nothing is left out for being empty.
+            meta.setdefault("continue", "")
+            raws = [stored.raw for stored in page.items]
+        else:
+            raws = [_without_type(stored, self.kind) for stored in page.items]
         return _list_bytes(name, self.kind.api_version, meta, raws)
 
     def event(self, event: StoredEvent, *, first: bool) -> bytes:
@@ -137,6 +151,23 @@ def representation_of(kind: ServedKind, form: Form, include: str, now: float) ->
     # Discovery is no form of an object: such a client gets the object itself.
     known = Form.OBJECT if form is Form.DISCOVERY else form
     return Representation(kind, known, now, include or "Metadata")
+
+
+def _without_type(stored: Stored, kind: ServedKind) -> bytes:
+    """An encoded object without its apiVersion and kind, which only the list of it says.
+
+    Both nearly always stand first, so that the rest need not be encoded again.
+    """
+    for head in _type_heads(kind.api_version, kind.kind):
+        if stored.raw.startswith(head):
+            return b"{" + stored.raw[len(head) :]
+    return codec.encode({k: v for k, v in stored.body.items() if k not in {"apiVersion", "kind"}})
+
+
+@lru_cache(maxsize=128)
+def _type_heads(api_version: str, kind: str) -> tuple[bytes, bytes]:
+    one, other = b'"apiVersion":%s,' % codec.encode(api_version), b'"kind":%s,' % codec.encode(kind)
+    return b"{" + one + other, b"{" + other + one
 
 
 def _list_bytes(kind: str, api_version: str, meta: Body, items: Iterable[bytes]) -> bytes:

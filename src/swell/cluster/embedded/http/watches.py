@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from aiohttp import web
 
@@ -56,8 +56,9 @@ class Watches:
         *,
         timeout_s: int | None,
         bookmarks: bool,
+        warnings: Sequence[str] = (),
     ) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": responses.JSON})
+        response = web.StreamResponse(headers=responses.headers(warnings))
         response.enable_chunked_encoding()
         life_s = float(timeout_s) if timeout_s else self._rng.uniform(*LIFE_S)
         stream = _Stream(request, response, watch, representation, bookmarks)

@@ -48,8 +48,11 @@ def merge(body: Body, patch: Body) -> Body:
 
 
 def _json_patch(body: Body, operations: object) -> Body:
-    if not isinstance(operations, list) or not all(isinstance(one, dict) for one in operations):
+    operations = [] if operations is None else operations
+    if not isinstance(operations, list):
         raise refusals.bad_request("a JSON patch must be a list of operations")
+    for operation in operations:
+        _check_operation(operation)
     if len(operations) > OPERATIONS_MAX:
         raise refusals.too_many_patch_operations(OPERATIONS_MAX)
     try:
@@ -57,13 +60,23 @@ def _json_patch(body: Body, operations: object) -> Body:
     except JsonPatchError as error:
         raise refusals.patch_not_applicable(f"the server rejected our request: {error}") from error
     if not isinstance(patched, dict):
-        raise refusals.patch_not_applicable("the patched object is no object")
+        raise refusals.unreadable_body("patch", "the patched object is no object")
     return patched
+
+
+def _check_operation(operation: object) -> None:
+    """Refuse what cannot be read as an operation; one that is null has no fields."""
+    if not isinstance(operation, dict | None):
+        raise refusals.bad_request("error decoding patch: an operation is no object")
+    for name in ("op", "path", "from"):
+        if not isinstance((operation or {}).get(name), str | None):
+            raise refusals.bad_request(f"error decoding patch: {name} of an operation is no text")
 
 
 def _strategic(kind: ServedKind, body: Body, patch: object) -> Body:
     if not isinstance(kind.merge_schema, MergeSchema):
         raise refusals.strategic_patch_unsupported()
+    patch = {} if patch is None else patch
     if not isinstance(patch, dict):
         raise refusals.bad_request("a strategic merge patch must be an object")
     # The object keeps its own type, whatever the patch names.

@@ -1,4 +1,8 @@
-"""JSON patches (RFC 6902), as strict as Kubernetes: every path must exist."""
+"""JSON patches (RFC 6902), as lenient as the library that a real API server applies them with.
+
+A key that a map does not have reads as null: it can be tested for null, copied and replaced. Only
+removing and moving need it. An operation without a value has the value null.
+"""
 
 from __future__ import annotations
 
@@ -16,53 +20,54 @@ class JsonPatchError(Exception):
     """An operation cannot be applied to the document."""
 
 
-def apply_operations(document: Any, operations: list[dict[str, Any]]) -> Any:
+def apply_operations(document: Any, operations: list[dict[str, Any] | None]) -> Any:
     """The patched document; the given one is not changed."""
     patched = copy.deepcopy(document)
     for operation in operations:
-        name = operation.get("op", "")
+        operation = operation or {}
+        name = operation.get("op")
         run = OPERATIONS.get(name) if isinstance(name, str) else None
         if run is None:
-            raise JsonPatchError(f"unexpected kind: {operation.get('op')}")
+            raise JsonPatchError(f"unexpected kind: {name}")
         patched = run(patched, operation)
     return patched
 
 
-def _pointer(operation: dict[str, Any], name: str = "path") -> list[str]:
+def _pointer(operation: dict[str, Any], name: str = "path") -> str:
     pointer = operation.get(name)
     if not isinstance(pointer, str):
         raise JsonPatchError(f"the operation has no {name}")
-    if pointer and not pointer.startswith("/"):
-        raise JsonPatchError(f"{pointer!r} is no path")
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    return pointer
 
 
-def _value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise JsonPatchError("the operation has no value")
-    return copy.deepcopy(operation["value"])
+def _place(document: Any, pointer: str) -> tuple[Any, str]:
+    """The map or list that a pointer leads into, and the key or index in it.
+
+    What stands before the first slash is not looked at, so that "a/b" leads to "b".
+    """
+    steps = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    if not steps:
+        raise JsonPatchError(f"{pointer!r} leads nowhere")
+    holder = document
+    for step in steps[:-1]:
+        holder = _get(holder, step)
+        if not isinstance(holder, dict | list):
+            raise JsonPatchError(f"missing path {pointer!r}")
+    return holder, steps[-1]
 
 
-def _get(document: Any, pointer: list[str]) -> Any:
-    for step in pointer:
-        if isinstance(document, dict):
-            if step not in document:
-                raise JsonPatchError(f"missing key {step!r}")
-            document = document[step]
-        elif isinstance(document, list):
-            document = document[_index(document, step)]
-        else:
-            raise JsonPatchError(f"{step!r} leads into a value")
-    return document
+def _get(holder: Any, step: str) -> Any:
+    """The value of a key, which is null for a missing one, or the item at an index."""
+    return holder.get(step) if isinstance(holder, dict) else holder[_index(holder, step)]
 
 
 def _index(items: list[Any], step: str, *, beyond: bool = False) -> int:
     """The index that a step names; with `beyond` also the one after the last, for adding."""
     if beyond and step == "-":
         return len(items)
-    # As in Kubernetes' library, a negative index counts from the end. Nine digits are more than
-    # any list has, and few enough to convert.
-    digits = step.removeprefix("-")
+    # A negative index counts from the end. Nine digits are more than any list has, and few enough
+    # to convert.
+    digits = step[1:] if step[:1] in {"+", "-"} else step
     if not digits.isdigit() or not digits.isascii() or len(digits) > 9:
         raise JsonPatchError(f"{step!r} is no index")
     at = int(step)
@@ -72,71 +77,66 @@ def _index(items: list[Any], step: str, *, beyond: bool = False) -> int:
     return at
 
 
-def _set(document: Any, pointer: list[str], value: Any) -> Any:
-    if not pointer:
-        return value
-    parent, last = _get(document, pointer[:-1]), pointer[-1]
-    if isinstance(parent, dict):
-        parent[last] = value
-    elif isinstance(parent, list):
-        parent.insert(_index(parent, last, beyond=True), value)
+def _insert(document: Any, pointer: str, value: Any) -> Any:
+    holder, last = _place(document, pointer)
+    if isinstance(holder, dict):
+        holder[last] = value
     else:
-        raise JsonPatchError(f"{last!r} leads into a value")
-    return document
-
-
-def _drop(document: Any, pointer: list[str]) -> Any:
-    if not pointer:
-        raise JsonPatchError("the whole document cannot be removed")
-    parent, last = _get(document, pointer[:-1]), pointer[-1]
-    _get(parent, [last])
-    if isinstance(parent, dict):
-        del parent[last]
-    else:
-        del parent[_index(parent, last)]
+        holder.insert(_index(holder, last, beyond=True), value)
     return document
 
 
 def _add(document: Any, operation: dict[str, Any]) -> Any:
-    return _set(document, _pointer(operation), _value(operation))
+    return _insert(document, _pointer(operation), copy.deepcopy(operation.get("value")))
 
 
 def _remove(document: Any, operation: dict[str, Any]) -> Any:
-    return _drop(document, _pointer(operation))
+    holder, last = _place(document, _pointer(operation))
+    _drop(holder, last)
+    return document
+
+
+def _drop(holder: Any, last: str) -> Any:
+    """Remove and return; unlike reading, removing needs the key."""
+    if isinstance(holder, list):
+        return holder.pop(_index(holder, last))
+    if last not in holder:
+        raise JsonPatchError(f"missing key {last!r}")
+    return holder.pop(last)
 
 
 def _replace(document: Any, operation: dict[str, Any]) -> Any:
-    pointer, value = _pointer(operation), _value(operation)
+    pointer, value = _pointer(operation), copy.deepcopy(operation.get("value"))
     if not pointer:
+        if not isinstance(value, dict | list):
+            raise JsonPatchError("the whole document can be replaced by an object or a list only")
         return value
-    _get(document, pointer)  # unlike add, replace needs an old value
-    parent, last = _get(document, pointer[:-1]), pointer[-1]
-    parent[_index(parent, last) if isinstance(parent, list) else last] = value
+    holder, last = _place(document, pointer)
+    if isinstance(holder, dict):
+        holder[last] = value  # also when there was none
+    else:
+        holder[_index(holder, last)] = value
     return document
 
 
 def _move(document: Any, operation: dict[str, Any]) -> Any:
-    origin, target = _pointer(operation, "from"), _pointer(operation)
-    value = _get(document, origin)
-    if target[: len(origin)] == origin and len(target) > len(origin):
-        raise JsonPatchError("a value cannot be moved into itself")
-    return _set(_drop(document, origin), target, value)
+    holder, last = _place(document, _pointer(operation, "from"))
+    return _insert(document, _pointer(operation), _drop(holder, last))
 
 
 def _copy(document: Any, operation: dict[str, Any]) -> Any:
-    origin = _pointer(operation, "from")
-    if not origin:
-        raise JsonPatchError("the whole object cannot be copied into itself")
-    value = _get(document, origin)
+    value = _get(*_place(document, _pointer(operation, "from")))
     if _n_values(value) > COPIES_MAX:
         raise JsonPatchError("the copy is too large")
-    return _set(document, _pointer(operation), copy.deepcopy(value))
+    return _insert(document, _pointer(operation), copy.deepcopy(value))
 
 
 def _test(document: Any, operation: dict[str, Any]) -> Any:
-    # Without a value the test is one for null.
-    if not _equal(_get(document, _pointer(operation)), operation.get("value")):
-        raise JsonPatchError(f"testing value {operation['path']} failed")
+    # Without a value the test is one for null, which a missing key passes.
+    pointer = _pointer(operation)
+    found = _get(*_place(document, pointer)) if pointer else document
+    if not _equal(found, operation.get("value")):
+        raise JsonPatchError(f"testing value {pointer} failed")
     return document
 
 
