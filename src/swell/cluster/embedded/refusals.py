@@ -12,7 +12,7 @@ A patch is refused in one of these ways:
     the body is no JSON, or not of the patch's shape  400  bad_request
     a JSON patch with too many operations             413  too_many_patch_operations
     an operation cannot be applied to the object      422  patch_not_applicable
-    a field is given twice, with strict validation    422  duplicate_fields
+    a field is given twice, with strict validation    422  strict_decoding
     the patched object has a field of another type    422  unreadable_body
     the patched object calls itself another kind      422  not_of_kind
     the patched object breaks a rule of its kind      422  invalid
@@ -99,13 +99,9 @@ def unreadable_body(verb: str, problem: str) -> ClusterError:
     return bad_request(f"the body cannot be read: {problem}")
 
 
-def duplicate_fields(problems: list[str], patched: ServedKind | None, name: str) -> ClusterError:
-    """A body with fields given twice, under strict validation; in a patch, one of that object."""
-    text = ", ".join(problems)
-    if patched is None:
-        return bad_request(f"strict decoding error: {text}")
-    error = field_errors.invalid("patch", text, "strict decoding error")
-    return invalid(patched.kind, patched.group, name, [error])
+def strict_decoding(verb: str, problems: list[str]) -> ClusterError:
+    """A body with unknown fields or with fields given twice, under strict validation."""
+    return unreadable_body(verb, "strict decoding error: " + ", ".join(problems))
 
 
 def not_of_kind(verb: str, problem: str) -> ClusterError:

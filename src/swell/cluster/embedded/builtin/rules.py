@@ -112,6 +112,5 @@ def report_unknown(unknown: list[str], context: WriteContext) -> None:
         return
     messages = [f'unknown field "{field}"' for field in unknown]
     if context.field_validation == "Strict":
-        problem = "strict decoding error: " + ", ".join(messages)
-        raise refusals.unreadable_body(context.verb, problem)
+        raise refusals.strict_decoding(context.verb, messages)
     context.warnings.extend(messages)

@@ -19,6 +19,7 @@ from swell.cluster.embedded.refusals import bad_request
 DEPTH_MAX = 200  # no real object comes near, and every recursion of ours survives it
 # Only a number of 19 or more digits can be beyond 64 bits.
 _LONG_NUMBER = re.compile(rb"\d{19}")
+_DOCUMENT_END = re.compile(r"^---$|^--- ", re.MULTILINE)
 _KEY_MARK = re.compile(rb'"\s*:')
 
 
@@ -40,7 +41,7 @@ def read_yaml(raw: bytes) -> object:
     import yaml
 
     try:
-        text = raw.decode("utf-8", "replace")
+        text = _first_document(raw.decode("utf-8", "replace"))
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.CSafeLoader)):
             raise bad_request(
                 "YAML aliases are not accepted"
@@ -66,7 +67,53 @@ def duplicate_fields(raw: bytes, value: object) -> list[str]:
         pairs = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
         return []
-    return list(_duplicates(pairs, ""))
+    return list(dict.fromkeys(_duplicates(pairs, "")))
+
+
+def read_merged(raw: bytes) -> object:
+    """Decode JSON with duplicate fields: two objects of one name are merged, else the last counts.
+
+    This is how Go decodes into a value of a fixed type.
+    """
+    return json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_merged)
+
+
+def _merged(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        old = found.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = _merged([*old.items(), *value.items()])
+        found[name] = value
+    return found
+
+
+def duplicate_yaml_keys(raw: bytes) -> list[str]:
+    """The keys that a map of a YAML text has twice, with their lines, as a real server says it."""
+    import yaml
+
+    found: list[str] = []
+    pending = [yaml.compose(_first_document(raw.decode("utf-8", "replace")), yaml.CSafeLoader)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.SequenceNode):
+            pending.extend(node.value)
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        seen: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key.value, str) and key.value in seen:
+                line = key.start_mark.line + 1
+                found.append(f'line {line}: key "{key.value}" already set in map')
+            elif isinstance(key.value, str):
+                seen.add(key.value)
+            pending.append(value)
+    return found
+
+
+def _first_document(text: str) -> str:
+    """The first document of a YAML stream; a real server reads no further."""
+    return _DOCUMENT_END.split(text.removeprefix("---\n"), maxsplit=1)[0]
 
 
 class _Pairs(list[tuple[str, object]]):

@@ -15,7 +15,13 @@ from swell.api.meta import Body, Key, StatusDetails
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
-from swell.cluster.embedded.http.bodies import duplicate_fields, read_json, read_yaml
+from swell.cluster.embedded.http.bodies import (
+    duplicate_fields,
+    duplicate_yaml_keys,
+    read_json,
+    read_merged,
+    read_yaml,
+)
 from swell.cluster.embedded.http.logs import LogSource, parse_log_request
 from swell.cluster.embedded.http.options import Query
 from swell.cluster.embedded.http.responses import Representation, representation_of
@@ -158,7 +164,7 @@ class Resources:
 
     async def _create(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("CreateOptions")
-        body = await _object_body(request.http, context)
+        body = await _object_body(request, context)
         namespace = request.path.namespace
         stored = await self._api.answer(
             lambda: self._api.create(request.kind, namespace, body, context)
@@ -167,7 +173,7 @@ class Resources:
 
     async def _update(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("UpdateOptions")
-        body = await _object_body(request.http, context)
+        body = await _object_body(request, context)
         subresource = request.path.subresource
         written = await self._api.answer(
             lambda: self._api.update(
@@ -181,9 +187,12 @@ class Resources:
         kind = _patch_kind(request)
         context = request.write_context("PatchOptions")
         raw = await _read(request.http)
-        patch = Patch(kind, read_json(raw))
-        _report_duplicates(raw, patch.body, context, patched=request)
         subresource = request.path.subresource
+        # A missing object is noticed before a patch that is none.
+        await self._api.answer(lambda: self._api.get(request.kind, request.key))
+        patch = Patch(kind, read_json(raw))
+        if context.field_validation != "Ignore" and kind is not PatchKind.JSON:
+            context.duplicates = duplicate_fields(raw, patch.body)
         stored = await self._api.answer(
             lambda: self._api.patch(
                 request.kind, request.key, patch, context, subresource=subresource
@@ -254,7 +263,7 @@ class Resources:
 
     async def _pod_verb(self, request: ResourceRequest) -> web.StreamResponse:
         context = request.write_context("CreateOptions")
-        body = await _object_body(request.http, context)
+        body = await _object_body(request, context)
         verb = self._api.bind if request.path.subresource == "binding" else self._api.evict
         await self._api.answer(lambda: verb(request.kind, request.key, body, context))
         return responses.of_body(responses.success(201), 201, context.warnings)
@@ -304,15 +313,20 @@ async def _read(request: web.BaseRequest) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _object_body(request: web.BaseRequest, context: RequestContext) -> Body:
+async def _object_body(request: ResourceRequest, context: RequestContext) -> Body:
     """An object sent as JSON or YAML; duplicate fields are reported or refused."""
-    media = _media_type(request)
+    media = _media_type(request.http)
     if media in _YAML:
-        body = read_yaml(await _read(request))
+        raw = await _read(request.http)
+        body = read_yaml(raw)
+        _report_duplicates(duplicate_yaml_keys(raw), context)
     elif media in {"", responses.JSON}:
-        raw = await _read(request)
+        raw = await _read(request.http)
         body = read_json(raw)
-        _report_duplicates(raw, body, context)
+        if found := duplicate_fields(raw, body):
+            _report_duplicates([f'duplicate field "{path}"' for path in found], context)
+            # Go decodes the second value of a field of a known type into the first one.
+            body = body if request.kind.custom else read_merged(raw)
     else:
         raise refusals.unsupported_media(media, responses.JSON, "application/yaml")
     if body is None:
@@ -336,7 +350,7 @@ async def _delete_request(request: ResourceRequest) -> options.DeleteRequest:
 
 
 def _patch_kind(request: ResourceRequest) -> PatchKind:
-    media = _media_type(request.http)
+    media = _patch_type(request.http)
     kind = _PATCHES.get(media)
     if kind is None or (kind is PatchKind.STRATEGIC and request.kind.custom):
         # Custom resources have no merge keys, so strategic patches are not offered for them.
@@ -351,16 +365,14 @@ def _media_type(request: web.BaseRequest) -> str:
     return given.partition(";")[0].strip().lower() or given
 
 
-def _report_duplicates(
-    raw: bytes, body: object, context: RequestContext, patched: ResourceRequest | None = None
-) -> None:
-    if context.field_validation == "Ignore":
+def _patch_type(request: web.BaseRequest) -> str:
+    """The type of a patch; unlike others it is compared letter by letter."""
+    return request.headers.get("Content-Type", "").partition(";")[0]
+
+
+def _report_duplicates(found: list[str], context: RequestContext) -> None:
+    if not found or context.field_validation == "Ignore":
         return
-    found = [f'duplicate field "{path}"' for path in duplicate_fields(raw, body)]
-    if not found:
-        return
-    if context.field_validation != "Strict":
-        context.warnings.extend(found)
-        return
-    kind, name = (patched.kind, patched.path.name) if patched else (None, "")
-    raise refusals.duplicate_fields(found, kind, name)
+    if context.field_validation == "Strict":
+        raise refusals.strict_decoding("create", found)
+    context.warnings.extend(found)

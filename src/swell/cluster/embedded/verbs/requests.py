@@ -26,6 +26,8 @@ class RequestContext:
     dry_run: bool = False
     field_validation: str = ""
     warnings: list[str] = field(default_factory=list)
+    # Fields that the body of a patch gives twice: reported once the patched object could be read.
+    duplicates: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

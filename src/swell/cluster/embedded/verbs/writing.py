@@ -95,6 +95,7 @@ class WriteVerbs:
         _check_still_named(kind, patched, patch)
         context.unchanged = _unchanged(patched, current.body)
         new = self._shaped(kind, patched, context)
+        _report_duplicates(request)
         _check_name(new["metadata"], key)
         return self._replace(kind, key, current, new, context)
 
@@ -247,6 +248,14 @@ def _check_still_named(kind: ServedKind, patched: Body, patch: Patch) -> None:
     typed = kind.custom or patch.kind is PatchKind.STRATEGIC
     if not typed and isinstance(patched, dict) and patched.get("apiVersion") in (None, ""):
         raise bad_request("the name of the object was undeterminable: it says no apiVersion")
+
+
+def _report_duplicates(request: RequestContext) -> None:
+    """Refuse or warn of the fields that a patch gives twice."""
+    found = [f'duplicate field "{path}"' for path in request.duplicates]
+    if found and request.field_validation == "Strict":
+        raise refusals.strict_decoding("patch", found)
+    request.warnings.extend(found)
 
 
 def _check_name(metadata: Body, key: Key) -> None:
