@@ -100,7 +100,9 @@ def differ(path: str, real: Any, ours: Any) -> list[str]:
         return [
             line
             for key in sorted(real.keys() | ours.keys(), key=str)
-            for line in differ(f"{path}.{key}", real.get(key, "(absent)"), ours.get(key, "(absent)"))
+            for line in differ(
+                f"{path}.{key}", real.get(key, "(absent)"), ours.get(key, "(absent)")
+            )
         ]
     if isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
         pairs = enumerate(zip(real, ours, strict=True))
@@ -131,12 +133,17 @@ def differences(case: Case, real: Any, ours: Any, messages: bool) -> list[str]:
         if (one.get("status") == 0 or one.get("status", 0) >= 500) and two.get("status", 0) >= 400:
             continue  # a client's mistake that the real server calls its own failure
         if one.get("status") != two.get("status"):
-            said = [{k: v for k, v in x.items() if k in ("status", "reason", "message", "causes")} for x in (one, two)]
+            said = [
+                {k: v for k, v in x.items() if k in ("status", "reason", "message", "causes")}
+                for x in (one, two)
+            ]
             lines.append(f"{label}: real {short(said[0])} | ours {short(said[1])}")
             continue
         lines += [f"{label}{line}" for line in differ("", a, b)]
     if len(real) != len(ours):
-        lines.append(f"steps: real {len(real)} {real[-1].get('lost')} | ours {len(ours)} {ours[-1].get('lost')}")
+        lines.append(
+            f"steps: real {len(real)} {real[-1].get('lost')} | ours {len(ours)} {ours[-1].get('lost')}"
+        )
     return lines
 
 

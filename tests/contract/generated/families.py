@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from tests.contract.generated import objects, patches, reading, workloads
+from tests.contract.generated import customs, objects, patches, reading, workloads
 from tests.contract.generated.steps import Case
 
 _RECORDED = Path(__file__).resolve().parent.parent / "recorded" / "cases"
@@ -24,4 +24,10 @@ SETUP = _setup("crschema", "cel")
 
 
 def all_cases(rng: random.Random) -> list[Case]:
-    return [*patches.all_cases(), *objects.all_cases(), *reading.all_cases(), *workloads.all_cases()]
+    return [
+        *patches.all_cases(),
+        *objects.all_cases(),
+        *reading.all_cases(),
+        *workloads.all_cases(),
+        *customs.all_cases(),
+    ]

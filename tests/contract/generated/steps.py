@@ -51,7 +51,9 @@ def merged(base: Any, over: Any) -> Any:
     return result
 
 
-def body(version: str, kind: str, over: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
+def body(
+    version: str, kind: str, over: dict[str, Any] | None = None, **rest: Any
+) -> dict[str, Any]:
     base = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, **rest}
     return merged(base, over or {})
 
@@ -60,7 +62,9 @@ def cm(**over: Any) -> dict[str, Any]:
     return body("v1", "ConfigMap", over)
 
 
-def pod(spec: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **over: Any) -> dict[str, Any]:
+def pod(
+    spec: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **over: Any
+) -> dict[str, Any]:
     one = merged({"name": "main", "image": "images.example/app:1"}, container or {})
     base = {"schedulerName": "nobody", "containers": [one]}
     return body("v1", "Pod", over, spec=merged(base, spec or {}))
@@ -70,15 +74,25 @@ def service(spec: dict[str, Any] | None = None, **over: Any) -> dict[str, Any]:
     return body("v1", "Service", over, spec=merged({"ports": [{"port": 80}]}, spec or {}))
 
 
-TEMPLATE = {"spec": {"restartPolicy": "Never", "schedulerName": "nobody", "containers": [{"name": "main", "image": "images.example/app:1"}]}}
+TEMPLATE = {
+    "spec": {
+        "restartPolicy": "Never",
+        "schedulerName": "nobody",
+        "containers": [{"name": "main", "image": "images.example/app:1"}],
+    }
+}
 
 
 def job(spec: dict[str, Any] | None = None, **over: Any) -> dict[str, Any]:
-    return body("batch/v1", "Job", over, spec=merged({"suspend": True, "template": TEMPLATE}, spec or {}))
+    return body(
+        "batch/v1", "Job", over, spec=merged({"suspend": True, "template": TEMPLATE}, spec or {})
+    )
 
 
 def rs(spec: dict[str, Any] | None = None, **over: Any) -> dict[str, Any]:
-    template = merged(TEMPLATE, {"metadata": {"labels": {"app": "x"}}, "spec": {"restartPolicy": "Always"}})
+    template = merged(
+        TEMPLATE, {"metadata": {"labels": {"app": "x"}}, "spec": {"restartPolicy": "Always"}}
+    )
     base = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": template}
     return body("apps/v1", "ReplicaSet", over, spec=merged(base, spec or {}))
 

@@ -78,6 +78,9 @@ def metadata_errors(kind: ServedKind, metadata: Body, old: Body | None) -> list[
     errors: list[FieldError] = []
     if old is None:
         errors += _name_errors(kind, metadata)
+        if (metadata.get("generation") or 0) < 0:
+            problem = "must be greater than or equal to 0"
+            errors.append(invalid("metadata.generation", metadata["generation"], problem))
     else:
         errors += _change_errors(metadata, old)
     for field, check in _CHECKS:
@@ -151,6 +154,9 @@ def _owner_errors(owners: list[Body]) -> list[FieldError]:
             for part in ("apiVersion", "kind", "name", "uid")
             if not owner.get(part)
         ]
+        if (owner.get("apiVersion") or "").count("/") > 1:
+            problem = "must be a group and a version"
+            errors.append(invalid(f"{field}.apiVersion", owner["apiVersion"], problem))
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
             errors.append(invalid(field, owner, "an Event is disallowed from being an owner"))
     if sum(1 for owner in owners if owner.get("controller")) > 1:

@@ -49,10 +49,11 @@ def method_not_allowed(verb: str) -> ClusterError:
     return _refusal(405, "MethodNotAllowed", f"{verb} is not supported on resources of this kind")
 
 
-def path_method_not_allowed() -> ClusterError:
-    """The path is served, but not with this HTTP method."""
+def path_method_not_allowed(custom: ServedKind | None = None) -> ClusterError:
+    """The path is served, but not with this HTTP method; of a custom kind, it is named."""
     message = "the server does not allow this method on the requested resource"
-    return _refusal(405, "MethodNotAllowed", message)
+    details = _details(custom.plural, custom.group, "") if custom else None
+    return _refusal(405, "MethodNotAllowed", message, details)
 
 
 def not_acceptable() -> ClusterError:
@@ -131,7 +132,7 @@ def conflict(kind: ServedKind, name: str, message: str) -> ClusterError:
 
 def delete_conflict(kind: ServedKind, name: str, message: str) -> ClusterError:
     """A delete's precondition failed. A real server names the kind here, not the resource."""
-    return _conflict(kind.kind, kind.group, name, message)
+    return _conflict(kind.kind, kind.error_group, name, message)
 
 
 def subresource_conflict(

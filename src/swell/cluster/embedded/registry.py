@@ -153,6 +153,11 @@ class ServedKind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
+    def error_group(self) -> str:
+        """The group that errors of objects name: that of the kind they are stored as."""
+        return self.group if self.custom or not self.stored_as else self.stored_as.partition(".")[2]
+
+    @property
     def collection(self) -> str:
         """Where objects of this kind are stored."""
         return self.stored_as or self.resource

@@ -38,7 +38,11 @@ class EventConversion:
         return {**_renamed(body, CORE_NAMES), "apiVersion": "v1"}
 
     def from_stored(self, body: Body) -> Body:
-        return {**_renamed(body, NEW_NAMES), "apiVersion": "events.k8s.io/v1"}
+        event = {**_renamed(body, NEW_NAMES), "apiVersion": "events.k8s.io/v1"}
+        for name in ("reportingController", "reportingInstance"):
+            if event.get(name) == "":  # of the core group's fields these two are always there
+                del event[name]
+        return event
 
 
 def _renamed(body: Body, names: dict[str, str]) -> Body:

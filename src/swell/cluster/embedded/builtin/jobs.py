@@ -10,7 +10,11 @@ from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.objectmeta import name_problem, qualified_name_problem
+from swell.cluster.embedded.objectmeta import (
+    label_value_problem,
+    name_problem,
+    qualified_name_problem,
+)
 from swell.cluster.embedded.registry import WriteContext
 from swell.cluster.embedded.selectors import SelectorError, from_label_selector
 from swell.schema import field_errors
@@ -61,8 +65,9 @@ def prepare(new: Body, old: Body | None, _context: WriteContext) -> None:
     if old is None and not spec.get("manualSelector"):
         _make_selector(new)
     labels = spec["template"].get("metadata", {}).get("labels")
-    # A Job without labels takes those of its template, the generated ones included.
-    if labels and not own_labels:
+    # A Job without labels takes those of its template, the generated ones included. Of a name that
+    # is no label's value only the template's are reported.
+    if labels and not own_labels and not label_value_problem(new["metadata"].get("name", "")):
         new["metadata"]["labels"] = dict(labels)
 
 

@@ -30,6 +30,8 @@ from swell.schema.values import MISSING, compile_values
 BLOCKING = frozenset(
     {"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"}
 )
+# What a real server says of a column that has no description of its own.
+_COLUMN_TEXT = "Custom resource definition column (in JSONPath format): "
 NAME = TableColumn("Name", ".metadata.name", format="name", description="Name of the object")
 
 
@@ -183,7 +185,7 @@ def _columns(version: Body) -> tuple[TableColumn, ...]:
             json_path=column["jsonPath"],
             type=column["type"],
             format=column.get("format", ""),
-            description=column.get("description", ""),
+            description=column.get("description") or _COLUMN_TEXT + column["jsonPath"],
             priority=column.get("priority", 0),
         )
         for column in version.get("additionalPrinterColumns", ())

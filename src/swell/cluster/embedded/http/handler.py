@@ -59,10 +59,10 @@ class Handler:
             resource = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
             if resource is not None and resource.plural:
                 response = await self._resources.handle(request, resource, query)
-            elif request.method != "GET":
-                raise refusals.path_method_not_allowed()
             else:
                 response = self._document(request, segments, resource)
+                if request.method != "GET":  # what is not there is missing for every method
+                    raise refusals.path_method_not_allowed()
             if "pretty" in query and is_true(query, "pretty"):
                 _prettify(response)
         except ClusterError as error:
@@ -106,6 +106,8 @@ class Handler:
             return self._cached("groups", lambda: discovery.group_list(kinds))
         if resource is None:
             raise refusals.unknown_path()
+        if accepted_form(request.headers.get("Accept", "")) not in {Form.OBJECT, Form.DISCOVERY}:
+            raise refusals.not_acceptable()
         group, version = resource.group, resource.version
         if not version:
             return self._cached(f"group {group}", lambda: discovery.group(kinds, group))

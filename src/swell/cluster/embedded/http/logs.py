@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import urlencode
 
 import aiohttp
 
 from swell.api.meta import Body, Key
+from swell.api.times import parse_time
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http.credentials import Files, server_tls
@@ -32,7 +33,6 @@ AUTHORITY = "client-ca-file"
 CONNECT_S = 10.0
 PIECE_BYTES = 64 << 10
 REFUSAL_BYTES_MAX = 2000  # a refusal becomes the message of a Status
-_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,19 @@ class NoLogs:
         raise refusals.not_found("nodes", "", pod["spec"]["nodeName"])
 
 
-def parse_log_request(pod: Body, query: Query) -> LogRequest:
-    """The log request of a query; ClusterError when an option is invalid or no container fits."""
+def parse_log_request(name: str, query: Query) -> LogRequest:
+    """The log request of a query about a pod; ClusterError when an option is invalid.
+
+    Its container is the one named, which may be none: see `with_container`.
+    """
+    values = query.get("sinceTime")
+    if values and values[0] and not _is_time(values[0]):
+        raise bad_request(f"sinceTime: {values[0]!r} is no time of RFC 3339")
     errors = _range_errors(query)
     if errors:
-        raise refusals.invalid("PodLogOptions", "", pod["metadata"]["name"], errors)
-    values = query.get("sinceTime")
+        raise refusals.invalid("PodLogOptions", "", name, errors)
     return LogRequest(
-        container=_container(pod, (query.get("container") or [""])[0]),
+        container=(query.get("container") or [""])[0],
         follow=is_true(query, "follow"),
         previous=is_true(query, "previous"),
         timestamps=is_true(query, "timestamps"),
@@ -83,6 +88,11 @@ def parse_log_request(pod: Body, query: Query) -> LogRequest:
         since_seconds=number(query, "sinceSeconds"),
         since_time=values[0] if values else "",
     )
+
+
+def with_container(request: LogRequest, pod: Body) -> LogRequest:
+    """The request with the container that it is about; ClusterError when none fits."""
+    return replace(request, container=_container(pod, request.container))
 
 
 class NodeLogs:
@@ -165,13 +175,27 @@ def _range_errors(query: Query) -> list[FieldError]:
         value = number(query, name)
         if value is not None and value < least:
             errors.append(invalid(name, value, f"must be greater than or equal to {least}"))
-    if "sinceTime" in query and "sinceSeconds" in query:
-        errors.append(forbidden("sinceTime", "at most one of sinceTime or sinceSeconds"))
+    if (query.get("sinceTime") or [""])[0] and "sinceSeconds" in query:
+        errors.append(forbidden("[]", "at most one of sinceTime or sinceSeconds"))
+    if "stream" in query:
+        # The choice of a stream is behind a feature gate, which is off by default.
+        errors.append(forbidden("stream", "may not be specified"))
     return errors
 
 
+def _is_time(text: str) -> bool:
+    try:
+        parse_time(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _container(pod: Body, wanted: str) -> str:
-    """The container to read: the one named, else the annotated default, else the only one."""
+    """The container to read: the one named, else the only one.
+
+    The annotation of a default container is for kubectl, not for servers.
+    """
     spec, name = pod.get("spec") or {}, pod["metadata"]["name"]
     kinds = ("initContainers", "containers", "ephemeralContainers")
     known = [c["name"] for kind in kinds for c in spec.get(kind) or []]
@@ -180,9 +204,6 @@ def _container(pod: Body, wanted: str) -> str:
             raise bad_request(f"container {wanted} is not valid for pod {name}")
         return wanted
     main = [c["name"] for c in spec.get("containers") or []]
-    chosen = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
-    if chosen in main:
-        return str(chosen)
     if len(main) == 1:
         return str(main[0])
     raise bad_request(f"a container name must be specified for pod {name}, choose one of: {known}")

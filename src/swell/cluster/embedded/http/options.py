@@ -134,7 +134,7 @@ class _DeleteBody(DeleteOptionsShape):
 def delete_request_from_body(body: object) -> DeleteRequest:
     """Options sent as a DeleteOptions object; the query is ignored then."""
     try:
-        given = convert(body, _DeleteBody)
+        given = convert({} if body is None else body, _DeleteBody)
     except msgspec.ValidationError as error:
         raise bad_request(f"DeleteOptions: {error}") from error
     if given.kind not in {None, "", "DeleteOptions"}:

@@ -22,7 +22,7 @@ from swell.cluster.embedded.http.bodies import (
     read_merged,
     read_yaml,
 )
-from swell.cluster.embedded.http.logs import LogSource, parse_log_request
+from swell.cluster.embedded.http.logs import LogSource, parse_log_request, with_container
 from swell.cluster.embedded.http.options import Query
 from swell.cluster.embedded.http.responses import Representation, representation_of
 from swell.cluster.embedded.http.routing import Form, ResourcePath, accepted_form
@@ -80,7 +80,12 @@ class Resources:
         self, http: web.BaseRequest, path: ResourcePath, query: Query
     ) -> web.StreamResponse:
         kind = self._kind(path)
-        form = accepted_form(http.headers.get("Accept", ""))
+        form = accepted_form(http.headers.get("Accept", ""), anything=kind.custom)
+        if form is Form.PARTIAL_LIST and (path.name or http.method == "POST"):
+            raise refusals.not_acceptable()
+        if form is Form.PARTIAL and not path.name and http.method == "GET":
+            if not options.is_true(query, "watch"):
+                raise refusals.not_acceptable()
         include = (query.get("includeObject") or [""])[0]
         representation = representation_of(kind, form, include, self._api.clock.now())
         warnings = [kind.deprecation] if kind.deprecation else []
@@ -249,7 +254,9 @@ class Resources:
             case name, ("GET" | "POST") if name in _STREAMS:
                 raise refusals.not_implemented(name)
             case name, _ if name in {"status", "scale", "finalize", "binding", "eviction", "log"}:
-                raise refusals.path_method_not_allowed()
+                raise refusals.path_method_not_allowed(
+                    request.kind if request.kind.custom else None
+                )
             case _:
                 raise refusals.unknown_path()
 
@@ -269,8 +276,9 @@ class Resources:
         return responses.of_body(responses.success(201), 201, context.warnings)
 
     async def _log(self, request: ResourceRequest) -> web.StreamResponse:
+        asked = parse_log_request(request.path.name, request.query)
         pod = (await self._api.answer(lambda: self._api.get(request.kind, request.key))).body
-        wanted = parse_log_request(pod, request.query)
+        wanted = with_container(asked, pod)
         if not (pod.get("spec") or {}).get("nodeName"):
             return web.Response(status=204)  # not on a node yet: an empty log
         pieces = self._logs.read(pod, wanted)
@@ -286,6 +294,9 @@ class Resources:
 
     async def _read(self, request: ResourceRequest) -> web.StreamResponse:
         version = (request.query.get("resourceVersion") or [""])[0]
+        for name in ("export", "exact"):
+            if options.is_true(request.query, name):
+                raise bad_request(f"the {name!r} parameter is not supported any more")
 
         def read() -> Stored:
             if request.path.subresource == "scale":

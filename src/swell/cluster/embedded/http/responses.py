@@ -93,7 +93,7 @@ class Representation:
         if self.form is Form.TABLE:
             meta = {"resourceVersion": str(stored.version)}
             return codec.encode(self._table([stored.body], meta))
-        if self.form is Form.PARTIAL:
+        if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
             return codec.encode(partial(stored.body))
         return stored.raw
 
@@ -106,7 +106,7 @@ class Representation:
             meta["remainingItemCount"] = page.remaining
         if self.form is Form.TABLE:
             return codec.encode(self._table([stored.body for stored in page.items], meta))
-        if self.form is Form.PARTIAL:
+        if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
             encoded = [codec.encode(partial(stored.body)) for stored in page.items]
             return _list_bytes("PartialObjectMetadataList", META_VERSION, meta, encoded)
         name = self.kind.list_kind or f"{self.kind.kind}List"
@@ -133,13 +133,12 @@ class Representation:
         return table(self.kind, bodies, meta, include=self.include, now=self.now, headed=headed)
 
     def _bookmark(self, event: StoredEvent) -> Body:
-        # A real server sends an empty object, and Go writes its creation time as null.
-        meta: Body = {"resourceVersion": str(event.version), "creationTimestamp": None}
+        meta: Body = {"resourceVersion": str(event.version)}
         if event.ends_initial:
             meta["annotations"] = {INITIAL_EVENTS_END: "true"}
         if self.form is Form.TABLE:
             return self._table([], meta, headed=False)
-        if self.form is Form.PARTIAL:
+        if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
             return partial({"metadata": meta})
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
 

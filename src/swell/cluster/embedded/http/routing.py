@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from swell.cluster.embedded.refusals import not_acceptable
 
-ANY = "*/*"  # `application/*` is not understood, as on a real server
+ANY, ANY_APPLICATION = "*/*", "application/*"
 META_GROUP, DISCOVERY_GROUP = "meta.k8s.io", "apidiscovery.k8s.io"
 
 
@@ -34,6 +34,7 @@ class Form(Enum):
     OBJECT = ""
     TABLE = "Table"
     PARTIAL = "PartialObjectMetadata"
+    PARTIAL_LIST = "PartialObjectMetadataList"
     DISCOVERY = "APIGroupDiscoveryList"
 
 
@@ -47,11 +48,10 @@ class MediaRange(NamedTuple):
     quality: float = 1.0
 
 
-# A list of bare metadata has a name of its own; a server answers both names alike.
 _FORMS = {
     ("Table", META_GROUP, "v1"): Form.TABLE,
     ("PartialObjectMetadata", META_GROUP, "v1"): Form.PARTIAL,
-    ("PartialObjectMetadataList", META_GROUP, "v1"): Form.PARTIAL,
+    ("PartialObjectMetadataList", META_GROUP, "v1"): Form.PARTIAL_LIST,
     ("APIGroupDiscoveryList", DISCOVERY_GROUP, "v2"): Form.DISCOVERY,
 }
 
@@ -76,8 +76,11 @@ def parse_resource_path(segments: tuple[str, ...]) -> ResourcePath | None:
 
 
 @lru_cache(maxsize=128)
-def accepted_form(accept: str) -> Form:
-    """The form that an Accept header prefers among those served; 406 when it takes none."""
+def accepted_form(accept: str, *, anything: bool = False) -> Form:
+    """The form that an Accept header prefers among those served; 406 when it takes none.
+
+    With `anything`, `application/*` is understood, too: a real server does so for custom kinds.
+    """
     if not accept.strip():
         return Form.OBJECT
     ranges = [_media_range(part) for part in accept.split(",") if part.strip()]
@@ -87,7 +90,9 @@ def accepted_form(accept: str) -> Form:
             form = _FORMS.get((media.form, media.group, media.version))
             if form is not None:
                 return form
-        elif media.type in {"application/json", ANY}:
+        elif media.type in {"application/json", ANY} or (
+            anything and media.type == ANY_APPLICATION
+        ):
             return Form.OBJECT
     raise not_acceptable()
 
@@ -112,7 +117,7 @@ def _media_range(text: str) -> MediaRange:
     except ValueError:
         quality = 0.0
     form, group = given.get("as", ""), given.get("g", "")
-    return MediaRange(kind.lower(), form, group, given.get("v", ""), quality)
+    return MediaRange(kind, form, group, given.get("v", ""), quality)
 
 
 def _parameter(text: str) -> tuple[str, str]:

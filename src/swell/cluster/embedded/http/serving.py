@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMethod
+from aiohttp.web_protocol import RequestHandler
 
 from swell.cluster import home
+from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
 from swell.cluster.embedded.durable import DurableStorage
-from swell.cluster.embedded.http import credentials
+from swell.cluster.embedded.http import credentials, responses
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
 from swell.cluster.embedded.http.resources import Resources
@@ -73,6 +76,33 @@ async def _serve_until_stopped(
         await durable.close()
 
 
+class _Protocol(RequestHandler):
+    """A connection that answers methods it has never heard of as a real server does."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if not isinstance(exc, BadHttpMethod):
+            return super().handle_error(request, status, exc, message)
+        # The rest of the request could not be read, so that the connection cannot be kept.
+        response = responses.of_refusal(refusals.path_method_not_allowed())
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    """A server of such connections."""
+
+    def __call__(self) -> RequestHandler:
+        return _Protocol(self, loop=self._loop, **self._kwargs)
+
+
 @asynccontextmanager
 async def listening(
     api: ApiServer,
@@ -92,13 +122,14 @@ async def listening(
     bound = int(listener.getsockname()[1])
     watches = Watches(clock, rng, stall_s)
     handler = Handler(api, Resources(api, watches, logs or NoLogs()), token, bound)
-    server = web.Server(
+    server = _Server(
         handler.handle,
         handler_cancellation=True,  # a quiet watch ends with its client, too
         access_log=None,
         max_field_size=HEADER_BYTES_MAX,
         max_line_size=HEADER_BYTES_MAX,
         keepalive_timeout=120.0,
+        auto_decompress=False,  # a real server takes every body as it is
     )
     runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
     await runner.setup()

@@ -142,7 +142,7 @@ class ServerCore:
 
 def refuse_invalid(kind: ServedKind, name: str, errors: list[FieldError]) -> None:
     if errors:
-        raise refusals.invalid(kind.kind, kind.group, name, errors)
+        raise refusals.invalid(kind.kind, kind.error_group, name, errors)
 
 
 def _unstored(body: Body, before: Stored | None) -> Stored:

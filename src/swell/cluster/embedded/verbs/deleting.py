@@ -15,7 +15,7 @@ collector: a delete only adds the finalizer that names the propagation policy.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swell.api.meta import Body, Key
 from swell.api.times import format_time, parse_time
@@ -62,17 +62,17 @@ class DeleteVerbs:
         self, kind: ServedKind, key: Key, options: DeleteOptions, request: RequestContext
     ) -> Deleted:
         context = self._core.context("delete", request)
-        stored = self._core.require(kind, key)
-        _check_options(options)
-        _check_preconditions(kind, key, stored, options)
-        if kind.collection == NAMESPACES and key.name in PROTECTED_NAMESPACES:
-            raise access_denied(kind.plural, "", key.name, "this namespace may not be deleted")
         # A real server warns, too: only Jobs leave their dependents behind by default.
         if kind.default_propagation == "Orphan" and not _has_propagation(options):
             request.warnings.append(
                 "dependents are left behind when no propagation policy is given; "
                 "set propagationPolicy=Background to delete them too"
             )
+        stored = self._core.require(kind, key)
+        _check_options(options)
+        _check_preconditions(kind, key, stored, options)
+        if kind.collection == NAMESPACES and key.name in PROTECTED_NAMESPACES:
+            raise access_denied(kind.plural, "", key.name, "this namespace may not be deleted")
         plan = plan_deletion(kind, stored.copy(), options, context.now)
         return self._execute(kind, key, stored, plan, context)
 
@@ -85,7 +85,11 @@ class DeleteVerbs:
     ) -> Page:
         """Delete the listed objects one by one; one that is gone already is no error."""
         _check_options(options)
-        page = self._reads.list(kind, selection)
+        # A real server lists in pages, and with a limit a version means exactly that one.
+        exact = selection.resource_version not in {"", "0"} and not selection.resource_version_match
+        page = self._reads.list(
+            kind, replace(selection, resource_version_match="Exact") if exact else selection
+        )
         for stored in page.items:
             metadata = stored.metadata
             key = Key(metadata.get("namespace", ""), metadata["name"])

@@ -159,16 +159,20 @@ class PodVerbs:
         self._core.put(kind, Key(pod.namespace, name), budget, body, context)
 
 
+# Conditions of pods always have this field.
+_PROBE: Body = {"lastProbeTime": None}
+
+
 def set_condition(body: Body, condition: Body, now: float) -> None:
-    """Set a status condition; its transition time moves only when its status changes."""
+    """Set a condition of a pod; its transition time moves only when its status changes."""
     conditions = body.setdefault("status", {}).setdefault("conditions", [])
     for index, old in enumerate(conditions):
         if old.get("type") == condition["type"]:
             same = old.get("status") == condition["status"]
             changed_at = old.get("lastTransitionTime") if same else format_time(now)
-            conditions[index] = {**condition, "lastTransitionTime": changed_at}
+            conditions[index] = {**_PROBE, **condition, "lastTransitionTime": changed_at}
             return
-    conditions.append({**condition, "lastTransitionTime": format_time(now)})
+    conditions.append({**_PROBE, **condition, "lastTransitionTime": format_time(now)})
 
 
 def _check_name(body: Body, key: Key) -> None:

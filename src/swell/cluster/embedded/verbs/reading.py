@@ -26,12 +26,15 @@ from swell.schema.field_errors import FieldError, forbidden, not_supported
 _EXPIRED = "The provided continue parameter is too old to display a consistent list result."
 
 
-class _Token(msgspec.Struct, frozen=True):
-    """The content of a continue token: the version of the snapshot, and the last object sent."""
+_TOKEN_VERSION = "meta.k8s.io/v1"
 
+
+class _Token(msgspec.Struct, frozen=True):
+    """The content of a continue token: the version of the snapshot, and where to go on."""
+
+    v: str
     rv: int
-    namespace: str
-    name: str
+    start: str
 
 
 class ReadVerbs:
@@ -56,7 +59,7 @@ class ReadVerbs:
                 raise bad_request("specifying resource version is not allowed with continue")
             token = _decode_token(options.continue_token)
             snapshot = self._snapshot_at(kind, options.namespace, token.rv)
-            after = Key(token.namespace, token.name)
+            after = _last_sent(token, options.namespace)
         else:
             snapshot = self._first_snapshot(kind, options, limit)
         if options.resource_version == "0":
@@ -120,7 +123,7 @@ class ReadVerbs:
         token, remaining = "", None
         if len(page) < len(items):
             last = page[-1][0]
-            token = _encode_token(_Token(snapshot.version, last.namespace, last.name))
+            token = _encode_token(last, chosen.namespace, snapshot.version)
             # With a selector a real server does not know how many objects are left.
             remaining = len(items) - len(page) if chosen.selects_all else None
         objects = [stored for _, stored in page]
@@ -177,16 +180,27 @@ def _index_after(items: list[tuple[Key, Stored]], after: Key) -> int:
     return low
 
 
-def _encode_token(token: _Token) -> str:
+def _encode_token(last: Key, namespace: str, version: int) -> str:
+    # The least text after the last key, as a real server writes it.
+    start = (last.name if namespace else f"{last.namespace}/{last.name}") + "\0"
+    token = _Token(_TOKEN_VERSION, version, start)
     return base64.urlsafe_b64encode(encode(token)).decode().rstrip("=")
+
+
+def _last_sent(token: _Token, namespace: str) -> Key:
+    text = token.start.removesuffix("\0")
+    return Key(namespace, text) if namespace else Key(*text.rpartition("/")[::2])
 
 
 def _decode_token(text: str) -> _Token:
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        return decode(raw, _Token)
+        token = decode(raw, _Token)
+        if token.v != _TOKEN_VERSION or token.rv <= 0 or not token.start:
+            raise ValueError("an unknown version of tokens")
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise bad_request("continue key is not valid") from error
+    return token
 
 
 def _refuse(errors: list[FieldError]) -> None:

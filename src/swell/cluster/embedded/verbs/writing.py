@@ -285,9 +285,7 @@ def _fill_new(kind: ServedKind, metadata: Body, uid: str, now: float) -> None:
     metadata["uid"] = uid
     metadata["creationTimestamp"] = format_time(now)
     if kind.has_generation:
-        metadata["generation"] = 1
-    else:
-        metadata.pop("generation", None)
+        metadata["generation"] = 1  # other kinds keep what they are given, as on a real server
 
 
 def _keep_server_fields(metadata: Body, old: Body, context: WriteContext) -> None:

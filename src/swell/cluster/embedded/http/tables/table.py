@@ -70,10 +70,15 @@ def _row(
 ) -> Body:
     cells = None if kind.custom else cells_of(kind.resource, body, now)
     row: Body = {"cells": cells or [_cell(column, body, now) for column in columns]}
-    if kind.resource == "pods":  # clients grey out finished pods by these
-        row["conditions"] = completion(body)
-    if include != "None":
-        row["object"] = body if include == "Object" else partial(body)
+    if kind.resource == "pods" and (conditions := completion(body)):
+        row["conditions"] = conditions  # clients grey out finished pods by these
+    match include:
+        case "None":
+            row["object"] = None
+        case "Object":
+            row["object"] = body
+        case _:
+            row["object"] = partial(body)
     return row
 
 
