@@ -229,7 +229,7 @@ def _list_check(schema: Body) -> Check | None:
                 item_check(item, previous, (path, index), errors)
         if unique:
             _duplicates(value, [_canonical_json(item) for item in value], path, errors)
-        elif list_type == "map":
+        elif list_type == "map" and not _no_object(value, path, errors):
             _duplicates(value, [item_key(item, keys) for item in value], path, errors)
 
     return check
@@ -244,6 +244,16 @@ def items_by_key(items: object, keys: list[str]) -> dict[str, object]:
 
 def item_key(item: object, keys: list[str]) -> str:
     return _canonical_json([item.get(key) for key in keys] if isinstance(item, dict) else item)
+
+
+def _no_object(items: list[object], path: Path, errors: Errors) -> bool:
+    """Report the first item that is no object; what follows it is not compared by keys."""
+    for index, item in enumerate(items):
+        if item is not None and type(item) is not dict:
+            detail = "must be an object for an array of list-type map"
+            errors.append(field_errors.invalid(render((path, index)), item, detail))
+            return True
+    return False
 
 
 def _duplicates(items: list[object], ids: list[str], path: Path, errors: Errors) -> None:

@@ -288,20 +288,26 @@ def _update_errors(spec: Body, old_job: Body) -> Iterator[FieldError]:
     elif completions != old.get("completions") and completions != spec.get("parallelism"):
         detail = "can only be modified in tandem with spec.parallelism"
         yield field_errors.invalid("spec.completions", completions, detail)
-    template = _with_mutable(old_job, spec["template"])
-    yield from fields.immutable(spec["template"], template, "spec.template")
+    if not _is_mutable(old_job):
+        yield from fields.immutable(spec["template"], old["template"], "spec.template")
+        return
+    template = _with_mutable(old["template"], spec["template"])
+    yield from fields.immutable(spec["template"]["spec"], template["spec"], "spec.template.spec")
 
 
-def _with_mutable(old_job: Body, new: Body) -> Body:
-    """The old template, with the new values of the fields a suspended, idle Job may change."""
-    template: Body = copy.deepcopy(old_job["spec"]["template"])
+def _is_mutable(old_job: Body) -> bool:
+    """Whether parts of the template may change: the Job is suspended and has no pods."""
     status = old_job.get("status", {})
     conditions = status.get("conditions", ())
     suspended = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in conditions)
     # It must not have started, or have been suspended and all its pods be gone.
     idle = ("startTime" not in status or suspended) and not status.get("active")
-    if not old_job["spec"].get("suspend") or not idle:
-        return template
+    return bool(old_job["spec"].get("suspend")) and idle
+
+
+def _with_mutable(old: Body, new: Body) -> Body:
+    """The old template, with the new values of the fields that may change."""
+    template: Body = copy.deepcopy(old)
     for name in ("labels", "annotations"):
         _take(template.setdefault("metadata", {}), new.get("metadata", {}), name)
     for name in ("nodeSelector", "tolerations", "schedulingGates"):
@@ -312,10 +318,12 @@ def _with_mutable(old_job: Body, new: Body) -> Body:
     if affinity or "affinity" in new["spec"]:
         template["spec"]["affinity"] = affinity
     for name in ("containers", "initContainers"):
-        for held, given in zip(
-            template["spec"].get(name, ()), new["spec"].get(name, ()), strict=False
-        ):
-            _take(held, given, "resources")
+        held, given = template["spec"].get(name, ()), new["spec"].get(name, ())
+        if len(held) != len(given):
+            continue
+        for one, other in zip(held, given, strict=True):
+            if one["name"] == other["name"]:
+                _take(one, other, "resources")
     return template
 
 

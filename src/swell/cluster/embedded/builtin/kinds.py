@@ -70,6 +70,7 @@ _POD_FIELDS = _fields(
     "status.nominatedNodeName",
     spec__hostNetwork="false",
 )
+_ENDPOINTS_WARNING = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 _CLUSTER_NAME = {"metadata.name": METADATA_FIELDS["metadata.name"]}
 _EVENT: dict[str, Any] = {
     "has_generation": False,
@@ -86,7 +87,7 @@ _TRAITS: dict[str, dict[str, Any]] = {
     "endpoints": {
         "has_generation": False,
         "create_on_update": True,
-        "deprecation": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        "deprecation": _ENDPOINTS_WARNING,
     },
     "services": {
         "has_generation": False,

@@ -22,6 +22,13 @@ COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = (
     "", "int32", "int64", "float", "double", "byte", "date", "date-time", "password", "name",
 )  # fmt: skip
+# The parts of a version, and the names under which versions that agree share them.
+_VERSION_PARTS = {
+    "schema": "validation",
+    "subresources": "subresources",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
 WARNING_LENGTH_MAX = 256  # Kubernetes' limit of deprecationWarning
 
 
@@ -118,12 +125,13 @@ def _is_true(status: Body, kind: str) -> bool:
 def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     spec = new["spec"]
     group, plural = spec.get("group", ""), spec.get("names", {}).get("plural", "")
-    if new["metadata"].get("name") != f"{plural}.{group}":
+    named = bool(new["metadata"].get("name"))
+    if old is None and named and new["metadata"]["name"] != f"{plural}.{group}":
         name = new["metadata"].get("name", "")
         detail = 'must be spec.names.plural+"."+spec.group'
         yield field_errors.invalid("metadata.name", name, detail)
     yield from _group_errors(new)
-    if spec.get("scope") not in {"Namespaced", "Cluster"}:
+    if spec.get("scope") and spec["scope"] not in {"Namespaced", "Cluster"}:
         yield field_errors.not_supported(
             "spec.scope", spec.get("scope", ""), ["Cluster", "Namespaced"]
         )
@@ -132,8 +140,9 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
         yield field_errors.invalid("spec.preserveUnknownFields", True, detail)
     yield from _name_errors(spec.get("names", {}), "spec.names")
     yield from _version_list_errors(spec.get("versions", []))
+    shared = _shared_parts(spec.get("versions", []))
     for index, version in enumerate(spec.get("versions", ())):
-        yield from _version_errors(version, f"spec.versions[{index}]")
+        yield from _version_errors(version, index, shared)
     yield from _stored_version_errors(new)
     yield from _conversion_errors(spec.get("conversion", {}))
     if old is not None:
@@ -178,24 +187,52 @@ def _version_list_errors(versions: list[Body]) -> Iterator[FieldError]:
         yield field_errors.invalid("spec.versions", names, detail)
 
 
-def _version_errors(version: Body, path: str) -> Iterator[FieldError]:
+def _shared_parts(versions: list[Body]) -> frozenset[str]:
+    """The parts in which all versions agree.
+
+    A real server keeps those once for all versions, and names their place there in errors.
+    """
+    return frozenset(
+        part
+        for part in _VERSION_PARTS
+        if all(version.get(part) == versions[0].get(part) for version in versions)
+    )
+
+
+def _version_errors(version: Body, at: int, shared: frozenset[str]) -> Iterator[FieldError]:
+    path = f"spec.versions[{at}]"
     yield from fields.letter_label_errors(version.get("name", ""), f"{path}.name")
-    schema, where = version.get("schema", {}).get("openAPIV3Schema"), f"{path}.schema"
+    schema = version.get("schema", {}).get("openAPIV3Schema")
     if schema is None:
-        yield field_errors.required(f"{where}.openAPIV3Schema", "schemas are required")
-    else:
-        problems = structural_errors(schema, f"{where}.openAPIV3Schema")
-        yield from problems or rule_errors(schema, f"{where}.openAPIV3Schema")
+        yield field_errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
     yield from _deprecation_errors(version, f"{path}.deprecationWarning")
-    yield from _scale_errors(version.get("subresources", {}), f"{path}.subresources.scale")
-    for index, column in enumerate(version.get("additionalPrinterColumns", ())):
-        yield from _column_errors(column, f"{path}.additionalPrinterColumns[{index}]")
-    for index, field in enumerate(version.get("selectableFields", ())):
-        json_path = field.get("jsonPath", "")
-        if not _selects_scalar(json_path, schema or {}):
-            where = f"{path}.selectableFields[{index}].jsonPath"
-            detail = "must point to a field of type string, boolean or integer"
-            yield field_errors.invalid(where, json_path, detail)
+    for part, shared_name in _VERSION_PARTS.items():
+        if part in shared and at == 0:
+            yield from _part_errors(version, part, f"spec.{shared_name}")
+        elif part not in shared:
+            yield from _part_errors(version, part, f"{path}.{part}")
+
+
+def _part_errors(version: Body, part: str, path: str) -> Iterator[FieldError]:
+    """Validate one part of a version, which errors name by the given path."""
+    schema = version.get("schema", {}).get("openAPIV3Schema")
+    match part:
+        case "schema" if schema is not None:
+            problems = structural_errors(schema, f"{path}.openAPIV3Schema")
+            yield from problems or rule_errors(schema, f"{path}.openAPIV3Schema")
+        case "subresources":
+            yield from _scale_errors(version.get("subresources", {}), f"{path}.scale")
+        case "additionalPrinterColumns":
+            for index, column in enumerate(version.get(part, ())):
+                yield from _column_errors(column, f"{path}[{index}]")
+        case "selectableFields":
+            for index, field in enumerate(version.get(part, ())):
+                where, json_path = f"{path}[{index}].jsonPath", field.get("jsonPath", "")
+                if not json_path:
+                    yield field_errors.required(where)
+                elif not _selects_scalar(json_path, schema or {}):
+                    detail = "must point to a field of type string, boolean or integer"
+                    yield field_errors.invalid(where, json_path, detail)
 
 
 def _selects_scalar(json_path: str, schema: Body) -> bool:
@@ -265,7 +302,7 @@ def _stored_version_errors(definition: Body) -> Iterator[FieldError]:
 
 
 def _conversion_errors(conversion: Body) -> Iterator[FieldError]:
-    strategy, where = conversion.get("strategy", "None"), "spec.conversion"
+    strategy, where = conversion.get("strategy") or "None", "spec.conversion"
     if strategy not in {"None", "Webhook"}:
         yield field_errors.not_supported(f"{where}.strategy", strategy, ["None", "Webhook"])
     elif strategy == "Webhook":

@@ -32,6 +32,8 @@ BLOCKING = frozenset(
 )
 # What a real server says of a column that has no description of its own.
 _COLUMN_TEXT = "Custom resource definition column (in JSONPath format): "
+# A real server lists the verbs of custom kinds in this order.
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 NAME = TableColumn("Name", ".metadata.name", format="name", description="Name of the object")
 
 
@@ -174,6 +176,7 @@ def _kind(
         scale=_scale(subresources.get("scale")),
         selectable_fields=_selectable(version),
         unconditional_update=False,
+        verbs=_VERBS,
     )
 
 

@@ -82,9 +82,8 @@ def _merged(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in pairs:
         old = found.get(name)
-        if isinstance(old, dict) and isinstance(value, dict):
-            value = _merged([*old.items(), *value.items()])
-        found[name] = value
+        both = isinstance(old, dict) and isinstance(value, dict)
+        found[name] = _merged([*old.items(), *value.items()]) if both else value
     return found
 
 

@@ -61,7 +61,8 @@ class Handler:
                 response = await self._resources.handle(request, resource, query)
             else:
                 response = self._document(request, segments, resource)
-                if request.method != "GET":  # what is not there is missing for every method
+                # What is not there is missing for every method.
+                if request.method != "GET" and response.status == 200:
                     raise refusals.path_method_not_allowed()
             if "pretty" in query and is_true(query, "pretty"):
                 _prettify(response)
@@ -87,7 +88,7 @@ class Handler:
             return responses.of_body(openapi.swagger())
         if segments == ("",):
             return responses.of_body({"paths": ["/api", "/apis", "/healthz", "/openapi/v3"]})
-        raise refusals.unknown_path()
+        return responses.of_text("404 page not found\n", 404)
 
     def _discovery(
         self, request: web.BaseRequest, segments: tuple[str, ...], resource: ResourcePath | None
@@ -110,6 +111,8 @@ class Handler:
             raise refusals.not_acceptable()
         group, version = resource.group, resource.version
         if not version:
+            if discovery.group(kinds, group) is None:
+                return responses.of_text("404 page not found\n", 404)
             return self._cached(f"group {group}", lambda: discovery.group(kinds, group))
         return self._cached(
             f"resources {group}/{version}", lambda: discovery.resource_list(kinds, group, version)

@@ -66,6 +66,7 @@ def number(query: Query, name: str) -> int | None:
 def list_options(query: Query, namespace: str) -> ListOptions:
     if not query:
         return ListOptions(namespace)
+    number(query, "timeoutSeconds")  # of no effect on a list, but checked
     return ListOptions(
         namespace=namespace,
         labels=_text(query, "labelSelector"),

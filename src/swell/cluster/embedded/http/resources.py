@@ -83,9 +83,9 @@ class Resources:
         form = accepted_form(http.headers.get("Accept", ""), anything=kind.custom)
         if form is Form.PARTIAL_LIST and (path.name or http.method == "POST"):
             raise refusals.not_acceptable()
-        if form is Form.PARTIAL and not path.name and http.method == "GET":
-            if not options.is_true(query, "watch"):
-                raise refusals.not_acceptable()
+        listed = http.method == "GET" and not path.name and not options.is_true(query, "watch")
+        if form is Form.PARTIAL and listed:
+            raise refusals.not_acceptable()
         include = (query.get("includeObject") or [""])[0]
         representation = representation_of(kind, form, include, self._api.clock.now())
         warnings = [kind.deprecation] if kind.deprecation else []

@@ -111,7 +111,7 @@ class Representation:
             return _list_bytes("PartialObjectMetadataList", META_VERSION, meta, encoded)
         name = self.kind.list_kind or f"{self.kind.kind}List"
         if self.kind.custom:
-            # The list of a custom kind is a plain map, in which nothing is left out for being empty.
+            # The list of a custom kind is a plain map: nothing is left out for being empty.
             meta.setdefault("continue", "")
             raws = [stored.raw for stored in page.items]
         else:

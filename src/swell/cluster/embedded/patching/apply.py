@@ -43,8 +43,17 @@ def merge(body: Body, patch: Body) -> Body:
             old = merged.get(field)
             merged[field] = merge(old if isinstance(old, dict) else {}, value)
         else:
-            merged[field] = value
+            merged[field] = _without_nulls(value)
     return merged
+
+
+def _without_nulls(value: object) -> object:
+    """A value without the nulls in its objects; those that are items of lists stay."""
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if isinstance(value, dict):
+        return {field: _without_nulls(inner) for field, inner in value.items() if inner is not None}
+    return value
 
 
 def _json_patch(body: Body, operations: object) -> Body:

@@ -23,8 +23,8 @@ class JsonPatchError(Exception):
 def apply_operations(document: Any, operations: list[dict[str, Any] | None]) -> Any:
     """The patched document; the given one is not changed."""
     patched = copy.deepcopy(document)
-    for operation in operations:
-        operation = operation or {}
+    for given in operations:
+        operation = given or {}
         name = operation.get("op")
         run = OPERATIONS.get(name) if isinstance(name, str) else None
         if run is None:

@@ -152,6 +152,8 @@ class PodVerbs:
             )
         context = self._core.context("update", request, "status")
         status["disruptionsAllowed"] = allowed - 1
+        if allowed == 1:
+            _set_exhausted(status, body["metadata"], context.now)
         disrupted[pod.name] = format_time(context.now)
         kind = self._core.registry.stored(BUDGETS)
         if kind is None:
@@ -159,6 +161,21 @@ class PodVerbs:
         self._core.put(kind, Key(pod.namespace, name), budget, body, context)
 
 
+def _set_exhausted(status: Body, metadata: Body, now: float) -> None:
+    """Set the condition that a budget allows no disruption now."""
+    kept = [c for c in status.get("conditions") or () if c.get("type") != _ALLOWED]
+    condition = {
+        "type": _ALLOWED,
+        "status": "False",
+        "observedGeneration": metadata.get("generation", 0),
+        "lastTransitionTime": format_time(now),
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    status["conditions"] = [*kept, condition]
+
+
+_ALLOWED = "DisruptionAllowed"
 # Conditions of pods always have this field.
 _PROBE: Body = {"lastProbeTime": None}
 

@@ -26,7 +26,7 @@ from swell.schema.field_errors import FieldError, forbidden, not_supported
 _EXPIRED = "The provided continue parameter is too old to display a consistent list result."
 
 
-_TOKEN_VERSION = "meta.k8s.io/v1"
+_CONTINUE_FORMAT = "meta.k8s.io/v1"
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -183,7 +183,7 @@ def _index_after(items: list[tuple[Key, Stored]], after: Key) -> int:
 def _encode_token(last: Key, namespace: str, version: int) -> str:
     # The least text after the last key, as a real server writes it.
     start = (last.name if namespace else f"{last.namespace}/{last.name}") + "\0"
-    token = _Token(_TOKEN_VERSION, version, start)
+    token = _Token(_CONTINUE_FORMAT, version, start)
     return base64.urlsafe_b64encode(encode(token)).decode().rstrip("=")
 
 
@@ -196,7 +196,7 @@ def _decode_token(text: str) -> _Token:
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         token = decode(raw, _Token)
-        if token.v != _TOKEN_VERSION or token.rv <= 0 or not token.start:
+        if token.v != _CONTINUE_FORMAT or token.rv <= 0 or not token.start:
             raise ValueError("an unknown version of tokens")
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise bad_request("continue key is not valid") from error

@@ -25,7 +25,7 @@ from swell.cluster.embedded.verbs.core import ServerCore, refuse_invalid
 from swell.cluster.embedded.verbs.requests import RequestContext, Written
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
-from swell.schema.field_errors import FieldError, invalid
+from swell.schema.field_errors import invalid
 
 NAMESPACES = "namespaces"
 # Generated names as in Kubernetes: no vowels, so no words; at most 63 characters; eight tries.
@@ -114,7 +114,7 @@ class WriteVerbs:
                 # See `_wrong_type`: a custom resource with another kind is decoded all the same.
                 decoded = field == "kind" or context.verb == "patch"
                 if kind.custom and decoded and given and isinstance(given, str):
-                    raise _wrong_type(kind, body, invalid(field, given, f"must be {wanted}"))
+                    raise _wrong_type(kind, body)
                 problem = f"{field} {given!r} in the body, expected {wanted!r}"
                 raise refusals.not_of_kind(context.verb, problem)
         body = kind.rules.shape(body, context)
@@ -208,16 +208,23 @@ class WriteVerbs:
         return name
 
 
-def _wrong_type(kind: ServedKind, body: Body, error: FieldError) -> ClusterError:
+def _wrong_type(kind: ServedKind, body: Body) -> ClusterError:
     """The refusal of a custom resource of another type.
 
     A real server decodes any custom resource and then compares its type with the path, so that the
-    error is one of a field of the given kind.
+    errors are ones of fields of the given kind.
     """
+    wanted = {"apiVersion": kind.api_version, "kind": kind.kind}
+    errors = [
+        invalid(field, body.get(field), f"must be {value}")
+        for field, value in wanted.items()
+        if body.get(field) != value
+    ]
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else ""
+    group = str(body.get("apiVersion") or "").rpartition("/")[0]
     given = str(body.get("kind") or "")
-    return refusals.invalid(given, kind.group, name if isinstance(name, str) else "", [error])
+    return refusals.invalid(given, group, name if isinstance(name, str) else "", errors)
 
 
 def ends_deletion(kind: ServedKind, new: Body, old: Body) -> bool:
