@@ -68,7 +68,7 @@ def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
     for name in STATUS_COUNTS[1:]:
         if status.get(name, 0) > status.get("replicas", 0):
             detail = "cannot be greater than status.replicas"
-            yield field_errors.invalid(f"status.{name}", status[name], detail)
+            yield field_errors.invalid(f"status.{name}", status.get(name, 0), detail)
 
 
 REPLICA_SETS = Behaviour(default=default, errors=errors, status_errors=status_errors)

@@ -62,7 +62,7 @@ def test_path_names_a_resource(path: str, address: ResourcePath | None) -> None:
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Form.TABLE),
         ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Form.OBJECT),
         ("application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io", Form.TABLE),
-        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form.PARTIAL),
+        ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form.PARTIAL_LIST),
     ],
 )
 def test_accept_chooses_a_form(accept: str, form: Form) -> None:
@@ -126,7 +126,7 @@ def test_list_and_watch_options() -> None:
 def test_write_options_that_are_none(text: str, field: str) -> None:
     """An unknown value is invalid, and the options are named."""
     with pytest.raises(InvalidError) as refusal:
-        write_context(parse_query(text), "me", "CreateOptions")
+        write_context(parse_query(text), "me", "CreateOptions", [])
 
     details = refusal.value.status.details
     assert details is not None

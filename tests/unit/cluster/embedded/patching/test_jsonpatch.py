@@ -27,6 +27,16 @@ DOCUMENT = {"a": {"b": 1}, "list": [1, 2, 3], "~/": 5}
         ({"op": "copy", "from": "/a", "path": "/c"}, {"c": {"b": 1}}),
         ({"op": "test", "path": "/a/b", "value": 1}, {}),
         ({"op": "test", "path": "/a/b", "value": 1.0}, {}),
+        # A missing key of a map reads as null, and an operation without a value has null.
+        ({"op": "add", "path": "/a/c"}, {"a": {"b": 1, "c": None}}),
+        ({"op": "replace", "path": "/x", "value": 1}, {"x": 1}),
+        ({"op": "copy", "from": "/x", "path": "/y"}, {"y": None}),
+        ({"op": "test", "path": "/x", "value": None}, {}),
+        ({"op": "test", "path": "/x"}, {}),
+        # What stands before the first slash is not looked at.
+        ({"op": "add", "path": "a/new", "value": 1}, {"new": 1}),
+        ({"op": "remove", "path": "/list/+1"}, {"list": [1, 3]}),
+        ({"op": "remove", "path": "/list/01"}, {"list": [1, 3]}),
     ],
 )
 def test_operation_changes_the_document(operation: dict[str, Any], result: dict[str, Any]) -> None:
@@ -41,7 +51,6 @@ def test_operation_changes_the_document(operation: dict[str, Any], result: dict[
     "operation",
     [
         {"op": "merge", "path": "/a"},
-        {"op": "add", "path": "/a/c"},
         {"op": "add", "value": 1},
         {"op": "add", "path": "a", "value": 1},
         {"op": "add", "path": "/x/y", "value": 1},
@@ -50,7 +59,9 @@ def test_operation_changes_the_document(operation: dict[str, Any], result: dict[
         {"op": "remove", "path": "/x"},
         {"op": "remove", "path": "/list/3"},
         {"op": "remove", "path": ""},
-        {"op": "replace", "path": "/x", "value": 1},
+        {"op": "replace", "path": "/x/y", "value": 1},
+        {"op": "replace", "path": "", "value": 1},
+        {"op": "replace", "path": "/list/3", "value": 1},
         {"op": "move", "from": "/a", "path": "/a/b"},
         {"op": "move", "from": "/x", "path": "/y"},
         {"op": "test", "path": "/a/b", "value": 2},

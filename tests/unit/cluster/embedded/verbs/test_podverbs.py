@@ -54,7 +54,12 @@ def test_binding_sets_node_and_condition() -> None:
     assert pod["metadata"]["labels"] == {"old": "1", "new": "2"}
     assert pod["metadata"]["generation"] == 1
     assert pod["status"]["conditions"] == [
-        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2025-06-15T15:06:40Z"}
+        {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": "2025-06-15T15:06:40Z",
+        }
     ]
 
 
