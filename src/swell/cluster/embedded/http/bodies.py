@@ -82,8 +82,10 @@ def _merged(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in pairs:
         old = found.get(name)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        found[name] = _merged([*old.items(), *value.items()]) if both else value
+        if isinstance(old, dict) and isinstance(value, dict):
+            found[name] = _merged([*old.items(), *value.items()])
+        else:
+            found[name] = value
     return found
 
 

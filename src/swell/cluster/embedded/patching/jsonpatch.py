@@ -7,7 +7,7 @@ removing and moving need it. An operation without a value has the value null.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from swell.schema.scalars import JSON_TYPES
@@ -20,7 +20,7 @@ class JsonPatchError(Exception):
     """An operation cannot be applied to the document."""
 
 
-def apply_operations(document: Any, operations: list[dict[str, Any] | None]) -> Any:
+def apply_operations(document: Any, operations: Sequence[dict[str, Any] | None]) -> Any:
     """The patched document; the given one is not changed."""
     patched = copy.deepcopy(document)
     for given in operations:
