@@ -39,7 +39,9 @@ class Kubectl:
     kubeconfig: Path
     cache_dir: Path
 
-    def run(self, *arguments: str, stdin: str = "", timeout_s: float = TIMEOUT_S) -> KubectlResult:
+    def run(
+        self, *arguments: str, stdin: str = "", editor: str = "", timeout_s: float = TIMEOUT_S
+    ) -> KubectlResult:
         """Run to the end and tell all, whatever the exit code."""
         command = [
             str(binaries.binary("kubectl")),
@@ -49,6 +51,8 @@ class Kubectl:
         ]
         kept = ("PATH", "TMPDIR", "EDITOR", "KUBE_EDITOR")
         environment = {name: os.environ[name] for name in kept if name in os.environ}
+        if editor:
+            environment["KUBE_EDITOR"] = editor
         done = subprocess.run(
             command,
             env=environment | {"HOME": str(self.cache_dir)},

@@ -8,6 +8,7 @@
 - `resources`: requests for resources, from method and path to a verb and its response.
 - `options`: the options in queries and bodies.
 - `bodies`: JSON and YAML bodies.
+- `protobuf`: protobuf bodies.
 - `responses`: objects, lists, events and Status objects as bytes.
 - `tables`: the tables that kubectl prints.
 - `watches`: watches as streams of lines.

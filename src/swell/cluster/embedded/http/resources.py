@@ -24,6 +24,8 @@ from swell.cluster.embedded.http.bodies import (
 )
 from swell.cluster.embedded.http.logs import LogSource, parse_log_request, with_container
 from swell.cluster.embedded.http.options import Query
+from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
+from swell.cluster.embedded.http.protobuf import read_protobuf
 from swell.cluster.embedded.http.responses import Representation, representation_of
 from swell.cluster.embedded.http.routing import Form, ResourcePath, accepted_form
 from swell.cluster.embedded.http.watches import Watches
@@ -39,6 +41,12 @@ BODY_BYTES_MAX = 3 << 20  # kube-apiserver's limit
 _STREAMS = frozenset({"attach", "exec", "portforward"})
 # Subresources that no table can be made of.
 _WITHOUT_COLUMNS = frozenset({"binding", "eviction", "log"})
+# Subresources whose bodies are of another kind than the object.
+_SUBRESOURCE_BODIES = {
+    "binding": ("v1", "Binding"),
+    "eviction": ("policy/v1", "Eviction"),
+    "scale": ("autoscaling/v1", "Scale"),
+}
 _YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 _PATCHES = {kind.value: kind for kind in PatchKind}
 
@@ -58,6 +66,13 @@ class ResourceRequest:
     @property
     def key(self) -> Key:
         return Key(self.path.namespace, self.path.name)
+
+    @property
+    def type_meta(self) -> tuple[str, str]:
+        """The apiVersion and kind of a body that does not name them."""
+        return _SUBRESOURCE_BODIES.get(
+            self.path.subresource, (self.kind.api_version, self.kind.kind)
+        )
 
     @property
     def actor(self) -> str:
@@ -325,21 +340,20 @@ async def _read(request: web.BaseRequest) -> bytes:
 
 
 async def _object_body(request: ResourceRequest, context: RequestContext) -> Body:
-    """An object sent as JSON or YAML; duplicate fields are reported or refused."""
-    media = _media_type(request.http)
+    """An object sent as JSON, YAML or protobuf; duplicate fields are reported or refused."""
+    media = _body_type(request)
+    raw = await _read(request.http)
+    if media == PROTOBUF:
+        return read_protobuf(raw, request.type_meta)
     if media in _YAML:
-        raw = await _read(request.http)
         body = read_yaml(raw)
         _report_duplicates(duplicate_yaml_keys(raw), context)
-    elif media in {"", responses.JSON}:
-        raw = await _read(request.http)
+    else:
         body = read_json(raw)
         if found := duplicate_fields(raw, body):
             _report_duplicates([f'duplicate field "{path}"' for path in found], context)
             # Go decodes the second value of a field of a known type into the first one.
             body = body if request.kind.custom else read_merged(raw)
-    else:
-        raise refusals.unsupported_media(media, responses.JSON, "application/yaml")
     if body is None:
         return {}  # Go decodes null into an empty struct
     if not isinstance(body, dict):
@@ -349,15 +363,23 @@ async def _object_body(request: ResourceRequest, context: RequestContext) -> Bod
 
 async def _delete_request(request: ResourceRequest) -> options.DeleteRequest:
     """The options of a delete: from its body if it has one, else from its query."""
-    media = _media_type(request.http)
     raw = await _read(request.http) if request.http.body_exists else b""
     if not raw:
         return options.delete_request_from_query(request.query)
-    if media in _YAML:
-        return options.delete_request_from_body(read_yaml(raw))
-    if media not in {"", responses.JSON}:
-        raise refusals.unsupported_media(media, responses.JSON, "application/yaml")
-    return options.delete_request_from_body(read_json(raw))
+    media = _body_type(request)
+    if media == PROTOBUF:
+        return options.delete_request_from_body(read_protobuf(raw, ("v1", "DeleteOptions")))
+    return options.delete_request_from_body(read_yaml(raw) if media in _YAML else read_json(raw))
+
+
+def _body_type(request: ResourceRequest) -> str:
+    """The media type of a body; 415 when bodies of the kind have no such form."""
+    media = _media_type(request.http)
+    if media in {"", responses.JSON, *_YAML} or (media == PROTOBUF and not request.kind.custom):
+        return media
+    # A real server has no messages for custom resources either.
+    forms = (responses.JSON, "application/yaml", *(() if request.kind.custom else (PROTOBUF,)))
+    raise refusals.unsupported_media(media, *forms)
 
 
 def _patch_kind(request: ResourceRequest) -> PatchKind:
