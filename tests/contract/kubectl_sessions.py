@@ -29,6 +29,7 @@ MASKS = [
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
     (re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000"), "TIME"),
     (re.compile(r"^[EWI]\d{4} [\d:.]+ +\d+ \S+\]", re.MULTILINE), "LOG"),
     (re.compile(r"\b(\d+m)?\d+(\.\d+)?s\b"), "AGE"),
     (re.compile(r"""(resource-?[Vv]ersion"?:? ?"?|Resource Version: +)\d+"""), r"\1VERSION"),
@@ -77,7 +78,12 @@ class Shown(NamedTuple):
     stderr: str
 
     def lines(self) -> list[str]:
-        return [f"exit {self.exit_code}", *self.stdout.splitlines(), "--", *self.stderr.splitlines()]
+        return [
+            f"exit {self.exit_code}",
+            *self.stdout.splitlines(),
+            "--",
+            *self.stderr.splitlines(),
+        ]
 
 
 def names() -> list[str]:

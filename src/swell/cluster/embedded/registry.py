@@ -170,6 +170,7 @@ class Registry:
         self._by_path: dict[tuple[str, str, str], ServedKind] = {}
         self._by_object: dict[tuple[str, str], ServedKind] = {}
         self._stored: dict[str, ServedKind] = {}
+        self._groups: frozenset[str] = frozenset()
         self.revision = 0  # grows with every change, so that derived documents can be cached
 
     def add(self, kind: ServedKind) -> None:
@@ -178,7 +179,7 @@ class Registry:
         self._by_object[kind.api_version, kind.kind] = kind
         if kind.conversion is None and not kind.stored_as:
             self._stored[kind.collection] = kind
-        self.revision += 1
+        self._changed()
 
     def remove(self, group: str, plural: str) -> None:
         """Stop serving all versions of a resource."""
@@ -187,10 +188,17 @@ class Registry:
             del self._by_path[kind.group, kind.version, kind.plural]
             self._by_object.pop((kind.api_version, kind.kind), None)
             self._stored.pop(kind.collection, None)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._groups = frozenset(kind.group for kind in self._by_path.values())
         self.revision += 1
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._by_path.get((group, version, plural))
+
+    def serves_group(self, group: str) -> bool:
+        return group in self._groups
 
     def of_object(self, api_version: str, kind: str) -> ServedKind | None:
         """The kind that an object or an owner reference names."""

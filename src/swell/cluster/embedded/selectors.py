@@ -183,13 +183,18 @@ class _LabelParser:
 
     def requirements(self) -> tuple[Requirement, ...]:
         found: list[Requirement] = []
-        while self._peek() != _END:
-            found.append(self._requirement())
+        wanted = "!, identifier, or 'end of string'"
+        while self._peek() != _END or found:
+            if self._peek() != "!" and not _is_word(self._peek()):
+                raise SelectorError(f"found '{self._peek()}', expected: {wanted}")
+            try:
+                found.append(self._requirement())
+            except SelectorError as error:
+                raise SelectorError(f"unable to parse requirement: {error}") from None
             if self._peek() == _END:
                 break
-            self._expect(",")
-            if self._peek() != "!" and not _is_word(self._peek()):
-                raise SelectorError(f"found '{self._peek()}', expected: identifier after ','")
+            self._expect(",", "',' or 'end of string'")
+            wanted = "identifier after ','"
         return tuple(found)
 
     def _requirement(self) -> Requirement:
@@ -204,18 +209,20 @@ class _LabelParser:
         token = self._next()
         operator = _OPERATORS.get(token)
         if operator is None:
-            raise SelectorError(f"found '{token}', expected: in, notin, =, ==, !=, >, <")
+            raise SelectorError(f"found '{token}', expected: in, notin, =, ==, !=, gt, lt")
         values = self._values() if token in {"in", "notin"} else (self._value(),)
         return _requirement(key, operator, values)
 
     def _values(self) -> tuple[str, ...]:
         """A list in brackets; an empty place in it is the empty value."""
-        self._expect("(")
+        if self._peek() != "(":
+            raise SelectorError(f"found '{self._peek()}' expected: '('")
+        self._next()
         values = [self._word() if _is_word(self._peek()) else ""]
         while self._peek() == ",":
             self._next()
             values.append(self._word() if _is_word(self._peek()) else "")
-        self._expect(")")
+        self._expect(")", "',' or ')'")
         return tuple(values)
 
     def _value(self) -> str:
@@ -227,10 +234,10 @@ class _LabelParser:
             raise SelectorError(f"found '{token}', expected: identifier")
         return token
 
-    def _expect(self, symbol: str) -> None:
+    def _expect(self, symbol: str, wanted: str) -> None:
         token = self._next()
         if token != symbol:
-            raise SelectorError(f"found '{token}', expected: '{symbol}'")
+            raise SelectorError(f"found '{token}', expected: {wanted}")
 
     def _peek(self) -> str:
         return self._tokens[self._at]

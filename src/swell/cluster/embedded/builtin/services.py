@@ -115,15 +115,14 @@ def _is_taken(address: str, context: WriteContext) -> bool:
 
 
 def _allocate_node_ports(spec: Body, context: WriteContext) -> None:
-    taken = {
-        port.get("nodePort")
-        for one in context.each("services")
-        for port in one.get("spec", {}).get("ports", ())
-    }
+    taken = _node_ports(context) | {port.get("nodePort") for port in spec.get("ports", ())}
     free = (port for port in NODE_PORTS if port not in taken)
     for port in spec.get("ports", ()):
         if not port.get("nodePort"):
-            port["nodePort"] = next(free)
+            chosen = next(free, None)
+            if chosen is None:
+                raise refusals.internal("failed to allocate a nodePort: range is full")
+            port["nodePort"] = chosen
 
 
 def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[FieldError]:
@@ -142,6 +141,7 @@ def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[Field
     else:
         yield from _address_errors(spec, (old or {}).get("spec", {}))
     yield from _port_errors(spec)
+    yield from _node_port_errors(new, old, context)
     yield from fields.labels_errors(spec.get("selector", {}), "spec.selector")
     timeout = spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds")
     if timeout is not None and not 0 < timeout <= AFFINITY_S_MAX:
@@ -229,6 +229,38 @@ def _port_errors(spec: Body) -> Iterator[FieldError]:
         if number in numbers:
             yield field_errors.duplicate(where, list(number))
         numbers.add(number)
+
+
+def _node_port_errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[FieldError]:
+    """Ports that cannot be had. A service keeps its own, and may use one for several protocols."""
+    if new["spec"]["type"] not in EXTERNAL:
+        return
+    own = {port.get("nodePort") for port in (old or {}).get("spec", {}).get("ports", ())}
+    wanted = [
+        (index, port["nodePort"])
+        for index, port in enumerate(new["spec"].get("ports", ()))
+        if port.get("nodePort") and port["nodePort"] not in own
+    ]
+    taken = _node_ports(context) if wanted else set()
+    for index, number in wanted:
+        if number in taken:
+            detail = "provided port is already allocated"
+        elif number not in NODE_PORTS:
+            valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            detail = f"provided port is not in the valid range. The range of valid ports is {valid}"
+        else:
+            continue
+        yield field_errors.invalid(f"spec.ports[{index}].nodePort", number, detail)
+
+
+def _node_ports(context: WriteContext) -> set[int]:
+    """The node ports of all services."""
+    return {
+        port["nodePort"]
+        for one in context.each("services")
+        for port in one.get("spec", {}).get("ports", ())
+        if "nodePort" in port
+    }
 
 
 SERVICES = Behaviour(default=default, prepare=prepare, errors=errors)

@@ -15,4 +15,5 @@
 - `logs`: the logs of pods, fetched from node agents.
 - `discovery`: the documents that list what is served.
 - `openapi`: the documents that describe it.
+- `openapi2`: the same in version 2, for what kubectl still reads there.
 """

@@ -16,7 +16,7 @@ from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
-from swell.cluster.embedded.http import discovery, openapi, responses
+from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.routing import (
@@ -33,6 +33,7 @@ KUBERNETES = "v1.36.3"  # the version whose behaviour this server has
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # One answer for all: a server that answers is healthy.
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
+_TOPS = frozenset({*_HEALTH, "", "api", "apis", "openapi", "version"})
 _DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -57,6 +58,8 @@ class Handler:
             segments = split_path(path)
             query = parse_query(query_text)
             resource = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
+            if not self._is_routed(segments, resource):
+                return responses.of_text("404 page not found\n", 404)
             if resource is not None and resource.plural:
                 response = await self._resources.handle(request, resource, query)
             else:
@@ -69,6 +72,16 @@ class Handler:
         except ClusterError as error:
             return responses.of_refusal(error)
         return response
+
+    def _is_routed(self, segments: tuple[str, ...], resource: ResourcePath | None) -> bool:
+        """Whether a path begins with something that is served.
+
+        As on a real server, other paths are answered with a text and not with a Status, from which
+        client libraries make a message of their own.
+        """
+        if resource is not None:
+            return not resource.group or self._api.registry.serves_group(resource.group)
+        return segments[0] in _TOPS
 
     def _document(
         self, request: web.BaseRequest, segments: tuple[str, ...], resource: ResourcePath | None
@@ -85,7 +98,7 @@ class Handler:
             path = "/".join(segments[2:])
             return self._cached(f"openapi {path}", lambda: self._schemas(path))
         if segments == ("openapi", "v2"):
-            return responses.of_body(openapi.swagger())
+            return self._second_openapi(request)
         if segments == ("",):
             return responses.of_body({"paths": ["/api", "/apis", "/healthz", "/openapi/v3"]})
         return responses.of_text("404 page not found\n", 404)
@@ -124,6 +137,17 @@ class Handler:
             return openapi.index(registry, registry.revision)
         return openapi.document(list(registry), path, self._custom_schema)
 
+    def _second_openapi(self, request: web.BaseRequest) -> web.Response:
+        """The document of version 2, in protobuf for the clients that ask for it."""
+
+        def made() -> Body:
+            return openapi2.document(self._api.registry, self._custom_schema)
+
+        if openapi2.PROTOBUF_ASKED not in request.headers.get("Accept", ""):
+            return self._cached("openapi2", made)
+        encoded = self._document_bytes("openapi2 protobuf", lambda: openapi2.protobuf(made()))
+        return web.Response(body=encoded, headers={"Content-Type": openapi2.PROTOBUF})
+
     def _custom_schema(self, kind: ServedKind) -> Body | None:
         """The schema of a custom kind, from its definition."""
         stored = self._api.storage.get(DEFINITIONS, Key("", kind.resource))
@@ -133,6 +157,9 @@ class Handler:
         return schema
 
     def _cached(self, name: str, make: Callable[[], Body | None]) -> web.Response:
+        return responses.of_bytes(self._document_bytes(name, make))
+
+    def _document_bytes(self, name: str, make: Callable[[], Body | bytes | None]) -> bytes:
         """A document, cached until the served kinds change; 404 when there is none."""
         if self._revision != self._api.registry.revision:
             self._revision = self._api.registry.revision
@@ -142,8 +169,8 @@ class Handler:
             made = make()
             if made is None:
                 raise refusals.unknown_path()
-            cached = self._documents[name] = encode(made)
-        return responses.of_bytes(cached)
+            cached = self._documents[name] = made if isinstance(made, bytes) else encode(made)
+        return cached
 
 
 def _version() -> Body:

@@ -1,8 +1,8 @@
 """OpenAPI documents: as much as kubectl needs to explain, validate and patch. Pure.
 
-They are of version 3, one document per group and version. Each has the schemas of the kinds and
-their paths. From the paths kubectl learns which kind is served where, and that the server validates
-fields and accepts dry runs.
+They are of version 3, one document per group and version; `openapi2` has version 2. Each has the
+schemas of the kinds and their paths. From the paths kubectl learns which kind is served where, and
+that the server validates fields and accepts dry runs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from swell.api.codec import decode
 from swell.api.meta import Body
 from swell.cluster.embedded.registry import ServedKind
 
-_INFO = {"title": "Swell", "version": "v1"}
-_GVK = "x-kubernetes-group-version-kind"
-_REF = "#/components/schemas/"
+INFO = {"title": "Swell", "version": "v1"}
+GVK = "x-kubernetes-group-version-kind"
+REF = "#/components/schemas/"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _JSON = "application/json"
 
@@ -41,28 +41,23 @@ def document(kinds: Sequence[ServedKind], path: str, custom_schema: CustomSchema
     if not served:
         return None
     schemas: Body = {}
-    paths: Body = {}
+    served_paths: Body = {}
     for kind in served:
-        name = _add_schema(kind, schemas, custom_schema)
-        paths |= _paths(kind, name)
+        name = add_schema(kind, schemas, custom_schema)
+        served_paths |= paths(kind, name)
     return {
         "openapi": "3.0.0",
-        "info": _INFO,
-        "paths": paths,
+        "info": INFO,
+        "paths": served_paths,
         "components": {"schemas": schemas},
     }
-
-
-def swagger() -> Body:
-    """The document at `/openapi/v2`, which is empty: only old clients read it."""
-    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": {}}
 
 
 def _root(kind: ServedKind) -> str:
     return f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
 
 
-def _add_schema(kind: ServedKind, schemas: Body, custom_schema: CustomSchema) -> str:
+def add_schema(kind: ServedKind, schemas: Body, custom_schema: CustomSchema) -> str:
     """Add the schema of a kind and all schemas it refers to; returns its name."""
     if not kind.custom:
         name = str(_builtin()["kinds"].get(f"{kind.api_version}/{kind.kind}", ""))
@@ -73,9 +68,9 @@ def _add_schema(kind: ServedKind, schemas: Body, custom_schema: CustomSchema) ->
     name = f"{reverse}.{kind.version}.{kind.kind}"
     schema = dict(custom_schema(kind) or {"type": "object"})
     own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-    meta = {"metadata": {"allOf": [{"$ref": _REF + _OBJECT_META}]}}
+    meta = {"metadata": {"allOf": [{"$ref": REF + _OBJECT_META}]}}
     schema["properties"] = {**own, **(schema.get("properties") or {}), **meta}
-    schema[_GVK] = [_gvk(kind)]
+    schema[GVK] = [gvk(kind)]
     schemas[name] = schema
     _add_builtin(_OBJECT_META, schemas)
     return name
@@ -96,7 +91,7 @@ def _with_full_references(value: object) -> object:
     """The same schema with references as in a document; the data has bare names."""
     if isinstance(value, dict):
         return {
-            name: _REF + inner
+            name: REF + inner
             if name == "$ref" and isinstance(inner, str)
             else _with_full_references(inner)
             for name, inner in value.items()
@@ -117,12 +112,12 @@ def _references(value: object) -> Iterable[str]:
             pending.extend(here)
 
 
-def _paths(kind: ServedKind, schema: str) -> Body:
+def paths(kind: ServedKind, schema: str) -> Body:
     scope = "/namespaces/{namespace}" if kind.namespaced else ""
     collection = f"/{_root(kind)}{scope}/{kind.plural}"
-    content = {_JSON: {"schema": {"$ref": _REF + schema} if schema else {}}}
+    content = {_JSON: {"schema": {"$ref": REF + schema} if schema else {}}}
     answers = {"200": {"description": "OK", "content": content}}
-    marks = {_GVK: _gvk(kind), "responses": answers}
+    marks = {GVK: gvk(kind), "responses": answers}
     written = {**marks, "parameters": _WRITE_PARAMETERS, "requestBody": {"content": content}}
     return {
         collection: {
@@ -138,7 +133,7 @@ def _paths(kind: ServedKind, schema: str) -> Body:
     }
 
 
-def _gvk(kind: ServedKind) -> Body:
+def gvk(kind: ServedKind) -> Body:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 

@@ -67,7 +67,7 @@ def read_protobuf(raw: bytes, default: tuple[str, str]) -> Body:
     """The object in a protobuf body; `default` is the apiVersion and kind if it names none."""
     if not raw.startswith(MAGIC):
         raise _malformed(f"it does not begin with the bytes {MAGIC.hex(' ')}")
-    body = _Decoder(raw).object(default)
+    body = _Decoder(raw).envelope(default)
     # By way of JSON, so that bytes become base64 and every bound on JSON bodies holds as well.
     value = read_json(encode(body))
     if not isinstance(value, dict):
@@ -82,7 +82,7 @@ class _Decoder:
         self._raw = raw
         self._fields_left = FIELDS_MAX
 
-    def object(self, default: tuple[str, str]) -> Body:
+    def envelope(self, default: tuple[str, str]) -> Body:
         api_version, kind = "", ""
         inner = (0, 0)
         for part in self._parts(len(MAGIC), len(self._raw), "the envelope"):

@@ -28,6 +28,7 @@ from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
 from swell.cluster.embedded.http.protobuf import read_protobuf
 from swell.cluster.embedded.http.responses import Representation, representation_of
 from swell.cluster.embedded.http.routing import Form, ResourcePath, accepted_form
+from swell.cluster.embedded.http.tables.table import scale_kind
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind
@@ -102,7 +103,8 @@ class Resources:
         if form is Form.PARTIAL and listed:
             raise refusals.not_acceptable()
         include = (query.get("includeObject") or [""])[0]
-        representation = representation_of(kind, form, include, self._api.clock.now())
+        shown = scale_kind(kind) if path.subresource == "scale" else kind
+        representation = representation_of(shown, form, include, self._api.clock.now())
         warnings = [kind.deprecation] if kind.deprecation else []
         request = ResourceRequest(http, kind, path, query, representation, warnings)
         try:

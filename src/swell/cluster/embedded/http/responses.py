@@ -34,8 +34,9 @@ _HEADERS = CIMultiDict({"Content-Type": JSON, "Cache-Control": "no-cache, privat
 
 
 def of_bytes(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
-    """A response with a body that is encoded already."""
-    return web.Response(body=body, status=code, headers=headers(warnings))
+    """A response with a body that is encoded as JSON already."""
+    # Go ends every JSON text with a line, and `kubectl get --raw` prints what it gets.
+    return web.Response(body=body + b"\n", status=code, headers=headers(warnings))
 
 
 def headers(warnings: Sequence[str] = ()) -> CIMultiDict[str]:
@@ -173,6 +174,10 @@ def _list_bytes(kind: str, api_version: str, meta: Body, items: Iterable[bytes])
     """A list of objects that are encoded already."""
     head = codec.encode({"kind": kind, "apiVersion": api_version, "metadata": meta})
     return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
+
+
+def warning_header(text: str) -> str:
+    return f'299 - "{_quotable(text)}"'
 
 
 def _quotable(text: str) -> str:

@@ -53,6 +53,11 @@ def _disruption_budget(body: Body, now: float) -> Cells:
     return [_name(body), str(least), str(most), allowed, _age(body, now)]
 
 
+def _scale(body: Body, now: float) -> Cells:
+    wanted, observed = (_part(body, part).get("replicas", 0) for part in ("spec", "status"))
+    return [_name(body), wanted, observed, _age(body, now)]
+
+
 def _definition(body: Body, _now: float) -> Cells:
     # The only built-in kind whose creation time is printed as it is.
     return [_name(body), _part(body, "metadata").get("creationTimestamp")]
@@ -70,9 +75,14 @@ def _node(body: Body, now: float) -> Cells:
         addresses.get("InternalIP") or NONE,
         addresses.get("ExternalIP") or NONE,
         info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
+        _kernel(info),
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]
+
+
+def _kernel(info: Body) -> str:
+    version, architecture = info.get("kernelVersion"), info.get("architecture")
+    return f"{version or UNKNOWN} ({architecture})" if architecture else version or UNKNOWN
 
 
 def _node_status(body: Body) -> str:
@@ -269,6 +279,7 @@ _BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
     "pods": pod_cells,
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "replicasets.apps": _replica_set,
+    "scales.autoscaling": _scale,
     "secrets": _secret,
     "services": _service,
 }

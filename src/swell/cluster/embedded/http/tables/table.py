@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from swell.api.codec import encode
@@ -21,6 +22,12 @@ from swell.cluster.embedded.registry import ServedKind, TableColumn
 META_VERSION = "meta.k8s.io/v1"
 _NAME = TableColumn("Name", ".metadata.name", format="name", description="Name of the object")
 _AGE = TableColumn("Age", ".metadata.creationTimestamp", "date", description="Time of its creation")
+_SCALE = (
+    _NAME,
+    TableColumn("Desired", "", "integer", description="Number of replicas wanted"),
+    TableColumn("Available", "", "integer", description="Number of replicas observed"),
+    _AGE,
+)
 
 
 def table(
@@ -44,6 +51,11 @@ def table(
         "columnDefinitions": [_definition(column) for column in columns] if headed else [],
         "rows": [_row(kind, columns, body, include, now) for body in bodies],
     }
+
+
+def scale_kind(kind: ServedKind) -> ServedKind:
+    """The kind of what the `scale` of a resource shows, with columns of its own."""
+    return replace(kind, group="autoscaling", plural="scales", columns=_SCALE, custom=False)
 
 
 def partial(body: Body) -> Body:
