@@ -30,6 +30,8 @@ MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
     (re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000"), "TIME"),
+    # kubectl's own race at a deadline of its own: whether its reflector or it sees that first.
+    (re.compile(r"^[EWI]\d{4} .*reflector\.go.*\n", re.MULTILINE), ""),
     (re.compile(r"^[EWI]\d{4} [\d:.]+ +\d+ \S+\]", re.MULTILINE), "LOG"),
     (re.compile(r"\b(\d+m)?\d+(\.\d+)?s\b"), "AGE"),
     (re.compile(r"""(resource-?[Vv]ersion"?:? ?"?|Resource Version: +)\d+"""), r"\1VERSION"),
