@@ -52,7 +52,9 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One command, with its input and editor.
 
     `lines` is a pattern of the lines that are compared, where a real server serves more kinds;
-    a command with `until` is repeated until it shows that text.
+    a command with `until` is repeated until it shows that text. With `own_words` the reason of a
+    refusal is compared, but not its text, which the list of deliberate differences says to be the
+    server's own.
     """
 
     run: str
@@ -60,6 +62,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     editor: str = ""
     lines: str = ""
     until: str = ""
+    own_words: bool = False
 
 
 class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,6 +137,8 @@ def show(kubectl: Kubectl, namespace: str, step: Step, folder: Path) -> Shown:
     if step.lines:
         wanted = re.compile(step.lines)
         stdout = "\n".join(line for line in stdout.splitlines() if wanted.search(line))
+    if step.own_words:
+        stderr = stderr.partition(":")[0]
     return Shown(result.exit_code, stdout, stderr)
 
 

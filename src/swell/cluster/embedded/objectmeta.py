@@ -14,6 +14,8 @@ from swell.api.meta import Body
 from swell.cluster.embedded.registry import ServedKind
 from swell.schema.field_errors import FieldError, forbidden, invalid, required, too_long
 
+Problems = tuple[str, ...]  # what is wrong with a value, in words; empty when nothing is
+
 ANNOTATIONS_BYTES_MAX = 256 << 10  # of all keys and values together, as in Kubernetes
 _QUALIFIED_LENGTH_MAX = 253 + len("/") + 63
 ORPHAN = "orphan"
@@ -22,16 +24,41 @@ FOREGROUND = "foregroundDeletion"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%]+")
 _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 # The names of the rules are those of `ServedKind.name_rule`: pattern, length, description.
 _NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
-    "subdomain": (_SUBDOMAIN, 253, "a lowercase RFC 1123 subdomain"),
-    "label": (_LABEL, 63, "a lowercase RFC 1123 label"),
-    "label1035": (_LABEL_1035, 63, "a DNS-1035 label, which begins with a letter"),
-    "segment": (_SEGMENT, 1 << 16, "a path segment: not . or .., and without / and %"),
+    "subdomain": (
+        _SUBDOMAIN,
+        253,
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or"
+        " '.', and must start and end with an alphanumeric character (e.g. 'example.com',",
+    ),
+    "label": (
+        _LABEL,
+        63,
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and"
+        " must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc',",
+    ),
+    "label1035": (
+        _LABEL_1035,
+        63,
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
+        " alphabetic character, and end with an alphanumeric character (e.g. 'my-name', "
+        " or 'abc-123',",
+    ),
 }
+_SEGMENT = "segment"  # the rule of names that need only be a part of a path
+_QUALIFIED_SHAPE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
+    " alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for"
+    " validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_LABEL_SHAPE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.',"
+    " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
+    " '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _IMMUTABLE = (
     *("name", "namespace", "uid"),
@@ -39,38 +66,62 @@ _IMMUTABLE = (
 )
 
 
-def name_problem(name: str, rule: str = "subdomain") -> str:
-    """The problem with a name, empty when there is none."""
+def name_problems(name: str, rule: str = "subdomain", unit: str = "characters") -> Problems:
+    """The problems with a name; `unit` is the word for its length, which differs by the place."""
+    if rule == _SEGMENT:
+        return _segment_problems(name)
     pattern, n_max, description = _NAME_RULES[rule]
+    found: Problems = ()
     if len(name) > n_max:
-        return f"must be no more than {n_max} characters"
-    return "" if pattern.fullmatch(name) else f"must be {description}"
+        found += (f"must be no more than {n_max} {unit}",)
+    if not pattern.fullmatch(name):
+        found += (f"{description} regex used for validation is '{pattern.pattern}')",)
+    return found
 
 
-def qualified_name_problem(name: str) -> str:
-    """The problem with a label key, annotation key or finalizer, empty when there is none."""
-    if len(name) > _QUALIFIED_LENGTH_MAX:
-        return "must be a name of at most 63 characters with an optional prefix of at most 253"
-    return _qualified_name_problem(name)
+def _segment_problems(name: str) -> Problems:
+    if name in {".", ".."}:
+        return (f"may not be '{name}'",)
+    return tuple(f"may not contain '{mark}'" for mark in "/%" if mark in name)
 
 
-@lru_cache(maxsize=4096)  # most objects have the same few keys
-def _qualified_name_problem(name: str) -> str:
+def qualified_name_problems(name: str) -> Problems:
+    """The problems with a label key, annotation key or finalizer."""
+    # Long ones are rare and all different, so they are not worth a place in the cache.
+    check = _qualified_problems if len(name) <= _QUALIFIED_LENGTH_MAX else _uncached_problems
+    return check(name)
+
+
+def _uncached_problems(name: str) -> Problems:
     prefix, slash, rest = name.rpartition("/")
-    if slash and ("/" in prefix or name_problem(prefix)):
-        return "prefix part must be a lowercase RFC 1123 subdomain"
-    if not rest or len(rest) > 63 or not _QUALIFIED.fullmatch(rest):
-        return "name part must consist of alphanumeric characters, '-', '_' or '.', at most 63"
-    return ""
+    if "/" in prefix:
+        example = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return (f"a valid label key {_QUALIFIED_SHAPE} {example}",)
+    found: Problems = ()
+    if slash and not prefix:
+        found += ("prefix part must be non-empty",)
+    elif slash:
+        found += tuple(f"prefix part {one}" for one in name_problems(prefix, unit="bytes"))
+    if not rest:
+        found += ("name part must be non-empty",)
+    elif len(rest) > 63:
+        found += ("name part must be no more than 63 bytes",)
+    if not _QUALIFIED.fullmatch(rest):
+        found += (f"name part {_QUALIFIED_SHAPE}",)
+    return found
 
 
-def label_value_problem(value: str) -> str:
-    """The problem with a label's value, empty when there is none."""
+_qualified_problems = lru_cache(maxsize=4096)(_uncached_problems)  # most objects share a few keys
+
+
+def label_value_problems(value: str) -> Problems:
+    """The problems with a label's value."""
+    found: Problems = ()
     if len(value) > 63:
-        return "must be no more than 63 characters"
+        found += ("must be no more than 63 bytes",)
     if value and not _QUALIFIED.fullmatch(value):
-        return "must consist of alphanumeric characters, '-', '_' or '.', or be empty"
-    return ""
+        found += (_LABEL_SHAPE,)
+    return found
 
 
 def metadata_errors(kind: ServedKind, metadata: Body, old: Body | None) -> list[FieldError]:
@@ -98,13 +149,13 @@ def _name_errors(kind: ServedKind, metadata: Body) -> list[FieldError]:
     # A suffix follows the prefix, so it may end with a dash. A real server masks that dash for
     # the check, and the character before it is lost in the process.
     masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-    if prefix and (problem := name_problem(masked, kind.name_rule)):
-        errors.append(invalid("metadata.generateName", prefix, problem))
+    if prefix:
+        problems = name_problems(masked, kind.name_rule)
+        errors += [invalid("metadata.generateName", prefix, problem) for problem in problems]
     if not name:
-        errors.append(required("metadata.name", "name or generateName is required"))
-    elif problem := name_problem(name, kind.name_rule):
-        errors.append(invalid("metadata.name", name, problem))
-    return errors
+        return [*errors, required("metadata.name", "name or generateName is required")]
+    problems = name_problems(name, kind.name_rule)
+    return [*errors, *(invalid("metadata.name", name, problem) for problem in problems)]
 
 
 def _change_errors(metadata: Body, old: Body) -> list[FieldError]:
@@ -124,10 +175,8 @@ def _change_errors(metadata: Body, old: Body) -> list[FieldError]:
 def label_errors(labels: dict[str, str], field: str = "metadata.labels") -> list[FieldError]:
     errors: list[FieldError] = []
     for key, value in labels.items():
-        if problem := qualified_name_problem(key):
-            errors.append(invalid(field, key, problem))
-        if problem := label_value_problem(value):
-            errors.append(invalid(field, value, problem))
+        errors += [invalid(field, key, problem) for problem in qualified_name_problems(key)]
+        errors += [invalid(field, value, problem) for problem in label_value_problems(value)]
     return errors
 
 
@@ -137,7 +186,7 @@ def _annotation_errors(annotations: dict[str, str]) -> list[FieldError]:
         invalid(field, key, problem)
         for key in annotations
         # A real server lower-cases annotation keys before it checks them.
-        if (problem := qualified_name_problem(key.lower()))
+        for problem in qualified_name_problems(key.lower())
     ]
     n_bytes = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if n_bytes > ANNOTATIONS_BYTES_MAX:
@@ -169,7 +218,7 @@ def _finalizer_errors(finalizers: list[str]) -> list[FieldError]:
     errors = [
         invalid(field, name, problem)
         for name in finalizers
-        if (problem := qualified_name_problem(name))
+        for problem in qualified_name_problems(name)
     ]
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         errors.append(invalid(field, finalizers, f"{ORPHAN} and {FOREGROUND} cannot be both set"))

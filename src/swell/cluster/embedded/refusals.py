@@ -89,7 +89,7 @@ def patch_not_applicable(message: str) -> ClusterError:
     return _refusal(422, "Invalid", message)
 
 
-def unreadable_body(verb: str, problem: str) -> ClusterError:
+def unreadable_body(verb: str, problem: str, kind: ServedKind | None = None) -> ClusterError:
     """A field of the object has another type, or an unknown name where that is an error.
 
     For a patch, a real server blames the patch and names no object; for other verbs the body of
@@ -97,12 +97,17 @@ def unreadable_body(verb: str, problem: str) -> ClusterError:
     """
     if verb == "patch":
         return invalid("", "", "", [field_errors.invalid("patch", "", problem)])
-    return bad_request(f"the body cannot be read: {problem}")
+    if kind is None:
+        return bad_request(f"the body cannot be read: {problem}")
+    what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+    return bad_request(f"{what}: {problem}")
 
 
-def strict_decoding(verb: str, problems: list[str]) -> ClusterError:
+def strict_decoding(
+    verb: str, problems: list[str], kind: ServedKind | None = None
+) -> ClusterError:
     """A body with unknown fields or with fields given twice, under strict validation."""
-    return unreadable_body(verb, "strict decoding error: " + ", ".join(problems))
+    return unreadable_body(verb, "strict decoding error: " + ", ".join(problems), kind)
 
 
 def not_of_kind(verb: str, problem: str) -> ClusterError:

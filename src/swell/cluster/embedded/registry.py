@@ -33,6 +33,7 @@ class WriteContext:
     unchanged: frozenset[str] = frozenset()
     # Iterates over a whole collection, so only for small ones.
     each: Callable[[str], Iterable[Body]] = lambda _collection: ()
+    kind: ServedKind | None = None  # of the object that is written
 
 
 class KindRules(Protocol):

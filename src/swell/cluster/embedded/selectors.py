@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from swell.api.meta import Body
-from swell.cluster.embedded.objectmeta import label_value_problem, qualified_name_problem
+from swell.cluster.embedded.objectmeta import label_value_problems, qualified_name_problems
 from swell.cluster.embedded.registry import FieldPath
 
 
@@ -249,15 +249,20 @@ class _LabelParser:
 
 
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
-    problem = qualified_name_problem(key)
-    for value in values:
-        problem = problem or label_value_problem(value)
+    problems = [f'<nil>: Invalid value: "{key}": {one}' for one in qualified_name_problems(key)]
+    problems += [
+        f'values[{index}][{key}]: Invalid value: "{value}": {problem}'
+        for index, value in enumerate(values)
+        for problem in label_value_problems(value)
+    ]
     if operator in {"in", "notin"} and not values:
-        problem = problem or "values must not be empty"
+        detail = "for 'in', 'notin' operators, values set can't be empty"
+        problems.append(f"values: Invalid value: []: {detail}")
     if operator in {"<", ">"} and _integer(values[0]) is None:
-        problem = problem or "the value of < and > must be an integer"
-    if problem:
-        raise SelectorError(f"{key!r} {operator} {list(values)}: {problem}")
+        detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+        problems.append(f'values[0]: Invalid value: "{values[0]}": {detail}')
+    if problems:
+        raise SelectorError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
     return Requirement(key, operator, values)
 
 

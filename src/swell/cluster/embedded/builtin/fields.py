@@ -12,15 +12,13 @@ from collections.abc import Iterator
 from swell.api.meta import Body
 from swell.cluster.embedded.objectmeta import (
     label_errors,
-    label_value_problem,
-    name_problem,
-    qualified_name_problem,
+    label_value_problems,
+    name_problems,
+    qualified_name_problems,
 )
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
-PORT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-LETTER_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 ENV_NAME = re.compile(r"[ -<>-~]+")  # printable ASCII without "="
 CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 CONFIG_KEY_LENGTH_MAX = 253  # the length of a DNS subdomain
@@ -29,19 +27,13 @@ HEADER_NAME = re.compile("[-A-Za-z0-9]+")
 
 
 def name_errors(value: str, field: str, rule: str = "subdomain") -> Iterator[FieldError]:
-    """A name by the given rule: `subdomain` (RFC 1123) or `label`."""
-    if problem := name_problem(value, rule):
+    """A name by one of the rules of `objectmeta`."""
+    for problem in name_problems(value, rule):
         yield field_errors.invalid(field, value, problem)
 
 
-def letter_label_errors(value: str, field: str) -> Iterator[FieldError]:
-    """A label that begins with a letter (RFC 1035)."""
-    if len(value) > 63 or not LETTER_LABEL.fullmatch(value):
-        yield field_errors.invalid(field, value, "must be a DNS-1035 label")
-
-
 def qualified_name_errors(value: str, field: str) -> Iterator[FieldError]:
-    if problem := qualified_name_problem(value):
+    for problem in qualified_name_problems(value):
         yield field_errors.invalid(field, value, problem)
 
 
@@ -71,10 +63,15 @@ def port_number_errors(port: int, field: str) -> Iterator[FieldError]:
 def port_name_errors(name: str, field: str) -> Iterator[FieldError]:
     if len(name) > 15:
         yield field_errors.invalid(field, name, "must be no more than 15 characters")
-    elif not PORT_NAME.fullmatch(name) or "--" in name:
-        yield field_errors.invalid(field, name, "must contain only alphanumeric characters and '-'")
-    elif not re.search("[a-z]", name):
+    if not re.fullmatch("[-a-z0-9]+", name):
+        detail = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+        yield field_errors.invalid(field, name, detail)
+    if not re.search("[a-z]", name):
         yield field_errors.invalid(field, name, "must contain at least one letter (a-z)")
+    if "--" in name:
+        yield field_errors.invalid(field, name, "must not contain consecutive hyphens")
+    if name[:1] == "-" or name[-1:] == "-":
+        yield field_errors.invalid(field, name, "must not begin or end with a hyphen")
 
 
 def port_errors(port: object, field: str) -> Iterator[FieldError]:
@@ -105,15 +102,25 @@ def config_key_errors(key: str, field: str) -> Iterator[FieldError]:
         yield field_errors.invalid(
             field, key, f"must be no more than {CONFIG_KEY_LENGTH_MAX} characters"
         )
-    elif not CONFIG_KEY.fullmatch(key):
-        yield field_errors.invalid(field, key, "a valid config key must consist of [-._a-zA-Z0-9]")
-    elif key == "." or key == ".." or key.startswith(".."):
-        yield field_errors.invalid(field, key, "must not be '.', '..' or start with '..'")
+    if not CONFIG_KEY.fullmatch(key):
+        detail = (
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g."
+            " 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is"
+            f" '{CONFIG_KEY.pattern}')"
+        )
+        yield field_errors.invalid(field, key, detail)
+    if key in {".", ".."}:
+        yield field_errors.invalid(field, key, f"must not be '{key}'")
+    elif key.startswith(".."):
+        yield field_errors.invalid(field, key, "must not start with '..'")
 
 
 def env_name_errors(name: str, field: str) -> Iterator[FieldError]:
     if not ENV_NAME.fullmatch(name):
-        detail = "must consist only of printable ASCII characters other than '='"
+        detail = (
+            "a valid environment variable name must consist only of printable ASCII characters"
+            " other than '='"
+        )
         yield field_errors.invalid(field, name, detail)
 
 
@@ -167,5 +174,5 @@ def requirement_errors(
         yield field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
     yield from qualified_name_errors(term.get("key", ""), f"{path}.key")
     for index, value in enumerate(values):
-        if problem := label_value_problem(value):
+        for problem in label_value_problems(value):
             yield field_errors.invalid(f"{path}.values[{index}]", value, problem)

@@ -11,9 +11,9 @@ from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.objectmeta import (
-    label_value_problem,
-    name_problem,
-    qualified_name_problem,
+    label_value_problems,
+    name_problems,
+    qualified_name_problems,
 )
 from swell.cluster.embedded.registry import WriteContext
 from swell.cluster.embedded.selectors import SelectorError, from_label_selector
@@ -67,7 +67,7 @@ def prepare(new: Body, old: Body | None, _context: WriteContext) -> None:
     labels = spec["template"].get("metadata", {}).get("labels")
     # A Job without labels takes those of its template, the generated ones included. Of a name that
     # is no label's value only the template's are reported.
-    if labels and not own_labels and not label_value_problem(new["metadata"].get("name", "")):
+    if labels and not own_labels and not label_value_problems(new["metadata"].get("name", "")):
         new["metadata"]["labels"] = dict(labels)
 
 
@@ -130,12 +130,12 @@ def _name_errors(job: Body) -> Iterator[FieldError]:
     if (
         spec.get("completionMode") == "Indexed"
         and last >= 0
-        and name_problem(f"{name}-{last}", "label")
+        and name_problems(f"{name}-{last}", "label")
     ):
         detail = f"will not able to create pod with invalid DNS label: {name}-{last}"
         yield field_errors.invalid("metadata.name", name, detail)
     manager = spec.get("managedBy")
-    if manager is not None and (not manager.partition("/")[2] or qualified_name_problem(manager)):
+    if manager is not None and (not manager.partition("/")[2] or qualified_name_problems(manager)):
         detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
         yield field_errors.invalid("spec.managedBy", manager, detail)
 

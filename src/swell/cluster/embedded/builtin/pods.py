@@ -33,6 +33,12 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+_CHANGEABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only"
+    " additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set"
+    " to 1 if it was previously negative)"
+)
 # These need no qualified name; conditions of others do.
 SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
@@ -200,7 +206,7 @@ def _update_errors(new: Body, old: Body) -> Iterator[FieldError]:
     if gates:
         yield from _gated_errors(allowed, old)
     if allowed != old:
-        yield field_errors.forbidden("spec", "pod updates may not change fields other than images")
+        yield field_errors.forbidden("spec", _CHANGEABLE)
 
 
 def _deadline_problem(new: int | None, old: int | None) -> str:

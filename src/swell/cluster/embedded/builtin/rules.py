@@ -64,7 +64,7 @@ class BuiltinRules:
         try:
             shaped = cast("Body", self._decode(body, None, unknown)) | kept
         except DecodeError as error:
-            raise refusals.unreadable_body(context.verb, str(error)) from error
+            raise refusals.unreadable_body(context.verb, str(error), context.kind) from error
         report_unknown(unknown, context)
         self._behaviour.default(shaped)
         return shaped
@@ -112,5 +112,5 @@ def report_unknown(unknown: list[str], context: WriteContext) -> None:
         return
     messages = [f'unknown field "{field}"' for field in unknown]
     if context.field_validation == "Strict":
-        raise refusals.strict_decoding(context.verb, messages)
+        raise refusals.strict_decoding(context.verb, messages, context.kind)
     context.warnings.extend(messages)

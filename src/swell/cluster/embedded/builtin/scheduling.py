@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
-from swell.cluster.embedded.objectmeta import label_value_problem, name_problem
+from swell.cluster.embedded.objectmeta import label_value_problems, name_problems
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
@@ -46,7 +46,7 @@ def toleration_errors(tolerations: list[Body], path: str) -> Iterator[FieldError
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             yield field_errors.invalid(f"{where}.effect", toleration.get("effect", ""), detail)
         if operator in {"", "Equal"}:  # kube-apiserver reports a bad value at the operator
-            if problem := label_value_problem(value):
+            for problem in label_value_problems(value):
                 yield field_errors.invalid(f"{where}.operator", value, problem)
         elif operator == "Exists" and value:
             detail = "value must be empty when `operator` is 'Exists'"
@@ -119,7 +119,7 @@ def _pod_term_errors(term: Body, path: str) -> Iterator[FieldError]:
     for name in ("labelSelector", "namespaceSelector"):
         yield from fields.selector_errors(term.get(name), f"{path}.{name}")
     for namespace in term.get("namespaces", ()):
-        if problem := name_problem(namespace, "label"):
+        for problem in name_problems(namespace, "label"):
             yield field_errors.invalid(f"{path}.namespace", namespace, problem)
     yield from fields.qualified_name_errors(term.get("topologyKey", ""), f"{path}.topologyKey")
 
@@ -158,7 +158,7 @@ def taint_errors(taints: list[Body], path: str) -> Iterator[FieldError]:
     for index, taint in enumerate(taints):
         where, key, effect = f"{path}[{index}]", taint.get("key", ""), taint.get("effect", "")
         yield from fields.qualified_name_errors(key, f"{where}.key")
-        if problem := label_value_problem(taint.get("value", "")):
+        for problem in label_value_problems(taint.get("value", "")):
             yield field_errors.invalid(f"{where}.value", taint["value"], problem)
         if not effect:
             yield field_errors.required(f"{where}.effect")

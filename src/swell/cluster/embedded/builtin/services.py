@@ -9,7 +9,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
-from swell.cluster.embedded.objectmeta import name_problem
+from swell.cluster.embedded.objectmeta import name_problems
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -62,9 +62,9 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
                 spec.pop(name, None)
         return
     if not spec.get("clusterIP") and not spec.get("clusterIPs"):
-        if problem := name_problem(new["metadata"].get("name") or "", "segment"):
+        if problems := name_problems(new["metadata"].get("name") or "", "segment"):
             # A real server notes the address under the service's name before it checks that name.
-            error = field_errors.invalid("spec.clusterIPs", [""], f"the service's name {problem}")
+            error = field_errors.invalid("spec.clusterIPs", [""], f"the service's name {problems[0]}")
             raise refusals.invalid(new["kind"], "", new["metadata"].get("name") or "", [error])
         spec["clusterIP"] = _free_address(context)
         spec["clusterIPs"] = [spec["clusterIP"]]

@@ -169,10 +169,10 @@ def _name_errors(names: Body, path: str) -> Iterator[FieldError]:
             yield field_errors.required(f"{path}.{name}")
         else:  # only kinds may have capital letters
             shown = value.lower() if name.endswith(("kind", "Kind")) else value
-            yield from fields.letter_label_errors(shown, f"{path}.{name}")
+            yield from fields.name_errors(shown, f"{path}.{name}", "label1035")
     for name in ("shortNames", "categories"):
         for index, value in enumerate(names.get(name, ())):
-            yield from fields.letter_label_errors(value, f"{path}.{name}[{index}]")
+            yield from fields.name_errors(value, f"{path}.{name}[{index}]", "label1035")
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         detail = "kind and listKind may not be the same"
         yield field_errors.invalid(f"{path}.listKind", names["listKind"], detail)
@@ -201,7 +201,7 @@ def _shared_parts(versions: list[Body]) -> frozenset[str]:
 
 def _version_errors(version: Body, at: int, shared: frozenset[str]) -> Iterator[FieldError]:
     path = f"spec.versions[{at}]"
-    yield from fields.letter_label_errors(version.get("name", ""), f"{path}.name")
+    yield from fields.name_errors(version.get("name", ""), f"{path}.name", "label1035")
     schema = version.get("schema", {}).get("openAPIV3Schema")
     if schema is None:
         yield field_errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")

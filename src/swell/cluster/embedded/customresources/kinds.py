@@ -59,7 +59,7 @@ class CustomRules:
         try:
             shaped = self._shape(body, None, unknown)
         except DecodeError as error:
-            raise refusals.unreadable_body(context.verb, str(error)) from error
+            raise refusals.unreadable_body(context.verb, str(error), context.kind) from error
         report_unknown(sorted(unknown), context)
         return cast("Body", shaped)
 

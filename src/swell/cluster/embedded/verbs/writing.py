@@ -103,6 +103,7 @@ class WriteVerbs:
 
     def _shaped(self, kind: ServedKind, body: Body, context: WriteContext) -> Body:
         """The body after `shape`: typed, defaulted, with a metadata object."""
+        context.kind = kind  # a refusal to read the body names it
         if not isinstance(body, dict):
             raise bad_request("the body is not a JSON object")
         for field, wanted in (("apiVersion", kind.api_version), ("kind", kind.kind)):
