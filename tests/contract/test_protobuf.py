@@ -16,7 +16,10 @@ from tests.contract.raw import Raw
 from tests.protobuf_bodies import encode_body, envelope
 from tests.testbed.control_plane import ControlPlane
 
-SENT = {"Content-Type": MEDIA_TYPE, "Accept": f"{MEDIA_TYPE};q=0.5, application/json"}
+SENT: dict[str, str | None] = {
+    "Content-Type": MEDIA_TYPE,
+    "Accept": f"{MEDIA_TYPE};q=0.5, application/json",
+}
 _numbers = itertools.count()
 
 RICH_POD: dict[str, Any] = {
