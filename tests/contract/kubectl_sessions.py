@@ -54,7 +54,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `lines` is a pattern of the lines that are compared, where a real server serves more kinds;
     a command with `until` is repeated until it shows that text. With `own_words` the reason of a
     refusal is compared, but not its text, which the list of deliberate differences says to be the
-    server's own.
+    server's own. The lines of an `unordered` command come from tasks that kubectl runs at once.
     """
 
     run: str
@@ -63,6 +63,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: str = ""
     until: str = ""
     own_words: bool = False
+    unordered: bool = False
 
 
 class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,6 +138,8 @@ def show(kubectl: Kubectl, namespace: str, step: Step, folder: Path) -> Shown:
     if step.lines:
         wanted = re.compile(step.lines)
         stdout = "\n".join(line for line in stdout.splitlines() if wanted.search(line))
+    if step.unordered:
+        stdout = "\n".join(sorted(stdout.splitlines()))
     if step.own_words:
         stderr = stderr.partition(":")[0]
     return Shown(result.exit_code, stdout, stderr)
