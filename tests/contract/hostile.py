@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from swell.cluster.embedded.http.protobuf import MEDIA_TYPE
 from tests.contract import definitions
 from tests.contract.raw import Answer, Raw
 from tests.contract.targets import embedded_server
 from tests.contract.world import GROUP
+from tests.protobuf_bodies import encode_body
 from tests.testbed.control_plane import running_control_plane
 
 NAMESPACE = "hostile"
@@ -35,6 +37,7 @@ GROWTH_BYTES_MAX = 400 << 20
 ALLOWED_5XX = frozenset({501, 504})
 HUGE_BYTES = 10 << 20
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+UNCODED = frozenset({"Widget", "CustomResourceDefinition"})  # no test writes them in protobuf
 NO_ANSWER = 599  # the real server drops the connection when a handler panics
 
 Headers = dict[str, str | None]
@@ -301,6 +304,25 @@ class Attacker:
             raw = raw.replace(b'"metadata"', b'"metadata":{},"metadata"', 1)
         return Request("POST", f"{path}?dryRun=All", bytes(raw), self._headers())
 
+    def draw_protobuf(self) -> Request:
+        """A good object in protobuf, of which some bytes are changed, cut, doubled or added."""
+        self._n += 1
+        rng = self._rng
+        coded = [(p, b) for p, b in objects(f"h{self._n}").items() if b["kind"] not in UNCODED]
+        path, body = rng.choice(coded)
+        raw = bytearray(encode_body(body))
+        for _ in range(rng.randint(0, 4)):
+            at, size = rng.randrange(len(raw)), rng.randint(1, 12)
+            changed = [
+                b"",
+                raw[at : at + size] * 2,
+                rng.randbytes(size),
+                bytes([rng.randrange(256)]),
+            ]
+            raw[at : at + rng.choice([0, 1, size])] = rng.choice(changed)
+        headers: Headers = {"Content-Type": MEDIA_TYPE, "Accept": "application/json"}
+        return Request("POST", f"{path}?dryRun=All", bytes(raw), headers)
+
     def _huge(self) -> Request:
         path, body = self._spoilt(f"h{self._n}")
         body["data"] = {"k": "x" * HUGE_BYTES}
@@ -368,12 +390,14 @@ class Report:
     growth_bytes: int = 0
 
 
-def attack(server: Raw, n: int, seed: int, *, reference: Raw | None = None) -> Report:
+def attack(
+    server: Raw, n: int, seed: int, *, reference: Raw | None = None, protobuf: bool = False
+) -> Report:
     """Send n requests; with a reference server, also to it, and compare what is accepted."""
     attacker = Attacker(random.Random(seed))
     report = Report()
     for _ in range(n):
-        request = attacker.draw()
+        request = attacker.draw_protobuf() if protobuf else attacker.draw()
         begun = time.monotonic()
         answer = send(server, request)
         if time.monotonic() - begun > ANSWER_S_MAX:

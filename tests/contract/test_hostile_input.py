@@ -63,6 +63,22 @@ def test_hostile_requests_get_no_more_than_from_a_real_server(
     assert report.too_generous == []
 
 
+def test_hostile_protobuf_gets_no_more_than_from_a_real_server(
+    target: Target, control_plane: ControlPlane
+) -> None:
+    """Spoilt bodies in protobuf: no 5xx, and nothing is accepted that a real server refuses."""
+    with Raw(control_plane.kubeconfig) as reference:
+        hostile.prepare(reference)
+        report = hostile.attack(
+            target.raw, N_REQUESTS, SEED + 3, reference=reference, protobuf=True
+        )
+
+    assert report.server_errors == []
+    assert report.slow == []
+    assert report.too_generous == []
+    assert {201, 400, 422} <= report.codes.keys()
+
+
 def test_many_idle_connections_do_not_keep_others_out(target: Target) -> None:
     """Idle connections do not slow down or block other clients."""
     silent = [target.raw.open_silent() for _ in range(200)]

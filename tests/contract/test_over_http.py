@@ -246,6 +246,44 @@ def test_unknown_paths(server: Raw, path: str) -> None:
     assert server.ask("GET", path).code == 404
 
 
+@pytest.mark.parametrize(
+    ("path", "media"),
+    [
+        ("/none", "text/plain"),
+        ("/apis/none.example.com", "text/plain"),
+        ("/apis/none.example.com/v1/things", "text/plain"),
+        ("/api/v1/nothings", "application/json"),
+        ("/apis/apps/v9/things", "application/json"),
+    ],
+)
+def test_unknown_groups_are_missing_pages(server: Raw, path: str, media: str) -> None:
+    """Only within a served group is there anything that could answer with a Status."""
+    answer = server.ask("GET", path)
+
+    assert answer.header("Content-Type").partition(";")[0] == media
+    assert (answer.body == b"404 page not found\n") is (media == "text/plain")
+
+
+def test_json_ends_with_a_line(server: Raw, configs: str) -> None:
+    """A terminal shows the next prompt on a line of its own."""
+    assert server.ask("GET", configs).body.endswith(b"}\n")
+
+
+def test_second_openapi(server: Raw) -> None:
+    """Version 2 is there as JSON, and in protobuf for kubectl."""
+    found = server.ask("GET", "/openapi/v2").json()
+    config = found["definitions"]["io.k8s.api.core.v1.ConfigMap"]
+    assert config["properties"]["data"]["type"] == "object"
+    assert config["x-kubernetes-group-version-kind"] == [
+        {"group": "", "kind": "ConfigMap", "version": "v1"}
+    ]
+
+    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    coded = server.ask("GET", "/openapi/v2", headers={"Accept": accept})
+    assert coded.header("Content-Type").startswith("application/com.github.proto-openapi")
+    assert coded.body.startswith(b"\x0a\x032.0")
+
+
 def test_pretty_is_for_people(server: Raw, configs: str) -> None:
     """With pretty the answer is indented."""
     answer = server.ask("GET", f"{configs}?pretty=true")
