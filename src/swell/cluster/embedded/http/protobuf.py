@@ -85,13 +85,13 @@ class _Decoder:
     def envelope(self, default: tuple[str, str]) -> Body:
         api_version, kind = "", ""
         inner = (0, 0)
-        for part in self._parts(len(MAGIC), len(self._raw), "the envelope"):
-            match part.number, part.wire:
-                case 1, 2:
+        for part in self._envelope_parts(len(MAGIC), len(self._raw), n_fields=4):
+            match part.number:
+                case 1:
                     api_version, kind = self._type_meta(part)
-                case 2, 2:
+                case 2:
                     inner = (part.start, part.end)
-                case ((3 | 4), 2) if part.end > part.start:
+                case 3 | 4 if part.end > part.start:
                     what = "contentEncoding" if part.number == 3 else "contentType"
                     raise _malformed(f"{what} {self._text(part)!a} is not accepted")
         api_version, kind = api_version or default[0], kind or default[1]
@@ -101,10 +101,17 @@ class _Decoder:
 
     def _type_meta(self, outer: Part) -> tuple[str, str]:
         found = {1: "", 2: ""}
-        for part in self._parts(outer.start, outer.end, "the envelope"):
-            if part.number in found and part.wire == _BYTES:
+        for part in self._envelope_parts(outer.start, outer.end, n_fields=2):
+            if part.number in found:
                 found[part.number] = self._text(part)
         return found[1], found[2]
+
+    def _envelope_parts(self, start: int, end: int, *, n_fields: int) -> Iterator[Part]:
+        """The fields of the envelope, all of which are bytes."""
+        for part in self._parts(start, end, "the envelope"):
+            if part.number <= n_fields and part.wire != _BYTES:
+                raise _malformed(f"field {part.number} of the envelope has no bytes")
+            yield part
 
     def _message(self, name: str, start: int, end: int, depth: int, into: Body) -> None:
         """Read a message into a dict. A field that comes again is replaced, a message merged."""
