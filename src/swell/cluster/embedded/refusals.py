@@ -103,9 +103,7 @@ def unreadable_body(verb: str, problem: str, kind: ServedKind | None = None) -> 
     return bad_request(f"{what}: {problem}")
 
 
-def strict_decoding(
-    verb: str, problems: list[str], kind: ServedKind | None = None
-) -> ClusterError:
+def strict_decoding(verb: str, problems: list[str], kind: ServedKind | None = None) -> ClusterError:
     """A body with unknown fields or with fields given twice, under strict validation."""
     return unreadable_body(verb, "strict decoding error: " + ", ".join(problems), kind)
 

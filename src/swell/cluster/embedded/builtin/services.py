@@ -64,7 +64,9 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     if not spec.get("clusterIP") and not spec.get("clusterIPs"):
         if problems := name_problems(new["metadata"].get("name") or "", "segment"):
             # A real server notes the address under the service's name before it checks that name.
-            error = field_errors.invalid("spec.clusterIPs", [""], f"the service's name {problems[0]}")
+            error = field_errors.invalid(
+                "spec.clusterIPs", [""], f"the service's name {problems[0]}"
+            )
             raise refusals.invalid(new["kind"], "", new["metadata"].get("name") or "", [error])
         spec["clusterIP"] = _free_address(context)
         spec["clusterIPs"] = [spec["clusterIP"]]

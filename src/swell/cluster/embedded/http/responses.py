@@ -176,10 +176,6 @@ def _list_bytes(kind: str, api_version: str, meta: Body, items: Iterable[bytes])
     return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
 
 
-def warning_header(text: str) -> str:
-    return f'299 - "{_quotable(text)}"'
-
-
 def _quotable(text: str) -> str:
     """A warning fit for a header: one line, no quote that ends it early, bounded in length."""
     line = "".join(char if char.isprintable() else " " for char in text[:WARNING_LENGTH_MAX])
