@@ -119,6 +119,17 @@ def test_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (tmp_path / "l.1.times").stat().st_size == 32
 
 
+def test_index_of_single_letters_is_bounded(tmp_path: Path) -> None:
+    """Times cost no more than the output that they are of, beyond a first allowance."""
+    log = output.Log(str(tmp_path / "l"))
+    for _ in range(50_000):
+        log.write(b"\n")
+
+    size = (tmp_path / "l.times").stat().st_size
+    assert (tmp_path / "l").stat().st_size == 50_000
+    assert size < 2 * (output.INDEX_BYTES_MIN + 50_000)
+
+
 def test_tail_is_the_last_lines(tmp_path: Path) -> None:
     """Twenty of them, and nothing of a log that is not there."""
     (tmp_path / "l").write_text("".join(f"{n}\n" for n in range(100)))

@@ -9,6 +9,7 @@ In reading order:
 - `launcher`: the warm process that forks supervisors, and the test for private mounts.
 - `supervised`: one run, its supervisor and the reports of that.
 - `probes`: startup, readiness and liveness.
-- `logfiles`: reading logs and termination messages.
+- `logfiles`: the files of a log, and termination messages.
+- `logreading`: a part of a log, in pieces.
 - `logserver`: serving logs to API servers, as a kubelet does.
 """

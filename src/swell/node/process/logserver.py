@@ -7,12 +7,11 @@ read nodes/proxy. An API server in the same process reads the logs directly.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiohttp import web
@@ -23,12 +22,14 @@ from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.api.times import parse_time
 from swell.cluster.embedded.http.credentials import Files, server_tls
-from swell.cluster.embedded.http.logs import LogRequest
+from swell.cluster.embedded.http.logs import LogRequest, parse_log_request, send_log
+from swell.cluster.embedded.http.options import parse_query
 from swell.cluster.embedded.refusals import bad_request
 from swell.node.agent import PodAgent
 from swell.node.pods import BoundPod
 from swell.node.process.folders import log_file, log_folder_of
-from swell.node.process.logfiles import LogQuery, log_segments, read_log
+from swell.node.process.logfiles import log_segments
+from swell.node.process.logreading import LogQuery, read_log
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import (
@@ -66,11 +67,11 @@ class ContainerLogs:
         self._is_live = is_live
         self._clock = clock
 
-    def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
+    def read(self, pod: Body, request: LogRequest) -> AsyncGenerator[bytes]:
         """Returns the log in pieces; ClusterError when the container has none."""
         return self.read_pod(convert(pod, BoundPod), request)
 
-    def read_pod(self, pod: BoundPod, request: LogRequest) -> AsyncIterator[bytes]:
+    def read_pod(self, pod: BoundPod, request: LogRequest) -> AsyncGenerator[bytes]:
         name, uid = request.container, pod.metadata.uid
         statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
         attempt = next((s.restart_count for s in statuses if s.name == name), 0)
@@ -124,17 +125,11 @@ class LogServer:
         if pod is None:
             return web.Response(status=404, text=f"pod {parts[2]} is not on this node\n")
         try:
-            pieces = self.logs.read_pod(pod, _log_request(parts[3], request.query))
-        except (ClusterError, ValueError) as error:
-            return web.Response(status=400, text=f"{error}\n")
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await response.prepare(request)
-        # A client that follows a log may leave at any time.
-        with contextlib.suppress(ConnectionResetError):
-            async for piece in pieces:
-                await response.write(piece)
-            await response.write_eof()
-        return response
+            options = parse_log_request(pod.metadata.name, parse_query(request.query_string))
+            pieces = self.logs.read_pod(pod, replace(options, container=parts[3]))
+            return await send_log(request, pieces)
+        except ClusterError as error:
+            return web.Response(status=error.status.code, text=f"{error}\n")
 
     async def _is_allowed(self, request: web.BaseRequest) -> bool:
         """Whether the client is authenticated and may read this node."""
@@ -173,7 +168,9 @@ async def serving(
     server: LogServer, listener: socket.socket, tls: ssl.SSLContext
 ) -> AsyncIterator[None]:
     """Serve on a socket for the time of the context."""
-    runner = web.ServerRunner(web.Server(server.handle, access_log=None), shutdown_timeout=1.0)
+    # A followed log ends with its client, also while the container prints nothing.
+    handler = web.Server(server.handle, handler_cancellation=True, access_log=None)
+    runner = web.ServerRunner(handler, shutdown_timeout=1.0)
     await runner.setup()
     await web.SockSite(runner, listener, ssl_context=tls).start()
     try:
@@ -220,19 +217,3 @@ def _token(request: web.BaseRequest) -> str:
 def _own_tls(folder: Path) -> ssl.SSLContext:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return server_tls(Files(folder))
-
-
-def _log_request(container: str, query: Mapping[str, str]) -> LogRequest:
-    def number(name: str) -> int | None:
-        return int(query[name]) if query.get(name) else None
-
-    return LogRequest(
-        container=container,
-        follow=query.get("follow") == "true",
-        previous=query.get("previous") == "true",
-        timestamps=query.get("timestamps") == "true",
-        tail_lines=number("tailLines"),
-        limit_bytes=number("limitBytes"),
-        since_seconds=number("sinceSeconds"),
-        since_time=query.get("sinceTime", ""),
-    )

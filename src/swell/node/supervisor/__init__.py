@@ -20,6 +20,7 @@ which would be most of what a launcher loads.
 """
 
 from .kernel import LINUX, signal_exactly, start_mark
+from .output import INDEX as LOG_INDEX
 from .output import LOG_FILES_MAX
 from .protocol import (
     EXIT_FILE,
@@ -37,6 +38,7 @@ __all__ = [
     "LAUNCHER_NAME",
     "LINUX",
     "LOG_FILES_MAX",
+    "LOG_INDEX",
     "SPEC_FILE",
     "STARTED_FILE",
     "SUPERVISOR_NAME",

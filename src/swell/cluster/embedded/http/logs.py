@@ -8,13 +8,17 @@ a process that has taken over an agent's port. The bytes an agent sends are pass
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp import web
 
 from swell.api.meta import Body, Key
 from swell.api.times import parse_time
@@ -22,6 +26,7 @@ from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http.credentials import Files, server_tls
 from swell.cluster.embedded.http.options import Query, is_true, number
+from swell.cluster.embedded.http.watches import STALL_S
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.schema.field_errors import FieldError, forbidden, invalid
@@ -33,6 +38,8 @@ AUTHORITY = "client-ca-file"
 CONNECT_S = 10.0
 PIECE_BYTES = 64 << 10
 REFUSAL_BYTES_MAX = 2000  # a refusal becomes the message of a Status
+# Python reads more forms of a time than a real server does.
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class LogRequest:
 class LogSource(Protocol):
     """A reader of container logs."""
 
-    def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
+    def read(self, pod: Body, request: LogRequest) -> AsyncGenerator[bytes]:
         """The log in pieces, until its end or, when following, until the container ends.
 
         Raises ClusterError when the log cannot be read.
@@ -63,22 +70,16 @@ class LogSource(Protocol):
 class NoLogs:
     """The log source of a server without nodes: every pod's node is unknown to it."""
 
-    def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:  # noqa: ARG002
+    def read(self, pod: Body, request: LogRequest) -> AsyncGenerator[bytes]:  # noqa: ARG002
         raise refusals.not_found("nodes", "", pod["spec"]["nodeName"])
 
 
 def parse_log_request(name: str, query: Query) -> LogRequest:
-    """The log request of a query about a pod; ClusterError when an option is invalid.
+    """The log request of a query about a pod; its container is the one named, which may be none.
 
-    Its container is the one named, which may be none: see `with_container`.
+    Raises ClusterError: 400 when a value cannot be read, 422 when it is out of range.
     """
-    values = query.get("sinceTime")
-    if values and values[0] and not _is_time(values[0]):
-        raise bad_request(f"sinceTime: {values[0]!r} is no time of RFC 3339")
-    errors = _range_errors(query)
-    if errors:
-        raise refusals.invalid("PodLogOptions", "", name, errors)
-    return LogRequest(
+    given = LogRequest(
         container=(query.get("container") or [""])[0],
         follow=is_true(query, "follow"),
         previous=is_true(query, "previous"),
@@ -86,13 +87,48 @@ def parse_log_request(name: str, query: Query) -> LogRequest:
         tail_lines=number(query, "tailLines"),
         limit_bytes=number(query, "limitBytes"),
         since_seconds=number(query, "sinceSeconds"),
-        since_time=values[0] if values else "",
+        since_time=_time(query, "sinceTime"),
     )
+    errors = _range_errors(given, query)
+    if errors:
+        raise refusals.invalid("PodLogOptions", "", name, errors)
+    return given
 
 
 def with_container(request: LogRequest, pod: Body) -> LogRequest:
     """The request with the container that it is about; ClusterError when none fits."""
     return replace(request, container=_container(pod, request.container))
+
+
+async def send_log(
+    request: web.BaseRequest, pieces: AsyncGenerator[bytes], stall_s: float = STALL_S
+) -> web.StreamResponse:
+    """Send a log piece by piece. It ends when the client is gone, or reads nothing for `stall_s`.
+
+    Raises ClusterError before anything is sent when the log cannot be read.
+    """
+    async with contextlib.aclosing(pieces):
+        first = await anext(pieces, b"")  # a refusal must come before the headers are sent
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        response.enable_chunked_encoding()
+        try:
+            await response.prepare(request)
+            await _write(response, first, stall_s)
+            async for piece in pieces:
+                await _write(response, piece, stall_s)
+            await response.write_eof()
+        except TimeoutError:
+            # The rest of its answer would wait in memory until it reads on.
+            if request.transport is not None:
+                request.transport.abort()
+        except ConnectionResetError:
+            pass  # a client may leave at any time
+    return response
+
+
+async def _write(response: web.StreamResponse, piece: bytes, stall_s: float) -> None:
+    async with asyncio.timeout(stall_s):
+        await response.write(piece)
 
 
 class NodeLogs:
@@ -123,7 +159,7 @@ class NodeLogs:
         else:
             self._api.update(kind, AUTHORITIES, body, RequestContext(ACTOR))
 
-    async def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
+    async def read(self, pod: Body, request: LogRequest) -> AsyncGenerator[bytes]:
         """The log in pieces; ClusterError when the node does not send it."""
         meta = pod["metadata"]
         url = self._agent_url(pod["spec"]["nodeName"])
@@ -169,26 +205,37 @@ class NodeLogs:
         return tls
 
 
-def _range_errors(query: Query) -> list[FieldError]:
+def _range_errors(given: LogRequest, query: Query) -> list[FieldError]:
     errors: list[FieldError] = []
-    for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
-        value = number(query, name)
+    for name, value, least in (
+        ("tailLines", given.tail_lines, 0),
+        ("limitBytes", given.limit_bytes, 1),
+        ("sinceSeconds", given.since_seconds, 1),
+    ):
         if value is not None and value < least:
             errors.append(invalid(name, value, f"must be greater than or equal to {least}"))
-    if (query.get("sinceTime") or [""])[0] and "sinceSeconds" in query:
-        errors.append(forbidden("[]", "at most one of sinceTime or sinceSeconds"))
+    if "sinceTime" in query and given.since_seconds is not None:
+        # A real server writes the path of the options themselves so.
+        why = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        errors.append(forbidden("[]", why))
     if "stream" in query:
         # The choice of a stream is behind a feature gate, which is off by default.
         errors.append(forbidden("stream", "may not be specified"))
     return errors
 
 
-def _is_time(text: str) -> bool:
+def _time(query: Query, name: str) -> str:
+    """A time parameter; empty when it is not given or null, 400 when it is no RFC 3339 time."""
+    text = (query.get(name) or [""])[0]
+    if text in {"", "null"}:
+        return ""
     try:
+        if not _RFC_3339.fullmatch(text):
+            raise ValueError(text)
         parse_time(text)
-    except ValueError:
-        return False
-    return True
+    except ValueError as error:
+        raise bad_request(f"{name}: {text!r} is not a time as 2006-01-02T15:04:05Z") from error
+    return text
 
 
 def _container(pod: Body, wanted: str) -> str:

@@ -22,7 +22,12 @@ from swell.cluster.embedded.http.bodies import (
     read_merged,
     read_yaml,
 )
-from swell.cluster.embedded.http.logs import LogSource, parse_log_request, with_container
+from swell.cluster.embedded.http.logs import (
+    LogSource,
+    parse_log_request,
+    send_log,
+    with_container,
+)
 from swell.cluster.embedded.http.options import Query
 from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
 from swell.cluster.embedded.http.protobuf import read_protobuf
@@ -298,16 +303,7 @@ class Resources:
         wanted = with_container(asked, pod)
         if not (pod.get("spec") or {}).get("nodeName"):
             return web.Response(status=204)  # not on a node yet: an empty log
-        pieces = self._logs.read(pod, wanted)
-        first = await anext(pieces, b"")  # a refusal must come before the headers are sent
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        response.enable_chunked_encoding()
-        await response.prepare(request.http)
-        await response.write(first)
-        async for piece in pieces:
-            await response.write(piece)
-        await response.write_eof()
-        return response
+        return await send_log(request.http, self._logs.read(pod, wanted), self._watches.stall_s)
 
     async def _read(self, request: ResourceRequest) -> web.StreamResponse:
         version = (request.query.get("resourceVersion") or [""])[0]

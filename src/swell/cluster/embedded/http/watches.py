@@ -35,7 +35,7 @@ class Watches:
     def __init__(self, clock: Clock, rng: random.Random, stall_s: float = STALL_S) -> None:
         self._clock = clock
         self._rng = rng
-        self._stall_s = stall_s
+        self.stall_s = stall_s
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -125,7 +125,7 @@ class Watches:
             await self._send(stream, b"".join(batch))
 
     async def _send(self, stream: _Stream, batch: bytes) -> None:
-        async with asyncio.timeout(self._stall_s):
+        async with asyncio.timeout(self.stall_s):
             await stream.response.write(batch)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import random
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -34,13 +34,13 @@ STALL_S = 0.3
 class SomeLogs:
     """Says what it was asked for."""
 
-    async def read(self, pod: Body, request: LogRequest) -> AsyncIterator[bytes]:
+    async def read(self, pod: Body, request: LogRequest) -> AsyncGenerator[bytes]:
         yield f"{pod['metadata']['name']} {request.container}".encode()
         yield f" {request.tail_lines} {request.follow}".encode()
 
 
 @asynccontextmanager
-async def serving(folder: Path, logs: LogSource | None = None) -> AsyncIterator[Served]:
+async def serving(folder: Path, logs: LogSource | None = None) -> AsyncGenerator[Served]:
     clock, rng = SystemClock(), random.Random(1)
     api = new_api_server(Storage(clock.now), clock, rng)
     opened = listening(api, folder, clock=clock, rng=rng, logs=logs, stall_s=STALL_S)
