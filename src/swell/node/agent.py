@@ -6,6 +6,7 @@ here: act first, report what came of it, and delete the object when nothing is l
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from random import Random
@@ -32,6 +33,8 @@ log = get_logger(__name__)
 # Wake-ups are in wall time, which may be set meanwhile, so none is waited for longer than this.
 WAKE_S_MAX = 600.0
 DRAIN_POLL_S = 0.05
+# Removals that were in vain wait for processes most of the time.
+N_REMOVAL_WORKERS = 4
 
 
 BY_NODE: CacheIndex[BoundPod] = CacheIndex(
@@ -42,7 +45,13 @@ BY_NODE: CacheIndex[BoundPod] = CacheIndex(
 class Runtime(Protocol):
     """Runs containers and knows their runs. It wakes a pod's key when a run changes."""
 
-    def runs(self, pod: BoundPod) -> Runs: ...
+    def observe(self, pod: BoundPod) -> None:
+        """Take in a pod's current object, and the time. `runs` shows what follows from both."""
+        ...
+
+    def runs(self, pod: BoundPod) -> Runs:
+        """The runs of a pod's containers. Asking changes nothing."""
+        ...
 
     def addresses(self, pod: BoundPod) -> Addresses: ...
 
@@ -52,12 +61,15 @@ class Runtime(Protocol):
         """Begin to end a container; its run shows when it has ended."""
         ...
 
-    async def remove(self, uid: Uid) -> None:
-        """Remove everything of a pod, processes included; the pod may be unknown."""
+    async def remove(self, uid: Uid) -> bool:
+        """Remove everything of a pod, processes included; the pod may be unknown.
+
+        Returns False when something is left, and must then be called again.
+        """
         ...
 
-    async def keep_only(self, uids: Collection[Uid]) -> None:
-        """Remove everything of all other pods."""
+    async def keep_only(self, uids: Collection[Uid]) -> Collection[Uid]:
+        """Remove everything of all other pods; returns those of which something is left."""
         ...
 
 
@@ -112,6 +124,8 @@ class PodAgent:
         self._executor = Executor(cluster, informers=(self.informer,))
         # Pods that the runtime may hold something of, to be removed when they are gone.
         self._known: dict[Key, Uid] = {}
+        # Pods of which something was left when they were removed.
+        self._removals = WorkQueue[Uid](clock=clock, random=random)
         self._is_draining = False
         self.informer.add_handler(self._on_change)
 
@@ -130,19 +144,23 @@ class PodAgent:
 
     @property
     def is_idle(self) -> bool:
-        return self._queue.is_idle
+        return self._queue.is_idle and self._removals.is_idle
 
     async def run(self) -> None:
         """Work until `stop`. Processes of pods that are not ours any more are ended first."""
         await self.informer.wait_synced()
-        await self.runtime.keep_only(frozenset(pod.metadata.uid for pod in self.pods()))
+        for uid in await self.runtime.keep_only(frozenset(p.metadata.uid for p in self.pods())):
+            self._removals.retry(uid)
         for pod in self.pods():
             # Makes the runtime note what a running pod holds, before a new pod could get its GPUs.
-            self.runtime.runs(pod)
-        await run_workers(self._worker, self._n_workers)
+            self.runtime.observe(pod)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(run_workers(self._worker, self._n_workers))
+            tasks.create_task(run_workers(self._removal_worker, N_REMOVAL_WORKERS))
 
     def stop(self) -> None:
         self._queue.close()
+        self._removals.close()
 
     async def drain(self, within_s: float) -> None:
         """End all pods; nothing is started meanwhile.
@@ -187,13 +205,30 @@ class PodAgent:
                 log.error("bug", pod=str(key), trace=result.trace, delay_s=round(delay_s, 3))
             self._queue.done(key)
 
+    async def _removal_worker(self) -> None:
+        while True:
+            try:
+                uid = await self._removals.get()
+            except QueueClosedError:
+                return
+            result = await contain(self.runtime.remove(uid))
+            if isinstance(result, Bug):
+                log.error("bug", uid=uid, trace=result.trace)
+            if result is True:
+                self._removals.forget(uid)
+            else:
+                self._removals.retry(uid)
+            self._removals.done(uid)
+
     async def _pass(self, key: Key) -> None:
         pod = self.informer.get(key)
         if pod is not None and pod.spec.node_name not in self._ours:
             pod = None
         known = self._known.get(key)
         if known is not None and (pod is None or pod.metadata.uid != known):
-            await self.runtime.remove(known)
+            if not await self.runtime.remove(known):
+                # A new pod of the same name does not wait for the old one any longer.
+                self._removals.retry(known)
             del self._known[key]
         if pod is None or self._nodes.is_lost(pod.spec.node_name):
             self._queue.forget(key)
@@ -232,6 +267,7 @@ class PodAgent:
             log.warning("will retry", pod=str(key), why=failure.message, delay_s=round(delay_s, 3))
 
     def _decide(self, pod: BoundPod) -> Decision:
+        self.runtime.observe(pod)
         runs, addresses = self.runtime.runs(pod), self.runtime.addresses(pod)
         now = self._clock.now()
         if self._is_draining and pod.metadata.deletion_timestamp is None and not pod.is_final:

@@ -23,7 +23,7 @@ from swell.node.process.setup.addresses import AddressBook
 from swell.node.process.setup.hosts import HostsFiles
 from swell.node.process.setup.informers import ProcessInformers
 from swell.node.process.setup.provision import ProcessDependencies
-from swell.node.process.setup.resources import CgroupRoot, GpuBoard
+from swell.node.process.setup.resources import PROCESSES_MAX, CgroupRoot, GpuBoard
 from swell.node.process.setup.spec import HostSettings
 from swell.node.registration import Registration
 from swell.runtime.clock import Clock
@@ -108,6 +108,7 @@ class ProcessSettings:
     cluster_id: str
     namespace: str  # the answer of `launcher.find_namespace`
     n_gpus: int = 0  # of each node
+    processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
 
 
 def add_process_agent(
@@ -143,6 +144,8 @@ def add_process_agent(
         cgroups=CgroupRoot(),
         launcher=Launcher(settings.home),
         clock=clock,
+        random=random,
+        processes_max=settings.processes_max,
     )
 
     def make(wake: Callable[[Key, float], None]) -> Runtime:
@@ -157,8 +160,9 @@ def add_process_agent(
     found = agent.pods.informer
     found.add_handler(lambda key: hosts.note(key, found.get(key)))
     runtime.recover()
-    manager.add("node names and logs", runtime.keep_current)
-    manager.add("node memory", runtime.watch_memory)
+    manager.add("node names and logs", runtime.upkeep.keep_current)
+    manager.add("node volumes", runtime.upkeep.renew, runtime.upkeep.stop)
+    manager.add("node usage", runtime.upkeep.watch_usage)
     return agent, runtime
 
 

@@ -128,7 +128,8 @@ class HollowRuntime:
         self._wake = wake
         self._pods: dict[Uid, dict[str, HollowRun]] = {}
 
-    def runs(self, pod: BoundPod) -> Runs:
+    def observe(self, pod: BoundPod) -> None:
+        """Let the time pass for a pod's containers, and have it woken at their next change."""
         now = self._clock.now()
         runs = self._pods.setdefault(pod.metadata.uid, _resumed(pod))
         due: list[float] = []
@@ -138,6 +139,12 @@ class HollowRuntime:
                 due.append(changes_at)
         if due:
             self._wake(pod.metadata.key, max(0.0, min(due) - now))
+
+    def runs(self, pod: BoundPod) -> Runs:
+        """Returns the runs as they were when the pod was last observed."""
+        runs = self._pods.get(pod.metadata.uid)
+        if runs is None:
+            runs = _resumed(pod)
         return {name: _simulated(pod, run) for name, run in runs.items()}
 
     def addresses(self, pod: BoundPod) -> Addresses:
@@ -165,11 +172,13 @@ class HollowRuntime:
             run = replace(run, stopped_at=now, kill_at=kill_at)
         runs[name] = replace(run, kill_at=min(run.kill_at, kill_at))
 
-    async def remove(self, uid: Uid) -> None:
+    async def remove(self, uid: Uid) -> bool:
         self._pods.pop(uid, None)
+        return True
 
-    async def keep_only(self, uids: Collection[Uid]) -> None:
+    async def keep_only(self, uids: Collection[Uid]) -> tuple[Uid, ...]:
         self._pods = {uid: runs for uid, runs in self._pods.items() if uid in uids}
+        return ()
 
 
 def _resumed(pod: BoundPod) -> dict[str, HollowRun]:

@@ -36,6 +36,7 @@ from swell.node.process.logserver import (
     log_tls,
     serving,
 )
+from swell.node.process.setup.resources import PROCESSES_MAX
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
 
@@ -55,6 +56,7 @@ class AgentOptions:
     wanted: CapacityRequest = field(default_factory=CapacityRequest)
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
 
 
 def hollow_shape(machine: HostMachine, options: AgentOptions, boot_id: str) -> NodeShape:
@@ -107,7 +109,7 @@ async def _run_processes(
     names = node_names(options.prefix or machine.name, options.n_nodes)
     listener = listening_socket()
     shape = process_shape(machine, options, new_boot_id(rng), int(listener.getsockname()[1]))
-    settings = process_settings(options.home, access.server, shape)
+    settings = process_settings(options, access.server, shape)
     async with connect(access, clock, rng) as cluster:
         manager = Manager(clock=clock, drain_s=LEAVE_S + 5)
         agent, runtime = add_process_agent(
@@ -125,9 +127,11 @@ async def _run_processes(
                 await runtime.close()
 
 
-def process_settings(home: Path, cluster_id: str, shape: NodeShape) -> ProcessSettings:
+def process_settings(options: AgentOptions, cluster_id: str, shape: NodeShape) -> ProcessSettings:
     n_gpus = parse(shape.capacity.get(GPU, "0")).value()
-    return ProcessSettings(home, cluster_id, find_namespace(), n_gpus)
+    return ProcessSettings(
+        options.home, cluster_id, find_namespace(), n_gpus, options.processes_max
+    )
 
 
 async def _run_hollow(

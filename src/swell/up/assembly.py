@@ -156,7 +156,7 @@ class _Parts:
             )
         names = node_names(options.prefix or machine.name, options.n_nodes)
         shape = process_shape(machine, options, boot_id)
-        settings = process_settings(options.home, str(options.home), shape)
+        settings = process_settings(options, str(options.home), shape)
         agent, self._runtime = add_process_agent(
             self._manager, cluster, names, shape, settings, clock=self._clock, random=self._rng
         )

@@ -15,6 +15,8 @@ from pathlib import Path
 from swell.api.meta import Uid
 from swell.node import supervisor
 from swell.node.process.folders import Folders
+from swell.node.process.orphans import marked_processes
+from swell.node.process.setup.resources import CgroupRoot, home_prefix
 
 # Between two looks at something that is waited for.
 PAUSE_S = 0.02
@@ -42,7 +44,8 @@ def find_orphans(home: Path) -> list[OrphanProcess]:
 def end_orphans(home: Path, grace_s: float) -> int:
     """End every process of a state folder, by force after the grace. Returns how many there were.
 
-    SIGTERM asks a supervisor to end its process, SIGUSR1 to kill it; SIGKILL ends both.
+    SIGTERM asks a supervisor to end its process, SIGUSR1 to kill it; SIGKILL ends both. Last come
+    processes whose supervisor is gone, in whichever session they are.
     """
     _cancel_starts(home)
     found = find_orphans(home)
@@ -51,7 +54,9 @@ def end_orphans(home: Path, grace_s: float) -> int:
         _signal_all(find_orphans(home), signal.SIGUSR1)
         if not wait_until(lambda: not find_orphans(home), grace_s):
             _signal_all(find_orphans(home), signal.SIGKILL)
-    return len(found)
+    n_others = _kill_unsupervised(home)
+    wait_until(lambda: not _kill_unsupervised(home), grace_s)
+    return len(found) + n_others
 
 
 def kill_pod(home: Path, uid: Uid) -> int:
@@ -84,6 +89,21 @@ def _cancel_starts(home: Path) -> None:
     for run in _run_folders(home):
         if not (run / supervisor.IDENTITY_FILE).exists():
             (run / supervisor.SPEC_FILE).unlink(missing_ok=True)
+
+
+def _kill_unsupervised(home: Path) -> int:
+    """Kill what is left of containers without a supervisor; returns how many processes there were.
+
+    Cgroups are removed once they are empty.
+    """
+    marked = marked_processes(str(Folders(home).pods))
+    supervisor.send_all(marked, signal.SIGKILL)
+    members: set[int] = set()
+    for cgroup in CgroupRoot().named(home_prefix(home)).values():
+        members.update(*map(supervisor.members, cgroup.entries))
+        cgroup.kill()
+        cgroup.remove()
+    return len(members | set(marked))
 
 
 def _run_folders(home: Path) -> list[Path]:

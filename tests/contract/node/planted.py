@@ -20,6 +20,7 @@ from swell.node.process.runtime import ProcessRuntime
 from swell.node.process.setup import environment, spec
 from swell.node.process.setup.resources import Cgroup
 from swell.node.process.supervised import SupervisedRun
+from swell.node.process.upkeep import PodUpkeep
 from swell.node.runs import Exited
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -116,9 +117,10 @@ def variables_are_not_expanded(patch: pytest.MonkeyPatch) -> None:
 
 @bug("volumes-map_is_followed")
 def changes_of_maps_are_missed(patch: pytest.MonkeyPatch) -> None:
-    async def do_nothing(_: ProcessRuntime) -> None: ...
+    async def do_nothing(*_: object) -> bool:
+        return True
 
-    patch.setattr(ProcessRuntime, "_rewrite_stale", do_nothing)
+    patch.setattr(PodUpkeep, "_renew", do_nothing)
 
 
 @bug("volumes-read_only_is_read_only")

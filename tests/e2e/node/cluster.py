@@ -28,6 +28,7 @@ from swell.runtime.manager import Manager
 NAMESPACE = "default"
 NODE = "here-0"
 WITHIN_S = 30.0
+PROCESSES_MAX = 1000
 CAPACITY = {"cpu": "16", "memory": "16Gi", "pods": "500", "nvidia.com/gpu": "2"}
 
 _found: list[str] = []
@@ -61,7 +62,9 @@ class Site:
         shape = NodeShape(
             CAPACITY, boot_id=f"boot-{self._n_boots}", annotations={PRIVATE_PORTS: "true"}
         )
-        settings = ProcessSettings(self.home, str(self.home), self.namespace, n_gpus=2)
+        settings = ProcessSettings(
+            self.home, str(self.home), self.namespace, n_gpus=2, processes_max=PROCESSES_MAX
+        )
         self.agent, self.runtime = add_process_agent(
             manager, self.cluster, [NODE], shape, settings, clock=self.clock, random=Random(1)
         )

@@ -16,7 +16,7 @@ from swell.node import supervisor
 from swell.node.pods import BoundContainer, Probe
 from swell.node.process.logfiles import tail, termination_message
 from swell.node.process.probes import ContainerHealth, ProbeTally, after_answer, first_health
-from swell.node.process.setup.resources import CgroupRoot, ResourceLimits, resident_bytes
+from swell.node.process.setup.resources import CgroupRoot, ResourceLimits, usage_below
 from swell.node.process.supervised import ProcessIdentity
 from swell.node.supervisor import output, protocol, supervising
 
@@ -180,13 +180,21 @@ def test_answers_count_in_a_row() -> None:
     assert ProbeTally(2, 0).with_answer(False) == ProbeTally(0, 1)
 
 
-def test_memory_is_summed_by_session() -> None:
-    """Ours is there; one that does not exist has none."""
-    session = os.getsid(0)
-    found = resident_bytes([session, 2**22 + 1])
+def test_usage_is_summed_over_sessions() -> None:
+    """A process counts below the one that started it, also in a session of its own."""
+    script = "setsid sh -c 'sleep 60 & wait' & echo; wait"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as root:
+        assert root.stdout
+        root.stdout.readline()
+        while (found := usage_below([root.pid])[root.pid]).n_threads < 2:
+            pass
+        pids = supervisor.descendants(
+            supervisor.children_by_parent(supervisor.process_table()), root.pid
+        )
+        supervisor.send_all([root.pid, *pids], signal.SIGKILL)
 
-    assert found[session] > 1 << 20
-    assert found[2**22 + 1] == 0
+    assert found.memory_bytes > 1 << 16
+    assert usage_below([2**22 + 1])[2**22 + 1].n_threads == 0
 
 
 def test_cgroups_that_cannot_be_made_are_done_without(tmp_path: Path) -> None:

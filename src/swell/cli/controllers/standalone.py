@@ -66,6 +66,11 @@ class NodeOptions:
     memory: Annotated[str, typer.Option("--memory", help="Memory of each node.")] = ""
     gpu: Annotated[str, typer.Option("--gpu", help="GPUs of each node.")] = ""
     pods: Annotated[int, typer.Option("--pods", min=1, help="Pods each node takes.")] = 500
+    # The default of `swell.node.process.setup.resources`, which is not loaded to parse flags.
+    processes: Annotated[
+        int,
+        typer.Option("--processes", min=0, help="Processes each container may have; 0: any."),
+    ] = 4096
     label: Annotated[
         list[str], typer.Option("--label", metavar="KEY=VALUE", help="A label of each node.")
     ] = field(default_factory=list)
@@ -95,6 +100,7 @@ class NodeOptions:
             wanted=CapacityRequest(self.cpu, self.memory, self.gpu, self.pods),
             labels=dict(map(_label, self.label)),
             taints=tuple(map(_taint, self.taint)),
+            processes_max=self.processes,
         )
 
 

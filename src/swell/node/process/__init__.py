@@ -5,9 +5,11 @@ In reading order:
 - `runtime`: the agent's `Runtime` port: starts, stops and recovers the containers of pods.
 - `folders`: the layout on disk.
 - `setup`: everything a container is given before it starts.
-- `container`: one container as the runtime holds it, and commands inside it.
+- `container`: pods and containers as the runtime holds them, and commands inside one.
 - `launcher`: the warm process that forks supervisors, and the test for private mounts.
 - `supervised`: one run, its supervisor and the reports of that.
+- `orphans`: processes of runs whose supervisor is gone.
+- `upkeep`: keeps hosts files, volumes and logs of running pods in step with the cluster.
 - `probes`: startup, readiness and liveness.
 - `logfiles`: the files of a log, and termination messages.
 - `logreading`: a part of a log, in pieces.

@@ -1,4 +1,4 @@
-"""One container of a pod as the runtime holds it, and commands that run inside it."""
+"""Pods and their containers as the runtime holds them, and commands that run inside one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import marshal
 import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from swell.api.meta import Key, Uid
 from swell.node import supervisor
-from swell.node.pods import BoundContainer
+from swell.node.pods import BoundContainer, BoundPod
 from swell.node.process.launcher import Launcher
 from swell.node.process.probes import Prober
-from swell.node.process.setup.resources import Cgroup, ResourceLimits
+from swell.node.process.setup.resources import Cgroup, ResourceLimits, TreeUsage
 from swell.node.process.supervised import SupervisedRun
 from swell.node.runs import CREATING, Exited, Run, Running, Waiting
 from swell.runtime.clock import Clock
@@ -38,15 +40,44 @@ class ContainerSlot:
         """Whether there may be a process."""
         return self.run is not None and self.run.ended is None
 
+    def is_gone(self) -> bool:
+        """Whether nothing runs any more; removes the cgroups, which is possible only then."""
+        if self.is_live:
+            return False
+        if not self.cgroup.remove():
+            self.cgroup.kill()
+            return False
+        return True
+
     @property
-    def pid(self) -> int:
-        return self.run.process.pid if self.run is not None and self.run.process else 0
+    def supervisor_pid(self) -> int:
+        return self.run.supervisor_pid if self.run is not None else 0
 
     @property
     def is_watched(self) -> bool:
-        """Whether its memory is limited and no cgroup enforces the limit."""
-        has_limit = self.limits.memory_bytes is not None and not self.cgroup.limits_memory
-        return has_limit and self.is_live and self.pid > 0
+        """Whether it has a limit that no cgroup enforces."""
+        if not self.is_live or not self.supervisor_pid:
+            return False
+        has_memory = self.limits.memory_bytes is not None and not self.cgroup.limits_memory
+        return has_memory or (
+            self.limits.processes is not None and not self.cgroup.limits_processes
+        )
+
+    def kill_if_over(self, used: TreeUsage) -> None:
+        """Kill a container whose processes use more than it may."""
+        memory, processes = self.limits.memory_bytes, self.limits.processes
+        if memory is not None and used.memory_bytes > memory:
+            self.kill_for_memory()
+        # The kernel refuses more to most users; this is for root, whom that does not concern.
+        elif processes is not None and used.n_threads > processes and self.run is not None:
+            n_used = used.n_threads
+            self.run.why_killed = f"it had {n_used} processes and threads, {processes} are allowed"
+            self.run.kill()
+
+    def kill_for_memory(self) -> None:
+        if self.run is not None:
+            self.run.is_out_of_memory = True
+            self.run.kill()
 
     def current_run(self) -> Run:
         """Returns the latest run in the form that decisions take."""
@@ -76,6 +107,22 @@ class ContainerSlot:
         return self.cgroup.has_oom_kill()
 
 
+@dataclass(slots=True)
+class PodEntry:
+    """A pod that has a folder. `pod` is None for one of an earlier agent, until it is seen."""
+
+    uid: Uid
+    key: Key
+    log_folder: Path
+    pod: BoundPod | None = None
+    slots: dict[str, ContainerSlot] = field(default_factory=dict)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether one of its containers may have a process."""
+        return any(slot.is_live for slot in self.slots.values())
+
+
 class ExecRunner:
     """Runs commands in the environment of a running container, for probes and for preStop.
 
@@ -98,14 +145,21 @@ class ExecRunner:
         folder = slot.run.folder / f"exec-{self._n_started}"
         folder.mkdir(parents=True, exist_ok=True)
         spec = marshal.loads((slot.run.folder / supervisor.SPEC_FILE).read_bytes())  # noqa: S302
+        ended = asyncio.Event()
+        is_abandoned = False
+
+        def changed() -> None:
+            ended.set()
+            if is_abandoned and run.ended is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
         spec |= {
             "argv": command,
             "log": str(folder / "log"),
             "dies_with_parent": True,
             "message": (),
         }
-        ended = asyncio.Event()
-        run = SupervisedRun(folder, self._clock, ended.set)
+        run = SupervisedRun(folder, self._clock, changed)
         run.start(self._launcher, spec)
         try:
             async with asyncio.timeout(within_s):
@@ -114,6 +168,7 @@ class ExecRunner:
                     ended.clear()
             return run.ended.exit_code == 0
         finally:
+            is_abandoned = True
             run.kill()
             if run.ended is not None:
                 shutil.rmtree(folder, ignore_errors=True)

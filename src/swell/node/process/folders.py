@@ -11,6 +11,7 @@ HOME/logs/NAMESPACE/_pods/NAME.UID/CONTAINER.log    of pods that belong to no jo
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -122,6 +123,26 @@ def _own(folder: Path, owner: Uid) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     note.write_text(owner)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with everything in it; OSError when something is left.
+
+    A container may have made folders that their owner cannot write to.
+    """
+    if not folder.exists():
+        return
+    try:
+        shutil.rmtree(folder)
+    except PermissionError:
+        for place, _, _ in os.walk(folder, onerror=_permit_entry):
+            Path(place).chmod(0o700)
+        shutil.rmtree(folder)
+
+
+def _permit_entry(error: OSError) -> None:
+    """Open a folder that could not be listed; its content is found by the removal itself."""
+    Path(error.filename).chmod(0o700)
 
 
 def log_folder_of(logs: Path, metadata: ObjectMeta) -> Path:

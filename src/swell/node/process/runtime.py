@@ -7,23 +7,24 @@ new agent takes over every run that it finds there. Runs of pods that are not ou
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from swell.api.meta import Key, Uid
 from swell.node.pods import BoundContainer, BoundPod, LifecycleHandler
-from swell.node.process.container import ContainerSlot, ExecRunner
-from swell.node.process.folders import BARE, OWNER_FILE, RecordedPod, log_file
+from swell.node.process.container import ContainerSlot, ExecRunner, PodEntry
+from swell.node.process.folders import BARE, RecordedPod, log_file, remove_tree
 from swell.node.process.logfiles import MESSAGE, termination_message
+from swell.node.process.orphans import run_cgroup
 from swell.node.process.probes import Prober
 from swell.node.process.setup.addresses import check_ports
 from swell.node.process.setup.environment import ContainerConfigError
 from swell.node.process.setup.provision import HOST_IP, ProcessDependencies, Provisioner
-from swell.node.process.setup.resources import WATCH_S, resident_bytes
-from swell.node.process.setup.volumes import mounted_maps, mounts_secrets, mutable_fields
+from swell.node.process.setup.resources import Cgroup, home_prefix
+from swell.node.process.setup.volumes import mounted_maps, mutable_fields
 from swell.node.process.supervised import SupervisedRun
+from swell.node.process.upkeep import PodUpkeep
 from swell.node.runs import Exited, Run, Runs, Waiting, lost, reported_runs
 from swell.node.status import Addresses
 from swell.runtime.errors import ClusterError, UnreachableError
@@ -33,25 +34,13 @@ log = get_logger(__name__)
 
 # How long a start is waited for, so that the first status already says that the container runs.
 START_S = 5.0
-# After a container could not be started, and after the disk or the cluster refused something.
+# After a container could not be started.
 RETRY_S = 3.0
-REMOVE_S = 10.0
-CURRENT_S = 0.1
+# How long a removal waits for processes, when it kills supervisors that do not react, and how
+# often it looks. A removal that was in vain is tried again by the agent.
+REMOVE_S, FORCE_S, REMOVE_POLL_S = 10.0, 5.0, 0.01
 # A preStop command is bounded by the grace period; this only bounds the command itself.
 EXEC_S_MAX = 3600.0
-# Secrets are not watched: an agent would have to watch all of them.
-SECRETS_S = 20.0
-
-
-@dataclass(slots=True)
-class PodEntry:
-    """A pod that has a folder. `pod` is None for one of an earlier agent, until it is seen."""
-
-    uid: Uid
-    key: Key
-    log_folder: Path
-    pod: BoundPod | None = None
-    slots: dict[str, ContainerSlot] = field(default_factory=dict)
 
 
 class ProcessRuntime:
@@ -64,20 +53,24 @@ class ProcessRuntime:
         self._provisioner = Provisioner(dependencies)
         self._wake = wake
         self._entries: dict[Uid, PodEntry] = {}
-        self._stale: dict[Uid, None] = {}  # pods whose volumes are out of date
+        self.upkeep = PodUpkeep(dependencies, self._provisioner, self._entries)
         self._exec = ExecRunner(dependencies.launcher, dependencies.clock)
         dependencies.informers.config_maps.add_handler(self._on_config_map)
         dependencies.informers.services.add_handler(lambda _: dependencies.hosts.mark())
 
     # -- the agent's port --------------------------------------------------------------------
 
-    def runs(self, pod: BoundPod) -> Runs:
+    def observe(self, pod: BoundPod) -> None:
+        """Take in a pod's current object, and take the GPUs of a pod that is over back."""
         entry = self._entries.get(pod.metadata.uid)
         if entry is not None:
             self._note_pod(entry, pod)
-        found = {name: slot.current_run() for name, slot in entry.slots.items()} if entry else {}
-        if pod.is_final:
+        if pod.is_final and (entry is None or not entry.is_live):
             self._provisioner.board(pod).take_back(pod.metadata.uid)
+
+    def runs(self, pod: BoundPod) -> Runs:
+        entry = self._entries.get(pod.metadata.uid)
+        found = {name: slot.current_run() for name, slot in entry.slots.items()} if entry else {}
         # A run that was reported and has no folder has vanished, with the disk for example.
         now = self._deps.clock.now()
         return {name: lost(run, now) for name, run in reported_runs(pod).items()} | found
@@ -124,37 +117,74 @@ class ProcessRuntime:
         if slot.stopping is None:
             slot.stopping = asyncio.create_task(self._stop_gracefully(slot, grace_s))
 
-    async def remove(self, uid: Uid) -> None:
+    async def remove(self, uid: Uid) -> bool:
+        """Remove everything of a pod: processes, cgroups, GPUs, and its folders."""
         entry = self._entries.get(uid)
         if entry is None:
-            return
+            return True
+        if not await self._end_processes(entry):
+            log.error("processes do not end", pod=str(entry.key))
+            return False
+        for cgroup in self._cgroups(uid):
+            cgroup.kill()  # of an earlier run, whose cgroup could not be removed at its end
+            cgroup.remove()
+        await self._stop_tasks(entry)
+        for board in self._deps.boards.values():
+            board.take_back(uid)
+        folders = [self._deps.folders.pod(uid)]
+        if entry.log_folder.parent.name == BARE:
+            folders.append(entry.log_folder)
+        try:
+            for folder in folders:
+                # A volume may have very many files, so it is not done in the event loop.
+                await asyncio.to_thread(remove_tree, folder)
+        except OSError as error:
+            log.warning("folder is not removed", pod=str(entry.key), why=str(error))
+            return False
+        self._entries.pop(uid, None)
+        return True
+
+    async def keep_only(self, uids: Collection[Uid]) -> tuple[Uid, ...]:
+        """End the processes of pods that are not ours any more; returns those that do not end."""
+        gone = [uid for uid in self._entries if uid not in uids]
+        for uid in gone:
+            log.info("ending orphans", pod=str(self._entries[uid].key))
+        # All at once: one that does not end must not hold up the others.
+        removed = await asyncio.gather(*(self.remove(uid) for uid in gone))
+        return tuple(uid for uid, done in zip(gone, removed, strict=True) if not done)
+
+    async def _end_processes(self, entry: PodEntry) -> bool:
+        """Kill all processes of a pod; False when some are left after REMOVE_S."""
+        clock = self._deps.clock
         for slot in entry.slots.values():
             if slot.run is not None:
                 slot.run.kill()
-        deadline = self._deps.clock.monotonic() + REMOVE_S
-        while any(slot.is_live for slot in entry.slots.values()):
-            if self._deps.clock.monotonic() > deadline:
-                log.error("processes do not end", pod=str(entry.key))
-                return
-            await asyncio.sleep(0.01)
-        await self._stop_tasks(entry)
-        shutil.rmtree(self._deps.folders.pod(uid), ignore_errors=True)
-        if entry.log_folder.parent.name == BARE:
-            shutil.rmtree(entry.log_folder, ignore_errors=True)
-        self._entries.pop(uid, None)
-
-    async def keep_only(self, uids: Collection[Uid]) -> None:
-        """End the processes of pods that are not ours any more."""
-        for uid in [uid for uid in self._entries if uid not in uids]:
-            log.info("ending orphans", pod=str(self._entries[uid].key))
-            await self.remove(uid)
+        began = clock.monotonic()
+        is_forced = False
+        while not all(slot.is_gone() for slot in entry.slots.values()):
+            waited_s = clock.monotonic() - began
+            if waited_s > REMOVE_S:
+                return False
+            if waited_s > FORCE_S and not is_forced:
+                is_forced = True
+                for slot in entry.slots.values():
+                    if slot.run is not None:
+                        slot.run.kill_supervisor()
+                    slot.cgroup.kill()
+            await clock.sleep(REMOVE_POLL_S)
+        return True
 
     # -- start and end of the agent ----------------------------------------------------------
 
     def recover(self) -> None:
-        """Take over the runs of an earlier agent."""
+        """Take over the runs of an earlier agent, and end what is left of those that ended."""
         for recorded in self._deps.folders.recorded_pods():
             self._recover(recorded)
+        live = {folder for slot in self._slots() if slot.is_live for folder in slot.cgroup.folders}
+        for cgroup in self._cgroups():
+            if live.isdisjoint(cgroup.folders):
+                cgroup.kill()
+                cgroup.remove()
 
     async def close(self) -> None:
         """Stop following all runs; supervisors and processes go on."""
@@ -171,45 +201,6 @@ class ProcessRuntime:
         slot = entry.slots.get(container) if entry else None
         return slot is not None and slot.is_live
 
-    # -- services ----------------------------------------------------------------------------
-
-    async def keep_current(self) -> None:
-        """Keep hosts files, volumes and logs in step with the cluster. Run it as a service."""
-        await self._deps.informers.wait_synced()
-        changed = asyncio.Event()
-        self._deps.informers.jobs.add_handler(lambda _: changed.set())
-        changed.set()
-        secrets_at = self._deps.clock.monotonic()
-        while True:
-            pause_s = CURRENT_S
-            try:
-                if self._deps.hosts.refresh() and not self._deps.host.namespace:
-                    self._mark_stale(lambda _: True)
-                await self._rewrite_stale()
-                if changed.is_set() and self._deps.informers.jobs.is_served:
-                    self._remove_orphaned_logs()
-                    changed.clear()
-                if self._deps.clock.monotonic() >= secrets_at:
-                    secrets_at = self._deps.clock.monotonic() + SECRETS_S
-                    self._mark_stale(mounts_secrets)
-            except (ClusterError, UnreachableError, TimeoutError, OSError) as error:
-                log.warning("what containers see is not up to date", why=str(error))
-                pause_s = RETRY_S
-            await self._deps.clock.sleep(pause_s)
-
-    async def watch_memory(self) -> None:
-        """Kill containers that outgrow their memory limit, where no cgroup enforces it."""
-        while True:
-            await self._deps.clock.sleep(WATCH_S)
-            slots = {slot.pid: slot for slot in self._slots() if slot.is_watched}
-            if not slots:
-                continue
-            for pid, used in resident_bytes(slots).items():
-                slot = slots[pid]
-                if slot.run is not None and used > (slot.limits.memory_bytes or used):
-                    slot.run.is_out_of_memory = True
-                    slot.run.kill()
-
     # -- pods and their runs -----------------------------------------------------------------
 
     def _entry(self, pod: BoundPod) -> PodEntry:
@@ -220,6 +211,11 @@ class ProcessRuntime:
             self._entries[uid] = entry
         return entry
 
+    def _cgroups(self, uid: str = "") -> Collection[Cgroup]:
+        """Returns the cgroups of this home, or of one pod."""
+        prefix = home_prefix(self._deps.folders.home)
+        return self._deps.cgroups.named(f"{prefix}{uid}").values()
+
     def _slots(self) -> Iterator[ContainerSlot]:
         for entry in self._entries.values():
             yield from entry.slots.values()
@@ -229,7 +225,7 @@ class ProcessRuntime:
         known, entry.pod = entry.pod, pod
         if known is not None:
             if mutable_fields(known) != mutable_fields(pod):
-                self._stale[entry.uid] = None
+                self.upkeep.mark(entry.uid)
             return
         for name, slot in entry.slots.items():
             slot.container = _container(pod, name)
@@ -248,6 +244,7 @@ class ProcessRuntime:
             before = entry.slots.get(name)
             former = before.run.ended if before and before.run else None
             slot = ContainerSlot(BoundContainer(name=name), attempt, former=former)
+            slot.cgroup = run_cgroup(folder)
             slot.run = self._supervised(entry, slot, folder)
             if slot.run.resume():
                 entry.slots[name] = slot
@@ -267,6 +264,7 @@ class ProcessRuntime:
         if slot.is_live and slot.run is not None and slot.run.started_at is not None:
             self._start_probes(entry, slot)
         elif slot.run is not None and slot.run.refusal:
+            slot.cgroup.remove()  # nothing was started in it
             self._retry_later(slot, "CreateContainerError", slot.run.refusal)
         elif not slot.is_live:
             self._clean_up_ended(slot)
@@ -282,7 +280,7 @@ class ProcessRuntime:
 
     def _live_pods(self) -> Iterator[BoundPod]:
         for entry in self._entries.values():
-            if entry.pod is not None and any(slot.is_live for slot in entry.slots.values()):
+            if entry.pod is not None and entry.is_live:
                 yield entry.pod
 
     def _retry_later(self, slot: ContainerSlot, reason: str, message: str) -> None:
@@ -290,7 +288,7 @@ class ProcessRuntime:
         slot.waiting = Waiting(reason, message, self._deps.clock.now() + RETRY_S)
 
     async def _stop_tasks(self, entry: PodEntry) -> None:
-        """Stop all timers, probes and stops of a pod, and give back its GPUs."""
+        """Stop all timers, probes and stops of a pod."""
         for slot in entry.slots.values():
             if slot.prober is not None:
                 await slot.prober.close()
@@ -300,39 +298,19 @@ class ProcessRuntime:
             if slot.stopping is not None:
                 slot.stopping.cancel()
                 await asyncio.gather(slot.stopping, return_exceptions=True)
-        for board in self._deps.boards.values():
-            board.take_back(entry.uid)
 
     def _on_config_map(self, key: Key) -> None:
         """Renew volumes that show the map, and retry containers that may have waited for it."""
         if self._deps.informers.config_maps.get(key) is None:
             return
         now = self._deps.clock.now()
-        self._mark_stale(lambda pod: key in mounted_maps(pod))
+        self.upkeep.mark_where(lambda pod: key in mounted_maps(pod))
         for entry in self._entries.values():
             waiting = [slot for slot in entry.slots.values() if slot.waiting is not None]
             if entry.key.namespace == key.namespace and waiting:
                 for slot in waiting:
                     slot.waiting = slot.waiting and replace(slot.waiting, retry_at=now)
                 self._wake(entry.key, 0.0)
-
-    def _mark_stale(self, concerns: Callable[[BoundPod], bool]) -> None:
-        """Mark the volumes of some pods as out of date."""
-        for entry in self._entries.values():
-            if entry.pod is not None and not entry.pod.is_final and concerns(entry.pod):
-                self._stale[entry.uid] = None
-
-    async def _rewrite_stale(self) -> None:
-        """Write the volumes that are marked. On a refusal the mark stays."""
-        for uid in list(self._stale):
-            entry = self._entries.get(uid)
-            try:
-                if entry is not None and entry.pod is not None:
-                    await self._provisioner.renew_volumes(entry.pod)
-            except ContainerConfigError as error:
-                # A key was removed. As with a kubelet, the files stay as they are.
-                log.info("volume left as it is", pod=str(uid), why=str(error))
-            self._stale.pop(uid, None)
 
     # -- probes and preStop ------------------------------------------------------------------
 
@@ -371,15 +349,6 @@ class ProcessRuntime:
                     await self._deps.clock.sleep(handler.sleep.seconds)
         except (OSError, ValueError, TimeoutError) as error:
             log.info("preStop failed", container=slot.container.name, why=str(error))
-
-    # -- logs --------------------------------------------------------------------------------
-
-    def _remove_orphaned_logs(self) -> None:
-        """Remove the logs of jobs that were deleted."""
-        uids = self._deps.informers.job_uids()
-        for owner in sorted(self._deps.folders.logs.glob(f"*/*/{OWNER_FILE}")):
-            if owner.read_text() not in uids:
-                shutil.rmtree(owner.parent, ignore_errors=True)
 
 
 def _container(pod: BoundPod, name: str) -> BoundContainer:

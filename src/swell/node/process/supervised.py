@@ -7,7 +7,6 @@ supervisor by pid and start mark, and reads the files that it has written. Knows
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import marshal
 import os
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from swell.node import supervisor
 from swell.node.process.launcher import Launcher
+from swell.node.process.orphans import kill_run
 from swell.node.runs import KILLED_CODE, LOST, Exited
 from swell.runtime.clock import Clock
 
@@ -66,6 +66,7 @@ class SupervisedRun:
         self.ended: Exited | None = None
         self.refusal = ""  # the reason for which the supervisor did not start the process
         self.is_out_of_memory = False
+        self.why_killed = ""  # the reason for which the agent killed it, if it did
         self.process: ProcessIdentity | None = None
         self._clock = clock
         self._on_change = on_change
@@ -144,6 +145,23 @@ class SupervisedRun:
     def kill(self) -> None:
         self._signal(signal.SIGUSR1)  # the supervisor kills the process group
 
+    def kill_supervisor(self) -> None:
+        """Kill a supervisor that does not react, with everything below it.
+
+        The children are found before: orphans of a dead supervisor are nobody's descendants.
+        """
+        target = self._supervisor
+        if self.ended is not None or target is None or not target.is_alive:
+            return
+        children = supervisor.children_by_parent(supervisor.process_table())
+        below = supervisor.descendants(children, target.pid)
+        supervisor.signal_exactly(target.pid, target.mark, signal.SIGKILL)
+        supervisor.send_all(below, signal.SIGKILL)
+
+    @property
+    def supervisor_pid(self) -> int:
+        return self._supervisor.pid if self._supervisor is not None else 0
+
     def close(self) -> None:
         """Stop following; the processes go on."""
         if self._descriptor >= 0:
@@ -211,17 +229,15 @@ class SupervisedRun:
         reason = fields[4] if len(fields) > 4 else ""
         if code == KILLED_CODE and (self.is_out_of_memory or self._has_oom_kill()):
             reason = OOM_KILLED
-        message = self._termination_message(code)
+        message = self.why_killed or self._termination_message(code)
         return Exited(code, float(fields[2]), float(fields[3]), reason, message, number)
 
     def _lost(self) -> Exited:
-        """Returns the end of a run whose supervisor was killed, and kills the process.
+        """Returns the end of a run whose supervisor was killed, and kills all its processes.
 
-        The process must not go on without a supervisor: nothing would record how it ends.
+        They must not go on without a supervisor: nothing would record how they end.
         """
-        if self.process is not None and self.process.is_alive:
-            with contextlib.suppress(ProcessLookupError):  # it may end by itself just now
-                os.killpg(self.process.pid, signal.SIGKILL)
+        kill_run(self.folder)
         now = self._clock.now()
         message = "the container's supervisor is gone and left no exit code"
         return Exited(KILLED_CODE, self.started_at or now, now, LOST, message)

@@ -45,12 +45,14 @@ class RunSpec:
         cgroups: tuple[str, ...] = (),
         stage: str = "",
         dies_with_parent: bool = False,
+        processes_max: int = 0,
     ) -> None:
         self.argv, self.env, self.cwd, self.log = argv, env, cwd, log
         self.namespace, self.mounts, self.cgroups = namespace, mounts, cgroups
         self.message = message  # (source, target) of the termination message, mounted if possible
         self.stage = stage  # an empty folder on which mounts are prepared
         self.dies_with_parent = dies_with_parent  # for exec probes, which end with the agent
+        self.processes_max = processes_max  # 0 for no limit, or where a cgroup limits them
 
 
 def read_spec(descriptor: int) -> RunSpec:

@@ -8,9 +8,17 @@ import signal
 import time
 from typing import NoReturn
 
-from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, control, set_name, start_mark
+from .kernel import (
+    LINUX,
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    control,
+    set_name,
+    start_mark,
+)
 from .mounts import enter_namespace
 from .output import Log
+from .processes import Descendants, n_threads_of_user
 from .protocol import (
     EXIT_FILE,
     IDENTITY_FILE,
@@ -26,8 +34,10 @@ from .protocol import (
 
 # The exit code that container runtimes report with the reason StartError.
 START_ERROR = 128
-# How long output and descendants of an ended process are waited for.
+# How long the output of an ended process is waited for.
 DRAIN_S = 2.0
+# How often descendants are looked for on systems that do not hand orphans to the supervisor.
+NOTE_S = 5.0
 CHUNK_BYTES = 65536
 # How often a disk that was full is tried again.
 RETRY_S = 1.0
@@ -44,7 +54,7 @@ def supervise(folder: str) -> int:
       v                                                         |
     running (started file, "started" is reported)               |
       |  SIGTERM: passed on to the process group                |
-      |  SIGUSR1: the process group is killed                   |
+      |  SIGUSR1: all processes of the container are killed     |
       v                                                         v
     ended (descendants are killed, the output is read) -> exit file, "exit" is reported -> gone
                                  the disk is full and no agent listens: stays and tries again
@@ -58,7 +68,8 @@ def supervise(folder: str) -> int:
     control(PR_SET_CHILD_SUBREAPER, 1)
     try:
         if spec.dies_with_parent:
-            control(PR_SET_PDEATHSIG, signal.SIGTERM)
+            # It is killed at once: a command that ignores SIGTERM would go on without an agent.
+            control(PR_SET_PDEATHSIG, signal.SIGUSR1)
         elif not write_identity(folder, spec_descriptor):
             return 0
         log = Log(spec.log)
@@ -84,8 +95,11 @@ def _run(folder: str, spec: RunSpec, log: Log, signals: int) -> str:
     if not spec.dies_with_parent:
         _try_write(folder, STARTED_FILE, line)
     send_report(f"started {line}")
-    status = _watch(pid, output, signals, log)
-    _end_descendants(pid)
+    # The commands of probes are in the container's cgroups as well, and must not end it.
+    descendants = Descendants(() if spec.dies_with_parent else spec.cgroups)
+    status = _watch(pid, output, signals, log, descendants)
+    _signal_group(pid, signal.SIGKILL)
+    descendants.kill_all()
     _drain(output, log)
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     code = 128 + number if number else os.WEXITSTATUS(status)
@@ -178,6 +192,9 @@ def _execute(spec: RunSpec, output: int, problems: int, supervisor: int) -> NoRe
         control(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != supervisor:  # it was killed before the line above
             os._exit(1)
+        if spec.processes_max:
+            step = "limit of processes"
+            _limit_processes(spec.processes_max)
         step = f"working directory {spec.cwd}"
         os.chdir(spec.cwd)
         os.dup2(output, 1)
@@ -193,13 +210,29 @@ def _execute(spec: RunSpec, output: int, problems: int, supervisor: int) -> NoRe
     os._exit(1)
 
 
-def _watch(pid: int, output: int, signals: int, log: Log) -> int:
+def _limit_processes(processes_max: int) -> None:
+    """Limit the processes of this user, where no cgroup limits those of the container.
+
+    The kernel counts all processes of the user, so those that exist already are allowed for. It
+    does not limit root in this way.
+    """
+    import resource  # it is needed in few containers, and not by the launcher
+
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    wanted = n_threads_of_user() + processes_max
+    allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_NPROC, (allowed, allowed))
+
+
+def _watch(pid: int, output: int, signals: int, log: Log, descendants: Descendants) -> int:
     """Copy output and pass on signals until the process ends; returns its wait status."""
     poll = select.poll()
     poll.register(output, select.POLLIN)
     poll.register(signals, select.POLLIN)
     while True:
-        for descriptor, _ in poll.poll():
+        ready = poll.poll(None if LINUX else NOTE_S * 1e3)
+        descendants.note()
+        for descriptor, _ in ready:
             if descriptor == output:
                 data = os.read(output, CHUNK_BYTES)
                 if data:
@@ -236,33 +269,6 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
     except (ProcessLookupError, PermissionError):
         return
-
-
-def _end_descendants(pid: int) -> None:
-    """Kill everything the process has started, also processes that left its group."""
-    _signal_group(pid, signal.SIGKILL)
-    deadline = time.monotonic() + DRAIN_S
-    while time.monotonic() < deadline:
-        for child in _children():
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        try:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                time.sleep(0.005)
-        except ChildProcessError:
-            return
-
-
-def _children() -> list[int]:
-    """Returns the children of this process: orphans are handed to it when their parents end."""
-    own = os.getpid()
-    try:
-        with open(f"/proc/{own}/task/{own}/children") as file:
-            return [int(pid) for pid in file.read().split()]
-    except OSError:
-        return []
 
 
 def _drain(output: int, log: Log) -> None:

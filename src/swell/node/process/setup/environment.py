@@ -14,6 +14,7 @@ from swell.api.quantity import ZERO, Quantity, QuantityError, divide_away, parse
 from swell.node.pods import (
     BoundContainer,
     BoundPod,
+    BoundVolume,
     EnvSource,
     EnvVar,
     KeyReference,
@@ -50,6 +51,14 @@ class NodeContext:
     pod_ip: str
     host_ip: str
     allocatable: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencedNames:
+    """The names of ConfigMaps and Secrets that a pod, or one of its volumes, refers to."""
+
+    config_maps: frozenset[str]
+    secrets: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +123,8 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replaced, text)
 
 
-def referenced_names(pod: BoundPod) -> tuple[set[str], set[str]]:
-    """Returns the names of the ConfigMaps and of the Secrets that a pod refers to."""
+def referenced_names(pod: BoundPod) -> ReferencedNames:
+    """Returns the names of the objects that a pod refers to."""
     maps: set[str] = set()
     secrets: set[str] = set()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
@@ -128,10 +137,19 @@ def referenced_names(pod: BoundPod) -> tuple[set[str], set[str]]:
                 maps |= {origin.config_map_key_ref.name} if origin.config_map_key_ref else set()
                 secrets |= {origin.secret_key_ref.name} if origin.secret_key_ref else set()
     for volume in pod.spec.volumes:
-        for part in volume.parts():
-            maps |= {part.config_map.name} if part.config_map else set()
-            secrets |= {part.secret.source_name} if part.secret else set()
-    return maps, secrets
+        shown = volume_names(volume)
+        maps |= shown.config_maps
+        secrets |= shown.secrets
+    return ReferencedNames(frozenset(maps), frozenset(secrets))
+
+
+def volume_names(volume: BoundVolume) -> ReferencedNames:
+    """Returns the names of the objects that a volume shows."""
+    parts = volume.parts()
+    return ReferencedNames(
+        frozenset(part.config_map.name for part in parts if part.config_map is not None),
+        frozenset(part.secret.source_name for part in parts if part.secret is not None),
+    )
 
 
 def _sourced(

@@ -23,7 +23,10 @@ MACHINE_HOSTS = Path("/etc/hosts")
 
 
 class HostsFiles:
-    """The hosts files of all namespaces. Changes only mark them; `refresh` writes them."""
+    """The hosts files of all namespaces. Changes only mark them; `write_files` writes them.
+
+    `version` grows when names or addresses may have changed.
+    """
 
     def __init__(
         self,
@@ -37,7 +40,9 @@ class HostsFiles:
         self._services = services
         self._pods = pods
         self._names: dict[Key, tuple[str, ...]] = {}
+        self.version = 0
         self._namespaces: dict[str, None] = {}
+        self._unwritten: dict[str, None] = {}  # namespaces whose file is out of date
         self._labels: dict[Key, dict[str, str]] = {}
         self._is_current = False
 
@@ -68,32 +73,47 @@ class HostsFiles:
         return self._book.address(pod.metadata.key)
 
     def hosts(self, namespace: str) -> Path:
-        """Returns the hosts file for a namespace's containers, up to date."""
+        """Returns the hosts file for a namespace's containers, up to date. OSError of its own."""
+        self.update_names()
         if namespace not in self._namespaces:
-            self._namespaces[namespace] = None
-            self._is_current = False
-        self.refresh()
+            self._namespaces[namespace] = self._unwritten[namespace] = None
+        if namespace in self._unwritten:
+            self._write(namespace)
         return self._folders.hosts(namespace)
 
     def substitute(self, text: str) -> str:
-        self.refresh()
+        self.update_names()
         return substituted(text, self._names)
 
-    def refresh(self) -> bool:
-        """Write the files if they are out of date; False when they were not. OSError."""
+    def update_names(self) -> None:
+        """Find the names and addresses anew if they are out of date."""
         if self._is_current:
-            return False
+            return
         pods = {pod.metadata.key: pod for pod in self._pods()}
         for pod in pods.values():
             self._book.adopt(pod.metadata.key, pod.status.pod_ip)
         services = [self._names_of(service, pods) for service in self._services.all()]
         self._book.keep_only([*pods, *(service.key for service in services)])
         self._names = resolved(self._book, services, pods)
-        base = MACHINE_HOSTS.read_text() if MACHINE_HOSTS.exists() else "127.0.0.1 localhost\n"
-        for namespace in self._namespaces:
-            write_in_place(self._folders.hosts(namespace), hosts_text(base, namespace, self._names))
+        self._unwritten = dict.fromkeys(self._namespaces)
         self._is_current = True
-        return True
+        self.version += 1
+
+    def write_files(self) -> list[OSError]:
+        """Write every file that is out of date; returns why some could not be."""
+        self.update_names()
+        failures: list[OSError] = []
+        for namespace in list(self._unwritten):
+            try:
+                self._write(namespace)
+            except OSError as error:
+                failures.append(error)
+        return failures
+
+    def _write(self, namespace: str) -> None:
+        base = MACHINE_HOSTS.read_text() if MACHINE_HOSTS.exists() else "127.0.0.1 localhost\n"
+        write_in_place(self._folders.hosts(namespace), hosts_text(base, namespace, self._names))
+        self._unwritten.pop(namespace, None)
 
     def _names_of(self, service: Service, pods: dict[Key, BoundPod]) -> ServiceNames:
         """Returns the pods that a service selects.

@@ -1,7 +1,7 @@
 """The API objects that containers refer to: Services, ConfigMaps, Secrets, and the jobs.
 
 Services and ConfigMaps have informers, because running containers see their changes. Secrets are
-read when they are needed. It decides nothing.
+read each time they are needed and never kept in memory. It decides nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from random import Random
 from swell.api.core import ConfigMap, Service
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, SECRETS, SERVICES
 from swell.api.meta import Body, Key, Uid
-from swell.node.pods import BoundPod
-from swell.node.process.setup.environment import Data, ReferencedObjects, referenced_names
+from swell.node.process.setup.environment import Data, ReferencedNames, ReferencedObjects
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
 from swell.runtime.errors import NotFoundError
@@ -24,7 +23,7 @@ from swell.runtime.reflector import InformerOptions
 
 
 class ProcessInformers:
-    """The informers and the last read secrets. Run each of `services_to_run` as a service."""
+    """The informers. Run each of `services_to_run` as a service."""
 
     def __init__(self, cluster: Cluster, *, clock: Clock, random: Random) -> None:
         self._cluster = cluster
@@ -39,7 +38,6 @@ class ProcessInformers:
             random=random,
             options=InformerOptions(is_optional=True),
         )
-        self._secrets: dict[Key, Data | None] = {}
 
     @property
     def services_to_run(self) -> tuple[tuple[str, Callable[[], Awaitable[None]]], ...]:
@@ -56,29 +54,17 @@ class ProcessInformers:
     def job_uids(self) -> frozenset[Uid]:
         return frozenset(job.metadata.uid for job in self.jobs.all())
 
-    async def read(self, pod: BoundPod) -> ReferencedObjects:
-        """Returns the objects a pod refers to. Secrets and missing ConfigMaps are read again.
+    async def read(self, namespace: str, names: ReferencedNames) -> ReferencedObjects:
+        """Returns the objects of these names. Secrets and missing ConfigMaps are read again.
 
         The cache of ConfigMaps may lag behind the pod that was created after its map.
         """
-        namespace = pod.metadata.namespace
-        maps, secrets = referenced_names(pod)
-        for name in sorted(maps):
+        for name in sorted(names.config_maps):
             if self.config_maps.get(Key(namespace, name)) is None:
                 await self.config_maps.refresh(Key(namespace, name))
-        for name in sorted(secrets):
-            key = Key(namespace, name)
-            self._secrets[key] = await self._secret(key)
-        return self.known(pod)
-
-    def known(self, pod: BoundPod) -> ReferencedObjects:
-        """Returns the objects a pod refers to, without reading any."""
-        namespace = pod.metadata.namespace
-        maps, secrets = referenced_names(pod)
-        return ReferencedObjects(
-            {name: self._map(Key(namespace, name)) for name in sorted(maps)},
-            {name: self._secrets.get(Key(namespace, name)) for name in sorted(secrets)},
-        )
+        secrets = {name: await self._secret(Key(namespace, name)) for name in sorted(names.secrets)}
+        maps = {name: self._map(Key(namespace, name)) for name in sorted(names.config_maps)}
+        return ReferencedObjects(maps, secrets)
 
     def _map(self, key: Key) -> Data | None:
         found = self.config_maps.get(key)

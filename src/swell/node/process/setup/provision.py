@@ -5,34 +5,51 @@ It also renews the volumes that show API objects while the containers run.
 
 from __future__ import annotations
 
+import asyncio
 import marshal
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 from swell.api.quantity import parse
 from swell.node import supervisor
-from swell.node.pods import BoundContainer, BoundPod
+from swell.node.pods import BoundContainer, BoundPod, BoundVolume
 from swell.node.process.folders import Folders, log_file, log_folder_of
 from swell.node.process.launcher import Launcher
 from swell.node.process.logfiles import MESSAGE
-from swell.node.process.setup.environment import ContainerConfigError, NodeContext
+from swell.node.process.orphans import MARK
+from swell.node.process.setup.environment import (
+    ContainerConfigError,
+    NodeContext,
+    ReferencedObjects,
+    referenced_names,
+    volume_names,
+)
 from swell.node.process.setup.hosts import HostsFiles
 from swell.node.process.setup.informers import ProcessInformers
 from swell.node.process.setup.resources import (
+    PROCESSES_MAX,
     VISIBLE_GPUS,
     Cgroup,
     CgroupRoot,
     GpuBoard,
     ResourceLimits,
+    run_name,
 )
 from swell.node.process.setup.spec import HostSettings, RunInputs, RunPaths, check_volume, run_spec
 from swell.node.process.setup.volume_files import write_volume
-from swell.node.process.setup.volumes import is_written, volume_files
+from swell.node.process.setup.volumes import volume_files, written_volumes
 from swell.node.process.supervised import SpecFields
 from swell.node.runs import CREATING
 from swell.runtime.clock import Clock
+from swell.runtime.errors import ClusterError, UnreachableError
 
+# How long the objects that a pod or a volume refers to are waited for.
+READ_S = 10.0
+RENEW_FAILURES = (ContainerConfigError, ClusterError, UnreachableError, TimeoutError, OSError)
+RenewFailure = ContainerConfigError | ClusterError | UnreachableError | TimeoutError | OSError
 GPU = "nvidia.com/gpu"
 HOST_IP = "127.0.0.1"
 
@@ -50,6 +67,8 @@ class ProcessDependencies:
     cgroups: CgroupRoot
     launcher: Launcher
     clock: Clock
+    random: Random
+    processes_max: int = PROCESSES_MAX  # of each container; 0 for no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +89,16 @@ class Provisioner:
     async def provide(self, pod: BoundPod, container: BoundContainer, attempt: int) -> Provision:
         """Returns the provision of a run.
 
-        Raises ContainerConfigError when the pod asks for something that is not there, and OSError
-        from the disk.
+        Raises ContainerConfigError when the pod asks for something that is not there, TimeoutError
+        when the cluster does not say so in time, and OSError from the disk. Nothing that the run
+        was given is kept then.
         """
         deps, uid = self._deps, pod.metadata.uid
-        referenced = await deps.informers.read(pod)
+        async with asyncio.timeout(READ_S):
+            referenced = await deps.informers.read(pod.metadata.namespace, referenced_names(pod))
         try:
-            self.write_volumes(pod)
+            for volume in written_volumes(pod):
+                self._write_volume(pod, volume, referenced)
         except ContainerConfigError as error:
             raise ContainerConfigError(
                 str(error), CREATING
@@ -95,36 +117,57 @@ class Provisioner:
         paths.message.write_bytes(b"")
         paths.message.chmod(0o666)
         _make_sub_paths(container, paths.volumes)
-        limits = limits_of(container)
-        cgroup = deps.cgroups.make(f"{uid}-{container.name}-{attempt}", limits)
-        inputs = RunInputs(
-            referenced,
-            self._context(pod),
-            self._gpu_env(pod, container),
-            cgroup.entries,
-            deps.hosts.substitute,
-        )
-        return Provision(run_spec(pod, container, deps.host, paths, inputs), limits, cgroup)
+        limits = limits_of(container, deps.processes_max)
+        name = run_name(deps.folders.home, uid, container.name, attempt)
+        with ExitStack() as undo:
+            undo.callback(self.release, pod, container, attempt)
+            given = self._gpu_env(pod, container)
+            cgroup = deps.cgroups.make(name, limits)
+            if not cgroup.folders:
+                given[MARK] = str(folder)
+            inputs = RunInputs(
+                referenced, self._context(pod), given, cgroup.entries, deps.hosts.substitute
+            )
+            spec = run_spec(pod, container, deps.host, paths, inputs)
+            if limits.processes is not None and not cgroup.limits_processes:
+                spec["processes_max"] = limits.processes
+            undo.pop_all()
+        return Provision(spec, limits, cgroup)
+
+    def release(self, pod: BoundPod, container: BoundContainer, attempt: int) -> None:
+        """Take back the cgroups and GPUs of a run that was not started."""
+        name = run_name(self._deps.folders.home, pod.metadata.uid, container.name, attempt)
+        self._deps.cgroups.named(name).get(name, Cgroup()).remove()
+        self.board(pod).take_back(pod.metadata.uid, container.name)
 
     def log_folder(self, pod: BoundPod) -> Path:
         return log_folder_of(self._deps.folders.logs, pod.metadata)
 
-    async def renew_volumes(self, pod: BoundPod) -> None:
-        """Write the volumes of a pod, after reading its secrets again."""
-        await self._deps.informers.read(pod)
-        self.write_volumes(pod)
+    async def renew_volumes(self, pod: BoundPod) -> list[RenewFailure]:
+        """Write the volumes that show API objects, from these objects as they are now.
 
-    def write_volumes(self, pod: BoundPod) -> None:
-        """Write the volumes that show API objects, from what is known of these."""
-        referenced, context = self._deps.informers.known(pod), self._context(pod)
-        for volume in pod.spec.volumes:
-            if not is_written(volume):
-                continue
-            files = volume_files(pod, volume, referenced, context)
-            if not self._deps.host.namespace:
-                with_addresses = self._deps.hosts.substitute
-                files = {p: replace(c, text=with_addresses(c.text)) for p, c in files.items()}
-            write_volume(self._deps.folders.volume(pod.metadata.uid, volume.name), files)
+        Each volume has its own time, so that one that cannot be read holds up no other. Returns
+        why some could not be renewed.
+        """
+        failures: list[RenewFailure] = []
+        for volume in written_volumes(pod):
+            try:
+                async with asyncio.timeout(READ_S):
+                    namespace, names = pod.metadata.namespace, volume_names(volume)
+                    referenced = await self._deps.informers.read(namespace, names)
+                self._write_volume(pod, volume, referenced)
+            except RENEW_FAILURES as error:
+                failures.append(error)
+        return failures
+
+    def _write_volume(
+        self, pod: BoundPod, volume: BoundVolume, referenced: ReferencedObjects
+    ) -> None:
+        files = volume_files(pod, volume, referenced, self._context(pod))
+        if not self._deps.host.namespace:
+            with_addresses = self._deps.hosts.substitute
+            files = {p: replace(c, text=with_addresses(c.text)) for p, c in files.items()}
+        write_volume(self._deps.folders.volume(pod.metadata.uid, volume.name), files)
 
     def board(self, pod: BoundPod) -> GpuBoard:
         return self._deps.boards.setdefault(pod.spec.node_name, GpuBoard(()))
@@ -142,7 +185,7 @@ class Provisioner:
                 pod.metadata.uid, container.name, _indexes(written.env.get(VISIBLE_GPUS, ""))
             )
         cgroup = Cgroup(tuple(Path(entry).parent for entry in written.cgroups))
-        return Provision(fields, limits_of(container), cgroup)
+        return Provision(fields, limits_of(container, self._deps.processes_max), cgroup)
 
     def _context(self, pod: BoundPod) -> NodeContext:
         return NodeContext(self._deps.hosts.address(pod), HOST_IP, self._deps.allocatable)
@@ -184,12 +227,13 @@ def _make_sub_paths(container: BoundContainer, volumes: Mapping[str, Path]) -> N
                 place.mkdir(parents=True)
 
 
-def limits_of(container: BoundContainer) -> ResourceLimits:
+def limits_of(container: BoundContainer, processes_max: int) -> ResourceLimits:
     limits = container.resources.limits
     memory, cpu = limits.get("memory"), limits.get("cpu")
     return ResourceLimits(
         parse(memory).value() if memory is not None else None,
         parse(cpu).milli_value() if cpu is not None else None,
+        processes_max or None,
     )
 
 

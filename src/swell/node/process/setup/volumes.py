@@ -40,6 +40,10 @@ def is_written(volume: BoundVolume) -> bool:
     return any(volume.parts())
 
 
+def written_volumes(pod: BoundPod) -> list[BoundVolume]:
+    return [volume for volume in pod.spec.volumes if is_written(volume)]
+
+
 def mutable_fields(pod: BoundPod) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the fields that the downward API offers and that can change."""
     return pod.metadata.labels, pod.metadata.annotations

@@ -1,0 +1,171 @@
+"""Keeps what running containers see in step with the cluster: hosts files, volumes and logs.
+
+Every pod's volumes are renewed on their own, and every other step has its own retries: one that
+fails, or is not answered, holds up nothing else. A change that comes while a pod's volumes are
+being renewed has them renewed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Mapping
+
+from swell.api.meta import Uid
+from swell.node.pods import BoundPod
+from swell.node.process.container import PodEntry
+from swell.node.process.folders import OWNER_FILE
+from swell.node.process.setup.environment import ContainerConfigError
+from swell.node.process.setup.provision import ProcessDependencies, Provisioner
+from swell.node.process.setup.resources import WATCH_S, usage_below
+from swell.node.process.setup.volumes import mounts_secrets
+from swell.runtime.logs import get_logger
+from swell.runtime.manager import Bug, contain, run_workers
+from swell.runtime.queue import QueueClosedError, WorkQueue
+
+log = get_logger(__name__)
+
+CURRENT_S = 0.1
+# After the disk has refused a hosts file or the removal of a log.
+RETRY_S = 3.0
+# Secrets are not watched: an agent would have to watch all of them.
+SECRETS_S = 20.0
+# Pods whose volumes are renewed at once. One of them waits for the cluster a few seconds at most.
+N_WORKERS = 8
+
+
+class PodUpkeep:
+    """The upkeep of the pods in `entries`. Run `keep_current`, `renew` and `watch_usage`."""
+
+    def __init__(
+        self,
+        dependencies: ProcessDependencies,
+        provisioner: Provisioner,
+        entries: Mapping[Uid, PodEntry],
+    ) -> None:
+        self._deps = dependencies
+        self._provisioner = provisioner
+        self._entries = entries
+        self._stale = WorkQueue[Uid](clock=dependencies.clock, random=dependencies.random)
+        self._has_orphaned_logs = True
+        self._hosts_version = 0
+
+    # -- volumes -----------------------------------------------------------------------------
+
+    def mark(self, uid: Uid) -> None:
+        """Mark the volumes of a pod as out of date."""
+        self._stale.add(uid)
+
+    def mark_where(self, concerns: Callable[[BoundPod], bool]) -> None:
+        """Mark the volumes of some pods as out of date."""
+        for entry in self._entries.values():
+            if entry.pod is not None and not entry.pod.is_final and concerns(entry.pod):
+                self._stale.add(entry.uid)
+
+    async def renew(self) -> None:
+        """Renew volumes that are marked, until `stop`."""
+        await run_workers(self._worker, N_WORKERS)
+
+    def stop(self) -> None:
+        self._stale.close()
+
+    async def _worker(self) -> None:
+        while True:
+            try:
+                uid = await self._stale.get()
+            except QueueClosedError:
+                return
+            result = await contain(self._renew(uid))
+            if isinstance(result, Bug):
+                log.error("bug", pod=str(uid), trace=result.trace)
+            if result is True:
+                self._stale.forget(uid)
+            else:
+                self._stale.retry(uid)
+            self._stale.done(uid)
+
+    async def _renew(self, uid: Uid) -> bool:
+        """Renew the volumes of one pod; False when some must be tried again."""
+        entry = self._entries.get(uid)
+        if entry is None or entry.pod is None or entry.pod.is_final:
+            return True
+        is_done = True
+        for failure in await self._provisioner.renew_volumes(entry.pod):
+            # For a key that was removed the files stay as they are, as with a kubelet.
+            is_done &= isinstance(failure, ContainerConfigError)
+            log.info("volume left as it is", pod=str(entry.key), why=str(failure))
+        return is_done
+
+    # -- names, logs and secrets -------------------------------------------------------------
+
+    async def keep_current(self) -> None:
+        """Keep hosts files in step, remove logs of deleted jobs, and look at secrets at times."""
+        await self._deps.informers.wait_synced()
+        self._deps.informers.jobs.add_handler(lambda _: self._note_job())
+        clock = self._deps.clock
+        names_at = logs_at = secrets_at = clock.monotonic()
+        while True:
+            now = clock.monotonic()
+            if now >= names_at and not self._refresh_names():
+                names_at = now + RETRY_S
+            if now >= logs_at and not self._remove_orphaned_logs():
+                logs_at = now + RETRY_S
+            if now >= secrets_at:
+                secrets_at = now + SECRETS_S
+                self.mark_where(mounts_secrets)
+            await clock.sleep(CURRENT_S)
+
+    def _note_job(self) -> None:
+        self._has_orphaned_logs = True
+
+    def _refresh_names(self) -> bool:
+        """Write the hosts files that are out of date; False when one could not be written."""
+        hosts = self._deps.hosts
+        hosts.update_names()
+        if self._hosts_version != hosts.version:
+            self._hosts_version = hosts.version
+            if not self._deps.host.namespace:
+                # Without a hosts file of their own, containers read addresses in their volumes.
+                self.mark_where(lambda _: True)
+        failures = hosts.write_files()
+        for failure in failures:
+            log.warning("hosts file is not up to date", why=str(failure))
+        return not failures
+
+    def _remove_orphaned_logs(self) -> bool:
+        """Remove the logs of jobs that were deleted; False when some could not be removed."""
+        if not self._has_orphaned_logs or not self._deps.informers.jobs.is_served:
+            return True
+        self._has_orphaned_logs = False
+        uids = self._deps.informers.job_uids()
+        for owner in sorted(self._deps.folders.logs.glob(f"*/*/{OWNER_FILE}")):
+            try:
+                if owner.read_text() not in uids:
+                    shutil.rmtree(owner.parent)
+            except FileNotFoundError:
+                continue  # a new job of that name has removed it meanwhile
+            except OSError as error:
+                log.warning("log is not removed", why=str(error))
+                self._has_orphaned_logs = True
+        return not self._has_orphaned_logs
+
+    # -- usage -------------------------------------------------------------------------------
+
+    async def watch_usage(self) -> None:
+        """Kill containers that exceed a limit which no cgroup enforces.
+
+        Version 1 of cgroups kills one process for want of memory. The others are killed here, as
+        version 2 does by itself.
+        """
+        while True:
+            await self._deps.clock.sleep(WATCH_S)
+            slots = [slot for entry in self._entries.values() for slot in entry.slots.values()]
+            for slot in slots:
+                if slot.is_live and slot.limits.memory_bytes is not None and slot.has_oom_kill():
+                    slot.kill_for_memory()
+            watched = {slot.supervisor_pid: slot for slot in slots if slot.is_watched}
+            if not watched:
+                continue
+            usage = await asyncio.to_thread(usage_below, list(watched))
+            for pid, used in usage.items():
+                watched[pid].kill_if_over(used)
