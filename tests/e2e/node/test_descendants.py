@@ -36,7 +36,7 @@ print("ready", flush=True)
 STAYS, LEAVES = FAMILY + "time.sleep(1000)\n", FAMILY + "time.sleep(0.5)\n"
 
 
-@pytest.fixture(params=["cgroups", "tree"], autouse=True)
+@pytest.fixture(params=["cgroups", "tree"])
 def tracked_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to know the processes of a pod: by cgroups, and without any."""
     if request.param == "tree":
@@ -133,7 +133,9 @@ def test_new_agent_ends_orphans_of_a_killed_supervisor(
     play(tmp_path, act)
 
 
-def test_stopped_supervisor_does_not_keep_a_pod(tmp_path: Path, figure: Figure) -> None:
+def test_stopped_supervisor_does_not_keep_a_pod(
+    tmp_path: Path, figure: Figure, tracked_by: str
+) -> None:
     """A supervisor that does not react is ended by force, and the pod's name can be used again."""
 
     async def act(site: Site) -> None:
@@ -142,13 +144,14 @@ def test_stopped_supervisor_does_not_keep_a_pod(tmp_path: Path, figure: Figure) 
             if name == SUPERVISOR_NAME:
                 os.kill(pid, signal.SIGSTOP)
         await site.delete("p", grace_s=0)
-        await none_left(site, figure, "stopped supervisor")
+        await none_left(site, figure, f"stopped supervisor, by {tracked_by}")
         assert site.runtime
         await site.until(lambda: not list((tmp_path / "pods").iterdir()))
 
     play(tmp_path, act)
 
 
+@pytest.mark.usefixtures("tracked_by")
 def test_memory_of_other_sessions_counts(tmp_path: Path) -> None:
     """A child that hides in a session of its own is part of what the limit is for."""
     greedy = """
