@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from swell.cluster.private import claim_home, open_private, tighten_content
+
 LOCK = "lock"
 NODE_LOCK = "node.lock"
 READY_LOCK = "ready.lock"
@@ -42,12 +44,18 @@ class LockHolder:
 
 @contextmanager
 def hold_lock(home: Path, name: str = LOCK, what: str = SERVER) -> Iterator[None]:
-    """Hold a lock of this folder; AlreadyRunningError when another process has it."""
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Hold a lock of this folder; AlreadyRunningError when another process has it.
+
+    The folder is for its owner alone from then on, with everything in it. ForeignFolderError when
+    it belongs to another user.
+    """
+    claim_home(home)
     # Not inherited: a child process with the descriptor would keep the lock.
-    descriptor = os.open(home / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(home / name, os.O_RDWR)
     try:
         _lock(descriptor, home)
+        if name != READY_LOCK:  # which a process takes that holds another one already
+            tighten_content(home)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} {what}".encode(), 0)
         yield

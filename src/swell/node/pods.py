@@ -17,6 +17,7 @@ from swell.api.pod import (
 from swell.api.resource import Resource
 
 GRACE_S_DEFAULT = 30  # Kubernetes' default
+JOB_LABEL = "TrainingJobName"  # on every pod of a job
 
 
 class KeyReference(ApiStruct, frozen=True):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, LockHolder, lock_holder
+from swell.cluster.private import claim_home, open_private
 from swell.up.processes import PAUSE_S, end_orphans, wait_until
 
 LOG = "up.log"
@@ -43,10 +44,10 @@ def is_ready(home: Path) -> bool:
 
 def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> None:
     """Start a cluster in the background and wait until it is ready; NotReadyError if it fails."""
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    claim_home(home)
     log = home / LOG
     began_at = log.stat().st_size if log.exists() else 0
-    with log.open("ab") as out:
+    with os.fdopen(open_private(log, os.O_WRONLY | os.O_APPEND), "ab") as out:
         child = subprocess.Popen(
             [sys.executable, "-m", "swell.cli.main", "up", *flags],
             stdin=subprocess.DEVNULL,

@@ -25,7 +25,8 @@ from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.oneshot import OneShot
 from swell.cluster.kube.watching import WatchedObjects
-from swell.node.process.folders import INDEX_LABEL, JOB_LABEL, OWNER_FILE, ROLE_LABEL, Folders
+from swell.node.pods import JOB_LABEL
+from swell.node.process.folders import INDEX_LABEL, OWNER_FILE, ROLE_LABEL, Folders
 from swell.node.process.logfiles import log_segments
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import ClusterError, UnreachableError

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from swell.api.meta import Key
 from swell.cluster.embedded.storage import Commit, Storage, Stored
+from swell.cluster.private import open_private
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS object (
@@ -112,6 +114,8 @@ class Database:
     """The SQLite file. Every method blocks."""
 
     def __init__(self, path: Path) -> None:
+        # SQLite gives the files beside it, with the latest writes, the mode of this one.
+        os.close(open_private(path, os.O_RDWR))
         self._connection = sqlite3.connect(
             path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
         )

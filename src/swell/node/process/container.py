@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell.api.meta import Key, Uid
+from swell.cluster.private import make_private_folder
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, BoundPod
 from swell.node.process.launcher import Launcher
@@ -143,7 +144,7 @@ class ExecRunner:
         self._n_started += 1
         # A killed agent may have left a folder of this name.
         folder = slot.run.folder / f"exec-{self._n_started}"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         spec = marshal.loads((slot.run.folder / supervisor.SPEC_FILE).read_bytes())  # noqa: S302
         ended = asyncio.Event()
         is_abandoned = False

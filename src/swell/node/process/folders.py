@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.api.meta import Key, ObjectMeta, Uid
-from swell.node.pods import BoundPod
+from swell.cluster.private import make_private_folder, write_private
+from swell.node.pods import JOB_LABEL, BoundPod
 
 JOB_KIND = "AITrainingJob"
-JOB_LABEL = "TrainingJobName"
 ROLE_LABEL = "TrainingJobReplicaName"
 INDEX_LABEL = "TrainingJobReplicaIndex"
 RESTART_LABEL = "RestartCount"
@@ -76,21 +76,19 @@ class Folders:
         folder = self.pod(pod.metadata.uid)
         if (folder / "pod").exists():
             return
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(folder)
         metadata = pod.metadata
         log_folder = log_folder_of(self.logs, metadata)
         owner = metadata.controller
         if log_folder.parent.name != BARE and owner is not None:
             _own(log_folder.parent, owner.uid)
-        log_folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(log_folder)
         note = {
             "namespace": metadata.namespace,
             "name": metadata.name,
             "logs": str(log_folder.relative_to(self.logs)),
         }
-        draft = folder / ".pod"
-        draft.write_text(json.dumps(note))
-        draft.replace(folder / "pod")
+        write_private(folder / "pod", json.dumps(note))
 
     def recorded_pods(self) -> Iterator[RecordedPod]:
         """Returns every pod that has a folder, and removes folders that were not finished."""
@@ -121,8 +119,8 @@ def _own(folder: Path, owner: Uid) -> None:
     if note.exists() and note.read_text() == owner:
         return
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    note.write_text(owner)
+    make_private_folder(folder)
+    write_private(note, owner)
 
 
 def remove_tree(folder: Path) -> None:

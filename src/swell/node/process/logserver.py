@@ -25,6 +25,7 @@ from swell.cluster.embedded.http.credentials import Files, server_tls
 from swell.cluster.embedded.http.logs import LogRequest, parse_log_request, send_log
 from swell.cluster.embedded.http.options import parse_query
 from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.private import make_private_folder
 from swell.node.agent import PodAgent
 from swell.node.pods import BoundPod
 from swell.node.process.folders import log_file, log_folder_of
@@ -215,5 +216,5 @@ def _token(request: web.BaseRequest) -> str:
 
 
 def _own_tls(folder: Path) -> ssl.SSLContext:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(folder)
     return server_tls(Files(folder))

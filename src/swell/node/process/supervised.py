@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from swell.cluster.private import open_private
 from swell.node import supervisor
 from swell.node.process.launcher import Launcher
 from swell.node.process.orphans import kill_run
@@ -93,7 +94,8 @@ class SupervisedRun:
         if known is not None and known.is_alive:
             self.resume()
             return
-        (self.folder / supervisor.SPEC_FILE).write_bytes(marshal.dumps(spec))
+        with os.fdopen(open_private(self.folder / supervisor.SPEC_FILE, os.O_WRONLY), "wb") as file:
+            file.write(marshal.dumps(spec))
         receive, send = os.pipe()
         try:
             pid = launcher.launch(self.folder, send)

@@ -11,7 +11,7 @@ import socket
 from typing import NoReturn
 
 from .kernel import set_name
-from .protocol import LAUNCHER_NAME
+from .protocol import LAUNCHER_NAME, open_private
 from .supervising import supervise
 
 PATH_BYTES_MAX = 4096
@@ -43,7 +43,7 @@ def launch(requests: socket.socket) -> int:
 def _become_supervisor(folder: str, report: int) -> NoReturn:
     """Set up the standard descriptors of a forked launcher, and supervise."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    errors = os.open(f"{folder}/supervisor.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    errors = open_private(f"{folder}/supervisor.err", os.O_WRONLY | os.O_APPEND)
     empty = os.open(os.devnull, os.O_RDONLY)
     for standard, given in enumerate((empty, report, errors)):
         os.dup2(given, standard)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from .protocol import open_private
+
 # As a kubelet does by default: containerLogMaxSize and containerLogMaxFiles.
 LOG_BYTES_MAX = 10 << 20
 LOG_FILES_MAX = 5
@@ -68,11 +70,10 @@ class Log:
 
 
 def _opened(path: str) -> tuple[int, int]:
-    """Opens a log and its index for appending."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    file = os.open(path, flags, 0o644)
+    """Opens a log and its index for appending. Only their owner can read them."""
+    file = open_private(path, os.O_WRONLY | os.O_APPEND)
     try:
-        return file, os.open(path + INDEX, flags, 0o644)
+        return file, open_private(path + INDEX, os.O_WRONLY | os.O_APPEND)
     except OSError:
         os.close(file)
         raise

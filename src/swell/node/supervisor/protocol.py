@@ -82,9 +82,17 @@ def write_file(folder: str, name: str, text: str) -> None:
     It is not synced: a power failure ends the process that it describes as well.
     """
     draft = f"{folder}/.{name}"
-    with open(draft, "w") as file:
+    with open(open_private(draft, os.O_WRONLY | os.O_TRUNC), "w") as file:
         file.write(text)
     os.replace(draft, f"{folder}/{name}")
+
+
+def open_private(path: str, flags: int) -> int:
+    """Returns a descriptor of a file that only its owner can read, whatever the umask."""
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if os.fstat(descriptor).st_mode & 0o777 != 0o600:
+        os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def send_report(line: str) -> bool:

@@ -10,7 +10,6 @@ import base64
 import datetime as dt
 import ipaddress
 import json
-import os
 import secrets
 import socket
 import ssl
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.cluster.home import KUBECONFIG
+from swell.cluster.private import write_private
 
 HOST = "127.0.0.1"
 CONTEXT = "swell"
@@ -108,16 +108,6 @@ def write_kubeconfig(files: Files, port: int) -> None:
         "current-context": CONTEXT,
     }
     write_private(files.kubeconfig, json.dumps(config, indent=2) + "\n")
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, in one step."""
-    # The pid keeps two processes from writing the same draft.
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    draft.replace(path)
 
 
 def _last_port(files: Files) -> int:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.api.meta import Key
-from swell.node.pods import BoundContainer, BoundPod
-from swell.node.process.folders import JOB_LABEL
+from swell.node.pods import JOB_LABEL, BoundContainer, BoundPod
 from swell.node.process.setup.environment import ContainerConfigError
 
 SHARED = "127.0.0.1"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import marshal
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from pathlib import Path
 from random import Random
 
 from swell.api.quantity import parse
+from swell.cluster.private import keep_entries_private, make_private_folder, open_private
 from swell.node import supervisor
 from swell.node.pods import BoundContainer, BoundPod, BoundVolume
 from swell.node.process.folders import Folders, log_file, log_folder_of
@@ -113,9 +115,9 @@ class Provisioner:
             volumes=self._volume_folders(pod),
         )
         for made in (paths.work, paths.stage, log_folder):
-            made.mkdir(parents=True, exist_ok=True)
-        paths.message.write_bytes(b"")
-        paths.message.chmod(0o666)
+            make_private_folder(made)
+        keep_entries_private(paths.work)
+        os.close(open_private(paths.message, os.O_WRONLY | os.O_TRUNC))
         _make_sub_paths(container, paths.volumes)
         limits = limits_of(container, deps.processes_max)
         name = run_name(deps.folders.home, uid, container.name, attempt)
@@ -196,9 +198,11 @@ class Provisioner:
             check_volume(volume)
             if volume.host_path is None:
                 folders[volume.name] = self._deps.folders.volume(pod.metadata.uid, volume.name)
-                folders[volume.name].mkdir(parents=True, exist_ok=True)
+                make_private_folder(folders[volume.name])
                 if volume.empty_dir is not None:
+                    # The mode that containers see with a kubelet. The way to it is closed above.
                     folders[volume.name].chmod(0o777)
+                    keep_entries_private(folders[volume.name])
                 continue
             path = Path(volume.host_path.path)
             if not path.exists():

@@ -10,6 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
+from swell.cluster.private import make_private_folder, open_private
 from swell.node.process.setup.volumes import Files
 
 DATA = "..data"
@@ -17,7 +18,7 @@ DATA = "..data"
 
 def write_volume(folder: Path, files: Files) -> bool:
     """Write the files of a volume; False when they were there already."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     link = folder / DATA
     former = folder / link.readlink() if link.is_symlink() else None
     if former is not None and _holds(former, files):
@@ -25,11 +26,13 @@ def write_volume(folder: Path, files: Files) -> bool:
     number = int(former.name.removeprefix("..")) + 1 if former else 0
     fresh = folder / f"..{number}"
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
+    make_private_folder(fresh)
     for path, content in files.items():
         place = fresh / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content.text.encode(errors="surrogateescape"))
+        make_private_folder(place.parent)
+        with os.fdopen(open_private(place, os.O_WRONLY), "wb") as file:
+            file.write(content.text.encode(errors="surrogateescape"))
+        # The mode that the manifest asks for, which containers see. The way to it is closed above.
         place.chmod(content.mode)
     draft = folder / "..draft"
     draft.unlink(missing_ok=True)
@@ -46,9 +49,9 @@ def write_in_place(path: Path, text: str) -> None:
 
     It is bind-mounted into containers, which would go on seeing the replaced file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     data = text.encode()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_private(path, os.O_RDWR)
     try:
         if os.pread(descriptor, len(data) + 1, 0) != data:
             # One write, so that a reader sees either text; only the length follows a moment later.

@@ -22,6 +22,7 @@ from swell.cluster.embedded.storage import Storage
 from swell.cluster.kube.client import KubeCluster, connect
 from swell.cluster.kube.credentials import client_tls
 from swell.cluster.kube.kubeconfig import read_kubeconfig
+from swell.cluster.private import write_private
 from swell.runtime.clock import SystemClock
 from swell.runtime.errors import BadRequestError, ClusterError, NotFoundError
 from tests.raw_reads import read_raw
@@ -230,6 +231,6 @@ def test_port_is_kept_and_refused_when_taken(tmp_path: Path) -> None:
             assert second.getsockname()[1] != port
         with pytest.raises(credentials.PortError, match=str(port)):
             credentials.listening_socket(files, port)
-    credentials.write_private(files.port_file, str(port))
+    write_private(files.port_file, str(port))
     with credentials.listening_socket(files, None) as again:
         assert again.getsockname()[1] == port
