@@ -45,7 +45,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: p}
 spec:
-  schedulerName: swell-scheduler
+  schedulerName: swell
   restartPolicy: Never
   containers:
   - name: main
@@ -106,7 +106,7 @@ def test_whole_home_is_private_after_a_whole_story(tmp_path: Path) -> None:
         command = ["sh", "-c", "echo hello; touch own"]
         shown = swell(home, "run", "--name", "fit", "--", *command)
         swell(home, "get", "pods", "p")
-        deadline = 300
+        deadline = 40
         while not list(home.glob("pods/*/containers/main/0/work/more/own")):
             deadline -= 1
             assert deadline

@@ -95,7 +95,8 @@ class Descendants:
             return found
         table = process_table()
         found = descendants(children_by_parent(table), os.getpid())
-        return found + [pid for pid, row in table.items() if row.group in self._groups]
+        others = [pid for pid, row in table.items() if row.group in self._groups]
+        return list(dict.fromkeys(found + others))
 
 
 def members(entry: str) -> list[int]:
@@ -193,12 +194,13 @@ def _ps_table() -> dict[int, ProcessRow]:
     """Returns the table as ps(1) prints it, which every Unix has."""
     import subprocess  # only where there is no /proc: it takes long to load
 
-    listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,pgid=,rss=,stat="], capture_output=True, check=False
-    )
+    command = ["ps", "-A", "-o", "pid=,ppid=,pgid=,rss=,stat="]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as listing:
+        listed, _ = listing.communicate()
     table: dict[int, ProcessRow] = {}
-    for line in listed.stdout.decode(errors="replace").splitlines():
+    for line in listed.decode(errors="replace").splitlines():
         pid, parent, group, kilobytes, state = line.split(None, 4)
-        if not state.startswith("Z"):
+        # It lists itself as well, as a child of ours that is about to end.
+        if not state.startswith("Z") and int(pid) != listing.pid:
             table[int(pid)] = ProcessRow(int(parent), int(group), 1, int(kilobytes) << 10)
     return table

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 from .kernel import (
@@ -164,9 +165,10 @@ def _start_process(spec: RunSpec, output: int) -> tuple[int, str]:
     """
     problems, problems_in = os.pipe()
     supervisor = os.getpid()
+    limit_processes = _process_limiter(spec.processes_max)
     pid = os.fork()
     if pid == 0:
-        _execute(spec, output, problems_in, supervisor)
+        _execute(spec, output, problems_in, supervisor, limit_processes)
     os.close(problems_in)
     problem = b""
     while piece := os.read(problems, CHUNK_BYTES):
@@ -177,7 +179,13 @@ def _start_process(spec: RunSpec, output: int) -> tuple[int, str]:
     return pid, problem.decode(errors="replace")
 
 
-def _execute(spec: RunSpec, output: int, problems: int, supervisor: int) -> NoReturn:
+def _execute(
+    spec: RunSpec,
+    output: int,
+    problems: int,
+    supervisor: int,
+    limit_processes: Callable[[], None],
+) -> NoReturn:
     """Turn the forked process into the command. It never returns."""
     step = spec.argv[0]
     try:
@@ -192,9 +200,8 @@ def _execute(spec: RunSpec, output: int, problems: int, supervisor: int) -> NoRe
         control(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != supervisor:  # it was killed before the line above
             os._exit(1)
-        if spec.processes_max:
-            step = "limit of processes"
-            _limit_processes(spec.processes_max)
+        step = "limit of processes"
+        limit_processes()
         step = f"working directory {spec.cwd}"
         os.chdir(spec.cwd)
         os.dup2(output, 1)
@@ -210,18 +217,21 @@ def _execute(spec: RunSpec, output: int, problems: int, supervisor: int) -> NoRe
     os._exit(1)
 
 
-def _limit_processes(processes_max: int) -> None:
-    """Limit the processes of this user, where no cgroup limits those of the container.
+def _process_limiter(processes_max: int) -> Callable[[], None]:
+    """Returns what limits the processes of this user, where no cgroup limits a container's.
 
     The kernel counts all processes of the user, so those that exist already are allowed for. It
-    does not limit root in this way.
+    does not limit root in this way. It is prepared before the fork: the container may not see the
+    files of Python any more.
     """
+    if not processes_max:
+        return lambda: None
     import resource  # it is needed in few containers, and not by the launcher
 
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     wanted = n_threads_of_user() + processes_max
     allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    resource.setrlimit(resource.RLIMIT_NPROC, (allowed, allowed))
+    return lambda: resource.setrlimit(resource.RLIMIT_NPROC, (allowed, allowed))
 
 
 def _watch(pid: int, output: int, signals: int, log: Log, descendants: Descendants) -> int:

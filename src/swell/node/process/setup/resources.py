@@ -217,7 +217,7 @@ def _separate_settings(limits: ResourceLimits) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """What everything below a supervisor uses."""
+    """The threads and the memory of everything below a supervisor."""
 
     n_threads: int
     memory_bytes: int
