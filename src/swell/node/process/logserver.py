@@ -19,7 +19,6 @@ from aiohttp import web
 from swell.api.codec import convert
 from swell.api.kinds import CONFIG_MAPS
 from swell.api.meta import Body, Key, Uid
-from swell.api.resource import Resource
 from swell.api.times import parse_time
 from swell.cluster.embedded.http.credentials import Files, server_tls
 from swell.cluster.embedded.http.logs import LogRequest, parse_log_request, send_log
@@ -40,21 +39,11 @@ from swell.runtime.errors import (
     OutcomeUnknownError,
     UnreachableError,
 )
+from swell.runtime.reviews import ReviewedUser, is_allowed, token_user
 
 HOST = "127.0.0.1"
 AUTHORITIES = Key("kube-system", "extension-apiserver-authentication")
 AUTHORITY = "client-ca-file"
-TOKEN_REVIEWS: Resource[Body] = Resource(
-    "authentication.k8s.io", "v1", "TokenReview", "tokenreviews", dict, namespaced=False
-)
-ACCESS_REVIEWS: Resource[Body] = Resource(
-    "authorization.k8s.io",
-    "v1",
-    "SubjectAccessReview",
-    "subjectaccessreviews",
-    dict,
-    namespaced=False,
-)
 
 
 IsLive = Callable[[Uid, str], bool]
@@ -100,14 +89,6 @@ class ContainerLogs:
 
 
 @dataclass(frozen=True, slots=True)
-class LogClient:
-    """The user of a request, authenticated by certificate or token."""
-
-    name: str
-    groups: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LogServer:
     """The handler of requests for the pods of one agent."""
 
@@ -135,33 +116,19 @@ class LogServer:
     async def _is_allowed(self, request: web.BaseRequest) -> bool:
         """Whether the client is authenticated and may read this node."""
         try:
-            client = _certificate_user(request) or await self._token_user(_token(request))
+            client = _certificate_user(request)
+            if client is None and (token := _token(request)):
+                client = await token_user(self.cluster, token)
             return client is not None and await self._may_read(client)
         except (ClusterError, UnreachableError, OutcomeUnknownError, TimeoutError):
             return False
 
-    async def _token_user(self, token: str) -> LogClient | None:
-        if not token:
-            return None
-        review = {"spec": {"token": token}, "metadata": {}}
-        seen = (await self.cluster.create(TOKEN_REVIEWS, review)).get("status") or {}
-        if not seen.get("authenticated"):
-            return None
-        user = seen.get("user") or {}
-        return LogClient(user.get("username", ""), tuple(user.get("groups") or ()))
-
-    async def _may_read(self, client: LogClient) -> bool:
+    async def _may_read(self, client: ReviewedUser) -> bool:
         attributes = {"verb": "get", "resource": "nodes", "subresource": "proxy", "name": self.node}
-        asked = {
-            "user": client.name,
-            "groups": list(client.groups),
-            "resourceAttributes": attributes,
-        }
         try:
-            answer = await self.cluster.create(ACCESS_REVIEWS, {"spec": asked, "metadata": {}})
+            return await is_allowed(self.cluster, client, {"resourceAttributes": attributes})
         except NotFoundError:
             return True  # an embedded server has no access reviews: its only user may do everything
-        return bool((answer.get("status") or {}).get("allowed"))
 
 
 @asynccontextmanager
@@ -199,7 +166,7 @@ async def log_tls(cluster: Cluster, folder: Path) -> ssl.SSLContext:
     return tls
 
 
-def _certificate_user(request: web.BaseRequest) -> LogClient | None:
+def _certificate_user(request: web.BaseRequest) -> ReviewedUser | None:
     """Returns the user of a client certificate, which TLS has verified already."""
     found = request.transport.get_extra_info("peercert") if request.transport else None
     if not found:
@@ -207,7 +174,7 @@ def _certificate_user(request: web.BaseRequest) -> LogClient | None:
     named = [pair for part in found.get("subject", ()) for pair in part]
     names = [value for name, value in named if name == "commonName"]
     groups = tuple(value for name, value in named if name == "organizationName")
-    return LogClient(names[0] if names else "", groups)
+    return ReviewedUser(names[0] if names else "", groups)
 
 
 def _token(request: web.BaseRequest) -> str:
