@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
+from swell.api.codec import convert
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.runtime.cache import ObjectCache
-from swell.runtime.cluster import Selection
+from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.informer import by_label
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "300"))
@@ -169,3 +170,36 @@ def test_cache_never_shows_again_what_a_read_did_not_contain(
     assert {entry.key: entry.object for entry in history.cache} == history.state
     history.cache.advance(history.version)
     assert len(history.cache._tombstones) == 0
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(st.lists(st.sampled_from(["sound", "broken", "delete", "again"]), max_size=30))
+def test_malformed_object_is_never_absent(steps: list[str]) -> None:
+    """An object that exists is held, with its last readable fields, until it is deleted; and what
+    is remembered is bounded by what lives."""
+    cache = ObjectCache[Pod]([by_label("owner")], Pod)
+    uid, node, exists = "u0", "", False
+    for version, step in enumerate(steps, start=1):
+        meta = {"name": "a", "namespace": "ns", "uid": uid, "resourceVersion": str(version)}
+        if step == "delete":
+            cache.remove(Key("ns", "a"), version)
+            uid, node, exists = f"u{version}", "", False
+        elif step == "broken":
+            body = {"metadata": {**meta, "labels": {"owner": "x"}}, "spec": 7}
+            cache.put(Malformed(Key("ns", "a"), Uid(uid), str(version), "spec is wrong", body))
+            exists = True
+        else:
+            node, exists = f"n{version}", True
+            body = {"metadata": {**meta, "labels": {"owner": "x"}}, "spec": {"nodeName": node}}
+            cache.put(convert(body, Pod))
+        cache.advance(version)
+        found = cache.entry(Key("ns", "a"))
+
+        assert (found is not None) is exists
+        assert len(cache.select("label owner", "x")) == exists
+        if found is not None and found.object is not None:
+            assert found.object.spec.node_name == node
+            assert found.unknown == (() if node else ("spec",))
+            assert found.object.metadata.resource_version == str(version)
+    assert len(cache._members) <= 1
+    assert not cache._deleted

@@ -2,6 +2,9 @@
 
 What a pod needs is decided in `decide`, and a `Runtime` runs the containers. The order is fixed
 here: act first, report what came of it, and delete the object when nothing is left of the pod.
+
+A pod that cannot be decoded goes on as it was last read. One of which a field was never readable is
+left alone: nothing of it is started, stopped or reported, until it is corrected or deleted.
 """
 
 from __future__ import annotations
@@ -234,7 +237,27 @@ class PodAgent:
             self._queue.forget(key)
             return
         self._known[key] = pod.metadata.uid
-        await self._reconcile(pod)
+        # The status is what we report ourselves: what others wrote into it is overwritten.
+        if self.informer.unreadable(key, but=("status",)):
+            await self._leave_alone(pod)
+        else:
+            await self._reconcile(pod)
+
+    async def _leave_alone(self, pod: BoundPod) -> None:
+        """Keep what runs of a pod that cannot be read; end all of it once it is to be deleted.
+
+        Its containers and their grace period are not known, so there is no orderly end.
+        """
+        key, uid = pod.metadata.key, pod.metadata.uid
+        self._queue.forget(key)
+        if pod.metadata.deletion_timestamp is None:
+            return
+        await self.runtime.remove(uid)
+        outcome = await self._executor.execute(
+            Plan((DeleteObject(BOUND_PODS, key, uid, grace_s=0),))
+        )
+        if outcome.worst is not None:
+            self._retry(key, outcome.worst)
 
     async def _reconcile(self, pod: BoundPod) -> None:
         decision = self._decide(pod)

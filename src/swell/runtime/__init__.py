@@ -8,7 +8,9 @@ is decided on from a snapshot, and becomes a plan that the executor writes. In t
 - `errors`: the failures of that port, as a tree of exceptions.
 - `reflector`: lists and watches one collection, and resumes a watch that broke or went stale.
 - `tombstones`: deletions that consistent reads have proved and the watch has not reported yet.
+- `salvage`: a placeholder for an object that cannot be decoded, with all that can be read of it.
 - `cache`: the newest known state of each object of one kind, with indexes.
+- `feed`: hands keys to the handlers of one consumer, and mends it when one has failed.
 - `informer`: a reflector feeding a cache, and handlers that receive the keys that changed.
 - `queue`: the work queue of keys, with delays and retries.
 - `plan`: the value a decision returns: actions in order, and when to look again.

@@ -7,6 +7,9 @@ and writes. So every one is compared with what the cache holds:
 - a list with the version that the watch has reached: an older list is stale and refused;
 - an object that is not held with the tombstones: a deletion that is already known wins.
 
+An object is present, absent or malformed. A malformed one is held as a placeholder (`salvage`), so
+that it is found under its indexes and goes on holding what it held.
+
 That gives controllers read-your-writes without waiting for the watch (ADR 6). No I/O, no clock:
 `informer` feeds it.
 """
@@ -25,13 +28,14 @@ from swell.api.resource import ApiObject
 from swell.runtime.cluster import Malformed, Selection
 from swell.runtime.errors import ServerError
 from swell.runtime.manager import Bug, contain_call
+from swell.runtime.salvage import Placeholder, salvage
 from swell.runtime.tombstones import Tombstones
 
 T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", contravariant=True)
 
-# The values under which an index lists an object. It is given the metadata, and the whole object
-# unless that is malformed.
+# The values under which an index lists an object. It is given the metadata, and the object or its
+# placeholder. Without a type to salvage a malformed object as, there is only metadata.
 Values = Callable[[ObjectMeta, T_contra | None], Iterable[Hashable]]
 
 
@@ -54,7 +58,7 @@ class StaleListError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry(Generic[T]):
-    """One object as the cache holds it; `object` is None when it is malformed."""
+    """One object as the cache holds it. Of a malformed one, `object` is the placeholder."""
 
     key: Key
     uid: Uid
@@ -63,6 +67,7 @@ class CacheEntry(Generic[T]):
     object: T | None
     malformed: Malformed | None
     indexed: tuple[tuple[str, Hashable], ...]
+    unknown: tuple[str, ...] = ()  # the paths of fields that could never be read
 
 
 class CacheChange(NamedTuple, Generic[T]):
@@ -83,8 +88,11 @@ class ObjectIdentity(NamedTuple):
 class ObjectCache(Generic[T]):
     """The cache. Every mutator returns the change it made, or None if it changed nothing."""
 
-    def __init__(self, indexes: Iterable[CacheIndex[T]] = ()) -> None:
+    def __init__(
+        self, indexes: Iterable[CacheIndex[T]] = (), struct: type[T] | None = None
+    ) -> None:
         self._indexes = tuple(indexes)
+        self._struct = struct
         self._entries: dict[Key, CacheEntry[T]] = {}
         self._members: dict[tuple[str, Hashable], dict[Key, None]] = {}
         # Two kinds of tombstone: absent up to a version, as a read has shown; and absent for
@@ -197,26 +205,52 @@ class ObjectCache(Generic[T]):
 
     def _entry_of(self, identity: ObjectIdentity, held: T | Malformed) -> CacheEntry[T]:
         """Compute everything that may fail before the cache is changed."""
+        before = self._entries.get(identity.key)
+        # Another object of that name says nothing about this one.
+        if before is not None and before.uid != identity.uid:
+            before = None
+        malformed: Malformed | None = None
+        unknown: tuple[str, ...] = ()
+        whole: T | None
         if isinstance(held, Malformed):
-            metadata, whole, malformed = _metadata_of(held), None, held
+            malformed, metadata = held, _metadata_of(held)
+            whole, unknown = self._salvaged(held, before)
+            if whole is not None:
+                metadata = whole.metadata
         else:
-            metadata, whole, malformed = held.metadata, held, None
-        indexed = contain_call(lambda: self._places(metadata, whole))
-        if isinstance(indexed, Bug):
+            metadata, whole = held.metadata, held
+        indexed, bug = self._places(metadata, whole, before)
+        if bug is not None:
             # An object that breaks an index must not hide the others: it counts as malformed.
-            whole = None
-            malformed = malformed or _unindexable(metadata, indexed)
-            indexed = ()
-        return CacheEntry(*identity, metadata, whole, malformed, indexed)
+            malformed = malformed or _unindexable(metadata, bug)
+        return CacheEntry(*identity, metadata, whole, malformed, indexed, unknown)
 
-    def _places(self, metadata: ObjectMeta, whole: T | None) -> tuple[tuple[str, Hashable], ...]:
-        return tuple(
-            dict.fromkeys(
-                (index.name, value)
-                for index in self._indexes
-                for value in index.values(metadata, whole)
-            )
-        )
+    def _salvaged(
+        self, held: Malformed, before: CacheEntry[T] | None
+    ) -> tuple[T | None, tuple[str, ...]]:
+        if self._struct is None:
+            return None, ()
+        last = None
+        if before is not None and before.object is not None:
+            last = Placeholder(before.object, before.unknown)
+        found = salvage(held, self._struct, last)
+        return found.object, found.unknown
+
+    def _places(
+        self, metadata: ObjectMeta, whole: T | None, before: CacheEntry[T] | None
+    ) -> tuple[tuple[tuple[str, Hashable], ...], Bug | None]:
+        """Returns the places in the indexes. In one that fails the object keeps its place."""
+        places: dict[tuple[str, Hashable], None] = {}
+        bug = None
+        for index in self._indexes:
+            values = contain_call(lambda index=index: tuple(index.values(metadata, whole)))  # type: ignore[misc]
+            if isinstance(values, Bug):
+                bug = bug or values
+                kept = before.indexed if before is not None else ()
+                places.update((place, None) for place in kept if place[0] == index.name)
+            else:
+                places.update(((index.name, value), None) for value in values)
+        return tuple(places), bug
 
     def _swap(
         self, key: Key, before: CacheEntry[T] | None, after: CacheEntry[T] | None

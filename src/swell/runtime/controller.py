@@ -78,7 +78,8 @@ class Reconciler(Generic[S]):
     """The part of a controller that knows its kind.
 
     `snapshot` reads the caches and awaits nothing; it returns None when the key is gone. `decide`
-    is pure. `malformed` decides for an owner that could not be decoded.
+    is pure. `malformed` decides for an owner that could not be decoded; without it, such an owner
+    is left as it is until it can be.
     """
 
     snapshot: Callable[[Key], S | None]
@@ -213,10 +214,9 @@ class Controller(Generic[S]):
         now = self._clock.now()
         malformed = self._owners.malformed(key) if self._owners is not None else None
         if malformed is not None:
-            if self._reconciler.malformed:
-                return self._reconciler.malformed(malformed, now)
-            log.warning("malformed object", controller=self.name, key=str(key), why=malformed.error)
-            return NOTHING
+            # Nothing is decided on a placeholder; the informer has reported the object.
+            decide = self._reconciler.malformed
+            return decide(malformed, now) if decide else NOTHING
         snapshot = self._reconciler.snapshot(key)
         return None if snapshot is None else self._reconciler.decide(snapshot, now)
 

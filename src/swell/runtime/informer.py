@@ -2,7 +2,13 @@
 
 Handlers receive keys and no events: the state is to be read from the cache, so that no handler
 depends on seeing every change. `reflector` keeps the list and the watch going, `cache` decides
-which of two states is newer. An informer decides nothing and writes nothing.
+which of two states is newer, `feed` keeps the failure of one handler from the others. An informer
+decides nothing and writes nothing.
+
+An object is present, absent or malformed, and these are three answers. `get` returns None for an
+absent object alone. For a malformed one it returns a placeholder (`salvage`), so that a consumer
+that does not ask goes on counting what the object held; `malformed` says that it is one, and
+`unreadable` whether a field is missing that was never readable.
 """
 
 from __future__ import annotations
@@ -33,10 +39,12 @@ from swell.runtime.cluster import (
     Selection,
     WatchEvent,
 )
+from swell.runtime.feed import Feed, FeedMeter, Handler
+from swell.runtime.logs import get_logger
 from swell.runtime.reflector import InformerOptions, Reflector, ReflectorSink
 
 T = TypeVar("T", bound=ApiObject)
-Handler = Callable[[Key], None]
+log = get_logger(__name__)
 
 OWNER = "owner"  # the name of the index that every informer has
 
@@ -54,6 +62,12 @@ def by_controller_key(kind: str) -> CacheIndex[object]:
         return (Key(metadata.namespace, owner.name),) if owner and owner.kind == kind else ()
 
     return CacheIndex(f"controller {kind}", values)
+
+
+class InformerMeter(FeedMeter, Protocol):
+    """Measures informers: objects that cannot be decoded, and handlers that failed."""
+
+    def malformed_objects(self, resource: str, n_objects: int) -> None: ...
 
 
 class RunnableInformer(Protocol):
@@ -98,12 +112,17 @@ class Informer(Generic[T]):
         selection: Selection = EVERYTHING,
         indexes: Sequence[CacheIndex[T]] = (),
         options: InformerOptions = InformerOptions(),  # noqa: B008
+        meter: InformerMeter | None = None,
     ) -> None:
         self.resource = resource
         self.selection = selection
         self._single_reads_max = options.single_reads_max
-        self._cache = ObjectCache[T]([CacheIndex(OWNER, _owner_uids), *indexes])
-        self._handlers: list[tuple[str, Handler]] = []
+        self._cache = ObjectCache[T]([CacheIndex(OWNER, _owner_uids), *indexes], resource.struct)
+        self._handlers: list[tuple[str, Handler, Feed]] = []
+        self._meter = meter
+        self._n_malformed = 0
+        # Called with an object that cannot be decoded, once for each error.
+        self.on_malformed: list[Callable[[Malformed], None]] = []
         self._reflector = Reflector(
             cluster,
             resource,
@@ -146,6 +165,7 @@ class Informer(Generic[T]):
         return len(self._cache)
 
     def get(self, key: Key) -> T | None:
+        """Returns the object, the placeholder of a malformed one, or None if there is none."""
         entry = self._cache.entry(key)
         return entry.object if entry else None
 
@@ -154,11 +174,28 @@ class Informer(Generic[T]):
         entry = self._cache.entry(key)
         return entry.malformed if entry else None
 
+    def unreadable(self, key: Key, *, but: Sequence[str] = ()) -> str:
+        """Returns why an object cannot be read in full, or the empty text if it can.
+
+        It can be, also while it is malformed, if every wrong field was readable before. Fields
+        at or below the paths in `but` do not count.
+        """
+        entry = self._cache.entry(key)
+        if entry is None or entry.malformed is None:
+            return ""
+        wrong = [path for path in entry.unknown if not any(_is_within(path, one) for one in but)]
+        return f"{self.resource.kind} {key}: {entry.malformed.error}" if wrong else ""
+
+    @property
+    def n_malformed(self) -> int:
+        """How many objects are malformed now."""
+        return self._n_malformed
+
     def keys(self) -> tuple[Key, ...]:
         return tuple(sorted(entry.key for entry in self._cache))
 
     def all(self) -> tuple[T, ...]:
-        """Returns every well-formed object, ordered by key."""
+        """Returns every object, placeholders of malformed ones included, ordered by key."""
         return _objects(self._sorted())
 
     def by_owner(self, uid: Uid) -> tuple[T, ...]:
@@ -173,22 +210,24 @@ class Informer(Generic[T]):
         return _objects(self._cache.select(index, value))
 
     def keys_by_index(self, index: str, value: Hashable) -> tuple[Key, ...]:
-        """Returns the keys that `by_index` has, those of malformed objects included."""
+        """Returns the keys of the objects that `by_index` has."""
         return tuple(entry.key for entry in self._cache.select(index, value))
 
     # -- handlers and health -----------------------------------------------------------------
 
-    def add_handler(self, handler: Handler, index: str = "") -> None:
+    def add_handler(self, handler: Handler, index: str = "", feed: Feed | None = None) -> None:
         """Have a handler called with the key of every object that changes or is deleted.
 
         With an index whose values are keys, it is called with the values that the object had and
         has there instead: so the change of a pod wakes its owner. What the cache holds by now is
-        handed to the handler before this returns.
+        handed to the handler before this returns. Handlers of one consumer share its feed, which
+        rebuilds it when one of them has failed.
         """
-        self._handlers.append((index, handler))
+        feed = feed or Feed(f"{self.resource} {_name_of(handler)}", meter=self._meter)
+        self._handlers.append((index, handler, feed))
         for entry in self._sorted():
             for key in _routed(index, CacheChange(None, entry)):
-                handler(key)
+                feed.hand_over(handler, key)
 
     def problem(self, patience_s: float = 180.0) -> str:
         """Returns why the cache may be out of date, or the empty text if it is current."""
@@ -294,12 +333,42 @@ class Informer(Generic[T]):
     def _notify(self, change: CacheChange[T] | None) -> None:
         if change is None:
             return
-        for index, handler in self._handlers:
+        self._report_malformed(change)
+        for index, handler, feed in self._handlers:
             for key in _routed(index, change):
-                handler(key)
+                feed.hand_over(handler, key)
+
+    def _report_malformed(self, change: CacheChange[T]) -> None:
+        """Log an object that cannot be decoded, once for each error, and count those there are."""
+        before = change.before.malformed if change.before else None
+        after = change.after.malformed if change.after else None
+        if before is None and after is None:
+            return
+        if after is not None and (before is None or before.error != after.error):
+            log.warning(
+                "object cannot be decoded",
+                resource=str(self.resource), key=str(after.key), why=after.error,
+            )  # fmt: skip
+            for report in self.on_malformed:
+                report(after)
+        if after is None and change.after is not None:
+            log.info("object can be decoded again", resource=str(self.resource))
+        # A resync reports every entry as unchanged.
+        if (before is None) is not (after is None):
+            self._n_malformed += 1 if after is not None else -1
+            if self._meter is not None:
+                self._meter.malformed_objects(str(self.resource), self._n_malformed)
 
     def _sorted(self) -> list[CacheEntry[T]]:
         return sorted(self._cache, key=lambda entry: entry.key)
+
+
+def _is_within(path: str, above: str) -> bool:
+    return path == above or path.startswith(f"{above}.")
+
+
+def _name_of(handler: Handler) -> str:
+    return getattr(handler, "__qualname__", type(handler).__name__)
 
 
 def _owner_uids(metadata: ObjectMeta, _: object) -> Iterable[Uid]:

@@ -15,7 +15,7 @@ _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
-    """Counts reconciles and writes; it is the meter of controller and executor."""
+    """Counts reconciles and writes; it is the meter of controller, executor and informers."""
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -46,6 +46,18 @@ class Metrics:
             ("resource", "action", "result"),
             registry=self.registry,
         )
+        self._malformed = Gauge(
+            "swell_malformed_objects",
+            "Objects that cannot be decoded.",
+            ("resource",),
+            registry=self.registry,
+        )
+        self._handler_failures = Counter(
+            "swell_handler_failures",
+            "Calls of an informer's handler that raised, and rebuilds of a consumer that did.",
+            ("consumer",),
+            registry=self.registry,
+        )
         self._leading = Gauge("swell_leader", "1 while this process leads.", registry=self.registry)
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
@@ -57,6 +69,12 @@ class Metrics:
 
     def wrote(self, resource: str, verb: str, result: str) -> None:
         self._writes.labels(resource, verb, result).inc()
+
+    def malformed_objects(self, resource: str, n_objects: int) -> None:
+        self._malformed.labels(resource).set(n_objects)
+
+    def handler_failed(self, consumer: str) -> None:
+        self._handler_failures.labels(consumer).inc()
 
     def set_leading(self, is_leader: bool) -> None:
         self._leading.set(is_leader)

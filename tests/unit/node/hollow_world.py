@@ -18,7 +18,7 @@ from swell.node.assembly import HOLLOW_CAPACITY, NodeAgent, add_hollow_agent, no
 from swell.node.hollow import PREFIX
 from swell.node.nodes import NodeShape
 from swell.node.pods import BOUND_PODS, BoundPod
-from swell.runtime.cluster import merge_patch
+from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.errors import NotFoundError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
@@ -39,6 +39,7 @@ class Scene:
     n_nodes: int
     commits: list[Commit] = field(default_factory=list)
     agent: NodeAgent | None = None
+    decodes: Callable[[Cluster], Cluster] = lambda cluster: cluster
     _manager: Manager | None = None
     _running: asyncio.Task[None] | None = None
     _n_boots: int = 0
@@ -48,7 +49,7 @@ class Scene:
         manager = Manager(clock=self.clock)
         shape = NodeShape(HOLLOW_CAPACITY, boot_id=f"boot-{self._n_boots}")
         names = node_names("hollow", self.n_nodes)
-        cluster = InProcessCluster(self.api, AGENT)
+        cluster = self.decodes(InProcessCluster(self.api, AGENT))
         self.agent = add_hollow_agent(
             manager, cluster, names, shape, clock=self.clock, random=self.random
         )
@@ -112,7 +113,11 @@ def pod_body(name: str, spec: Body | None = None, **script: str) -> Body:
     }
 
 
-def play(act: Callable[[Scene], Awaitable[None]], n_nodes: int = 1) -> None:
+def play(
+    act: Callable[[Scene], Awaitable[None]],
+    n_nodes: int = 1,
+    decodes: Callable[[Cluster], Cluster] = lambda cluster: cluster,
+) -> None:
     """Act in a cluster with its controllers, its scheduler and hollow nodes."""
 
     async def main() -> None:
@@ -124,6 +129,7 @@ def play(act: Callable[[Scene], Awaitable[None]], n_nodes: int = 1) -> None:
         manager.add("scheduler", scheduler.run)
         running = asyncio.create_task(manager.run())
         scene = Scene(api, InProcessCluster(api, "user"), clock, rng, n_nodes)
+        scene.decodes = decodes
         api.storage.on_commit.append(scene.commits.append)
         await scene.start_agent()
         await act(scene)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from swell.api.kinds import LEASES, NODES, PODS
 from swell.api.meta import Key
 from swell.node.nodes import SIMULATE_LOSS
 from swell.runtime.cluster import Deletion, merge_patch
+from tests.sim.undecodable import MARK, HalfBlindCluster
 from tests.unit.node.hollow_world import NAMESPACE, Scene, play
 
 
@@ -331,3 +334,48 @@ def test_thousand_nodes_take_thousands_of_pods() -> None:
         assert len({pod.spec.node_name for pod in pods}) == 100
 
     play(act, n_nodes=100)
+
+
+async def _mark(scene: Scene, field: str | None, name: str = "p") -> None:
+    patch = merge_patch({"metadata": {"annotations": {MARK: field}}})
+    await scene.user.patch(PODS, Key(NAMESPACE, name), patch)
+
+
+@pytest.mark.parametrize("field", ["spec.containers", "spec.volumes", "status.containerStatuses"])
+def test_pod_that_becomes_undecodable_runs_on(field: str) -> None:
+    """It was not deleted: its containers stay, and it ends as it would have."""
+
+    async def act(scene: Scene) -> None:
+        await scene.pod("p", duration="100")
+        await asyncio.sleep(10)
+        await _mark(scene, field)
+        await asyncio.sleep(30)
+        assert await scene.phase("p") == "Running"
+        await asyncio.sleep(100)
+
+        assert await scene.phase("p") == "Succeeded"
+        assert (await scene.get("p")).status.container_statuses[0].restart_count == 0
+
+    play(act, decodes=HalfBlindCluster)
+
+
+def test_pod_that_was_never_decodable_is_left_alone() -> None:
+    """Nothing is started, reported or ended, until it is corrected or deleted."""
+
+    async def act(scene: Scene) -> None:
+        await scene.pod("p", {"nodeName": "hollow-0"}, notice_delay="5s")
+        await scene.pod("q", {"nodeName": "hollow-0"}, notice_delay="5s")
+        await scene.stop_agent()
+        await _mark(scene, "spec.containers")
+        await _mark(scene, "spec.containers", "q")
+        await scene.start_agent()
+        await asyncio.sleep(100)
+        assert await scene.phase("p") == "Pending"
+        await scene.user.delete(PODS, Key(NAMESPACE, "q"))
+        await _mark(scene, None)
+        await asyncio.sleep(20)
+
+        assert await scene.phase("p") == "Running"
+        assert not await scene.exists("q")
+
+    play(act, decodes=HalfBlindCluster)

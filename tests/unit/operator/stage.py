@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -26,7 +26,7 @@ from swell.operator.aitrainingjob.kind import ai_training_job_kind
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.controller import ACTOR
 from swell.operator.framework.program import operate
-from swell.runtime.cluster import merge_patch
+from swell.runtime.cluster import Cluster, merge_patch
 from swell.runtime.health import HealthChecks
 from swell.runtime.leader import Election
 from swell.runtime.metrics import Metrics
@@ -109,6 +109,7 @@ async def staged(
     *,
     election: Election | None = None,
     with_groups: bool = True,
+    decodes: Callable[[Cluster], Cluster] = lambda cluster: cluster,
 ) -> AsyncIterator[Stage]:
     """A stage with one operator at work."""
     clock = VirtualClock()
@@ -116,7 +117,7 @@ async def staged(
     stage = Stage(api, clock, InProcessCluster(api, "user"), Metrics(), HealthChecks(), [])
     work: Coroutine[Any, Any, None] = operate(
         ai_training_job_kind(settings or AITrainingJobSettings()),
-        InProcessCluster(api, ACTOR),
+        decodes(InProcessCluster(api, ACTOR)),
         clock=clock,
         random=Random(1),
         election=election,

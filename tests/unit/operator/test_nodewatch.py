@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+import pytest
+
 from swell.api.core import Node
 from swell.api.kinds import NODES
 from swell.api.meta import Key
@@ -12,6 +14,7 @@ from swell.operator.framework.nodewatch import CERTAIN_S, NodeWatch
 from swell.runtime.cluster import merge_patch
 from swell.runtime.informer import Informer
 from swell.runtime.queue import WorkQueue
+from tests.sim.undecodable import MARK, HalfBlindCluster
 from tests.unit.operator.stage import Stage, play, staged
 
 LATER = "2026-01-02T00:00:00Z"
@@ -23,7 +26,8 @@ class Watched:
     def __init__(self, stage: Stage) -> None:
         self.known: list[str] = []
         clock, random = stage.clock, Random(3)
-        self.nodes: Informer[Node] = Informer(stage.user, NODES, clock=clock, random=random)
+        cluster = HalfBlindCluster(stage.user)
+        self.nodes: Informer[Node] = Informer(cluster, NODES, clock=clock, random=random)
         queue = WorkQueue[Key](clock=clock, random=random)
         self.watch = NodeWatch(self.nodes, queue, clock, self.known.append)
         stage.tasks.append(asyncio.create_task(self.nodes.run()))
@@ -160,5 +164,48 @@ def test_break_that_nobody_saw_counts() -> None:
 
             assert since is not None
             assert stage.clock.now() - since < 2
+
+    play(test())
+
+
+@pytest.mark.parametrize("ready", ["True", "False"])
+@pytest.mark.parametrize("field", ["status.conditions", "spec.taints"])
+def test_nothing_is_certain_of_a_node_that_cannot_be_decoded(ready: str, field: str) -> None:
+    """It is neither gone nor unready, so no pod is given up for it, however long it lasts."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.add_node(ready=ready)
+            mark = merge_patch({"metadata": {"annotations": {MARK: field}}})
+            await stage.user.patch(NODES.untyped(), Key("", "node-a"), mark)
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+            for _ in range(20):
+                assert seen.watch.states(["node-a"]) == {}
+                await stage.clock.sleep(60)
+            heal = merge_patch({"metadata": {"annotations": {MARK: None}}})
+            await stage.user.patch(NODES.untyped(), Key("", "node-a"), heal)
+            await stage.clock.sleep(1)
+            seen.watch.states(["node-a"])
+            await stage.clock.sleep(1)
+
+            assert "node-a" in seen.watch.states(["node-a"])
+
+    play(test())
+
+
+def test_reads_of_nodes_that_are_gone_are_forgotten() -> None:
+    """What is remembered of nodes is bounded by those that are asked for."""
+
+    async def test() -> None:
+        async with staged() as stage:
+            seen = Watched(stage)
+            await seen.nodes.wait_synced()
+            for number in range(50):
+                seen.watch.states([f"gone-{number}"])
+                await stage.clock.sleep(60)
+
+            assert len(seen.watch._read_s) < 15
+            assert len(seen.watch._exists) < 15
 
     play(test())

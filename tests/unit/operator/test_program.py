@@ -22,6 +22,7 @@ from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.controller import ACTOR
 from swell.runtime.cluster import merge_patch
 from swell.runtime.leader import Election, LeadershipLostError
+from tests.sim.undecodable import MARK, HalfBlindCluster
 from tests.unit.operator.scene import a_role
 from tests.unit.operator.stage import NAMESPACE, Stage, play, staged
 
@@ -272,3 +273,29 @@ def test_shutdown_finishes_what_was_begun(n_jobs: int) -> None:
             assert ACTOR == "swell-operator"
 
     play(test())
+
+
+@pytest.mark.parametrize("field", ["spec.containers", "status.phase", "status.containerStatuses"])
+def test_undecodable_pod_has_no_twin_and_costs_no_restart(field: str) -> None:
+    """The job waits for it, as it was read last, and goes on when it can be read again."""
+
+    async def test() -> None:
+        async with staged(decodes=HalfBlindCluster) as stage:
+            await until_running(stage)
+            before = {p.metadata.name: p.metadata.uid for p in (await stage.user.list(PODS)).items}
+            await mark_pod(stage, BOTH[0], field)
+            await stage.clock.sleep(900)
+            after = {p.metadata.name: p.metadata.uid for p in (await stage.user.list(PODS)).items}
+            assert after == before
+            assert (await stage.job()).status.phase is AITrainingJobPhase.RUNNING
+            await stage.report(*BOTH, phase="Succeeded", code=0)
+            await mark_pod(stage, BOTH[0], None)
+
+            await stage.until(AITrainingJobPhase.SUCCEED)
+
+    play(test())
+
+
+async def mark_pod(stage: Stage, name: str, field: str | None) -> None:
+    patch = merge_patch({"metadata": {"annotations": {MARK: field}}})
+    await stage.user.patch(PODS, Key(NAMESPACE, name), patch)

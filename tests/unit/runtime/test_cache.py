@@ -162,7 +162,7 @@ def test_object_an_index_fails_on_is_held_as_malformed() -> None:
 
     entry = cache.entry(A)
     assert entry is not None
-    assert entry.object is None
+    assert entry.object is not None
     assert entry.malformed is not None
     assert "ZeroDivisionError" in entry.malformed.error
     assert held_version(cache, Key("ns", "b")) == 2

@@ -352,7 +352,9 @@ class ProcessRuntime:
 
 
 def _container(pod: BoundPod, name: str) -> BoundContainer:
-    return next(c for c in (*pod.spec.init_containers, *pod.spec.containers) if c.name == name)
+    # A pod whose containers cannot be read still runs those that were started.
+    every = (*pod.spec.init_containers, *pod.spec.containers)
+    return next((c for c in every if c.name == name), BoundContainer(name=name))
 
 
 def _former(before: ContainerSlot | None, latest: Run | None, attempt: int) -> Exited | None:

@@ -25,7 +25,7 @@ from swell.runtime.clock import Clock
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
 from swell.runtime.controller import ControllerMeter
 from swell.runtime.executor import EventSink, Observer, WriteMeter
-from swell.runtime.informer import Informer, RunnableInformer
+from swell.runtime.informer import Informer, InformerMeter, RunnableInformer
 from swell.runtime.plan import Plan
 from swell.runtime.queue import WorkQueue
 from swell.runtime.reflector import InformerOptions
@@ -98,6 +98,7 @@ class ControllerDependencies:
     random: Random
     passes: ControllerMeter | None = None
     writes: WriteMeter | None = None
+    caches: InformerMeter | None = None
 
     def informer(
         self,
@@ -114,6 +115,7 @@ class ControllerDependencies:
             selection=selection,
             indexes=indexes,
             options=options,
+            meter=self.caches,
         )
 
     def queue(self) -> WorkQueue[Key]:

@@ -24,6 +24,8 @@ log = get_logger(__name__)
 
 # A consistent read counts as the present for this long.
 CERTAIN_S = 5.0
+# Reads are remembered for longer, since `states` compares the cache with the last one.
+_KEPT_S = 600.0
 
 
 class NodeWatch:
@@ -60,6 +62,9 @@ class NodeWatch:
             return known
         for name in names:
             node = self._nodes.get(Key("", name))
+            # Of a node that cannot be decoded nothing is certain, so no pod is given up for it.
+            if self._nodes.malformed(Key("", name)) is not None:
+                continue
             if node is not None and is_ready(node):
                 known[name] = NodeState(node)
                 continue
@@ -90,9 +95,22 @@ class NodeWatch:
                 self._exists[key.name] = self._nodes.get(key) is not None
                 self._read_s[key.name] = self._clock.monotonic()
             self._on_known(key.name)
+            self._forget_old()
+
+    def _forget_old(self) -> None:
+        """Drop reads that are too old to count: a node that is gone may never be asked for again.
+
+        `states` has the node read again if it is.
+        """
+        oldest = self._clock.monotonic() - _KEPT_S
+        for name in [name for name, read_s in self._read_s.items() if read_s < oldest]:
+            del self._read_s[name]
+            del self._exists[name]
 
     def _note(self, key: Key) -> None:
         node = self._nodes.get(key)
+        if self._nodes.malformed(key) is not None:
+            return
         if node is not None and not is_ready(node):
             transition = _last_transition(node)
             if self._transitions.get(key.name) != transition:

@@ -54,7 +54,7 @@ async def operate(
 
     async def work(cluster: Cluster) -> None:
         # Made here and not before: while it leads, a replica writes through a guarded cluster.
-        dependencies = ControllerDependencies(cluster, clock, random, metrics, metrics)
+        dependencies = ControllerDependencies(cluster, clock, random, metrics, metrics, metrics)
         operator = JobOperator(kind, dependencies, meter)
         if health is not None:
             health.ready[kind.names.readiness] = operator.problem
