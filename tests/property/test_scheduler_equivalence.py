@@ -11,11 +11,16 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec import structs
 
+from swell.api.core import Node
 from swell.scheduler.config import DEFAULT
+from swell.scheduler.cycle import run_cycle
+from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.plan import plan_schedule
 from tests.property.allocate_reference import Reference
 from tests.property.scheduler_clusters import Traits, random_cluster
+from tests.scheduler_cases import pod_of
 
 ALLOCATE = replace(DEFAULT, actions=("allocate",))
 N_IN_MAKE_TEST = 300
@@ -40,6 +45,49 @@ def differing(seeds: range) -> list[str]:
 def test_equivalence_with_plain_reference(start: int) -> None:
     """Same clusters, same bindings."""
     assert differing(range(start, start + BATCH)) == []
+
+
+def churn(snapshot: SchedulerSnapshot, nodes: list[Node], chance: Random) -> None:
+    """Nodes come and go, some with a pod that leaves after them."""
+    guests: list[str] = []
+    for number in range(chance.randrange(200)):
+        name = f"guest-{number}"
+        model = chance.choice(nodes)
+        meta = structs.replace(model.metadata, name=name)
+        snapshot.put_node(structs.replace(model, metadata=meta))
+        requests = {"cpu": f"{chance.randrange(9)}"}
+        pod = {"namespace": "guests", "name": name, "phase": "Running", "node": name}
+        snapshot.put_pod(pod_of({**pod, "requests": requests}))
+        guests.append(name)
+        if chance.random() < 0.7:
+            _leave(snapshot, guests.pop(chance.randrange(len(guests))), chance)
+    for name in guests:
+        _leave(snapshot, name, chance)
+
+
+def _leave(snapshot: SchedulerSnapshot, name: str, chance: Random) -> None:
+    node_first = chance.random() < 0.5
+    if node_first:
+        snapshot.remove_node(name)
+    snapshot.remove_pod(f"guests/{name}")
+    snapshot.remove_node(name)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_churn_changes_no_decision(seed: int) -> None:
+    """After any nodes and pods came and went, the bindings are those of the plain reference."""
+    chance = Random(seed)
+    traits = Traits(pod_affinity=False, ports=seed % 3 == 0, best_effort=seed % 2 == 0)
+    cluster = random_cluster(chance, traits)
+    snapshot = cluster.snapshot()
+    n_columns, n_shapes = len(snapshot.nodes), snapshot.n_shapes
+    churn(snapshot, cluster.nodes, chance)
+
+    got = {task.key: node for task, node in run_cycle(snapshot, ALLOCATE).binds.items()}
+
+    assert got == Reference(cluster).run()
+    assert len(snapshot.nodes) - snapshot.nodes.n_free == n_columns
+    assert snapshot.n_shapes == n_shapes
 
 
 if __name__ == "__main__":

@@ -216,6 +216,9 @@ class Placer:
         # `left` are the nodes that no check has excluded so far.
         left = present & self._nodes.ready
         counts = [NodeCount(WaitReason.NODE_NOT_READY, int((present & ~left).sum()))]
+        closed = left & ~self._nodes.open
+        counts.append(NodeCount(WaitReason.NODE_UNREADABLE, int(closed.sum())))
+        left &= ~closed
         for diagnose in self._diagnoses:
             for reason, passing in diagnose(task):
                 counts.append(NodeCount(reason, int((left & ~passing).sum())))
@@ -267,7 +270,7 @@ class Placer:
 
     def _new_scores(self, shape: Shape) -> _ShapeScores:
         nodes = self._nodes
-        allowed = nodes.ready.copy()
+        allowed = nodes.ready & nodes.open
         for filter_ in self._node_filters:
             allowed &= filter_(shape)
         base = np.zeros(len(nodes))

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Namespace, Node
+from swell.api.meta import Key
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject
@@ -39,6 +40,8 @@ class SchedulerObjects:
     training_jobs: list[AITrainingJob] = field(default_factory=list)
     claims: list[PersistentVolumeClaim] = field(default_factory=list)
     storage_classes: list[StorageClass] = field(default_factory=list)
+    # By kind and key: why an object, of which a placeholder is in the lists, cannot be read.
+    unreadable: dict[tuple[str, Key], str] = field(default_factory=dict)
 
     def snapshot(self, scheduler_names: Iterable[str] = ()) -> SchedulerSnapshot:
         """Returns the snapshot of these objects, which does not depend on their order."""
@@ -48,15 +51,22 @@ class SchedulerObjects:
         # Classes and nodes come first: groups read the classes, and ties between nodes are broken
         # by the order in which the snapshot learns of them.
         _put_all(self.priority_classes, snapshot.put_priority_class)
-        _put_all(self.nodes, snapshot.put_node)
-        _put_all(self.queues, snapshot.put_queue)
-        _put_all(self.groups, snapshot.put_group)
+        for node in _by_name(self.nodes):
+            snapshot.put_node(node, self._why_unreadable(node))
+        for queue in _by_name(self.queues):
+            snapshot.put_queue(queue, self._why_unreadable(queue))
+        for group in _by_name(self.groups):
+            snapshot.put_group(group, self._why_unreadable(group))
         _put_all(self.training_jobs, snapshot.put_training_job)
-        _put_all(self.pods, snapshot.put_pod)
+        for pod in _by_name(self.pods):
+            snapshot.put_pod(pod, unreadable=self._why_unreadable(pod))
         _put_all(self.budgets, snapshot.put_budget)
         _put_all(self.claims, snapshot.put_claim)
         _put_all(self.storage_classes, snapshot.put_storage_class)
         return snapshot
+
+    def _why_unreadable(self, one: Node | Pod | PodGroup | Queue) -> str:
+        return self.unreadable.get((one.kind, one.metadata.key), "")
 
 
 def plan_schedule(

@@ -45,6 +45,12 @@ class Eviction:
     preemptor: str
 
 
+def on_hold(job: JobInfo) -> Refusal | None:
+    """Returns the refusal of a job whose group or queue cannot be read."""
+    why = job.on_hold
+    return Refusal(WaitReason.UNREADABLE, f"cannot be read: {why}") if why else None
+
+
 class Session:
     """The state that actions read and change. `now` is None where time-based rules are off."""
 
@@ -113,7 +119,7 @@ class Session:
         """Whether the job is admitted and valid. An invalid job gets its refusal here."""
         if not job.is_admitted:
             return False
-        refusal = self.votes.invalid(job)
+        refusal = on_hold(job) or self.votes.invalid(job)
         if refusal is not None:
             self.refuse(job, refusal)
         return refusal is None

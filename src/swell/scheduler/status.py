@@ -24,7 +24,7 @@ from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.tasks import NOWHERE, SCHEDULED, Shape, Task, TaskStatus
-from swell.scheduler.session import Session
+from swell.scheduler.session import Session, on_hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,10 @@ def statuses(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, G
         if job.queue is None:
             refusal = Refusal(WaitReason.QUEUE_NOT_FOUND, f"there is no queue {job.queue_name!r}")
             yield job.key, GroupStatus(_named_phase(job.group.status.phase), refusal)
+            continue
+        if job.unreadable:
+            # Of an unknown minimum no phase follows: it keeps the one that it has.
+            yield job.key, GroupStatus(_named_phase(job.phase), on_hold(job))
             continue
         unschedulable = session.votes.unschedulable(job)
         phase = phase_of(job, is_unschedulable=unschedulable is not None)
@@ -75,6 +79,9 @@ def pod_refusals(session: Session, job: JobInfo) -> Iterator[tuple[Task, Refusal
     """Yields why each pending pod has no node: its own reason, or that its gang is incomplete."""
     known: dict[Shape, Refusal] = {}
     for task in job.in_status(TaskStatus.PENDING):
+        if task.unreadable:
+            yield task, Refusal(WaitReason.UNREADABLE, f"cannot be read: {task.unreadable}")
+            continue
         if task.is_gated:
             names = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
             yield task, Refusal(WaitReason.GATED, f"held back by {names}")

@@ -145,10 +145,12 @@ class VictimSearch:
         return pool
 
     def _may_target(self, preemptor: Task, job: JobInfo) -> bool:
-        """Whether no cooldown protects the job from this preemptor.
+        """Whether no cooldown protects the job from this preemptor, and its limits are known.
 
         A victim may not evict its preemptor for a while, or the two would evict each other in turn.
         """
+        if job.on_hold:
+            return False
         cooldowns = self._session.snapshot.cooldowns
         return (
             not cooldowns or preemptor.job is None or (preemptor.job.key, job.key) not in cooldowns

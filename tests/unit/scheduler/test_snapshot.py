@@ -5,7 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
+import pytest
 
 from swell.scheduler.config import DEFAULT
 from swell.scheduler.cycle import run_cycle
@@ -212,3 +214,127 @@ def test_tasks_pipelined_in_two_passes_both_stay() -> None:
 
     assert sorted(task.key for task in again.pipelined) == ["ns/g-w-0", "ns/g-w-1", "ns/g-w-2"]
     check_sums(snapshot)
+
+
+@pytest.mark.parametrize("amount", ["lots", "1e", "--1"])
+def test_amount_that_is_no_number_closes_the_node(amount: str) -> None:
+    """A pod of an unknown amount holds its node closed until it is corrected or gone."""
+    snapshot = objects_of(ONE_NODE).snapshot()
+    odd = {"namespace": "ns", "name": "odd", "phase": "Running", "node": "n1"}
+
+    snapshot.put_pod(pod_of({**odd, "requests": {"cpu": amount}}))
+    assert amount in snapshot.nodes.closed["n1"]["ns/odd"]
+    assert not run_cycle(snapshot, DEFAULT).binds
+    check_sums(snapshot)
+    snapshot.put_pod(pod_of({**odd, "requests": {"cpu": "1"}}))
+    assert not snapshot.nodes.closed
+
+    assert len(run_cycle(snapshot, DEFAULT).binds) == 2
+
+
+def test_churn_of_nodes_leaves_no_trace() -> None:
+    """Columns, shapes and arrays are bounded by what lives, not by what has lived."""
+    snapshot = objects_of(ONE_NODE).snapshot()
+    node = snapshot.nodes.objects[0]
+    assert node is not None
+    before = sizes_of(snapshot)
+    for number in range(10_000):
+        meta = msgspec.structs.replace(node.metadata, name=f"guest-{number}")
+        snapshot.put_node(msgspec.structs.replace(node, metadata=meta))
+        pod = {"namespace": "ns", "name": "p", "phase": "Running", "node": f"guest-{number}"}
+        snapshot.put_pod(pod_of({**pod, "requests": {"cpu": f"{number}m"}}))
+        # In either order: a pod may outlive its node.
+        if number % 2:
+            snapshot.remove_node(f"guest-{number}")
+        snapshot.remove_pod("ns/p")
+        snapshot.remove_node(f"guest-{number}")
+
+    assert sizes_of(snapshot) == before
+    assert len(snapshot.nodes) <= 2
+    check_sums(snapshot)
+    assert len(run_cycle(snapshot, DEFAULT).binds) == 2
+
+
+def test_nodes_that_go_give_their_columns_back() -> None:
+    """After a peak the table shrinks; tasks, ports and names stay with their nodes."""
+    snapshot = objects_of(ONE_NODE).snapshot()
+    node = snapshot.nodes.objects[0]
+    assert node is not None
+    names = [f"m{number:04}" for number in range(2_000)]
+    for name in names:
+        meta = msgspec.structs.replace(node.metadata, name=name)
+        snapshot.put_node(msgspec.structs.replace(node, metadata=meta))
+    kept = names[::400]
+    for name in kept:
+        pod = {"namespace": "ns", "name": f"on-{name}", "phase": "Running", "node": name}
+        snapshot.put_pod(pod_of({**pod, "requests": {"cpu": "1"}}))
+    for name in names:
+        if name not in kept:
+            snapshot.remove_node(name)
+
+    assert len(snapshot.nodes) < 200
+    assert snapshot.nodes._idle.shape[1] < 200
+    check_sums(snapshot)
+    for name in kept:
+        place = snapshot.nodes.find(name)
+        task = snapshot.task(f"ns/on-{name}")
+        assert task is not None
+        assert task.node == place
+        assert list(snapshot.nodes.tasks[place]) == [f"ns/on-{name}"]
+    assert len(run_cycle(snapshot, DEFAULT).binds) == 2
+
+
+def test_random_history_with_churn_keeps_every_sum() -> None:
+    """Nodes, pods and groups come and go in any order, with cycles in between."""
+    for seed in range(15):
+        chance = Random(seed)
+        objects = random_cluster(chance)
+        snapshot = objects.snapshot()
+        for number in range(60):
+            node = chance.choice(objects.nodes)
+            pod = chance.choice(objects.pods)
+            match chance.randrange(5):
+                case 0:
+                    snapshot.remove_node(node.metadata.name)
+                case 1:
+                    snapshot.put_node(node)
+                case 2:
+                    snapshot.remove_pod(f"ns/{pod.metadata.name}")
+                case 3:
+                    snapshot.put_pod(pod)
+                case _:
+                    meta = msgspec.structs.replace(node.metadata, name=f"extra-{number}")
+                    snapshot.put_node(msgspec.structs.replace(node, metadata=meta))
+                    snapshot.remove_node(f"extra-{number - chance.randrange(4)}")
+            if not number % 20:
+                run_cycle(snapshot, DEFAULT)
+            check_sums(snapshot)
+            check_places(snapshot)
+
+
+def sizes_of(snapshot: SchedulerSnapshot) -> tuple[int, ...]:
+    """How large the tables are that grow with objects."""
+    nodes = snapshot.nodes
+    return (
+        nodes._idle.shape[1],
+        snapshot.n_shapes,
+        len(nodes._ports),
+        len(nodes._temporary),
+        len(snapshot._tasks),
+        len(snapshot._groupless),
+        len(snapshot._members),
+        len(snapshot.affinity_index._matching),
+    )
+
+
+def check_places(snapshot: SchedulerSnapshot) -> None:
+    """Every task is where it is counted, and every place that is in use has its name."""
+    nodes = snapshot.nodes
+    counted = {task.key for tasks in nodes.tasks for task in tasks.values()}
+    placed = {task.key for task in snapshot.tasks() if task.node != NOWHERE}
+    assert counted == placed
+    for place, name in enumerate(nodes.names):
+        assert bool(name) or not (nodes.tasks[place] or nodes.objects[place])
+        assert not name or nodes.find(name) == place
+        node = nodes.objects[place]
+        assert node is None or node.metadata.name == name

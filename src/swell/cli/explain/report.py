@@ -23,12 +23,14 @@ from swell.api.kinds import (
 )
 from swell.api.meta import Body
 from swell.api.pod import Pod
-from swell.api.resource import Resource
+from swell.api.resource import ApiObject, Resource
 from swell.api.scheduling import PodGroup, PodGroupCondition
 from swell.cli.explain.target import ExplainTarget
 from swell.cluster.kube import calls
 from swell.cluster.kube.oneshot import OneShot
+from swell.runtime.cluster import Malformed
 from swell.runtime.errors import ForbiddenError, NotFoundError
+from swell.runtime.salvage import salvage
 from swell.scheduler.config import Config
 from swell.scheduler.explain.explain import explain
 from swell.scheduler.explain.explanation import Explanation, GroupStanding
@@ -38,7 +40,7 @@ from swell.scheduler.model.tasks import GROUP_ANNOTATION
 from swell.scheduler.model.ungrouped import with_virtual_groups
 from swell.scheduler.plan import SchedulerObjects
 
-T = TypeVar("T")
+T = TypeVar("T", bound=ApiObject)
 # Names that our scheduler also serves when it is told to; a pod that asks for one may be ours.
 _ALSO_SERVED = frozenset({"volcano"})
 
@@ -131,7 +133,9 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
 
     def fill(place: list[T], resource: Resource[T], *, needed: bool = False) -> None:
         try:
-            place.extend(client.send(calls.list_page(resource)).items)
+            page = client.send(calls.list_page(resource))
+            place.extend(page.items)
+            place.extend(_placeholder(found, resource, objects, notes) for found in page.malformed)
         except NotFoundError:
             if needed:
                 notes.append(f"the cluster has no {resource.plural}")
@@ -158,6 +162,19 @@ def read_input(client: OneShot, target: ExplainTarget) -> ExplainInput:
         with suppress(NotFoundError, ForbiddenError):
             objects.groups.append(client.send(calls.get(POD_GROUPS, target.group)))
     return ExplainInput(objects, tuple(notes), is_whole=not hidden)
+
+
+def _placeholder(
+    found: Malformed, resource: Resource[T], objects: SchedulerObjects, notes: list[str]
+) -> T:
+    """Return what can be read of an object, as the scheduler counts it, and note the rest."""
+    seen = salvage(found, resource.struct, None)
+    why = f"{resource.kind} {found.key}: {found.error}"
+    notes.append(f"cannot be read: {why}")
+    # The room that an object takes does not depend on its status.
+    if not all(path.partition(".")[0] == "status" for path in seen.unknown):
+        objects.unreadable[resource.kind, found.key] = why
+    return seen.object
 
 
 def _is_of(pod: Pod, target: ExplainTarget) -> bool:

@@ -65,7 +65,7 @@ def _candidates(session: Session) -> list[JobInfo]:
 
 
 def _is_placeable(task: Task) -> bool:
-    return task.status is TaskStatus.PENDING and not (task.shape.best_effort or task.is_gated)
+    return task.status is TaskStatus.PENDING and not (task.shape.best_effort or task.is_held_back)
 
 
 def _unpipeline(session: Session, statement: Statement, job: JobInfo) -> None:

@@ -19,7 +19,7 @@ def _best_effort_tasks(job: JobInfo) -> list[Task]:
         task
         for task in job.tasks.values()
         if task.shape.best_effort
-        and not task.is_gated
+        and not task.is_held_back
         and task.status in {TaskStatus.PENDING, TaskStatus.PIPELINED}
     ]
 

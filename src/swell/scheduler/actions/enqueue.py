@@ -6,16 +6,16 @@ A refused group holds up no other: smaller groups behind it may be admitted.
 from __future__ import annotations
 
 from swell.scheduler.job_order import JobOrder
-from swell.scheduler.session import Session
+from swell.scheduler.session import Session, on_hold
 
 
 def enqueue(session: Session) -> None:
     votes = session.votes
     waiting = [job for job in session.jobs if not job.is_admitted]
     for _, job in JobOrder(votes, waiting):
-        backed_off = session.snapshot.backed_off.get(job.key)
-        if backed_off is not None:
-            session.refuse(job, backed_off)
+        barred = on_hold(job) or session.snapshot.backed_off.get(job.key)
+        if barred is not None:
+            session.refuse(job, barred)
             continue
         # A group that states no minimum resources is admitted unseen, as in Volcano.
         if job.min_resources is not None:

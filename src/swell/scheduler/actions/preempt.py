@@ -100,7 +100,7 @@ def _preemptors(session: Session, job: JobInfo) -> list[Task]:
 
 def _is_eligible(session: Session, task: Task) -> bool:
     """Whether the task may preempt, and waits for no victims of an earlier preemption."""
-    if task.never_preempts or task.is_gated:
+    if task.never_preempts or task.is_held_back:
         return False
     node = session.snapshot.nodes.find(task.nominated) if task.nominated else -1
     # Less important pods that leave its nominated node are taken for its victims: evicting more

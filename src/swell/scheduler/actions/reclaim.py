@@ -59,7 +59,7 @@ def _reclaim_for(
     for task in votes.tasks_in_order(job.in_status(TaskStatus.PENDING)):
         if not votes.is_starving(job):
             break
-        if task.never_preempts or task.is_gated or not votes.is_preemptive(queue, task):
+        if task.never_preempts or task.is_held_back or not votes.is_preemptive(queue, task):
             continue
         first = (queue.name, task.shape.serial)
         if not has_room and failed.get(first) == len(session.evictions):

@@ -10,6 +10,7 @@ import difflib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -46,6 +47,8 @@ _TRIALS_MIN, _TRIALS_MAX = 4, 12
 _HOLDERS_MAX = 8
 _ALONE_MAX = 4
 _RIVALS_MAX = 2
+# How many nodes are named that take no pods because of what cannot be read.
+_CLOSED_MAX = 3
 _EVICTING_ACTIONS = frozenset({"preempt", "reclaim", "shuffle"})
 _TRIED_NAME = "what-if"
 
@@ -192,8 +195,18 @@ _BY_REASON: dict[WaitReason, Callable[[Session, JobInfo], Iterator[Advice]]] = {
 }
 
 
+def _closed_nodes(session: Session) -> Iterator[Advice]:
+    """Advises to correct the objects because of which nodes take no pods."""
+    for node, causes in islice(session.snapshot.nodes.closed.items(), _CLOSED_MAX):
+        why = "; ".join(causes.values())
+        yield Advice(text=f"node {node} takes no pods until this is corrected: {why}")
+
+
 def _never(session: Session, task: Task) -> Iterator[Advice]:
     """Advises on what no job's end changes: no node suits the pod, or none is large enough."""
+    if task.unreadable:
+        yield Advice(text=f"its pod must be corrected, it cannot be read: {task.unreadable}")
+        return
     if task.is_gated:
         gates = ", ".join(gate.name for gate in task.pod.spec.scheduling_gates)
         yield Advice(text=f"the scheduling gates of its pods must be removed: {gates}")
@@ -203,6 +216,7 @@ def _never(session: Session, task: Task) -> Iterator[Advice]:
         _, n_nodes, counts = session.placer.refusals(task)
         why = ", ".join(str(count) for count in counts if count.n_nodes) or "there are none"
         yield Advice(text=f"none of {n_nodes} nodes may take its pods: {why}")
+        yield from _closed_nodes(session)
         return
     largest: Vector = session.snapshot.nodes.allocatable[:, allowed].max(axis=1)
     for place in task.shape.fit_places:

@@ -5,6 +5,8 @@ In reading order, which is the way the data takes:
 - `settings`: how the scheduler runs, and the configuration file that is read when it changes.
 - `informers`: the kinds that it watches.
 - `cache`: the snapshot, fed by the informers and by what was assumed before the server confirms it.
+- `objects`: small kinds that the snapshot mirrors, and the facts of others that decisions need.
+- `feed`: hands changes to the cache, and builds the snapshot anew when a handler has failed.
 - `dirty`: the marks that make the next cycle start.
 - `loop`: when a cycle runs, and to which part each decision of its plan goes.
 - `bind_windows`: gangs that are being bound, and the time they have to become complete.

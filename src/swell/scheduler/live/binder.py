@@ -117,6 +117,7 @@ class Binder:
         self._lookups = WorkQueue[Bind](clock=clock, random=random)
         self._failures: OrderedDict[Uid, int] = OrderedDict()
         self._stopping = False
+        cache.on_rebuilt(self._wake_all)
 
     # --- queueing
 
@@ -159,8 +160,7 @@ class Binder:
     def stop(self) -> None:
         self._stopping = True
         self._lookups.close()
-        while self._idle:
-            self._wake_one()
+        self._wake_all()
 
     async def _work(self) -> None:
         while not self._stopping:
@@ -172,6 +172,10 @@ class Binder:
             self._idle.append(waiter)
             await waiter
 
+    def _wake_all(self) -> None:
+        while self._idle:
+            self._wake_one()
+
     def _wake_one(self) -> None:
         waiter = self._idle.popleft()
         if not waiter.done():
@@ -179,7 +183,8 @@ class Binder:
 
     def _next(self) -> Bind | None:
         """Returns the next binding that can still be sent, and forgets those that cannot."""
-        while self._batches:
+        # Nothing is sent while the snapshot is being mended: room cannot be checked then.
+        while self._batches and self._cache.is_filled:
             batch = self._batches[0]
             if not batch.is_begun and not self._begin(batch):
                 self._drop(batch)
@@ -324,6 +329,8 @@ def still_takes(snapshot: SchedulerSnapshot, task: Task) -> bool:
     """
     nodes, place = snapshot.nodes, task.node
     if place == NOWHERE or not nodes.ready[place] or nodes.cordoned[place]:
+        return False
+    if task.unreadable or not nodes.open[place]:
         return False
     node = nodes.objects[place]
     if node is None or not _admits(node, task.pod):

@@ -3,25 +3,37 @@
 A change costs as much as it changes. A pod is what the API server reports, with three exceptions,
 all for the same pod by UID: it never loses a node again, it keeps a node nominated for it, and once
 its eviction is decided it counts as leaving. Nothing is decided or written here.
+
+An object that cannot be decoded is taken as its informer's placeholder, so it goes on holding what
+it held. If a field was never readable the snapshot is given the reason, and takes the side of
+caution. `feed` builds the snapshot anew when a handler has failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
-from swell.api.meta import Key, Uid
-from swell.api.pod import Pod
+from swell.api.aitrainingjob import AITrainingJob
+from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.pod import Pod, PodSpec, PodStatus
 from swell.api.resource import ApiObject
-from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
+from swell.api.scheduling import PodGroup, PodGroupPhase
 from swell.runtime.cache import StaleListError
 from swell.runtime.errors import ClusterError, OutcomeUnknownError, UnreachableError
-from swell.runtime.informer import Informer
+from swell.runtime.feed import FeedMeter
 from swell.scheduler.live.dirty import GATHERING_S, DirtyMarks
+from swell.scheduler.live.feed import AssumedState, SnapshotFeed
 from swell.scheduler.live.informers import SchedulerInformers
+from swell.scheduler.live.objects import (
+    group_facts,
+    job_facts,
+    mirror_small_kinds,
+    pod_facts,
+    queue_facts,
+)
 from swell.scheduler.live.settings import SchedulerSettings
 from swell.scheduler.model.elastic import trainers_key
 from swell.scheduler.model.jobs import JobInfo
@@ -45,6 +57,13 @@ _FINISHED = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 _ARRIVING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND})
 _ARRIVED = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
+# A pod's room does not depend on its status: one of an unknown phase counts as present.
+_NO_ROOM: Final = ("status",)
+_UNTOUCHED: Final[tuple[Task | None, str, JobInfo | None]] = (None, "", None)
+# So many resource names are never too many.
+_NAMES_MIN: Final = 32
+# Fields of a queue that no decision depends on.
+_COUNTS: Final = ("status.allocated", "status.pending", "status.running", "status.inqueue")
 
 
 class SchedulerCache:
@@ -54,7 +73,11 @@ class SchedulerCache:
     """
 
     def __init__(
-        self, informers: SchedulerInformers, settings: SchedulerSettings, dirty: DirtyMarks
+        self,
+        informers: SchedulerInformers,
+        settings: SchedulerSettings,
+        dirty: DirtyMarks,
+        meter: FeedMeter | None = None,
     ) -> None:
         self.informers = informers
         self.snapshot = SchedulerSnapshot(settings.scheduler_names)
@@ -67,7 +90,13 @@ class SchedulerCache:
         self._default_queue = settings.default_queue
         self._dirty = dirty
         self._wake = dirty.mark
-        self.is_filled = False
+        self._was_filled = False
+        self._n_names = _NAMES_MIN  # resource names after the last rebuild, or a few
+        self._feed = SnapshotFeed(
+            self._clear, self._resume, self._take_aside, self._remember, meter
+        )
+        # The task and the job that the last handler was to replace, and the node of the task.
+        self._touched = _UNTOUCHED
         # How many pods and groups have arrived so far; the loop detects floods by it.
         self.n_arrived = 0
         # How many groups have gone so far: when it changes, records about groups are cleaned up.
@@ -81,22 +110,99 @@ class SchedulerCache:
         """
         for informer in self.informers.required:
             await informer.wait_synced()
-        seen, snapshot = self.informers, self.snapshot
-        seen.namespaces.add_handler(self._take_namespace)
-        self._mirror(seen.priorities, snapshot.put_priority_class, snapshot.remove_priority_class)
-        self._mirror(seen.budgets, snapshot.put_budget, snapshot.remove_budget)
-        self._mirror(seen.claims, snapshot.put_claim, snapshot.remove_claim)
-        self._mirror(
-            seen.storage_classes, snapshot.put_storage_class, snapshot.remove_storage_class
-        )
-        seen.nodes.add_handler(self._take_node)
-        seen.queues.add_handler(self._take_queue)
-        seen.groups.add_handler(self._take_group)
-        seen.jobs.add_handler(self._take_training_job)
-        seen.trainer_jobs.add_handler(self._take_trainers)
+        seen, snapshot, follow = self.informers, self.snapshot, self._feed.follow
+        mirror_small_kinds(seen, snapshot, follow, self._wake)
+        follow(seen.nodes, self._take_node)
+        follow(seen.queues, self._take_queue)
+        follow(seen.groups, self._take_group)
+        follow(seen.jobs, self._take_training_job)
+        follow(seen.trainer_jobs, self._take_trainers)
         # Last: a pod looks up its node, its group and its job.
-        seen.pods.add_handler(self._take_pod)
-        self.is_filled = True
+        follow(seen.pods, self._take_pod)
+        self._was_filled = True
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the snapshot has everything, so that decisions can be made on it."""
+        return self._was_filled and not self._feed.is_broken
+
+    def on_rebuilt(self, call: Callable[[], None]) -> None:
+        """Have a function called whenever the snapshot was built anew."""
+        self._feed.on_rebuilt.append(call)
+
+    # --- building the snapshot anew
+
+    def compact(self) -> None:
+        """Build the snapshot anew if most resource names in it may be those of objects gone.
+
+        Vectors have a place for each name ever seen. The number of names at least doubles between
+        two rebuilds, so these cost little.
+        """
+        if self.is_filled and len(self.snapshot.dimensions.names) > 2 * self._n_names:
+            self._feed.rebuild()
+            self._n_names = max(_NAMES_MIN, len(self.snapshot.dimensions.names))
+
+    def _remember(self, key: Key | None) -> None:
+        """Note what a handler is about to replace, or that none is at work."""
+        if key is None:
+            self._touched = _UNTOUCHED
+            return
+        snapshot, text = self.snapshot, str(key)
+        task = snapshot.task(text)
+        node = self._node_of(task) if task is not None else ""
+        self._touched = (task, node, snapshot.jobs.get(text))
+
+    def _clear(self) -> AssumedState:
+        """Empty the snapshot. Returns what is assumed in it and no server reports."""
+        snapshot = self.snapshot
+        assumed = AssumedState(
+            {task.key: (task, self._node_of(task)) for task in snapshot.tasks()},
+            {key: job for key, job in snapshot.jobs.items() if not is_virtual(job)},
+        )
+        task, node, job = self._touched
+        if task is not None:
+            assumed.tasks[task.key] = (task, node)
+        if job is not None and not is_virtual(job):
+            assumed.jobs[job.key] = job
+        snapshot.clear()
+        self._job_facts.clear()
+        return assumed
+
+    def _resume(self, assumed: AssumedState) -> None:
+        """Assume again, of pods and groups that are still the same, what was assumed before."""
+        for key, (old, node) in assumed.tasks.items():
+            task = self.snapshot.task(key)
+            if task is not None and task.pod.metadata.uid == old.pod.metadata.uid:
+                task.nominated = old.nominated
+                self._keep(old, task, node)
+        for key, old_job in assumed.jobs.items():
+            job = self.snapshot.jobs.get(key)
+            if job is not None and job.group.metadata.uid == old_job.group.metadata.uid:
+                self._keep_phase(job, old_job)
+        self.n_groups_gone += 1  # some may be gone: records about them are looked through
+        self._dirty_jobs.update(dict.fromkeys(self.snapshot.jobs))
+        self._wake()
+
+    def _take_aside(self, resource: str, key: Key, why: str) -> None:
+        """Put in an object on which its handler fails: a pod goes on holding its node closed.
+
+        Any other object counts as absent: a node offers no room then, and jobs without their
+        group or queue get nothing.
+        """
+        pod = self.informers.pods.get(key)
+        if resource != str(self.informers.pods.resource):
+            return
+        self.snapshot.remove_pod(str(key))
+        if pod is not None:
+            bare = Pod(
+                metadata=ObjectMeta(name=key.name, namespace=key.namespace, uid=pod.metadata.uid),
+                spec=PodSpec(node_name=pod.spec.node_name),
+                status=PodStatus(phase=pod.status.phase),
+            )
+            self.snapshot.put_pod(bare, unreadable=f"pod {key}: {why}")
+
+    def _node_of(self, task: Task) -> str:
+        return self.snapshot.nodes.names[task.node] if task.node != NOWHERE else ""
 
     def take_dirty_jobs(self) -> list[JobInfo]:
         """Returns the jobs that may have changed since the last call."""
@@ -144,8 +250,8 @@ class SchedulerCache:
         """Undo everything assumed about a task: it is again what the API server reports."""
         task.marked_for_deletion = False
         pod = task.pod
-        node = self.snapshot.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
         status = status_of(pod)
+        node = self.snapshot.place_of(pod, status)
         # A pod at or above its role's target will be deleted by the operator.
         if task.elastic is not None and status in _PRESENT and task.index >= task.elastic.target:
             status = TaskStatus.RELEASING
@@ -175,49 +281,34 @@ class SchedulerCache:
 
     # --- handlers of the informers
 
-    def _mirror(
-        self, informer: Informer[T], put: Callable[[T], None], remove: Callable[[str], None]
-    ) -> None:
-        def take(key: Key) -> None:
-            found = informer.get(key)
-            if found is None:
-                remove(str(key))
-            else:
-                put(found)
-            self._wake()
-
-        informer.add_handler(take)
-
-    def _take_namespace(self, key: Key) -> None:
-        found = self.informers.namespaces.get(key)
-        if found is None:
-            self.snapshot.remove_namespace(key.name)
-        else:
-            self.snapshot.put_namespace(key.name, found.metadata.labels)
-
     def _take_node(self, key: Key) -> None:
         nodes, found = self.snapshot.nodes, self.informers.nodes.get(key)
         version = nodes.version
         if found is None:
             self.snapshot.remove_node(key.name)
         else:
-            self.snapshot.put_node(found)
+            self.snapshot.put_node(found, self.informers.nodes.unreadable(key))
         if nodes.version != version:  # not only a heartbeat
             self._wake()
 
     def _take_queue(self, key: Key) -> None:
         found = self.informers.queues.get(key)
         entry = self.snapshot.queues.get(key.name)
+        unreadable = self.informers.queues.unreadable(key, but=_COUNTS)
         if found is None:
             # Its jobs cannot run without a queue, and their reason has to be written.
             for job in entry.jobs.values() if entry else ():
                 self._dirty_jobs[job.key] = None
             self.snapshot.remove_queue(key.name)
-        elif entry is not None and _queue_facts(entry.object) == _queue_facts(found):
+        elif (
+            entry is not None
+            and queue_facts(entry.object) == queue_facts(found)
+            and (bool(entry.unreadable) == bool(unreadable))
+        ):
             entry.object = found  # only the counts in its status have changed
             return
         else:
-            self.snapshot.put_queue(found)
+            self.snapshot.put_queue(found, unreadable)
             for job in self.snapshot.queues[key.name].jobs.values():
                 self._dirty_jobs[job.key] = None
         self._wake()
@@ -230,20 +321,26 @@ class SchedulerCache:
             self._wake()
             return
         found = self._with_queue(found)
+        unreadable = self.informers.groups.unreadable(key)
         same = known if known and known.group.metadata.uid == found.metadata.uid else None
-        if same is not None and _group_facts(same.group) == _group_facts(found):
+        is_alike = same is not None and bool(same.unreadable) == bool(unreadable)
+        if same is not None and is_alike and group_facts(same.group) == group_facts(found):
             same.group = found
             if found.status.phase is not same.phase:
                 self.mark_dirty(same)  # written by someone else, or older than our own write
             return
         # A group of another UID replaces the old one, which is gone without a delete event.
         self.n_groups_gone += known is not None and same is None
-        self.snapshot.put_group(found)
+        self.snapshot.put_group(found, unreadable)
         job = self.snapshot.jobs[str(key)]
-        if same is not None and same.phase is not PodGroupPhase.EMPTY:
-            # The scheduler owns the phase, and our last write may not have come back yet.
-            self.snapshot.set_phase(job, same.phase)
+        if same is not None:
+            self._keep_phase(job, same)
         self._note_arrival(job)
+
+    def _keep_phase(self, job: JobInfo, old: JobInfo) -> None:
+        # The scheduler owns the phase, and our last write may not have come back yet.
+        if old.phase is not PodGroupPhase.EMPTY:
+            self.snapshot.set_phase(job, old.phase)
 
     def _take_training_job(self, key: Key) -> None:
         found, text = self.informers.jobs.get(key), str(key)
@@ -252,7 +349,7 @@ class SchedulerCache:
             self._lowered.pop(text, None)
             self._job_facts.pop(text, None)
         else:
-            facts = _job_facts(found)
+            facts = job_facts(found)
             if self._job_facts.get(text) == facts:
                 return
             self._job_facts[text] = facts
@@ -289,17 +386,20 @@ class SchedulerCache:
 
     def _take_pod(self, key: Key) -> None:
         pod, text = self.informers.pods.get(key), str(key)
+        unreadable = self.informers.pods.unreadable(key, but=_NO_ROOM)
         old = self.snapshot.task(text)
+        node = self._node_of(old) if old is not None else ""
         # A pod of the same name and another UID is another pod: nothing assumed carries over.
         if old is not None and (pod is None or old.pod.metadata.uid != pod.metadata.uid):
             self._remove_pod(old)
             old = None
         if pod is None:
             return
-        if old is not None and _pod_facts(old.pod) == _pod_facts(pod):
+        is_alike = old is not None and bool(old.unreadable) == bool(unreadable)
+        if old is not None and is_alike and pod_facts(old.pod) == pod_facts(pod):
             old.pod = pod
             return
-        if old is not None and self._goes_as_decided(old, pod):
+        if old is not None and is_alike and self._goes_as_decided(old, pod):
             old.pod = pod
             self._advance(old, status_of(pod))
             return
@@ -307,9 +407,9 @@ class SchedulerCache:
         # The pod has been given a group since: its virtual group goes.
         if old is not None and _is_virtual(old.job) and not group_name:
             self._remove_pod(old)
-        task = self.snapshot.put_pod(pod, group_name)
+        task = self.snapshot.put_pod(pod, group_name, unreadable)
         if old is not None:
-            self._keep(old, task)
+            self._keep(old, task, node)
         if old is None and task.job is not None and task.status is TaskStatus.PENDING:
             self._note_arrival(task.job)
             return
@@ -326,7 +426,7 @@ class SchedulerCache:
             old.status in _ARRIVING
             and status_of(pod) in _ARRIVED
             and old.elastic is None  # a target may have been lowered below its index meanwhile
-            and self.snapshot.nodes.place(node) == old.node
+            and self.snapshot.nodes.find(node) == old.node
             and before.metadata.annotations == pod.metadata.annotations
             and before.metadata.labels == pod.metadata.labels
             and msgspec.structs.replace(before.spec, node_name=node) == pod.spec
@@ -342,20 +442,24 @@ class SchedulerCache:
             self.mark_dirty(job)
         self._wake()
 
-    def _keep(self, old: Task, task: Task) -> None:
-        """Carry over what was assumed about this pod: see the module's docstring."""
+    def _keep(self, old: Task, task: Task, on_node: str) -> None:
+        """Carry over what was assumed about this pod: see the module's docstring.
+
+        The node is given by its name: its place may be another since the old task was removed.
+        """
         task.marked_for_deletion = old.marked_for_deletion
         status, node = task.status, task.node
         if status in _FINISHED:
             return
-        if node == NOWHERE and old.node != NOWHERE:
+        if node == NOWHERE and on_node:
+            place = self.snapshot.nodes.place(on_node, is_temporary=True)
             if old.status is not TaskStatus.PIPELINED:
                 # Assumed bound, and this state is older than our binding: the room stays taken.
-                node = old.node
+                node = place
                 status = old.status if status is TaskStatus.PENDING else status
             elif status is TaskStatus.PENDING:
                 # Nominated: the room stays reserved until the victims are gone.
-                node, status = old.node, old.status
+                node, status = place, old.status
         if task.marked_for_deletion and status in _PRESENT:
             status = TaskStatus.RELEASING
         if (status, node) != (task.status, task.node):
@@ -385,29 +489,3 @@ def is_virtual(job: JobInfo) -> bool:
 
 def _is_virtual(job: JobInfo | None) -> bool:
     return job is not None and is_virtual(job)
-
-
-def _pod_facts(pod: Pod) -> tuple[object, ...]:
-    """Returns the parts of a pod that decisions depend on. The other parts change often."""
-    meta, status = pod.metadata, pod.status
-    return (
-        status.phase,
-        meta.deletion_timestamp is None,
-        pod.spec,
-        meta.labels,
-        meta.annotations,
-    )
-
-
-def _group_facts(group: PodGroup) -> tuple[object, ...]:
-    return group.spec, group.metadata.annotations
-
-
-def _job_facts(job: AITrainingJob) -> tuple[object, ...]:
-    status = job.status
-    goes_on = status.ending is None and status.phase not in FINAL_PHASES
-    return job.metadata.uid, job.spec.replica_specs, status.target_replicas, goes_on
-
-
-def _queue_facts(queue: Queue) -> tuple[object, ...]:
-    return queue.spec, queue.status.state, queue.metadata.annotations

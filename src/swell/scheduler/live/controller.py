@@ -7,15 +7,21 @@ works (`schedule`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
+from swell.api.core import EventSeverity
+from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from swell.api.resource import Resource
 from swell.runtime.clock import Clock
-from swell.runtime.cluster import Cluster
+from swell.runtime.cluster import Cluster, Malformed
 from swell.runtime.events import EventOptions, EventRecorder
+from swell.runtime.executor import EventSink
 from swell.runtime.health import HealthChecks
 from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.manager import ManagedService, run_services
 from swell.runtime.metrics import Metrics
+from swell.runtime.plan import EmitEvent
 from swell.scheduler.live.bind_windows import BindWindows
 from swell.scheduler.live.binder import Binder
 from swell.scheduler.live.cache import SchedulerCache
@@ -32,6 +38,7 @@ from swell.scheduler.live.status_updater import StatusUpdater
 from swell.scheduler.model.resources import amount_texts
 
 ACTOR = "swell-scheduler"
+UNDECODABLE = "Undecodable"  # the reason of the event on an object that cannot be decoded
 # Kubernetes clients write at most 50 requests a second by default. Beyond 4,096 pods that wait for
 # their event, the events of further ones are dropped.
 _POD_EVENTS = EventOptions(writes_per_s=20.0, series_max=4096)
@@ -62,8 +69,9 @@ class Scheduler:
         # Every pod gets an event when it is bound. With a recorder of their own, a burst of them
         # delays no event that says why something waits or has to leave.
         pod_events = EventRecorder(cluster, ACTOR, clock=clock, random=random, options=_POD_EVENTS)
-        self.informers = SchedulerInformers.over(cluster, clock, random)
-        self.cache = SchedulerCache(self.informers, settings, dirty)
+        self.informers = SchedulerInformers.over(cluster, clock, random, metrics)
+        self.cache = SchedulerCache(self.informers, settings, dirty, metrics)
+        _report_malformed(self.informers, events)
         self.windows = BindWindows(settings.bind_window_s)
         self.binder = Binder(
             cluster,
@@ -153,6 +161,23 @@ class Scheduler:
     async def run(self) -> None:
         """Run all services until cancelled. Raises ServiceFailedError when one of them ends."""
         await run_services(self.services, self._clock)
+
+
+def _report_malformed(informers: SchedulerInformers, events: EventSink) -> None:
+    """Have an event emitted on each object that cannot be decoded and may hold something."""
+
+    def reporter(resource: Resource[object]) -> Callable[[Malformed], None]:
+        def report(found: Malformed) -> None:
+            text = f"cannot be decoded: {found.error}; what it held last stays taken"
+            warning = EventSeverity.WARNING
+            events.record(EmitEvent(resource, found.key, found.uid, warning, UNDECODABLE, text))
+
+        return report
+
+    informers.pods.on_malformed.append(reporter(PODS))
+    informers.nodes.on_malformed.append(reporter(NODES))
+    informers.groups.on_malformed.append(reporter(POD_GROUPS))
+    informers.queues.on_malformed.append(reporter(QUEUES))
 
 
 async def schedule(

@@ -35,7 +35,7 @@ from swell.api.trainingjob import TrainingJob
 from swell.runtime.cache import CacheIndex
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
-from swell.runtime.informer import Informer, RunnableInformer
+from swell.runtime.informer import Informer, InformerMeter, RunnableInformer
 from swell.runtime.reflector import InformerOptions
 from swell.scheduler.live.namespace_quotas import BY_NAMESPACE
 from swell.scheduler.live.queue_controller import BY_PARENT, BY_QUEUE
@@ -64,14 +64,22 @@ class SchedulerInformers:
     quotas: Informer[ResourceQuota]
 
     @classmethod
-    def over(cls, cluster: Cluster, clock: Clock, random: Random) -> SchedulerInformers:
+    def over(
+        cls, cluster: Cluster, clock: Clock, random: Random, meter: InformerMeter | None = None
+    ) -> SchedulerInformers:
         def informer(
             resource: Resource[T],
             options: InformerOptions = _ALWAYS_SERVED,
             indexes: Sequence[CacheIndex[T]] = (),
         ) -> Informer[T]:
             return Informer(
-                cluster, resource, clock=clock, random=random, indexes=indexes, options=options
+                cluster,
+                resource,
+                clock=clock,
+                random=random,
+                indexes=indexes,
+                options=options,
+                meter=meter,
             )
 
         return cls(

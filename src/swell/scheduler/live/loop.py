@@ -113,7 +113,9 @@ class SchedulerLoop:
         while True:
             await self._wait()
             await self._gather()
-            self.cycle()
+            # A snapshot that is being mended decides nothing; the rebuild sets a mark.
+            if self._cache.is_filled:
+                self.cycle()
             # After the cycle, not before: the first change after a quiet time is served at once.
             await self._clock.sleep(self._settings.schedule_period_s)
 
@@ -189,6 +191,7 @@ class SchedulerLoop:
 
         It walks over all records, so only when one went.
         """
+        self._cache.compact()
         self._actuators.pods.forget_missing()
         if self._n_gone == self._cache.n_groups_gone:
             return

@@ -128,7 +128,11 @@ class QueueController:
         if self._seen_shut.get(key, False) is not is_shut:
             for below in self._queues.keys_by_index(BY_PARENT.name, key):
                 self.loop.wake(below)
-        self._seen_shut[key] = is_shut
+        if queue is None:
+            self._seen_shut.pop(key, None)
+            self._wrote_at.pop(key.name, None)
+        else:
+            self._seen_shut[key] = is_shut
 
     def _take(self, key: Key) -> QueueView | None:
         queue = self._queues.get(key)

@@ -26,6 +26,10 @@ from swell.scheduler.model.tasks import NOWHERE, TAKES_LATER, TAKES_NOW, Task, T
 
 Counts = NDArray[np.float64]
 
+# Counts of a term that no session has asked for this long are dropped, so that their number is
+# bounded by what is in use. To count anew costs a look at all pods, so it is not done more often.
+_SESSIONS_KEPT = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -50,6 +54,10 @@ class _PodCounts:
     now: Counts
     later: Counts
 
+    @property
+    def any(self) -> bool:
+        return bool(self.now.any() or self.later.any())
+
     def add(self, node: int, status: TaskStatus, n: int) -> None:
         if node != NOWHERE:
             self.now[node] += n * (TAKES_NOW[status] or TAKES_LATER[status])
@@ -68,6 +76,20 @@ class AffinityIndex:
         self._refusing: dict[Term, _PodCounts] = {}
         self._n_refusers = 0
         self._domains: dict[str, NDArray[np.intp]] = {}
+        self._n_sessions = 0
+        self._asked: dict[Term, None] = {}  # since the counts were last sorted out
+
+    def forget_unused(self) -> None:
+        """Drops, every so many sessions, the counts of terms that are not in use any more."""
+        self._n_sessions += 1
+        if self._n_sessions % _SESSIONS_KEPT:
+            return
+        for term in [term for term in self._matching if term not in self._asked]:
+            del self._matching[term]
+        self._asked.clear()
+        # A term that no placed pod has refuses nothing; the next pod with it adds it again.
+        for term in [term for term, counts in self._refusing.items() if not counts.any]:
+            del self._refusing[term]
 
     def moved(self, task: Task, node: int, status: TaskStatus, n: int) -> None:
         """Records that a task came to (n = 1) or left (n = -1) a node in this status."""
@@ -184,6 +206,7 @@ class AffinityIndex:
 
     def _count(self, term: Term) -> _PodCounts:
         self._refresh()
+        self._asked[term] = None
         if term not in self._matching:
             counts = self._counts_of(self._matching, term)
             for task in self._everywhere():

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
+from swell.api.quantity import QuantityError
 from swell.api.scheduling import PodGroup, PodGroupPhase
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo
@@ -98,6 +101,7 @@ class JobInfo:
         "reserved",
         "role_minimums",
         "tasks",
+        "unreadable",
     )
 
     def __init__(self, group: PodGroup, priority: int, dimensions: Dimensions) -> None:
@@ -116,6 +120,7 @@ class JobInfo:
         self.min_resources = (
             None if spec.min_resources is None else dimensions.vector(spec.min_resources)
         )
+        self.unreadable = ""  # why its minimum is not known
         self.tasks: dict[str, Task] = {}
         self.counts = TaskCounts()
         self._roles: dict[str, TaskCounts] = {}
@@ -141,6 +146,15 @@ class JobInfo:
 
     def evictable(self) -> Iterator[Task]:
         return (task for task in self.tasks.values() if task.status in EVICTABLE)
+
+    @property
+    def on_hold(self) -> str:
+        """Why the job neither gets nor loses anything for now; empty if it takes part.
+
+        It is because its group, or a queue that its limits come from, cannot be read.
+        """
+        lineage = self.queue.lineage if self.queue is not None else ()
+        return self.unreadable or next((q.unreadable for q in lineage if q.unreadable), "")
 
     @property
     def is_admitted(self) -> bool:
@@ -191,3 +205,18 @@ class JobInfo:
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.phase.value}>"
+
+
+def read_job(
+    group: PodGroup, priority: int, dimensions: Dimensions, unreadable: str = ""
+) -> JobInfo:
+    """Returns the job of a group. One with an amount that is no number is unreadable."""
+    try:
+        job = JobInfo(group, priority, dimensions)
+    except QuantityError as error:
+        unreadable = unreadable or f"group {group.metadata.key}: minResources: {error}"
+        spec = replace(group.spec, min_resources=None)
+        job = JobInfo(replace(group, spec=spec), priority, dimensions)
+        job.group = group
+    job.unreadable = unreadable
+    return job

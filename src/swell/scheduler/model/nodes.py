@@ -1,20 +1,23 @@
 """The nodes as matrices, resources by nodes, so that a question to all nodes is one operation.
 
 `idle` is what is free now. `future` is what will be free once all RELEASING tasks have left,
-without what PIPELINED tasks will take. A node keeps its place (column) while it is known. Ties
-between nodes are broken by the lower place: the order of names, for nodes known from the start.
+without what PIPELINED tasks will take. A node keeps its place (column) while it is known, and until
+`compact` moves it. The place of a node that is gone is given to the next new one. Ties between
+nodes are broken by the lower place: the order of names, for nodes known from the start.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swell.api.core import Node
+from swell.api.quantity import QuantityError
 from swell.scheduler.model.resources import TOLERANCE, Dimensions, Mask, Places, Vector
 from swell.scheduler.model.tasks import (
     NOWHERE,
@@ -26,6 +29,7 @@ from swell.scheduler.model.tasks import (
     TaskStatus,
 )
 
+T = TypeVar("T", np.float64, np.bool_)
 Matrix = NDArray[np.float64]
 PRIVATE_PORTS: Final = "elasticdeeplearning.ai/private-ports"
 _COLUMNS_MIN = 64  # the first size of the matrices, which double when they are full
@@ -48,6 +52,15 @@ class NodeTable:
         self._private_ports = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._cordoned = np.zeros(_COLUMNS_MIN, dtype=np.bool_)
         self._ports: dict[tuple[str, int], list[tuple[int, str, Task]]] = {}
+        # Places that only tasks need: their node is gone, or was only named by a pod so far. Those
+        # that have lost their last task; a session may undo that, so they are freed only later.
+        # And free places, as a heap: the lowest is given away first.
+        self._temporary: dict[int, None] = {}
+        self._vacated: dict[int, None] = {}
+        self._free: list[int] = []
+        # By place: the reasons why the node takes no new pods, by the object that is the cause.
+        self._closed: dict[int, dict[str, str]] = {}
+        self._open = np.ones(_COLUMNS_MIN, dtype=np.bool_)
         # A log of the places that changed, in order. A reader that remembers its length finds what
         # has changed since.
         self.changes = array("q")  # 64-bit numbers, which numpy can read without a copy
@@ -81,31 +94,63 @@ class NodeTable:
     def cordoned(self) -> Mask:
         return self._cordoned[: len(self.names)]
 
-    def place(self, name: str) -> int:
-        """Returns the place of a node. One that is only named so far is created as not ready."""
+    @property
+    def open(self) -> Mask:
+        """The nodes of which all that they hold is known: see `close`."""
+        return self._open[: len(self.names)]
+
+    @property
+    def n_free(self) -> int:
+        """How many places have no node."""
+        return len(self._free)
+
+    def place(self, name: str, *, is_temporary: bool = False) -> int:
+        """Returns the place of a node. One that is only named so far is created as not ready.
+
+        A temporary one lasts as long as tasks are there, unless the node comes. It is not for use
+        within a session: a place that was given away could not be returned to.
+        """
         place = self._places.get(name)
-        if place is None:
-            place = self._places[name] = len(self.names)
+        if place is not None:
+            return place
+        self._free_vacated()
+        if self._free:
+            place = heappop(self._free)
+            self.names[place] = name
+        else:
+            place = len(self.names)
             self.names.append(name)
             self.objects.append(None)
             self.tasks.append({})
             if place >= self._ready.shape[0]:
-                self._grow(2 * place)  # doubled, so that adding n nodes copies O(n)
-            self.version += 1
+                self._resize(2 * place)  # doubled, so that adding n nodes copies O(n)
+        self._places[name] = place
+        if is_temporary:
+            self._temporary[place] = None
+        self.version += 1
         return place
 
     def find(self, name: str) -> int:
         """Returns the place of a node, NOWHERE for an unknown one."""
         return self._places.get(name, NOWHERE)
 
-    def put(self, node: Node) -> None:
-        place = self.place(node.metadata.name)
+    def put(self, node: Node, unreadable: str = "") -> None:
+        """Adds or replaces a node. One that cannot be read in full takes no new pods."""
+        name = node.metadata.name
+        place = self.place(name)
         old = self.objects[place]
         self.objects[place] = node
+        self._temporary.pop(place, None)
+        self._close_if(place, "node", unreadable)
         if old is not None and _facts(old) == _facts(node):
             return  # a heartbeat: versions and scores stay valid
-        allocatable = self._dimensions.vector(node.status.allocatable)
-        self._set_allocatable(place, allocatable)
+        wrong = ""
+        try:
+            self._set_allocatable(place, self._dimensions.vector(node.status.allocatable))
+        except QuantityError as error:
+            # The amounts that were read last stay, those of a new node are 0.
+            wrong = f"node {name}: allocatable: {error}"
+        self._close_if(place, "allocatable", wrong)
         self._ready[place] = any(
             c.type == "Ready" and c.status == "True" for c in node.status.conditions
         )
@@ -121,7 +166,48 @@ class NodeTable:
         self.objects[place] = None
         self._set_allocatable(place, self._dimensions.zero())
         self._ready[place] = False
+        self._temporary[place] = self._vacated[place] = None
+        self.reopen(place, "node")
+        self.reopen(place, "allocatable")
         self.version += 1
+
+    def close(self, place: int, cause: str, why: str) -> None:
+        """Has a node take no new pods, because something that it holds cannot be read."""
+        if self._closed.get(place, {}).get(cause) == why:
+            return
+        self._closed.setdefault(place, {})[cause] = why
+        self._open[place] = False
+        self.version += 1
+
+    def reopen(self, place: int, cause: str) -> None:
+        """Takes one cause back; the node takes pods again when there is no other."""
+        causes = self._closed.get(place, {})
+        if causes.pop(cause, None) is None:
+            return
+        if not causes:
+            del self._closed[place]
+            self._open[place] = True
+        self.version += 1
+
+    def why_closed(self, place: int) -> Mapping[str, str]:
+        """Returns the reasons why a node takes no new pods, by cause."""
+        return self._closed.get(place, {})
+
+    @property
+    def closed(self) -> Mapping[str, Mapping[str, str]]:
+        """The nodes that take no new pods because of what cannot be read, with the reasons."""
+        return {self.names[place]: causes for place, causes in sorted(self._closed.items())}
+
+    def compact(self) -> None:
+        """Frees places without node and tasks, and closes the gaps when most places are free.
+
+        Tasks and ports move along; all other places that were read before are invalid then. So it
+        must not be called within a session. The cost is that of the removals since the last time.
+        """
+        self._free_vacated()
+        n_live = len(self.names) - len(self._free)
+        if len(self._free) > max(n_live, _COLUMNS_MIN):
+            self._close_gaps()
 
     def add(self, task: Task, place: int, status: TaskStatus) -> None:
         """Counts a task on a node, now and later as its status says."""
@@ -145,8 +231,13 @@ class NodeTable:
     def take_off(self, task: Task, place: int, status: TaskStatus) -> None:
         self._shift(task, place, status, 1.0)
         del self.tasks[place][task.key]
+        if not self.tasks[place] and place in self._temporary:
+            self._vacated[place] = None
         for port in task.shape.ports:
-            self._ports[port.protocol, port.port].remove((place, port.ip, task))
+            users = self._ports[port.protocol, port.port]
+            users.remove((place, port.ip, task))
+            if not users:
+                del self._ports[port.protocol, port.port]
 
     def restate(self, task: Task, old: TaskStatus, new: TaskStatus) -> None:
         """Changes the status of a task that stays on its node."""
@@ -205,6 +296,12 @@ class NodeTable:
         )
         self._divisor = np.pad(self._divisor, ((0, rows), (0, 0)), constant_values=np.inf)
 
+    def _close_if(self, place: int, cause: str, why: str) -> None:
+        if why:
+            self.close(place, cause, why)
+        else:
+            self.reopen(place, cause)
+
     def _take_ports(self, task: Task, place: int) -> None:
         for port in task.shape.ports:
             self._ports.setdefault((port.protocol, port.port), []).append((place, port.ip, task))
@@ -227,16 +324,57 @@ class NodeTable:
         self._future[:, place] += change
         self.changes.append(place)
 
-    def _grow(self, room: int) -> None:
-        extra = room - self._ready.shape[0]
-        self._allocatable, self._idle, self._future = (
-            np.pad(matrix, ((0, 0), (0, extra)))
-            for matrix in (self._allocatable, self._idle, self._future)
-        )
-        self._divisor = np.pad(self._divisor, ((0, 0), (0, extra)), constant_values=np.inf)
-        self._ready = np.pad(self._ready, (0, extra))
-        self._private_ports = np.pad(self._private_ports, (0, extra))
-        self._cordoned = np.pad(self._cordoned, (0, extra))
+    def _free_vacated(self) -> None:
+        for place in self._vacated:
+            if place not in self._temporary or self.tasks[place]:
+                continue
+            del self._temporary[place]
+            del self._places[self.names[place]]
+            self.names[place] = ""
+            self._private_ports[place] = self._cordoned[place] = False
+            self._closed.pop(place, None)
+            self._open[place] = True
+            heappush(self._free, place)
+        self._vacated.clear()
+
+    def _close_gaps(self) -> None:
+        """Moves the nodes to the first places, in the order of their names."""
+        order = [self._places[name] for name in sorted(self._places)]
+        moved = {old: new for new, old in enumerate(order)}
+        self.names = [self.names[old] for old in order]
+        self.objects = [self.objects[old] for old in order]
+        self.tasks = [self.tasks[old] for old in order]
+        self._places = {name: place for place, name in enumerate(self.names)}
+        self._temporary = {moved[old]: None for old in self._temporary}
+        self._closed = {moved[old]: causes for old, causes in self._closed.items()}
+        for place, tasks in enumerate(self.tasks):
+            for task in tasks.values():
+                task.node = place
+        for port, users in self._ports.items():
+            self._ports[port] = [(moved[old], ip, task) for old, ip, task in users]
+        self._free = []
+        self._resize(max(_COLUMNS_MIN, 2 * len(order)), order)
+        # All that readers remember of the log is about other places now.
+        self.forget_changes()
+        self.version += 1
+
+    def _resize(self, room: int, order: Sequence[int] | None = None) -> None:
+        """Gives the arrays this many columns: all that there are, or those of `order`."""
+        kept = list(range(len(self.names) - 1)) if order is None else list(order)
+
+        def with_room(old: NDArray[T], empty: float) -> NDArray[T]:
+            new = np.full((*old.shape[:-1], room), empty, dtype=old.dtype)
+            new[..., : len(kept)] = old[..., kept]
+            return new
+
+        self._allocatable = with_room(self._allocatable, 0)
+        self._idle = with_room(self._idle, 0)
+        self._future = with_room(self._future, 0)
+        self._divisor = with_room(self._divisor, np.inf)
+        self._ready = with_room(self._ready, 0)
+        self._private_ports = with_room(self._private_ports, 0)
+        self._cordoned = with_room(self._cordoned, 0)
+        self._open = with_room(self._open, 1)
 
 
 def fits(shape: Shape, room: Matrix) -> Mask:

@@ -1,6 +1,7 @@
 """A queue in the snapshot: the sums of what its jobs hold, and its ancestors.
 
-- `QueueInfo` is a queue with what its jobs hold; `link_queues` finds the ancestors of each.
+- `QueueInfo` is a queue with what its jobs hold; `read_queue` makes one of any queue, and
+  `link_queues` finds the ancestors of each.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
-from swell.api.scheduling import Queue, QueueState
+from swell.api.quantity import QuantityError
+from swell.api.scheduling import Guarantee, Queue, QueueState
 from swell.scheduler.model.queue_rules import parent_name
 from swell.scheduler.model.resources import Dimensions, Vector, widened
 
@@ -51,6 +54,7 @@ class QueueInfo:
         "reclaimable",
         "reserved",
         "subtree",
+        "unreadable",
         "weight",
     )
 
@@ -67,6 +71,7 @@ class QueueInfo:
         self.deserved = dimensions.vector(spec.deserved)
         self.deserved_given = dimensions.given(spec.deserved)
         self.guarantee = dimensions.vector(spec.guarantee.resource)
+        self.unreadable = ""  # why its limits are not known
         self.jobs: dict[str, JobInfo] = {}
         self.allocated = dimensions.zero()
         self.pending = dimensions.zero()
@@ -102,6 +107,19 @@ class QueueInfo:
 
     def __repr__(self) -> str:
         return f"<queue {self.name}>"
+
+
+def read_queue(queue: Queue, dimensions: Dimensions, unreadable: str = "") -> QueueInfo:
+    """Returns the entry of a queue. One with an amount that is no number is unreadable."""
+    try:
+        entry = QueueInfo(queue, dimensions)
+    except QuantityError as error:
+        unreadable = unreadable or f"queue {queue.metadata.name}: {error}"
+        spec = replace(queue.spec, capability={}, deserved={}, guarantee=Guarantee())
+        entry = QueueInfo(replace(queue, spec=spec), dimensions)
+        entry.object = queue
+    entry.unreadable = unreadable
+    return entry
 
 
 def link_queues(queues: Iterable[QueueInfo]) -> None:

@@ -34,8 +34,10 @@ class WaitReason(Enum):
     QUEUE_OVERUSED = "QueueOverused"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     GATED = "SchedulingGated"
+    UNREADABLE = "Unreadable"
     # a node refuses a pod
     NODE_NOT_READY = "NodeNotReady"
+    NODE_UNREADABLE = "NodeUnreadable"
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
     NODE_SELECTOR = "NodeSelectorMismatch"
     NODE_AFFINITY = "NodeAffinityMismatch"
@@ -51,6 +53,7 @@ class WaitReason(Enum):
 
 _NODE_TEXTS = {
     WaitReason.NODE_NOT_READY: "not ready",
+    WaitReason.NODE_UNREADABLE: "closed because of an object that cannot be read",
     WaitReason.NODE_UNSCHEDULABLE: "cordoned",
     WaitReason.NODE_SELECTOR: "not matching the node selector",
     WaitReason.NODE_AFFINITY: "not matching the node affinity",
@@ -164,10 +167,17 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
     ),
     WaitReason.WAITING_FOR_VICTIMS: ("nodes are promised; pods there are leaving", "nothing"),
     WaitReason.GATED: ("the pod has scheduling gates", "whoever set them removes them"),
+    WaitReason.UNREADABLE: (
+        "the pod, its group or its queue has a field of a wrong type, which was never readable",
+        "correct or delete the object that the message names",
+    ),
 }
 # What the reasons of nodes mean. In messages they are shown with the number of nodes.
 NODES: Final[Mapping[WaitReason, str]] = {
     WaitReason.NODE_NOT_READY: "its Ready condition is not True",
+    WaitReason.NODE_UNREADABLE: (
+        "the node, or a pod on it, has a field of a wrong type, so its room is not known"
+    ),
     WaitReason.NODE_UNSCHEDULABLE: "it is cordoned",
     WaitReason.NODE_SELECTOR: "its labels are not those of nodeSelector",
     WaitReason.NODE_AFFINITY: "required node affinity does not match",

@@ -18,6 +18,7 @@ from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import Node
 from swell.api.pod import Pod, PodSpec
 from swell.api.policy import PodDisruptionBudget, PriorityClass
+from swell.api.quantity import QuantityError
 from swell.api.scheduling import PodGroup, PodGroupPhase, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
@@ -29,9 +30,9 @@ from swell.scheduler.model.elastic import (
     trainers_key,
     trainers_of,
 )
-from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.jobs import JobInfo, read_job
 from swell.scheduler.model.nodes import NodeTable
-from swell.scheduler.model.queues import QueueInfo, link_queues
+from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
 from swell.scheduler.model.reasons import Refusal
 from swell.scheduler.model.resources import Dimensions, Vector
 from swell.scheduler.model.tasks import (
@@ -59,16 +60,20 @@ class SchedulerSnapshot:
 
     def __init__(self, scheduler_names: Iterable[str] = SCHEDULER_NAMES) -> None:
         self.scheduler_names = frozenset(scheduler_names)
+        # Written by the live scheduler, which has a clock: groups that are not admitted for now,
+        # and pairs (preemptor, victim) that a cooldown forbids, with the time when it ends.
+        self.backed_off: dict[str, Refusal] = {}
+        self.cooldowns: dict[tuple[str, str], float] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all objects, so that they can be put in anew."""
         self.dimensions = Dimensions()
         self.nodes = NodeTable(self.dimensions)
         self.affinity_index = AffinityIndex(self.nodes)
         self.jobs: dict[str, JobInfo] = {}
         self.queues: dict[str, QueueInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
-        # Written by the live scheduler, which has a clock: groups that are not admitted for now,
-        # and pairs (preemptor, victim) that a cooldown forbids, with the time when it ends.
-        self.backed_off: dict[str, Refusal] = {}
-        self.cooldowns: dict[tuple[str, str], float] = {}
         self.volumes = Volumes()
         self._tasks: dict[str, Task] = {}
         self._groupless: dict[str, dict[str, Task]] = {}  # by the group that does not exist yet
@@ -83,12 +88,14 @@ class SchedulerSnapshot:
 
     # --- objects in and out
 
-    def put_node(self, node: Node) -> None:
-        self.nodes.put(node)
+    def put_node(self, node: Node, unreadable: str = "") -> None:
+        """Adds or replaces a node. `unreadable` says why it takes no new pods, if it cannot."""
+        self.nodes.put(node, unreadable)
         self._match_width()
 
     def remove_node(self, name: str) -> None:
         self.nodes.remove(name)
+        self.nodes.compact()
 
     def put_namespace(self, name: str, labels: dict[str, str]) -> None:
         self.affinity_index.namespaces[name] = labels
@@ -122,9 +129,12 @@ class SchedulerSnapshot:
         self._classes.pop(name, None)
         self._reprioritise()
 
-    def put_queue(self, queue: Queue) -> None:
-        """Adds or replaces a queue, and moves the jobs that name it there."""
-        entry = QueueInfo(queue, self.dimensions)
+    def put_queue(self, queue: Queue, unreadable: str = "") -> None:
+        """Adds or replaces a queue, and moves the jobs that name it there.
+
+        While it is unreadable its limits are not known, and no job in or below it gets anything.
+        """
+        entry = read_queue(queue, self.dimensions, unreadable)
         self._match_width()
         entry.widen(self._width)
         # A new queue adopts the jobs that named it before it existed.
@@ -146,9 +156,12 @@ class SchedulerSnapshot:
                 job.queue = None
             link_queues(self.queues.values())
 
-    def put_group(self, group: PodGroup) -> None:
-        """Adds or replaces a job; it gets the tasks of the old one and those that waited for it."""
-        job = JobInfo(group, self._priority(group), self.dimensions)
+    def put_group(self, group: PodGroup, unreadable: str = "") -> None:
+        """Adds or replaces a job; it gets the tasks of the old one and those that waited for it.
+
+        While it is unreadable its minimum is not known, and none of its pods is placed or evicted.
+        """
+        job = read_job(group, self._priority(group), self.dimensions, unreadable)
         self._match_width()
         job.widen(self._width)
         old = self.jobs.pop(job.key, None)
@@ -173,19 +186,25 @@ class SchedulerSnapshot:
             task.job = None
             self._groupless.setdefault(key, {})[task.key] = task
 
-    def put_pod(self, pod: Pod, group: str = "") -> Task:
+    def put_pod(self, pod: Pod, group: str = "", unreadable: str = "") -> Task:
         """Adds or replaces a pod. One of ours that names a group belongs to that job.
 
         Any other pod only takes room. `group` stands for the annotation of a pod that has none.
+        A pod that asks for an unknown amount (`unreadable` says why) has its node take no others.
         """
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         # A changed pod is removed and added: its shape, job and role may all be others.
-        if key in self._tasks:
-            self.remove_pod(key)
-        shape = self.shape_of(pod.spec)
+        self._drop_task(key)
+        try:
+            shape = self._shapes.take(pod.spec, is_known=not unreadable)
+        except QuantityError as error:
+            unreadable = unreadable or f"pod {key}: {error}"
+            shape = self._shapes.take(PodSpec(), is_known=False)
+        self._match_width()
         task = self._tasks[key] = Task(pod, shape)
+        task.unreadable = unreadable
         task.status = self._join_role(task, status_of(pod))
-        task.node = self.nodes.place(pod.spec.node_name) if pod.spec.node_name else NOWHERE
+        task.node = self.place_of(pod, task.status)
         self._count_on_node(task, 1)
         group = pod.metadata.annotations.get(GROUP_ANNOTATION) or group
         if group and pod.spec.scheduler_name in self.scheduler_names:
@@ -198,17 +217,30 @@ class SchedulerSnapshot:
         return task
 
     def remove_pod(self, key: str) -> None:
+        self._drop_task(key)
+        self.nodes.compact()
+
+    def place_of(self, pod: Pod, status: TaskStatus) -> int:
+        """Returns the place of a pod's node; NOWHERE without one, and once the pod has finished.
+
+        So a place that no node and no task has is not referred to, and can be given to another.
+        """
+        if not pod.spec.node_name or not (TAKES_NOW[status] or TAKES_LATER[status]):
+            return NOWHERE
+        return self.nodes.place(pod.spec.node_name, is_temporary=True)
+
+    def _drop_task(self, key: str) -> None:
         task = self._tasks.pop(key, None)
         if task is None:
             return
         self._count_on_node(task, -1)
+        self._shapes.give_back(task.shape)
         if task.job is not None:
             self._count_in_job(task, task.job, -1)
             del task.job.tasks[key]
             self._touch(task.job)
         else:
-            group = task.pod.metadata.annotations.get(GROUP_ANNOTATION, "")
-            self._groupless.get(f"{task.pod.metadata.namespace}/{group}", {}).pop(key, None)
+            self._leave_groupless(task)
         self._leave_role(task)
 
     def put_training_job(self, job: AITrainingJob) -> None:
@@ -230,12 +262,20 @@ class SchedulerSnapshot:
 
     def shape_of(self, spec: PodSpec) -> Shape:
         """Returns the shape of a pod that need not be in the snapshot."""
-        shape = self._shapes.shape_of(spec)
+        shape = self._shapes.find(spec)
         self._match_width()
         return shape
 
     def task(self, key: str) -> Task | None:
         return self._tasks.get(key)
+
+    def tasks(self) -> Iterable[Task]:
+        """Returns every task."""
+        return self._tasks.values()
+
+    @property
+    def n_shapes(self) -> int:
+        return len(self._shapes)
 
     def members(self, training_job: str) -> Iterable[Task]:
         """Returns every task of a training job."""
@@ -287,6 +327,7 @@ class SchedulerSnapshot:
     def settle(self) -> None:
         """Brings the sums for admission up to date, at the beginning of a session."""
         self.nodes.forget_changes()
+        self.affinity_index.forget_unused()
         for job in self._unsettled.values():
             self._settle(job)
         self._unsettled.clear()
@@ -301,6 +342,11 @@ class SchedulerSnapshot:
             self.nodes.add(task, node, status)
         else:
             self.nodes.take_off(task, node, status)
+        if task.unreadable:
+            if sign > 0:
+                self.nodes.close(node, task.key, task.unreadable)
+            else:
+                self.nodes.reopen(node, task.key)
         self.affinity_index.moved(task, node, status, sign)
 
     def _count_in_job(self, task: Task, job: JobInfo, sign: int) -> None:
@@ -342,6 +388,14 @@ class SchedulerSnapshot:
         job.tasks[task.key] = task
         self._count_in_job(task, job, 1)
         self._touch(job)
+
+    def _leave_groupless(self, task: Task) -> None:
+        group = task.pod.metadata.annotations.get(GROUP_ANNOTATION, "")
+        key = f"{task.pod.metadata.namespace}/{group}"
+        waiting = self._groupless.get(key, {})
+        waiting.pop(task.key, None)
+        if not waiting:
+            self._groupless.pop(key, None)
 
     def _touch(self, job: JobInfo) -> None:
         self._unsettled[job.key] = job

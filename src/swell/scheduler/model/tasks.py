@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from swell.api import codec
 from swell.api.meta import ObjectMeta
@@ -36,6 +37,7 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 # The one scheduling gate that does not hold a pod back here; it is the scheduler's own.
 OWN_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 NOWHERE: Final = -1
+_UNKNOWN: Final = b"?"  # what the key of a shape begins with if not all of its request is known
 _NAME_PARTS_WITH_INDEX = 3  # job, role, index
 
 
@@ -105,14 +107,19 @@ class Shape:
     """All that decides where a pod fits and how well, except its labels.
 
     There is one object per distinct value. Tasks of one shape are interchangeable to every node, so
-    they are placed as one class.
+    they are placed as one class. A shape whose request is not known is never best-effort: a gang
+    would count such a task as ready.
     """
 
     __slots__ = (
+        "__weakref__",
         "best_effort",
         "claims_volumes",
         "depends_on_other_pods",
         "fit_places",
+        "is_known",
+        "key",
+        "n_tasks",
         "ports",
         "quota_places",
         "request",
@@ -120,8 +127,11 @@ class Shape:
         "spec",
     )
 
-    def __init__(self, serial: int, spec: PodSpec, request: Vector) -> None:
+    def __init__(self, serial: int, key: bytes, spec: PodSpec, request: Vector) -> None:
         self.serial = serial
+        self.key = key
+        self.n_tasks = 0
+        self.is_known = not key.startswith(_UNKNOWN)
         self.spec = spec
         self.ports = _host_ports(spec)
         self.depends_on_other_pods = _depends_on_other_pods(spec)
@@ -132,26 +142,50 @@ class Shape:
         self.request = request
         self.fit_places = fit_places(request)
         self.quota_places = quota_places(request)
-        self.best_effort = not len(self.quota_places)
+        self.best_effort = self.is_known and not len(self.quota_places)
 
 
 class ShapeCache:
-    """Returns the same shape for equal pod specs."""
+    """Returns the same shape for equal pod specs, for as long as anything has it."""
 
     def __init__(self, dimensions: Dimensions) -> None:
         self._dimensions = dimensions
-        self._shapes: dict[bytes, Shape] = {}
+        self._shapes: dict[bytes, Shape] = {}  # those that tasks have
+        # Others, for as long as they are referred to: of pods that are only thought of.
+        self._others: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        # Serials are never used twice: sessions tell shapes apart by them.
+        self._n_made = 0
 
-    def shape_of(self, spec: PodSpec) -> Shape:
-        key = _shape_key(spec)
-        shape = self._shapes.get(key)
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def find(self, spec: PodSpec, *, is_known: bool = True) -> Shape:
+        """Returns the shape of a spec, whether a task has it or not."""
+        key = _shape_key(spec) if is_known else _UNKNOWN + _shape_key(spec)
+        shape = self._shapes.get(key) or self._others.get(key)
         if shape is None:
             request = _request_of(spec, self._dimensions)
-            shape = self._shapes[key] = Shape(len(self._shapes), spec, request)
+            shape = self._others[key] = Shape(self._n_made, key, spec, request)
+            self._n_made += 1
         return shape
 
+    def take(self, spec: PodSpec, *, is_known: bool = True) -> Shape:
+        """Returns the shape of a task's spec; the task gives it back with `give_back`."""
+        shape = self.find(spec, is_known=is_known)
+        if not shape.n_tasks:
+            self._others.pop(shape.key, None)
+            self._shapes[shape.key] = shape
+        shape.n_tasks += 1
+        return shape
+
+    def give_back(self, shape: Shape) -> None:
+        shape.n_tasks -= 1
+        if not shape.n_tasks:
+            del self._shapes[shape.key]
+            self._others[shape.key] = shape
+
     def widen(self, width: int) -> None:
-        for shape in self._shapes.values():
+        for shape in (*self._shapes.values(), *self._others.values()):
             shape.set_request(widened(shape.request, width))
 
 
@@ -176,6 +210,7 @@ class Task:
         "role",
         "shape",
         "status",
+        "unreadable",
     )
 
     def __init__(self, pod: Pod, shape: Shape) -> None:
@@ -198,6 +233,8 @@ class Task:
         self.node = NOWHERE
         # Its eviction is decided, though the server does not show it yet.
         self.marked_for_deletion = False
+        # Why all that it asks for is not known: it is not placed, and its node takes no new pods.
+        self.unreadable = ""
         # The role of a training job that this pod belongs to, and its index there.
         self.elastic: ElasticRole | None = None
         self.index = 0
@@ -205,6 +242,11 @@ class Task:
     @property
     def request(self) -> Vector:
         return self.shape.request
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it must not be placed, however much room there is."""
+        return self.is_gated or bool(self.unreadable)
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.status.label}>"

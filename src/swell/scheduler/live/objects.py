@@ -1,0 +1,95 @@
+"""Objects on their way into the snapshot: small kinds that it mirrors, and the facts of the others.
+
+Of a kind that changes often, an object whose facts are the same needs no decision. Nothing is
+decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
+from swell.api.meta import Key
+from swell.api.pod import LabelSelector, Pod
+from swell.api.policy import PodDisruptionBudget
+from swell.api.resource import ApiObject
+from swell.api.scheduling import PodGroup, Queue
+from swell.runtime.feed import Handler
+from swell.runtime.informer import Informer
+from swell.scheduler.live.feed import FollowedInformer
+from swell.scheduler.live.informers import SchedulerInformers
+from swell.scheduler.model.snapshot import SchedulerSnapshot
+
+T = TypeVar("T", bound=ApiObject)
+Follow = Callable[[FollowedInformer, Handler], None]
+
+
+def mirror_small_kinds(
+    informers: SchedulerInformers,
+    snapshot: SchedulerSnapshot,
+    follow: Follow,
+    wake: Callable[[], None],
+) -> None:
+    """Have the snapshot follow the kinds of which every change may need a decision."""
+
+    def mirror(
+        informer: Informer[T], put: Callable[[T], None], remove: Callable[[str], None]
+    ) -> None:
+        def take(key: Key) -> None:
+            found = informer.get(key)
+            if found is None:
+                remove(str(key))
+            else:
+                put(found)
+            wake()
+
+        follow(informer, take)
+
+    def take_namespace(key: Key) -> None:
+        found = informers.namespaces.get(key)
+        if found is None:
+            snapshot.remove_namespace(key.name)
+        else:
+            snapshot.put_namespace(key.name, found.metadata.labels)
+
+    def put_budget(found: PodDisruptionBudget) -> None:
+        if informers.budgets.unreadable(found.metadata.key):
+            # Which pods it protects is not known, nor how many may go: all of its namespace stay.
+            spec = msgspec.structs.replace(found.spec, selector=LabelSelector())
+            found = PodDisruptionBudget(metadata=found.metadata, spec=spec)
+        snapshot.put_budget(found)
+
+    follow(informers.namespaces, take_namespace)
+    mirror(informers.priorities, snapshot.put_priority_class, snapshot.remove_priority_class)
+    mirror(informers.budgets, put_budget, snapshot.remove_budget)
+    mirror(informers.claims, snapshot.put_claim, snapshot.remove_claim)
+    mirror(informers.storage_classes, snapshot.put_storage_class, snapshot.remove_storage_class)
+
+
+def pod_facts(pod: Pod) -> tuple[object, ...]:
+    """Returns the parts of a pod that decisions depend on. The other parts change often."""
+    meta, status = pod.metadata, pod.status
+    return (
+        status.phase,
+        meta.deletion_timestamp is None,
+        pod.spec,
+        meta.labels,
+        meta.annotations,
+    )
+
+
+def group_facts(group: PodGroup) -> tuple[object, ...]:
+    return group.spec, group.metadata.annotations
+
+
+def job_facts(job: AITrainingJob) -> tuple[object, ...]:
+    status = job.status
+    goes_on = status.ending is None and status.phase not in FINAL_PHASES
+    return job.metadata.uid, job.spec.replica_specs, status.target_replicas, goes_on
+
+
+def queue_facts(queue: Queue) -> tuple[object, ...]:
+    return queue.spec, queue.status.state, queue.metadata.annotations

@@ -1,0 +1,178 @@
+"""An object that cannot be decoded goes on holding what it held, and says why others wait."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from swell.api.meta import Body, Key
+from swell.api.resource import Resource
+from swell.api.scheduling import PodGroupPhase
+from swell.runtime.cluster import merge_patch
+from swell.scheduler.live.controller import Scheduler
+from swell.scheduler.model.reasons import WaitReason
+from tests.sim.undecodable import MARK, HalfBlindCluster
+from tests.unit.scheduler.live.stage import NAMESPACE, Stage, on_stage
+
+
+def start(stage: Stage) -> Scheduler:
+    """A scheduler that cannot decode what is marked."""
+    cluster = HalfBlindCluster(stage.server.connect("scheduler"))
+    scheduler = Scheduler(cluster, stage.settings, clock=stage.clock, random=Random(1))
+    stage.adopt(scheduler)
+    return scheduler
+
+
+async def mark(stage: Stage, resource: Resource[Any], name: str, field: str | None) -> None:
+    key = Key(NAMESPACE if resource.namespaced else "", name)
+    change: Body = {"metadata": {"annotations": {MARK: field}}}
+    await stage.user.patch(resource.untyped(), key, merge_patch(change))
+
+
+FIELDS = ["spec.containers", "status.phase", "spec.tolerations"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_pod_that_becomes_undecodable_keeps_its_room(field: str) -> None:
+    """Room is free again when the pod is gone, and not before."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.pod("old", cpu="4", schedulerName="other", nodeName="node-0")
+        scheduler = start(stage)
+        await stage.sleep(2)
+        await mark(stage, PODS, "old", field)
+        await stage.pod("new", cpu="2")
+        await stage.sleep(30)
+        assert "new" not in await stage.where()
+        assert scheduler.informers.pods.n_malformed == 1
+        assert ("old", "Undecodable") in {event[:2] for event in await stage.events()}
+        await stage.remove("old")
+        await stage.sleep(30)
+
+        assert (await stage.where())["new"] == "node-0"
+        assert scheduler.informers.pods.n_malformed == 0
+
+    on_stage(play)
+
+
+def test_pod_that_was_never_decodable_closes_its_node() -> None:
+    """What it takes is not known, so the node takes no others; the reason is on those that wait."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.pod("old", schedulerName="other", nodeName="node-0")
+        await mark(stage, PODS, "old", "spec.containers")
+        scheduler = start(stage)
+        await stage.gang("new", 1)
+        await stage.sleep(40)
+        assert "new-0" not in await stage.where()
+        group = await stage.read_group("new")
+        assert any("cannot be read" in c.message for c in group.status.conditions)
+        closed = scheduler.cache.snapshot.nodes.closed
+        assert list(closed) == ["node-0"]
+        assert "spec.containers" in " ".join(closed["node-0"].values())
+        await mark(stage, PODS, "old", None)
+        await stage.sleep(40)
+
+        assert (await stage.where())["new-0"] == "node-0"
+        assert not scheduler.cache.snapshot.nodes.closed
+
+    on_stage(play)
+
+
+@pytest.mark.parametrize("field", ["status.allocatable", "spec.taints", "metadata.labels"])
+def test_node_that_was_never_decodable_takes_no_pods(field: str) -> None:
+    """Another node does meanwhile, and the first one again once it can be decoded."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await mark(stage, NODES, "node-0", field)
+        start(stage)
+        await stage.pod("new", cpu="3")
+        await stage.sleep(20)
+        assert await stage.where() == {}
+        await mark(stage, NODES, "node-0", None)
+        await stage.sleep(20)
+
+        assert await stage.where() == {"new": "node-0"}
+
+    on_stage(play)
+
+
+def test_node_that_becomes_undecodable_keeps_what_it_had() -> None:
+    """Pods go on being placed there, by the amounts that were read last, and no further."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        start(stage)
+        await stage.sleep(2)
+        await mark(stage, NODES, "node-0", "status.allocatable")
+        await stage.pod("first", cpu="3")
+        await stage.pod("second", cpu="3")
+        await stage.sleep(20)
+
+        assert len(await stage.where()) == 1
+
+    on_stage(play)
+
+
+@pytest.mark.parametrize("field", ["spec.minMember", "spec.minTaskMember", "spec.queue"])
+def test_gang_of_an_unknown_minimum_waits(field: str) -> None:
+    """A part of it must not start, and it must not be taken for one without a minimum."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.gang("g", 2)
+        await mark(stage, POD_GROUPS, "g", field)
+        scheduler = start(stage)
+        await stage.sleep(20)
+        assert await stage.where() == {}
+        job = scheduler.cache.snapshot.jobs[f"{NAMESPACE}/g"]
+        assert field in job.on_hold
+        assert (await stage.read_group("g")).status.phase is PodGroupPhase.PENDING
+        pod = await stage.read_pod("g-0")
+        assert pod is not None
+        assert any(WaitReason.UNREADABLE.value in c.message for c in pod.status.conditions)
+        await mark(stage, POD_GROUPS, "g", None)
+        await stage.sleep(20)
+
+        assert len(await stage.where()) == 2
+
+    on_stage(play)
+
+
+def test_queue_of_unknown_limits_gives_nothing() -> None:
+    """A limit that cannot be read is not taken for none."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.queue("q", capability={"cpu": "1"})
+        await stage.gang("g", 2, queue="q")
+        await mark(stage, QUEUES, "q", "spec.capability")
+        start(stage)
+        await stage.sleep(20)
+        assert await stage.where() == {}
+
+    on_stage(play)
+
+
+def test_gang_does_not_start_without_a_pod_that_was_never_decodable() -> None:
+    """What such a pod asks for is not known; it is not taken for one that asks for nothing."""
+
+    async def play(stage: Stage) -> None:
+        await stage.nodes(1)
+        await stage.gang("g", 3)
+        await mark(stage, PODS, "g-1", "spec.containers")
+        start(stage)
+        await stage.sleep(30)
+        assert await stage.where() == {}
+        await mark(stage, PODS, "g-1", None)
+        await stage.sleep(30)
+
+        assert len(await stage.where()) == 3
+
+    on_stage(play)
