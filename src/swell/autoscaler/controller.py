@@ -15,7 +15,9 @@ from random import Random
 from typing import TypeVar
 
 from swell.api.aitrainingjob import AITrainingJob
-from swell.api.meta import Key
+from swell.api.meta import Key, ObjectMeta
+from swell.api.pod import Pod, PodSpec, PodStatus
+from swell.api.scheduling import QueueState
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.cluster_resource import AutoscalerSnapshot
 from swell.autoscaler.damping import DampingMemory, damp
@@ -40,7 +42,8 @@ from swell.runtime.cluster import Cluster
 from swell.runtime.controller import Controller, ControllerMeter, Reconciler
 from swell.runtime.events import EventRecorder
 from swell.runtime.executor import EventSink, Executor, WriteMeter
-from swell.runtime.informer import Informer
+from swell.runtime.feed import Feed
+from swell.runtime.informer import Informer, InformerMeter
 from swell.runtime.leader import Election, run_if_elected
 from swell.runtime.logs import get_logger
 from swell.runtime.manager import Bug, contain_call
@@ -56,6 +59,8 @@ ACTOR = "swell-autoscaler"
 # The least time between two passes. It bounds the work while many jobs begin to wait, and a job is
 # still served within a second of becoming pending.
 _GAP_S = 0.5
+# The states in which a queue takes groups; one whose status was never written is open.
+_OPEN = frozenset({QueueState.OPEN, QueueState.EMPTY})
 J = TypeVar("J", AITrainingJob, TrainingJob)
 Get = Callable[[Key], AnyJob | None]
 Writer = Controller[SizeChange]
@@ -68,6 +73,7 @@ class AutoscalerMeters:
     sizes: AutoscalerMeter | None = None
     passes: ControllerMeter | None = None
     writes: WriteMeter | None = None
+    informers: InformerMeter | None = None
 
 
 class Autoscaler:
@@ -92,7 +98,11 @@ class Autoscaler:
         self._clock = clock
         self._meter = meters.sizes
         self._passes = meters.passes
-        self._ledger = Ledger(NeedsReader(settings.gpu_resources), settings.scheduler)
+        self._needs = NeedsReader(settings.gpu_resources)
+        self._ledger = Ledger(self._needs, settings.scheduler)
+        self._feed = Feed(NAME, self._rebuild, meter=meters.informers)
+        # What each queue allows, to tell a change of that from a change of its status.
+        self._queue_rules: dict[Key, tuple[object, ...]] = {}
         self._memory = DampingMemory(settings.scale_cooldown_s)
         # Sizes that were decided and are not written yet, at most one role of each job.
         self._proposals: dict[JobId, SizeProposal] = {}
@@ -152,6 +162,8 @@ class Autoscaler:
 
     def _run_pass(self) -> None:
         """Decide all sizes from one snapshot. There is no await, so nothing changes meanwhile."""
+        if self._feed.is_broken:
+            return  # what is free is not known until the rebuild
         snapshot = self._ledger.snapshot()
         settings = self._settings
         wanted = POLICIES[settings.policy](snapshot.jobs, snapshot.cluster, settings.parameters)
@@ -219,60 +231,134 @@ class Autoscaler:
         return self._informers.jobs.get(job.key)
 
     def _subscribe(self) -> None:
-        ledger, seen = self._ledger, self._informers
+        seen, feed = self._informers, self._feed
+        seen.nodes.add_handler(self._on_node, feed=feed)
+        seen.pods.add_handler(self._on_pod, feed=feed)
+        seen.groups.add_handler(self._on_group, feed=feed)
+        seen.queues.add_handler(self._on_queue, feed=feed)
+        seen.priorities.add_handler(self._on_priority, feed=feed)
+        seen.namespaces.add_handler(self._on_namespace, feed=feed)
+        seen.jobs.add_handler(self._on_ai_training_job, feed=feed)
+        seen.trainer_jobs.add_handler(self._on_training_job, feed=feed)
 
-        def on_node(key: Key) -> None:
-            node = seen.nodes.get(key)
-            ledger.drop_node(key.name) if node is None else ledger.put_node(node)
+    def _rebuild(self) -> None:
+        """Count everything anew from the caches, after a handler has failed."""
+        # The count of changes only grows: a failed raise that waits for a change tries again.
+        n_changes = self._ledger.changes + 1
+        self._ledger = Ledger(self._needs, self._settings.scheduler)
+        seen = self._informers
+        for keys, handler in (
+            (seen.namespaces.keys(), self._on_namespace),
+            (seen.priorities.keys(), self._on_priority),
+            (seen.queues.keys(), self._on_queue),
+            (seen.nodes.keys(), self._on_node),
+            (seen.pods.keys(), self._on_pod),
+            (seen.groups.keys(), self._on_group),
+            (seen.jobs.keys(), self._on_ai_training_job),
+            (seen.trainer_jobs.keys(), self._on_training_job),
+        ):
+            for key in keys:
+                self._take_or_set_aside(handler, key)
+        self._ledger.changes += n_changes
 
-        def on_pod(key: Key) -> None:
-            pod = seen.pods.get(key)
-            ledger.drop_pod(key) if pod is None else ledger.put_pod(pod)
-            # The phase of a job may be written before its pods exist, so pods wake as well.
-            job = ledger.asking_job(key)
-            if job is not None:
-                self._wake_if_waiting(job)
+    def _take_or_set_aside(self, handler: Callable[[Key], None], key: Key) -> None:
+        """Count an object. One on which its handler fails is left out, so that it stops no other.
 
-        def on_group(key: Key) -> None:
-            group = seen.groups.get(key)
-            ledger.drop_group(key) if group is None else ledger.put_group(group)
+        If it is a pod its node offers no room. All are tried anew after a back-off.
+        """
+        result = contain_call(lambda: handler(key))
+        if not isinstance(result, Bug):
+            return
+        log.error("object set aside", controller=NAME, key=str(key), trace=result.trace)
+        self._feed.mend_later()
+        pod = self._informers.pods.get(key) if handler == self._on_pod else None
+        if pod is not None:
+            bare = Pod(
+                metadata=ObjectMeta(name=key.name, namespace=key.namespace),
+                spec=PodSpec(node_name=pod.spec.node_name),
+                status=PodStatus(phase=pod.status.phase),
+            )
+            self._ledger.put_pod(bare, is_unreadable=True)
 
-        def on_priority(key: Key) -> None:
-            found = seen.priorities.get(key)
-            if found is None:
-                ledger.drop_priority_class(key.name)
-            else:
-                ledger.put_priority_class(found)
+    def _on_node(self, key: Key) -> None:
+        node, ledger = self._informers.nodes.get(key), self._ledger
+        if node is None:
+            ledger.drop_node(key.name)
+        else:
+            ledger.put_node(node, is_unreadable=bool(self._informers.nodes.unreadable(key)))
 
-        def on_namespace(key: Key) -> None:
-            found = seen.namespaces.get(key)
-            if found is None:
-                ledger.drop_namespace(key.name)
-            else:
-                ledger.put_namespace(found)
+    def _on_pod(self, key: Key) -> None:
+        pods, ledger = self._informers.pods, self._ledger
+        pod = pods.get(key)
+        if pod is None:
+            ledger.drop_pod(key)
+        else:
+            # The room of a pod does not depend on its status.
+            ledger.put_pod(pod, is_unreadable=bool(pods.unreadable(key, but=("status",))))
+        # The phase of a job may be written before its pods exist, so pods wake as well.
+        job = ledger.asking_job(key)
+        if job is not None:
+            self._wake_if_waiting(job)
 
-        def on_queue(key: Key) -> None:
-            queue = seen.queues.get(key)
-            ledger.drop_queue(key.name) if queue is None else ledger.put_queue(queue)
-            # A changed quota may let pods be bound that were refused before.
-            ledger.changes += 1
+    def _on_group(self, key: Key) -> None:
+        groups, ledger = self._informers.groups, self._ledger
+        group = groups.get(key)
+        if group is None:
+            ledger.drop_group(key)
+        else:
+            ledger.put_group(group, is_unreadable=bool(groups.unreadable(key)))
 
-        seen.nodes.add_handler(on_node)
-        seen.pods.add_handler(on_pod)
-        seen.groups.add_handler(on_group)
-        seen.queues.add_handler(on_queue)
-        seen.priorities.add_handler(on_priority)
-        seen.namespaces.add_handler(on_namespace)
-        seen.jobs.add_handler(lambda key: self._on_job(JobId(*key)))
-        seen.trainer_jobs.add_handler(lambda key: self._on_job(JobId(*key, JobKind.TRAINING_JOB)))
+    def _on_priority(self, key: Key) -> None:
+        found, ledger = self._informers.priorities.get(key), self._ledger
+        if found is None:
+            ledger.drop_priority_class(key.name)
+        else:
+            ledger.put_priority_class(found)
+
+    def _on_namespace(self, key: Key) -> None:
+        found, ledger = self._informers.namespaces.get(key), self._ledger
+        ledger.drop_namespace(key.name) if found is None else ledger.put_namespace(found)
+
+    def _on_queue(self, key: Key) -> None:
+        """A queue that allows something else may let pods be bound that were refused before.
+
+        Most changes of a queue are of its counts, which the scheduler writes itself.
+        """
+        queues, ledger = self._informers.queues, self._ledger
+        queue = queues.get(key)
+        if queue is None:
+            ledger.drop_queue(key.name)
+        else:
+            unreadable = queues.unreadable(key, but=("status",))
+            ledger.put_queue(queue, is_unreadable=bool(unreadable))
+        rules = None if queue is None else (queue.spec, queue.status.state in _OPEN)
+        if self._queue_rules.get(key) == rules:
+            return
+        if rules is None:
+            del self._queue_rules[key]
+        else:
+            self._queue_rules[key] = rules
+        ledger.changes += 1
+
+    def _on_ai_training_job(self, key: Key) -> None:
+        self._on_job(JobId(*key))
+
+    def _on_training_job(self, key: Key) -> None:
+        self._on_job(JobId(*key, JobKind.TRAINING_JOB))
 
     def _on_job(self, id_: JobId) -> None:
         job = self._job(id_)
         if job is None:
             self._ledger.drop_job(id_)
             return
-        self._ledger.put_job(job)
+        self._ledger.put_job(job, is_malformed=self._is_malformed(id_))
         self._wake_if_waiting(id_)
+
+    def _is_malformed(self, job: JobId) -> bool:
+        informers = self._informers
+        is_classic = job.kind is JobKind.TRAINING_JOB
+        informer = informers.trainer_jobs if is_classic else informers.jobs
+        return informer.malformed(job.key) is not None
 
     def _wake_if_waiting(self, job: JobId) -> None:
         """Run a pass early for a job that begins to wait, so that others make room for it soon."""
@@ -317,7 +403,9 @@ async def run_autoscaler(
     meters: AutoscalerMeters = AutoscalerMeters(),  # noqa: B008
 ) -> None:
     """Run an autoscaler with its own informers and event recorder until cancelled."""
-    informers = AutoscalerInformers.over(cluster, clock, random, namespace=namespace)
+    informers = AutoscalerInformers.over(
+        cluster, clock, random, namespace=namespace, meter=meters.informers
+    )
     events = EventRecorder(cluster, ACTOR, clock=clock, random=random)
     autoscaler = Autoscaler(
         cluster,
@@ -347,7 +435,7 @@ async def autoscale(
     """
     meters = AutoscalerMeters()
     if metrics is not None:
-        meters = AutoscalerMeters(AutoscalerMetrics(metrics.registry), metrics, metrics)
+        meters = AutoscalerMeters(AutoscalerMetrics(metrics.registry), metrics, metrics, metrics)
 
     work = partial(
         run_autoscaler,

@@ -26,7 +26,7 @@ from swell.api.scheduling import PodGroup, Queue
 from swell.api.trainingjob import TrainingJob
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import EVERYTHING, Cluster, Selection
-from swell.runtime.informer import Informer, RunnableInformer
+from swell.runtime.informer import Informer, InformerMeter, RunnableInformer
 from swell.runtime.reflector import InformerOptions
 
 T = TypeVar("T", bound=ApiObject)
@@ -51,7 +51,13 @@ class AutoscalerInformers:
 
     @classmethod
     def over(
-        cls, cluster: Cluster, clock: Clock, random: Random, *, namespace: str = ""
+        cls,
+        cluster: Cluster,
+        clock: Clock,
+        random: Random,
+        *,
+        namespace: str = "",
+        meter: InformerMeter | None = None,
     ) -> AutoscalerInformers:
         """Watch jobs of one namespace or of all; nodes and pods always of the whole cluster.
 
@@ -64,7 +70,13 @@ class AutoscalerInformers:
             selection: Selection = EVERYTHING,
         ) -> Informer[T]:
             return Informer(
-                cluster, resource, clock=clock, random=random, selection=selection, options=options
+                cluster,
+                resource,
+                clock=clock,
+                random=random,
+                selection=selection,
+                options=options,
+                meter=meter,
             )
 
         return cls(

@@ -7,7 +7,8 @@ those and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -74,6 +75,7 @@ class Ledger:
         self._waiting: dict[Key, None] = {}  # groups that wait for room
         self._pods_of: dict[JobId, dict[Key, None]] = {}
         self._pods_on: dict[str, dict[Key, None]] = {}  # by node
+        self._unreadable_on: dict[str, dict[Key, None]] = {}  # pods of unknown needs, by node
         self._jobs_of: dict[Key, dict[JobId, None]] = {}  # by group
         self._states: dict[JobId, JobState] = {}
         # What each pod or job was last counted as, to be subtracted when that changes.
@@ -89,26 +91,29 @@ class Ledger:
 
     # --- objects that come, change and go
 
-    def put_node(self, node: Node) -> None:
-        new = view_node(node, self._reader)
+    def put_node(self, node: Node, *, is_unreadable: bool = False) -> None:
+        new = view_node(node, self._reader, is_unreadable=is_unreadable)
         self._replace_node(new.name, new)
-        self._mirror.put_node(new.name, node)
+        self._mirror.put_node(new.name, node, is_unreadable=new.is_unreadable)
 
     def drop_node(self, name: str) -> None:
         self._mirror.put_node(name, None)
         self._replace_node(name, None)
 
-    def put_pod(self, pod: Pod) -> None:
-        new = view_pod(pod, self._reader)
+    def put_pod(self, pod: Pod, *, is_unreadable: bool = False) -> None:
+        new = view_pod(pod, self._reader, is_unreadable=is_unreadable)
         self._replace_pod(new.key, new)
-        self._mirror.put_pod(new.key, pod, new.claim)
+        self._mirror.put_pod(new.key, pod, new.claim, is_unreadable=new.is_unreadable)
 
     def drop_pod(self, key: Key) -> None:
         self._mirror.put_pod(key, None)
         self._replace_pod(key, None)
 
-    def put_job(self, job: AnyJob) -> None:
+    def put_job(self, job: AnyJob, *, is_malformed: bool = False) -> None:
+        """Adds or replaces a job. A malformed one keeps its sizes until it can be read."""
         view = view_job(job, self._reader)
+        if view is not None and is_malformed:
+            view = replace(view, roles=tuple(replace(one, is_auto=False) for one in view.roles))
         if view is None:
             self.drop_job(id_of(job))
             return
@@ -138,8 +143,8 @@ class Ledger:
             _remove_member(self._jobs_of, view.group, job)
             self._mark_job(job)
 
-    def put_queue(self, queue: Queue) -> None:
-        self._mirror.put_queue(queue.metadata.name, queue)
+    def put_queue(self, queue: Queue, *, is_unreadable: bool = False) -> None:
+        self._mirror.put_queue(queue.metadata.name, queue, is_unreadable=is_unreadable)
 
     def drop_queue(self, name: str) -> None:
         self._mirror.put_queue(name, None)
@@ -156,9 +161,9 @@ class Ledger:
     def drop_priority_class(self, name: str) -> None:
         self._mirror.put_priority_class(name, None)
 
-    def put_group(self, group: PodGroup) -> None:
+    def put_group(self, group: PodGroup, *, is_unreadable: bool = False) -> None:
         key = group.metadata.key
-        self._mirror.put_group(key, group)
+        self._mirror.put_group(key, group, is_unreadable=is_unreadable)
         self._refuse(key, is_refused_for_queue(group))
         if group.status.phase in _WAITING_PHASES:
             self._waiting[key] = None
@@ -214,18 +219,24 @@ class Ledger:
         old = self._pods.pop(key, None)
         if old is not None:
             _remove_member(self._pods_on, old.node, key)
+            if old.is_unreadable and not old.is_finished:
+                _remove_member(self._unreadable_on, old.node, key)
             if old.claim is not None:
                 _remove_member(self._pods_of, old.claim.job, key)
             self._mark_pod(key, old)
         if new is not None:
             self._pods[key] = new
             _add_member(self._pods_on, new.node, key)
+            if new.is_unreadable and not new.is_finished:
+                _add_member(self._unreadable_on, new.node, key)
             if new.claim is not None:
                 _add_member(self._pods_of, new.claim.job, key)
             self._mark_pod(key)
         # A bound pod that goes may have made room for a raise that failed before.
         had_room = old is not None and old.is_bound and not old.is_finished
-        if had_room and not (new is not None and new.is_bound and not new.is_finished):
+        is_there = new is not None and new.is_bound and not new.is_finished
+        was_unreadable = old is not None and old.is_unreadable
+        if had_room and (not is_there or was_unreadable):
             self.changes += 1
 
     def _refuse(self, key: Key, refused: bool) -> None:
@@ -328,17 +339,14 @@ class Ledger:
     def _add(self, counts: Iterable[ReplicaCount], sign: int) -> None:
         for count in counts:
             n = sign * count.n
-            sums = [self._requested]
+            _sum_up(self._requested, count.needs.requests, n)
+            _sum_up(self._limited, count.needs.limits, n)
             if count.node:
-                sums.append(self._used.setdefault(count.node, {}))
-            if count.node:
-                used = sums[1]
-                used[PODS] = used.get(PODS, 0) + n
-            for name, amount in count.needs.requests.items():
-                for into in sums:
-                    into[name] = into.get(name, 0) + n * amount
-            for name, amount in count.needs.limits.items():
-                self._limited[name] = self._limited.get(name, 0) + n * amount
+                used = self._used.setdefault(count.node, {})
+                _sum_up(used, count.needs.requests, n)
+                _sum_up(used, {PODS: 1}, n)
+                if not used:
+                    del self._used[count.node]
 
     def _resource(self) -> ClusterResource:
         totals = self._counted_nodes.totals
@@ -366,8 +374,17 @@ class Ledger:
     def _pod_slots(self) -> IntArray:
         nodes = self._counted_nodes.nodes
         nothing: dict[str, int] = {}
-        left = (node.n_pods_max - self._used.get(node.name, nothing).get(PODS, 0) for node in nodes)
+        left = (
+            0
+            if self._is_closed(node)
+            else node.n_pods_max - self._used.get(node.name, nothing).get(PODS, 0)
+            for node in nodes
+        )
         return np.fromiter(left, np.int64, len(nodes))
+
+    def _is_closed(self, node: AutoscalerNode) -> bool:
+        """Whether something on the node is unreadable: how much room is left is not known."""
+        return node.is_unreadable or node.name in self._unreadable_on
 
     def _idle(self, names: Iterable[str]) -> dict[str, IntArray]:
         nodes = self._counted_nodes.nodes
@@ -378,7 +395,11 @@ class Ledger:
                 node.allocatable.get(name, 0) - self._used.get(node.name, nothing).get(name, 0)
                 for node in nodes
             )
-            bounded = (max(-_AMOUNT_MAX, min(amount, _AMOUNT_MAX)) for amount in left)
+            most = (0 if self._is_closed(node) else _AMOUNT_MAX for node in nodes)
+            bounded = (
+                max(-_AMOUNT_MAX, min(amount, limit))
+                for amount, limit in zip(left, most, strict=True)
+            )
             idle[name] = np.fromiter(bounded, np.int64, len(nodes))
         return idle
 
@@ -392,6 +413,16 @@ def _remove_member(index: dict[H, dict[M, None]], at: H, member: M) -> None:
     del members[member]
     if not members:
         del index[at]
+
+
+def _sum_up(sums: dict[str, int], amounts: Mapping[str, int], n: int) -> None:
+    """Add so many times the amounts. A resource that nothing asks for any more is dropped."""
+    for name, amount in amounts.items():
+        total = sums.get(name, 0) + n * amount
+        if total:
+            sums[name] = total
+        else:
+            sums.pop(name, None)
 
 
 def _used_names(*sums: dict[str, int]) -> Iterable[str]:

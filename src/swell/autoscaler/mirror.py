@@ -79,6 +79,8 @@ class SchedulerMirror:
         self._stand_ins: dict[Key, PodGroup] = {}
         # Pods that keep others away by required anti-affinity: they may matter to any replica.
         self._refusing_pods: dict[Key, None] = {}
+        # By kind and name: objects that the scheduler is careful about, since not all is known.
+        self._unreadable: dict[tuple[str, str], str] = {}
 
     # --- objects that come, change and go
 
@@ -88,11 +90,20 @@ class SchedulerMirror:
     def put_priority_class(self, name: str, priority_class: PriorityClass | None) -> None:
         self._changed["class"][name] = priority_class
 
-    def put_node(self, name: str, node: Node | None) -> None:
+    def put_node(self, name: str, node: Node | None, *, is_unreadable: bool = False) -> None:
         self._changed["node"][name] = node
+        self._note_unreadable("node", name, is_unreadable)
 
-    def put_pod(self, key: Key, pod: Pod | None, claim: ReplicaClaim | None = None) -> None:
+    def put_pod(
+        self,
+        key: Key,
+        pod: Pod | None,
+        claim: ReplicaClaim | None = None,
+        *,
+        is_unreadable: bool = False,
+    ) -> None:
         """Notes a pod; `claim` is the replica of a job that it is."""
+        self._note_unreadable("pod", str(key), is_unreadable)
         self._changed["pod"][str(key)] = None if pod is None else _NotedPod(pod, claim)
         if pod is not None and _refuses_others(pod):
             self._refusing_pods[key] = None
@@ -105,7 +116,8 @@ class SchedulerMirror:
     def put_trainers(self, key: Key, job: TrainingJob | None) -> None:
         self._changed["trainers"][str(key)] = job
 
-    def put_group(self, key: Key, group: PodGroup | None) -> None:
+    def put_group(self, key: Key, group: PodGroup | None, *, is_unreadable: bool = False) -> None:
+        self._note_unreadable("group", str(key), is_unreadable)
         if group is None:
             self._groups.pop(key, None)
         else:
@@ -124,12 +136,19 @@ class SchedulerMirror:
         if key not in self._groups:
             self._changed["group"][str(key)] = stand_in
 
-    def put_queue(self, name: str, queue: Queue | None) -> None:
+    def put_queue(self, name: str, queue: Queue | None, *, is_unreadable: bool = False) -> None:
+        self._note_unreadable("queue", name, is_unreadable)
         self._changed["queue"][name] = queue
         if queue is None:
             self._queues.pop(name, None)
         else:
             self._queues[name] = queue
+
+    def _note_unreadable(self, kind: str, name: str, is_unreadable: bool) -> None:
+        if is_unreadable:
+            self._unreadable[kind, name] = f"{kind} {name}"
+        else:
+            self._unreadable.pop((kind, name), None)
 
     # --- reading
 
@@ -168,7 +187,7 @@ class SchedulerMirror:
         return Session(self.snapshot(), self.config, PLUGINS)
 
     def _put(self, kind: str, name: str, new: Mirrored | None) -> None:
-        held = self._snapshot
+        held, why = self._snapshot, self._unreadable.get((kind, name), "")
         match new:
             case None:
                 self._remove(kind, name)
@@ -177,17 +196,17 @@ class SchedulerMirror:
             case PriorityClass():
                 held.put_priority_class(new)
             case Node():
-                held.put_node(_with_pods(new))
+                held.put_node(_with_pods(new), why)
             case Queue():
-                held.put_queue(new)
+                held.put_queue(new, why)
             case PodGroup():
-                held.put_group(new)
+                held.put_group(new, why)
             case AITrainingJob():
                 held.put_training_job(new)
             case TrainingJob():
                 held.put_trainers(new)
             case _NotedPod():
-                self._put_pod(new.as_scheduled())
+                self._put_pod(new.as_scheduled(), why)
 
     def _remove(self, kind: str, name: str) -> None:
         held = self._snapshot
@@ -203,13 +222,13 @@ class SchedulerMirror:
         }
         removals[kind](name)
 
-    def _put_pod(self, pod: Pod) -> None:
+    def _put_pod(self, pod: Pod, unreadable: str) -> None:
         """Puts a pod in. One of ours without a group is a gang of one in the default queue."""
         if is_ungrouped(pod, SCHEDULERS):
             self._snapshot.put_group(virtual_group(pod, DEFAULT_QUEUE))
-            self._snapshot.put_pod(pod, virtual_group_name(pod))
+            self._snapshot.put_pod(pod, virtual_group_name(pod), unreadable)
         else:
-            self._snapshot.put_pod(pod)
+            self._snapshot.put_pod(pod, unreadable=unreadable)
 
     def _remove_pod(self, key: str) -> None:
         task = self._snapshot.task(key)

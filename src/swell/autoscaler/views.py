@@ -13,6 +13,7 @@ from typing import NamedTuple
 from swell.api.core import Node
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod, PodPhase, PodSpec
+from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
 from swell.autoscaler.needs import Amounts, Needs, NeedsReader
 
@@ -141,6 +142,7 @@ class AutoscalerPod:
     is_leaving: bool
     created_at: float
     claim: ReplicaClaim | None
+    is_unreadable: bool = False  # it needs more than `needs` says, and not known how much
 
     @property
     def is_finished(self) -> bool:
@@ -161,11 +163,13 @@ class AutoscalerNode:
     allocatable: Amounts
     n_pods_max: int
     node: Node
+    is_unreadable: bool = False  # it offers no room until it can be read
 
     def differs_from(self, other: AutoscalerNode) -> bool:
         """Whether anything differs that decides which pods fit; heartbeats do not count."""
         return (
             self.is_counted != other.is_counted
+            or self.is_unreadable != other.is_unreadable
             or self.allocatable != other.allocatable
             or self.n_pods_max != other.n_pods_max
             or self.node.metadata.labels != other.node.metadata.labels
@@ -173,28 +177,38 @@ class AutoscalerNode:
         )
 
 
-def view_node(node: Node, reader: NeedsReader) -> AutoscalerNode:
+def view_node(node: Node, reader: NeedsReader, *, is_unreadable: bool = False) -> AutoscalerNode:
     is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
-    allocatable = reader.of_node(node.status.allocatable)
+    try:
+        allocatable = reader.of_node(node.status.allocatable)
+        n_pods_max = reader.pod_slots_of_node(node.status.allocatable)
+    except QuantityError:
+        allocatable, n_pods_max, is_unreadable = {}, 0, True
     return AutoscalerNode(
         name=node.metadata.name,
         is_counted=is_ready and not node.spec.unschedulable,
         allocatable=allocatable,
-        n_pods_max=reader.pod_slots_of_node(node.status.allocatable),
+        n_pods_max=n_pods_max,
         node=node,
+        is_unreadable=is_unreadable,
     )
 
 
-def view_pod(pod: Pod, reader: NeedsReader) -> AutoscalerPod:
+def view_pod(pod: Pod, reader: NeedsReader, *, is_unreadable: bool = False) -> AutoscalerPod:
     meta = pod.metadata
+    try:
+        needs = reader.of(pod.spec)
+    except QuantityError:
+        needs, is_unreadable = reader.of(PodSpec()), True
     return AutoscalerPod(
         key=meta.key,
         node=pod.spec.node_name,
-        needs=reader.of(pod.spec),
+        needs=needs,
         phase=pod.status.phase,
         is_leaving=meta.deletion_timestamp is not None,
         created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
         claim=_claim(pod),
+        is_unreadable=is_unreadable,
     )
 
 

@@ -5,14 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
 
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.codec import to_body
 from swell.api.core import Event
-from swell.api.kinds import AI_TRAINING_JOBS, EVENTS, NAMESPACES, NODES, PODS, TRAINING_JOBS
+from swell.api.kinds import (
+    AI_TRAINING_JOBS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    QUEUES,
+    TRAINING_JOBS,
+)
 from swell.api.meta import Body, Key
+from swell.api.pod import Pod
+from swell.api.resource import Resource
 from swell.api.trainingjob import TrainingJob
 from swell.autoscaler.controller import AutoscalerMeters, run_autoscaler
+from swell.autoscaler.ledger import Ledger
 from swell.autoscaler.metrics import Sizes
 from swell.autoscaler.settings import AutoscalerSettings
 from swell.runtime.cluster import Cluster, merge_patch
@@ -20,6 +35,7 @@ from swell.sim.chance import Chance
 from swell.sim.loop import VirtualClock, run
 from swell.sim.server import SimulatedServer
 from tests.autoscaler_cases import a_job, a_node, a_role, a_training_job
+from tests.sim.undecodable import MARK, HalfBlindCluster
 
 SETTINGS = AutoscalerSettings(scale_period_s=30.0, scale_cooldown_s=60.0)
 ROLE = a_role(1, 4, cpu="1", memory="1Gi")
@@ -54,7 +70,7 @@ class Stage:
 
     async def autoscale(self) -> None:
         await run_autoscaler(
-            self.server.connect("autoscaler"),
+            HalfBlindCluster(self.server.connect("autoscaler")),
             settings=SETTINGS,
             clock=self.clock,
             random=Random(1),
@@ -235,3 +251,105 @@ def test_quiet_cluster_is_left_in_peace() -> None:
         assert stage.server.storage.version == version
 
     play(scene)
+
+
+async def _mark(stage: Stage, resource: Resource[Any], key: Key, field: str | None) -> None:
+    change: Body = {"metadata": {"annotations": {MARK: field}}}
+    await stage.user.patch(resource.untyped(), key, merge_patch(change))
+
+
+def test_status_of_a_queue_is_no_change() -> None:
+    """A raise that failed is not tried again because counts of a queue were written."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=3, memory="8Gi")
+        queue = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": "q"}}
+        await stage.user.create(QUEUES.untyped(), queue)
+        await stage.job(a_job("a", t=ROLE))
+        await stage.pod("a", 0, "n")
+        for number in range(200):
+            status = merge_patch({"status": {"running": number, "state": "Open"}})
+            await stage.user.patch(QUEUES.untyped().status, Key("", "q"), status)
+            await stage.clock.sleep(10)
+        job = await stage.user.get(AI_TRAINING_JOBS, Key("ns", "a"))
+        assert [(one.from_, one.to) for one in job.status.scale_records] == [(1, 2), (2, 1)]
+        change = merge_patch({"spec": {"capability": {"cpu": "9"}}})
+        await stage.user.patch(QUEUES.untyped(), Key("", "q"), change)
+        await stage.clock.sleep(40)
+
+        assert await stage.target("a") == 2
+
+    play(scene)
+
+
+@pytest.mark.parametrize("field", ["spec.containers", "status.phase"])
+def test_undecodable_pod_keeps_its_room(field: str) -> None:
+    """No role grows into the room of a pod that cannot be decoded."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=3, memory="8Gi")
+        await stage.job(a_job("other", t=a_role(1, 1, cpu="1", memory="1Gi")))
+        for index in range(2):
+            await stage.pod("other", index, "n")
+        await stage.clock.sleep(5)
+        for index in range(2):
+            await _mark(stage, PODS, Key("ns", f"other-t-{index}"), field)
+        await stage.job(a_job("a", t=ROLE))
+        await stage.pod("a", 0, "n")
+        await stage.clock.sleep(200)
+
+        assert await stage.target("a") == 1
+
+    play(scene)
+
+
+def test_pod_that_was_never_decodable_leaves_no_room_on_its_node() -> None:
+    """How much it takes is not known; when it is, the rest can be used."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.job(a_job("other", t=a_role(1, 1, cpu="1", memory="1Gi")))
+        await stage.pod("other", 0, "n")
+        await _mark(stage, PODS, Key("ns", "other-t-0"), "spec.containers")
+        await stage.job(a_job("a", t=ROLE))
+        await stage.pod("a", 0, "n")
+        await stage.clock.sleep(5)
+        await stage.node("n", cpu=4, memory="8Gi")
+        await stage.clock.sleep(100)
+        assert await stage.target("a") == 1
+        await _mark(stage, PODS, Key("ns", "other-t-0"), None)
+        await stage.clock.sleep(40)
+
+        assert await stage.target("a") == 2
+
+    play(scene)
+
+
+def test_handler_that_fails_costs_no_sum() -> None:
+    """The ledger is counted anew; a pod on which it fails for good leaves no room on its node."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.node("n", cpu=4, memory="8Gi")
+        await stage.job(a_job("other", t=a_role(1, 1, cpu="1", memory="1Gi")))
+        await stage.pod("other", 0, "n")
+        await stage.job(a_job("a", t=ROLE))
+        with patch.object(Ledger, "put_pod", failing_for("other-t-0", Ledger.put_pod)):
+            await stage.pod("a", 0, "n")
+            await stage.clock.sleep(100)
+            assert await stage.target("a") == 1
+        await stage.clock.sleep(340)
+        job = await stage.user.get(AI_TRAINING_JOBS, Key("ns", "a"))
+
+        assert [one.to for one in job.status.scale_records][:1] == [2]
+
+    play(scene)
+
+
+def failing_for(name: str, put: Callable[..., None]) -> Callable[..., None]:
+    """Puts a pod, and fails for one that can be read."""
+
+    def put_or_fail(ledger: Ledger, pod: Pod, *, is_unreadable: bool = False) -> None:
+        if pod.metadata.name == name and not is_unreadable:
+            raise LookupError(name)
+        put(ledger, pod, is_unreadable=is_unreadable)
+
+    return put_or_fail
