@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -22,6 +22,20 @@ def believe_lists(*informers: Any) -> None:
     """Any list is taken for the truth, however old it is."""
     for informer in informers:
         informer._cache = CredulousCache(informer._cache._indexes)
+
+
+def hide_malformed(informer: Any) -> None:
+    """An object that cannot be decoded is taken for one that does not exist."""
+    get, by_index, malformed = informer.get, informer.by_index, informer.malformed
+
+    def get_readable(key: Key) -> Any:
+        return get(key) if malformed(key) is None else None
+
+    def find_readable(index: str, value: Hashable) -> tuple[Any, ...]:
+        return tuple(one for one in by_index(index, value) if not malformed(one.metadata.key))
+
+    informer.get, informer.by_index = get_readable, find_readable
+    informer.malformed = lambda _: None
 
 
 def trust_lost_answers(uncertain: UncertainKeys) -> None:

@@ -114,10 +114,10 @@ def ignores_ancestors(autoscaler: Autoscaler) -> None:
     ledger = autoscaler._ledger
     put = ledger.put_queue
 
-    def put_unlimited(queue: Queue) -> None:
+    def put_unlimited(queue: Queue, *, is_unreadable: bool = False) -> None:
         is_above = queue.metadata.name == DEPARTMENT
         spec = structs.replace(queue.spec, capability={}) if is_above else queue.spec
-        put(structs.replace(queue, spec=spec))
+        put(structs.replace(queue, spec=spec), is_unreadable=is_unreadable)
 
     ledger.put_queue = put_unlimited  # type: ignore[method-assign]
 

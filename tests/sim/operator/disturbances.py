@@ -20,6 +20,7 @@ from swell.sim.scenario import USER
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import NODES, fleet_of
 from tests.sim.operator.observation import jobs_in
+from tests.sim.undecodable import UNDECODABLE, Marker
 from tests.sim.wiping import WIPED, StatusWiper
 
 AUTOSCALER = "autoscaler"
@@ -52,6 +53,7 @@ RATES_MAX: Mapping[str, float] = {
     OperatorFault.EDITED: 0.03,
     OperatorFault.QUOTA: 0.03,
     OperatorFault.WIPED: 0.03,
+    UNDECODABLE: 0.06,
 }
 
 
@@ -83,6 +85,7 @@ def operator_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
         OperatorFault.EDITED: acts.edit,
         OperatorFault.QUOTA: acts.exceed_quota,
         OperatorFault.WIPED: StatusWiper(world, AI_TRAINING_JOBS, DAMAGES).wipe,
+        UNDECODABLE: Marker(world).disturb,
     }
 
 

@@ -31,7 +31,13 @@ from swell.runtime.plan import (
     patch_object,
 )
 from tests.sim.operator.subject import Flaw, Operator
-from tests.sim.planting import act_then_record, believe_lists, blind_status, trust_lost_answers
+from tests.sim.planting import (
+    act_then_record,
+    believe_lists,
+    blind_status,
+    hide_malformed,
+    trust_lost_answers,
+)
 
 EPOCH_TIME = "2026-01-01T00:00:00Z"
 
@@ -258,6 +264,13 @@ def _unlimited(*_: object) -> int:
 # Any status is believed.
 _CREDULOUS = _inside(decide, "recovered", lambda seen, _: seen)
 
+
+def _blind(operator: Operator) -> None:
+    """An object that cannot be decoded is taken for one that does not exist."""
+    for informer in (operator.informers.pods, operator.informers.nodes):
+        hide_malformed(informer)
+
+
 PLANTED: Mapping[str, Flaw] = {
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
@@ -280,4 +293,5 @@ PLANTED: Mapping[str, Flaw] = {
     "operator starts lost jobs anew": _inside(decide, "recovered", _starts_anew),
     "operator forgets how jobs ended": _inside(recovery, "read_mark", lambda *_: None),
     "operator believes any status": _CREDULOUS,
+    "operator takes the undecodable for absent": _blind,
 }

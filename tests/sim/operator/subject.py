@@ -20,6 +20,7 @@ from tests.sim.operator.disturbances import operator_disturbances
 from tests.sim.operator.liveness import end_state, liveness
 from tests.sim.operator.rules import safety
 from tests.sim.operator.scenarios import SCENARIOS
+from tests.sim.undecodable import HalfBlindCluster
 
 SETTINGS = AITrainingJobSettings(
     creating_duration_period_s=25.0,
@@ -75,7 +76,7 @@ async def run_operator(
     ports: Ports, settings: AITrainingJobSettings, flaw: Flaw | None = None
 ) -> None:
     dependencies = ControllerDependencies(
-        ports.cluster, ports.clock, ports.random, passes=BugMeter()
+        HalfBlindCluster(ports.cluster), ports.clock, ports.random, passes=BugMeter()
     )
     operator = JobOperator(ai_training_job_kind(settings), dependencies)
     if flaw is not None:

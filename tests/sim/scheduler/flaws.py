@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import msgspec
 
+from swell.api.core import Node
 from swell.api.meta import Key, Uid
 from swell.api.pod import Pod
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
@@ -23,6 +24,7 @@ from swell.scheduler.live.controller import Scheduler
 from swell.scheduler.live.evictor import EvictionCause
 from swell.scheduler.model.snapshot import SchedulerSnapshot
 from swell.scheduler.model.tasks import Task, TaskStatus
+from tests.sim.planting import hide_malformed
 from tests.sim.scheduler.subject import Flaw
 
 # The package exports the function of the same name, hence by the table of modules.
@@ -147,6 +149,39 @@ def kinless(scheduler: Scheduler) -> None:
 PLANTED_IN_A_TREE: Mapping[str, Flaw] = {
     "scheduler counts victims outside the common ancestor": kinless,
 }
+
+
+def blind(scheduler: Scheduler) -> None:
+    """An object that cannot be decoded is taken for one that does not exist."""
+    for informer in (scheduler.informers.pods, scheduler.informers.nodes):
+        hide_malformed(informer)
+
+
+def half_changed(scheduler: Scheduler) -> None:
+    """Goes on with the snapshot that a failed handler has left."""
+    feed: Any = scheduler.cache._feed._feed
+
+    def go_on() -> None:
+        feed.is_broken = False
+
+    feed.mend = feed.mend_later = go_on
+
+
+def hasty_with_places(scheduler: Scheduler) -> None:
+    """A node that came back while pods still counted there loses its place with the last one."""
+    nodes: Any = scheduler.cache.snapshot.nodes
+    put = nodes.put
+
+    def put_for_now(node: Node, unreadable: str = "") -> None:
+        place = nodes.find(node.metadata.name)
+        was_gone = place in nodes._temporary
+        put(node, unreadable)
+        if was_gone:
+            nodes._temporary[place] = None
+
+    nodes.put = put_for_now
+
+
 PLANTED: Mapping[str, Flaw] = {
     "scheduler keeps a stale group policy": stale_policy,
     "scheduler does not count binds under way": uncounted_binds,
@@ -156,4 +191,7 @@ PLANTED: Mapping[str, Flaw] = {
     "scheduler decides before it knows": hasty,
     "scheduler evicts without a record": unrecorded,
     "scheduler ignores quotas": generous,
+    "scheduler takes the undecodable for absent": blind,
+    "scheduler goes on half-changed": half_changed,
+    "scheduler gives places away too early": hasty_with_places,
 }

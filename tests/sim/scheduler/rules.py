@@ -5,7 +5,7 @@ A scheduler is blamed for what it knew when it sent a write; what it did itself 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -47,16 +47,18 @@ from tests.sim.scheduler.observation import (
     priority_of,
     scheduler_of,
 )
+from tests.sim.undecodable import UNDECODABLE
 
 HOLDING = frozenset({TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 BIND_WINDOW_S = 30.0
 SLACK_S = 20.0  # to see, to decide and to write
 # How long what befell a scheduler, or kept things from it, may go on at the most.
 EFFECT_S = 65.0
-LONG_EFFECTS_S = {
+LONG_EFFECTS_S: Mapping[str, float] = {
     FaultKind.OUT_OF_STEP: 125.0,
     FaultKind.PAUSED: 95.0,
     FaultKind.ALL_PAUSED: 125.0,
+    UNDECODABLE: 125.0,
 }
 
 
@@ -176,7 +178,7 @@ class WholeGangs:
     def _on_fault(self, fault: Fault) -> None:
         is_common = not fault.site.startswith(("operator", "nemesis F2"))
         if is_common:
-            effect_s = LONG_EFFECTS_S.get(FaultKind(fault.kind), EFFECT_S)
+            effect_s = LONG_EFFECTS_S.get(fault.kind, EFFECT_S)
             until = self.world.clock.monotonic() + effect_s
             self._disturbed_until = max(self._disturbed_until, until)
 

@@ -15,11 +15,12 @@ from swell.sim.leadership import in_pair, lead
 from swell.sim.process import Main, Ports
 from swell.sim.scenario import SimulationSubject
 from tests.sim.operator.subject import run_operator
-from tests.sim.scheduler.disturbances import scheduler_disturbances
+from tests.sim.scheduler.disturbances import FRAGILE, make_fragile, scheduler_disturbances
 from tests.sim.scheduler.liveness import end_state, liveness
 from tests.sim.scheduler.observation import SCHEDULER
 from tests.sim.scheduler.rules import safety
 from tests.sim.scheduler.scenarios import IN_A_TREE, SCENARIOS
+from tests.sim.undecodable import HalfBlindCluster
 
 OPERATOR = "operator"
 SETTINGS = AITrainingJobSettings(workers=2)
@@ -86,9 +87,11 @@ async def run_scheduler(
     flaw: Flaw | None = None,
     settings: SchedulerSettings = SchedulerSettings(),  # noqa: B008
 ) -> None:
-    scheduler = Scheduler(ports.cluster, settings, clock=ports.clock, random=ports.random)
+    cluster = HalfBlindCluster(ports.cluster)
+    scheduler = Scheduler(cluster, settings, clock=ports.clock, random=ports.random)
     if flaw is not None:
         flaw(scheduler)
+    ports.exposed[FRAGILE] = make_fragile(scheduler)
     ports.exposed[SCHEDULER] = scheduler
     ports.exposed.update({str(one.resource): one for one in scheduler.informers.every})
     await asyncio.gather(*(service.run() for service in scheduler.services))
