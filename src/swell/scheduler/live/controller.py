@@ -41,7 +41,7 @@ ACTOR = "swell-scheduler"
 UNDECODABLE = "Undecodable"  # the reason of the event on an object that cannot be decoded
 # Kubernetes clients write at most 50 requests a second by default. Beyond 4,096 pods that wait for
 # their event, the events of further ones are dropped.
-_POD_EVENTS = EventOptions(writes_per_s=20.0, series_max=4096)
+_POD_EVENTS = EventOptions(writes_per_s=20.0, burst=20, writers=1, series_max=4096)
 
 
 class Scheduler:
