@@ -126,6 +126,7 @@ class ReplicaSpec(ApiStruct, frozen=True):
     restart_limit: int | None = None
     fail_policy: RoleEndPolicy = RoleEndPolicy.ANY
     complete_policy: RoleEndPolicy = RoleEndPolicy.ALL
+    replica_type: str = ""
     template: Body = {}
 
     @property
@@ -268,6 +269,7 @@ class AITrainingJobStatus(ApiStruct, frozen=True):
     restart: Restart | None = None
     last_restart_time: dict[str, str] = {}
     uncharged: dict[str, int] = {}
+    creation_restarts: dict[str, int] = {}
     backoff: dict[str, int] = {}
     ending: Ending | None = None
     epoch: int = 0

@@ -249,6 +249,7 @@ class PodStatus(ApiStruct, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     start_time: str | None = None
+    pod_ip: str = msgspec.field(default="", name="podIP")
 
 
 class Pod(ApiStruct, frozen=True):

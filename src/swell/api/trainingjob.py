@@ -15,6 +15,19 @@ from swell.api.meta import ApiStruct, Body, Condition, ObjectMeta
 from swell.api.pod import ResourceRequirements
 
 API_GROUP = "paddlepaddle.org"
+# Volcano's annotation by which a job of any kind names its queue.
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+DEFAULT_QUEUE = "default"
+# Labels of a TrainingJob's objects: its UID, its name, and by role one more that holds its name.
+JOB_UID_LABEL = "paddle-job-uid"
+JOB_NAME_LABEL = "paddle-job-name"
+ROLE_LABELS = {
+    "master": "paddle-job-master",
+    "pserver": "paddle-job-pserver",
+    "trainer": "paddle-job",
+}
+# Kubernetes' annotation with a trainer's index.
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class TrainingJobPhase(Enum):
@@ -114,6 +127,7 @@ class TrainingJobSpec(ApiStruct, frozen=True, rename=None):
     host_network: bool = False
     scheduler_name: str = msgspec.field(default="", name="schedulerName")
     pod_group_name: str = msgspec.field(default="", name="podGroupName")
+    queue: str = ""
     volumes: tuple[Body, ...] = ()
     volume_mounts: tuple[Body, ...] = msgspec.field(default=(), name="VolumeMounts")
     mountpath: str = ""
@@ -192,3 +206,8 @@ class TrainingJob(ApiStruct, frozen=True):
     status: TrainingJobStatus = TrainingJobStatus()
     api_version: str = f"{API_GROUP}/v1"
     kind: str = "TrainingJob"
+
+    @property
+    def queue(self) -> str:
+        """The scheduling queue: by the spec, by the annotation, or the default one."""
+        return self.spec.queue or self.metadata.annotations.get(QUEUE_ANNOTATION) or DEFAULT_QUEUE

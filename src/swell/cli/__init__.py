@@ -12,6 +12,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `connection`: opens that cluster for a few calls.
 - `error_texts`: a sentence and a hint for every error of a cluster or of this machine.
 - `arguments`: the kind and the names in `[KIND] [NAME]...`.
+- `job_kinds`: finds a job by name, of either kind.
 - `manifests`: reads manifests; `validate`, `render` and `crds`.
 - `output`: tables, JSON and YAML on stdout.
 - `about`: `version` and `completion`.

@@ -23,22 +23,26 @@ _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 @dataclass(frozen=True, slots=True)
 class ObjectArguments:
-    """The resource and the names of objects that a command is about; no names mean all."""
+    """The resource and the names of objects that a command is about; no names mean all.
+
+    `is_any_job` says that no kind was given: the names are those of jobs of either kind.
+    """
 
     resource: Resource[Body]
     names: tuple[str, ...]
+    is_any_job: bool = False
 
 
 def parse_object_arguments(arguments: Sequence[str], client: OneShot) -> ObjectArguments:
-    """Parse `pods`, `pods a b`, `pod/a`, or names alone, which are names of AITrainingJobs."""
+    """Parse `pods`, `pods a b`, `pod/a`, or names alone, which are names of jobs."""
     if not arguments:
-        return ObjectArguments(AI_TRAINING_JOBS.untyped(), ())
+        return ObjectArguments(AI_TRAINING_JOBS.untyped(), (), is_any_job=True)
     first, *rest = arguments
     if "/" in first:
         return _parse_slashed(arguments, client)
     found = find_kind(first, client)
     if found is None:
-        return ObjectArguments(AI_TRAINING_JOBS.untyped(), tuple(arguments))
+        return ObjectArguments(AI_TRAINING_JOBS.untyped(), tuple(arguments), is_any_job=True)
     return ObjectArguments(found, tuple(rest))
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from swell.api.aitrainingjob import AITrainingJob, AITrainingJobPhase
-from swell.api.meta import Key, Uid
+from swell.api.kinds import AI_TRAINING_JOBS
 from swell.cli.connection import ClusterConnection
+from swell.cli.job_kinds import FoundJob
 from swell.cli.jobs import follow
 from swell.cli.jobs.follow import JobFollower
 from swell.cli.jobs.logs import LogLine
@@ -61,20 +61,20 @@ def ignored(_: Iterable[LogLine]) -> None:
 
 def play(
     answers: Sequence[bytes],
-    act: Callable[[JobFollower], AITrainingJob | None] = lambda f: f.to_the_end(ignored),
+    act: Callable[[JobFollower], FoundJob | None] = lambda f: f.to_the_end(ignored),
     user: KubeUser | None = None,
-) -> tuple[AITrainingJob | None, list[str], Scripted]:
+) -> tuple[FoundJob | None, list[str], Scripted]:
     """How the job ended, what was reported, and what the server was asked for."""
     reports: list[str] = []
 
-    def run(access: Access) -> AITrainingJob | None:
+    def run(access: Access) -> FoundJob | None:
         access = replace(access, user=user or access.user)
         client = OneShot(access, random.Random(1), sleep=lambda _: None)
         connection = ClusterConnection(client, access)
-        key = Key("ns", "fit")
-        return act(JobFollower(connection, key, Uid("u"), NoLogs(), reports.append))
+        found = FoundJob(AI_TRAINING_JOBS.untyped(), json.loads(job(1, "")))
+        return act(JobFollower(connection, found, NoLogs(), reports.append))
 
-    async def main() -> tuple[AITrainingJob | None, list[str], Scripted]:
+    async def main() -> tuple[FoundJob | None, list[str], Scripted]:
         async with scripted(answers) as server:
             return await asyncio.to_thread(run, server.access), reports, server
 
@@ -119,7 +119,7 @@ def test_final_phase_ends_it() -> None:
     ended, _, _ = play([listed(5, job(1, "Pending")), OPEN + events])
 
     assert ended is not None
-    assert ended.status.phase is AITrainingJobPhase.SUCCEED
+    assert ended.phase == "Succeed"
 
 
 @pytest.mark.parametrize(

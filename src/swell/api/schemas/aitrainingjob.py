@@ -45,6 +45,7 @@ from swell.api.schemas.shared import (
     MESSAGE_SIZE_MAX,
     NAME_SIZE_MAX,
     metadata_schema,
+    or_empty,
     pod_template,
 )
 from swell.api.schemas.transitions import freeze_rule
@@ -139,6 +140,12 @@ def replica_spec() -> Schema:
                 "Which succeeded pods complete the role.",
                 default=_UNSET_ROLE.complete_policy,
             ),
+            "replicaType": text(
+                "TRAININGJOB_REPLICA_TYPE of its pods; without it, the role's name.",
+                pattern=LABEL_VALUE,
+                size_max=NAME_SIZE_MAX,
+                example="worker",
+            ),
             "template": pod_template(),
         },
         required=("template",),
@@ -157,8 +164,8 @@ def spec() -> Schema:
             ),
             "faultTolerant": boolean("Kept for old manifests; changes nothing."),
             "priority": text("A PriorityClass.", pattern=LABEL_VALUE, size_max=NAME_SIZE_MAX),
-            "schedulerName": text("Who schedules the pods.", pattern=_or_empty(DNS_SUBDOMAIN)),
-            "queue": text("The queue.", pattern=_or_empty(DNS_SUBDOMAIN), default=_UNSET.queue),
+            "schedulerName": text("Who schedules the pods.", pattern=or_empty(DNS_SUBDOMAIN)),
+            "queue": text("The queue.", pattern=or_empty(DNS_SUBDOMAIN), default=_UNSET.queue),
             "timeLimit": integer("Seconds the job may run.", maximum=INT64_MAX, example="3600"),
             "cleanPodPolicy": choice(
                 CleanPodPolicy,
@@ -199,10 +206,6 @@ def ai_training_job() -> Schema:
         rules=(POD_NAMES_FIT, freeze_rule()),
         description="An elastic job of one or more roles, each a set of equal pods.",
     )
-
-
-def _or_empty(pattern: Pattern) -> Pattern:
-    return Pattern(f"({pattern.regex})?", pattern.requirement, pattern.example)
 
 
 ROLES_MAX = 16
@@ -275,6 +278,7 @@ def job_status() -> Schema:
             "restart": _RESTART,
             "lastRestartTime": mapping(moment(), size_max=ROLES_MAX),
             "uncharged": _COUNT_BY_ROLE,
+            "creationRestarts": _COUNT_BY_ROLE,
             "backoff": _COUNT_BY_ROLE,
             "ending": _ENDING,
             "epoch": _COUNT,

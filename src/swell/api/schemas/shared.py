@@ -64,6 +64,11 @@ RESOURCES = mapping(QUANTITY, size_max=64, description="Amounts by resource name
 _FREE_TEXTS = mapping(text(size_max=262144), size_max=4096)
 
 
+def or_empty(pattern: Pattern) -> Pattern:
+    """The pattern, or no text at all."""
+    return Pattern(f"({pattern.regex})?", pattern.requirement, pattern.example)
+
+
 def metadata_schema(
     name: Pattern, *, name_size_max: int = NAME_SIZE_MAX, namespaced: bool = True
 ) -> Schema:

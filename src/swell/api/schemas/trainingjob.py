@@ -25,10 +25,12 @@ from swell.api.schemas.model import (
 from swell.api.schemas.shared import (
     CONDITIONS,
     DNS_LABEL,
+    DNS_SUBDOMAIN,
     MESSAGE_SIZE_MAX,
     PORT,
     RESOURCES,
     metadata_schema,
+    or_empty,
 )
 from swell.api.trainingjob import FrameworkName, FrameworkType, TrainingJobPhase, TrainingJobSpec
 
@@ -93,6 +95,10 @@ def spec() -> Schema:
             "host_network": boolean("Whether pods use the network of their node."),
             "schedulerName": text("Who schedules the pods."),
             "podGroupName": text("A PodGroup to join instead of one of our own."),
+            "queue": text(
+                "The queue; without it, that of the annotation scheduling.volcano.sh/queue-name.",
+                pattern=or_empty(DNS_SUBDOMAIN),
+            ),
             "volumes": _OPEN_OBJECTS,
             "VolumeMounts": _OPEN_OBJECTS,
             "mountpath": text(size_max=4096),

@@ -107,6 +107,13 @@ class JobOptions:
     creating_duration_period: Annotated[
         float, option("--creating-duration-period", "A pod is stuck after this.", is_duration=True)
     ] = _JOBS.creating_duration_period_s
+    creating_restart_limit: Annotated[
+        int | None,
+        option(
+            "--creating-restart-limit",
+            "Replace stuck pods of a role this often; without it, any number.",
+        ),
+    ] = _JOBS.creating_restart_limit
     enable_creating_failed: Annotated[
         bool, option("--enable-creating-failed", "Fail jobs whose containers cannot be created.")
     ] = _JOBS.enable_creating_failed
@@ -117,6 +124,10 @@ class JobOptions:
         float,
         option("--node-fence-after", "Its pods are dropped this much later.", is_duration=True),
     ] = _JOBS.node_fence_after_s
+    node_avoid_period: Annotated[
+        float,
+        option("--node-avoid-period", "Avoid nodes with broken GPUs this long.", is_duration=True),
+    ] = _JOBS.node_avoid_s
     gpu_fault_conditions: Annotated[
         str, option("--gpu-fault-conditions", "Node conditions that mean a broken GPU, by commas.")
     ] = ",".join(_JOBS.gpu_fault_conditions)
@@ -140,13 +151,22 @@ class JobOptions:
     etcd_image: Annotated[
         str, option("--etcd-image", "What runs beside a TrainingJob's master.")
     ] = _TRAINING_JOBS.etcd_image
+    adopt_original: Annotated[
+        bool,
+        option(
+            "--adopt-original",
+            "Delete what the original controller left of TrainingJobs that are gone.",
+        ),
+    ] = _TRAINING_JOBS.adopt_original
 
     def ai_training_job_settings(self, gpu_resources: tuple[str, ...]) -> AITrainingJobSettings:
         settings = AITrainingJobSettings(
             creating_restart_period_s=self.creating_restart_period,
             creating_duration_period_s=self.creating_duration_period,
+            creating_restart_limit=self.creating_restart_limit,
             enable_creating_failed=self.enable_creating_failed,
             node_lost_after_s=self.node_lost_after,
+            node_avoid_s=self.node_avoid_period,
             gpu_fault_conditions=names_in(self.gpu_fault_conditions),
             gpu_fault_taints=names_in(self.gpu_fault_taints),
         )
@@ -157,6 +177,7 @@ class JobOptions:
             autoclean=self.autoclean,
             restart_limit=self.restartlimit,
             etcd_image=self.etcd_image,
+            adopt_original=self.adopt_original,
         )
         return self._with_shared(settings, gpu_resources)
 

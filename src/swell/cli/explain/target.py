@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, ReplicaSpec
+from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, ReplicaSpec
 from swell.api.kinds import AI_TRAINING_JOBS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Body, Key
 from swell.api.pod import Pod
@@ -30,6 +30,7 @@ _KINDS: tuple[Resource[Body], ...] = (
     POD_GROUPS.untyped(),
     PODS.untyped(),
 )
+_JOBS = _KINDS[:2]
 # Reversed, so that a name that several kinds share means the first of them.
 _KINDS_BY_NAME = {
     name: resource
@@ -92,20 +93,31 @@ def parse_target_name(arguments: Sequence[str]) -> TargetName:
 def read_target(given: TargetName, namespace: str, client: OneShot) -> ExplainTarget:
     """Read the target from the cluster; CommandError when no kind has an object of this name."""
     key = Key(namespace, given.name)
-    for resource in (given.kind,) if given.kind else _KINDS:
-        try:
-            if resource.plural == AI_TRAINING_JOBS.plural:
-                return _of_job(client.send(calls.get(AI_TRAINING_JOBS, key)))
-            if resource.plural == TRAINING_JOBS.plural:
-                return _of_training_job(client.send(calls.get(TRAINING_JOBS, key)))
-            if resource.plural == PODS.plural:
-                return _of_pod(client.send(calls.get(PODS, key)))
-            return _of_group(client.send(calls.get(POD_GROUPS, key)))
-        except NotFoundError:
-            continue  # also when the cluster does not serve the kind
+    kinds = (given.kind,) if given.kind else _KINDS
+    jobs = [one for kind in kinds if kind in _JOBS and (one := _try_read(kind, key, client))]
+    if len(jobs) > 1:
+        named = f"an AITrainingJob and a TrainingJob are named {given.name}"
+        raise CommandError(named, f"say which: aitj/{given.name} or tj/{given.name}")
+    others = (_try_read(kind, key, client) for kind in kinds if kind not in _JOBS)
+    for target in jobs or others:
+        if target is not None:
+            return target
     what = given.kind.kind if given.kind else "job, PodGroup or pod"
     hint = "see: swell get, swell get podgroups"
     raise CommandError(f"no {what} {given.name} in namespace {namespace}", hint)
+
+
+def _try_read(resource: Resource[Body], key: Key, client: OneShot) -> ExplainTarget | None:
+    try:
+        if resource.plural == AI_TRAINING_JOBS.plural:
+            return _of_job(client.send(calls.get(AI_TRAINING_JOBS, key)))
+        if resource.plural == TRAINING_JOBS.plural:
+            return _of_training_job(client.send(calls.get(TRAINING_JOBS, key)))
+        if resource.plural == PODS.plural:
+            return _of_pod(client.send(calls.get(PODS, key)))
+        return _of_group(client.send(calls.get(POD_GROUPS, key)))
+    except NotFoundError:
+        return None  # also when the cluster does not serve the kind
 
 
 def target_in(given: TargetName, namespace: str, objects: SchedulerObjects) -> ExplainTarget:
@@ -161,7 +173,22 @@ def _of_training_job(job: TrainingJob) -> ExplainTarget:
     group = Key(key.namespace, job.spec.pod_group_name or key.name)
     is_final = status.phase in TRAINING_FINAL
     since = job.metadata.creation_timestamp
-    return ExplainTarget(job.kind, key, group, status.phase.value, status.reason, is_final, since)
+    sizes = (_trainer_size(job),) if job.spec.is_elastic else ()
+    phase = status.phase.value
+    return ExplainTarget(job.kind, key, group, phase, status.reason, is_final, since, sizes)
+
+
+def _trainer_size(job: TrainingJob) -> RoleSize:
+    spec, target = job.spec, job.status.trainer_target
+    last = job.status.scale_records[-1] if job.status.scale_records else None
+    return RoleSize(
+        role="trainer",
+        target=spec.trainer_minimum if target is None else target,
+        minimum=spec.trainer_minimum,
+        maximum=spec.trainer_maximum,
+        policy=EdlPolicy.AUTO.value,
+        resized=f"from {last.from_} to {last.to} by the {last.by}" if last else "",
+    )
 
 
 def _of_pod(pod: Pod) -> ExplainTarget:

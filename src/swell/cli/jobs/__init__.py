@@ -3,5 +3,7 @@
 - `run`: `swell run` and `swell logs`.
 - `follow`: stays with a job to its end.
 - `logs`: the output of a job's containers, from files or from the API server.
+- `job_pods`: the pods, roles and log folders of a job of either kind.
+- `trainer_size`: sets the number of a TrainingJob's trainers.
 - `actions`: `swell fail`, `preempt` and `scale`.
 """

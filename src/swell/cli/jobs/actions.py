@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -13,12 +14,15 @@ from swell.api.meta import Body, Key
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
+from swell.cli.job_kinds import FoundJob, parse_job_name, read_job
+from swell.cli.jobs.trainer_size import write_trainer_target
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import ConflictError, NotFoundError
 
 Name = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
+AnyName = Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Becomes the job's message.")]
 Sizes = Annotated[list[str], typer.Argument(metavar="ROLE=N...", help="Roles and their sizes.")]
 # Writes that may conflict before the command gives up: the operator writes the status all along.
@@ -53,33 +57,43 @@ def preempt(
 
 @option_groups
 def scale(
-    job: Name,
+    job: AnyName,
     sizes: Sizes,
     *,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
-    """Set the size of roles whose edlPolicy is Manual."""
+    """Set the size of roles whose edlPolicy is Manual, or of a TrainingJob's trainers."""
     new_sizes = dict(_size(text) for text in sizes)
+    given = parse_job_name(job)
     with connected(cluster) as connection:
         connection.announce_change()
-        key = Key(connection.namespace(namespace), job)
+        scope = connection.namespace(namespace)
         for _ in range(_TRIES_MAX):
-            found = _read(connection, key)
-            specs: Body = {}
-            for role, size in new_sizes.items():
-                specs[_role_in(found, role)] = {"replicas": size}
-                _check_size(found.spec.replica_specs[_role_in(found, role)], role, size)
-            # The version makes the patch fail if the spec that was checked has changed since.
-            version = {"resourceVersion": found.metadata.resource_version}
-            body: Body = {"metadata": version, "spec": {"replicaSpecs": specs}}
+            found = read_job(connection, scope, given)
             try:
-                connection.client.send(calls.patch(AI_TRAINING_JOBS, key, merge_patch(body)))
+                _resize(connection, found, new_sizes)
             except ConflictError:
                 continue  # another write came between: check the new state
-            sys.stdout.write(f"aitrainingjob/{job} scaled\n")
+            sys.stdout.write(f"{found.title} scaled\n")
             return
-    raise CommandError(f"{job} changes too fast", "try again")
+    raise CommandError(f"{given.name} changes too fast", "try again")
+
+
+def _resize(connection: ClusterConnection, found: FoundJob, sizes: Mapping[str, int]) -> None:
+    """Write the new sizes; ConflictError if the job has changed since it was read."""
+    if not found.is_ai_training_job:
+        write_trainer_target(connection, found, sizes)
+        return
+    job = found.as_ai_training_job()
+    specs: Body = {}
+    for role, size in sizes.items():
+        specs[_role_in(job, role)] = {"replicas": size}
+        _check_size(job.spec.replica_specs[_role_in(job, role)], role, size)
+    # The version makes the patch fail if the spec that was checked has changed since.
+    version = {"resourceVersion": job.metadata.resource_version}
+    body: Body = {"metadata": version, "spec": {"replicaSpecs": specs}}
+    connection.client.send(calls.patch(AI_TRAINING_JOBS, found.key, merge_patch(body)))
 
 
 def _end(connection: ClusterConnection, namespace: str, job: str, ending: str, reason: str) -> None:

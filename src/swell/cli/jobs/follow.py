@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob
-from swell.api.kinds import AI_TRAINING_JOBS
-from swell.api.meta import Key, Uid
+from swell.api.meta import Body
 from swell.cli.connection import ClusterConnection
+from swell.cli.job_kinds import FoundJob
 from swell.cli.jobs.logs import JobLogs, LogLine
 from swell.cluster.kube.watching import WatchedObjects
 from swell.runtime.cluster import Selection
@@ -35,19 +34,18 @@ class JobFollower:
     """Follows one job. `report` is called with a sentence when the job's state changes."""
 
     connection: ClusterConnection
-    key: Key
-    uid: Uid
+    job: FoundJob
     logs: JobLogs
     report: Callable[[str], None]
     _reported: str = ""
     _silent_since: float | None = None
 
-    def to_the_end(self, show: Print) -> AITrainingJob | None:
+    def to_the_end(self, show: Print) -> FoundJob | None:
         """Returns the job in its final phase; None when it was deleted before."""
         with self._watched() as jobs:
             while True:
                 job = self._poll(jobs)
-                if job is None or job.status.phase in FINAL_PHASES:
+                if job is None or job.has_ended:
                     show(self._new_lines())  # of containers that began since the last look
                     show(self.logs.last_lines())
                     return job
@@ -61,12 +59,13 @@ class JobFollower:
                 show(self._new_lines())
         show(self.logs.last_lines())
 
-    def _watched(self) -> WatchedObjects[AITrainingJob]:
-        selection = Selection(self.key.namespace, fields=f"metadata.name={self.key.name}")
+    def _watched(self) -> WatchedObjects[Body]:
+        key = self.job.key
+        selection = Selection(key.namespace, fields=f"metadata.name={key.name}")
         rng = random.Random()  # noqa: S311
-        return WatchedObjects(self.connection.client, AI_TRAINING_JOBS, selection, rng)
+        return WatchedObjects(self.connection.client, self.job.resource, selection, rng)
 
-    def _poll(self, jobs: WatchedObjects[AITrainingJob]) -> AITrainingJob | None:
+    def _poll(self, jobs: WatchedObjects[Body]) -> FoundJob | None:
         """Returns the job after its next change, or as it is after a moment; None when gone.
 
         While the server does not answer nothing is concluded: this waits for it, for a while.
@@ -80,9 +79,10 @@ class JobFollower:
                 time.sleep(RETRY_S)
             else:
                 self._silent_since = None
-                job = jobs.objects.get(self.key)
+                body = jobs.objects.get(self.job.key)
+                job = FoundJob(self.job.resource, body) if body is not None else None
                 # A job of the same name that was created since is another one.
-                return job if job is not None and job.metadata.uid == self.uid else None
+                return job if job is not None and job.uid == self.job.uid else None
 
     def _has_patience(self) -> bool:
         now = time.monotonic()
@@ -97,9 +97,8 @@ class JobFollower:
         except UnreachableError:
             return  # the next look at the job meets the same server, and reports it
 
-    def _report_progress(self, job: AITrainingJob) -> None:
-        status = job.status
-        text = " ".join(part for part in (status.phase.value or "Accepted", status.ready) if part)
+    def _report_progress(self, job: FoundJob) -> None:
+        text = " ".join(part for part in (job.phase or "Accepted", job.ready) if part)
         if text != self._reported:
             self._reported = text
             self.report(text)

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import urlencode
 
-from swell.api.aitrainingjob import AITrainingJob
 from swell.api.kinds import PODS
-from swell.api.meta import Body, Key, Uid
+from swell.api.meta import Body, Uid
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection
+from swell.cli.job_kinds import FoundJob
+from swell.cli.jobs.job_pods import log_folder, pod_selector, replica_of, roles_of
 from swell.cluster.kube import calls
 from swell.cluster.kube.access import Access
 from swell.cluster.kube.oneshot import OneShot
 from swell.cluster.kube.watching import WatchedObjects
-from swell.node.pods import JOB_LABEL
-from swell.node.process.folders import INDEX_LABEL, OWNER_FILE, ROLE_LABEL, Folders
+from swell.node.process.folders import OWNER_FILE
 from swell.node.process.logfiles import log_segments
 from swell.runtime.cluster import Selection
 from swell.runtime.errors import ClusterError, UnreachableError
@@ -49,9 +49,10 @@ class ContainerFilter:
     container: str = ""
 
     def matches(self, role: str, index: str, container: str) -> bool:
+        wanted = "" if self.index is None else str(self.index)
         return (
             self.role.lower() in {"", role.lower()}
-            and self.index in {None, int(index)}
+            and wanted in {"", index}
             and self.container in {"", container}
         )
 
@@ -59,27 +60,20 @@ class ContainerFilter:
 ALL_CONTAINERS = ContainerFilter()
 
 
-def check_filter(job: AITrainingJob, filter_: ContainerFilter) -> None:
+def check_filter(job: FoundJob, filter_: ContainerFilter) -> None:
     """Refuse a filter that no container of the job can ever match."""
-    name, specs = job.metadata.name, job.spec.replica_specs
-    roles = {role.lower(): spec for role, spec in specs.items()}
+    name, roles = job.key.name, roles_of(job)
     chosen = {filter_.role.lower(): roles.get(filter_.role.lower())} if filter_.role else roles
-    found = [spec for spec in chosen.values() if spec is not None]
+    found = [role for role in chosen.values() if role is not None]
     if not found:
         raise CommandError(f"{name} has no role {filter_.role}", f"its roles: {_listed(roles)}")
-    if filter_.index is not None and filter_.index >= max(spec.maximum for spec in found):
+    if filter_.index is not None and filter_.index >= max(role.maximum for role in found):
         hint = "indexes count from 0"
         raise CommandError(f"{name} never has a pod of index {filter_.index} there", hint)
-    names = {name for spec in found for name in _container_names(spec.template)}
+    names = {name for role in found for name in role.containers}
     if filter_.container and filter_.container not in names:
         hint = f"its containers: {_listed(names)}"
         raise CommandError(f"{name} has no container {filter_.container}", hint)
-
-
-def _container_names(template: Body) -> Iterator[str]:
-    spec = template.get("spec") or {}
-    for part in ("initContainers", "containers"):
-        yield from (container.get("name", "") for container in spec.get(part) or ())
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -111,15 +105,18 @@ class JobLogs(Protocol):
 
 
 def logs_of(
-    connection: ClusterConnection, job: Key, uid: Uid, filter_: ContainerFilter = ALL_CONTAINERS
+    connection: ClusterConnection, job: FoundJob, filter_: ContainerFilter = ALL_CONTAINERS
 ) -> JobLogs:
     if connection.home is not None:
-        return FileJobLogs(Folders(connection.home).logs / job.namespace / job.name, uid, filter_)
-    return ServerJobLogs(connection, job, uid, filter_)
+        return FileJobLogs(log_folder(connection.home, job), job.uid, filter_)
+    return ServerJobLogs(connection, job, filter_)
 
 
 class FileJobLogs:
-    """Reads HOME/logs/NAMESPACE/JOB/ROLE-INDEX.RESTARTCOUNT/CONTAINER.log."""
+    """Reads ROLE-INDEX.NUMBER/CONTAINER.log in the folder of a job's logs.
+
+    The number grows from one pod of an index to the next.
+    """
 
     def __init__(self, folder: Path, uid: Uid, filter_: ContainerFilter) -> None:
         self._folder = folder
@@ -154,10 +151,11 @@ class FileJobLogs:
                 self._tails[path] = source, LogTail(path)
 
 
-def _read_order(path: Path) -> tuple[str, int, int, str]:
+def _read_order(path: Path) -> tuple[str, int, str, int, str]:
     source, _, count = path.parent.name.rpartition(".")
     role, _, index = source.rpartition("-")
-    return role, int(index), int(count), path.name
+    # Indexes are in the order of numbers; those that are the end of a pod's name are as long.
+    return role, len(index), index, int(count), path.name
 
 
 def _container(path: Path) -> str:
@@ -241,15 +239,14 @@ class ServerJobLogs:
     """
 
     def __init__(
-        self, connection: ClusterConnection, job: Key, uid: Uid, filter_: ContainerFilter
+        self, connection: ClusterConnection, job: FoundJob, filter_: ContainerFilter
     ) -> None:
         self._connection = connection
         self._job = job
-        self._uid = uid
         self._filter = filter_
         self._lines: queue.Queue[LogLine] = queue.Queue(LINES_MAX)
         self._readers: dict[_PodLog, threading.Thread] = {}
-        selection = Selection(job.namespace, labels=f"{JOB_LABEL}={job.name}")
+        selection = Selection(job.key.namespace, labels=pod_selector(job))
         rng = random.Random()  # noqa: S311
         self._pods = WatchedObjects(connection.client, PODS.untyped(), selection, rng)
 
@@ -293,20 +290,18 @@ class ServerJobLogs:
         """Return the logs of all containers that have begun."""
         self._pods.poll(0.0)  # lists the first time, and takes up changes later
         for pod in self._pods.objects.values():
-            # The label holds the job's name only; the owner's uid excludes a former job of it.
-            owners = pod["metadata"].get("ownerReferences") or []
-            if any(owner.get("uid") == self._uid for owner in owners):
-                yield from self._logs_of_pod(pod)
+            replica = replica_of(self._job, pod)
+            if replica is not None:
+                yield from self._logs_of_pod(pod, *replica)
 
-    def _logs_of_pod(self, pod: Body) -> Iterator[_PodLog]:
+    def _logs_of_pod(self, pod: Body, role: str, index: str) -> Iterator[_PodLog]:
         meta = pod["metadata"]
-        role, index = meta["labels"].get(ROLE_LABEL, ""), meta["labels"].get(INDEX_LABEL, "0")
         for status in pod.get("status", {}).get("containerStatuses") or []:
             name, state = status["name"], status.get("state") or {}
             # A log of a container that has not begun is an error of the server's.
             has_begun = "running" in state or "terminated" in state
             if has_begun and self._filter.matches(role, index, name):
-                path = PODS.path(self._job.namespace, meta["name"])
+                path = PODS.path(self._job.key.namespace, meta["name"])
                 query = urlencode({"container": name})
                 yield _PodLog(f"{role}-{index}", Uid(meta["uid"]), f"{path}/log?{query}")
 

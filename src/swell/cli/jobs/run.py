@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api import codec
-from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, AITrainingJobPhase
-from swell.api.kinds import AI_TRAINING_JOBS
+from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.manifest import ManifestFile, findings_of, read
-from swell.api.meta import Body, Key
+from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.choice import home_to_use
 from swell.cli.command_line import INTERRUPTED, USAGE, CommandError
 from swell.cli.connection import ClusterConnection, connected, current_environment
+from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
 from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
 from swell.cli.jobs.logs import ContainerFilter, check_filter, logs_of
 from swell.cli.manifests import print_findings, read_valid
@@ -29,18 +29,18 @@ from swell.cli.objects.commands import delete_one, wait_until_gone
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.home import SERVER, lock_holder
 from swell.cluster.kube import calls
-from swell.runtime.errors import AlreadyExistsError, NotFoundError
+from swell.runtime.errors import AlreadyExistsError
 
 if TYPE_CHECKING:
     from swell.cli.command_line import Invocation
 
 # 124 is also what timeout(1) ends with; 75 is EX_TEMPFAIL of sysexits: try again later.
 EXIT_CODES = {
-    AITrainingJobPhase.SUCCEED: 0,
-    AITrainingJobPhase.FAILED: 1,
-    AITrainingJobPhase.NODE_FAIL: 1,
-    AITrainingJobPhase.TIMEOUT: 124,
-    AITrainingJobPhase.PREEMPTED: 75,
+    AITrainingJobPhase.SUCCEED.value: 0,
+    AITrainingJobPhase.FAILED.value: 1,
+    AITrainingJobPhase.NODE_FAIL.value: 1,
+    AITrainingJobPhase.TIMEOUT.value: 124,
+    AITrainingJobPhase.PREEMPTED.value: 75,
 }
 ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
 # As long as the suffixes of generateName.
@@ -99,14 +99,14 @@ def run(
             apply_one(resolve(other, connection, namespace), connection)
         created = _submit(job, connection, namespace)
         if detach:
-            sys.stdout.write(f"aitrainingjob/{created.metadata.name} created\n")
+            sys.stdout.write(f"{created.title} created\n")
         else:
             raise typer.Exit(_follow(created, connection))
 
 
 @option_groups
 def logs(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Its name, or aitj/NAME or tj/NAME.")],
     *,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Stay until it ends.")] = False,
     role: Annotated[str, typer.Option("--role", help="Of this role alone.")] = "",
@@ -117,21 +117,16 @@ def logs(
 ) -> None:
     """Print what the containers of a job have printed, also when its pods are gone."""
     with connected(cluster) as connection:
-        key = Key(connection.namespace(namespace), job)
-        try:
-            found = connection.client.send(calls.get(AI_TRAINING_JOBS, key))
-        except NotFoundError as error:
-            message = f"no job {job} in namespace {key.namespace}"
-            raise CommandError(message, "see: swell get") from error
+        found = read_job(connection, connection.namespace(namespace), parse_job_name(job))
         filter_ = ContainerFilter(role, index, container)
         check_filter(found, filter_)
-        source = logs_of(connection, key, found.metadata.uid, filter_)
+        source = logs_of(connection, found, filter_)
         # One pod's output is given as it is, so that it can be read by programs.
         show_lines = print_plain if role and index is not None else print_prefixed
         if follow:
-            follower = JobFollower(connection, key, found.metadata.uid, source, lambda _: None)
+            follower = JobFollower(connection, found, source, lambda _: None)
             if follower.to_the_end(show_lines) is None:
-                raise CommandError(f"{job} was deleted meanwhile", "see: swell get")
+                raise CommandError(f"{found.key.name} was deleted meanwhile", "see: swell get")
         else:
             show_lines(source.current_lines())
 
@@ -202,10 +197,11 @@ def _container_of(job: Body) -> Body:
 
 def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
     """Return the one job among some objects, renamed if a name is given, and the others."""
-    jobs = [body for body in bodies if body["kind"] == AI_TRAINING_JOBS.kind]
+    kinds = {kind.kind for kind in JOB_KINDS}
+    jobs = [body for body in bodies if body["kind"] in kinds]
     if len(jobs) != 1:
         hint = "swell apply takes any number of objects"
-        raise CommandError(f"run takes one AITrainingJob, and here are {len(jobs)}", hint)
+        raise CommandError(f"run takes one job, and here are {len(jobs)}", hint)
     others = [body for body in bodies if body is not jobs[0]]
     if not name:
         return jobs[0], others
@@ -228,65 +224,52 @@ def _with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
     return ClusterOptions(embedded=True)
 
 
-def _submit(body: Body, connection: ClusterConnection, namespace: str) -> AITrainingJob:
-    """Create the job, after deleting a finished one of its name."""
+def _submit(body: Body, connection: ClusterConnection, namespace: str) -> FoundJob:
+    """Create the job, after deleting a finished one of its kind and name."""
     resolved = resolve(body, connection, namespace)
-    try:
-        found = connection.client.send(calls.get(AI_TRAINING_JOBS, resolved.key))
-    except NotFoundError:
-        found = None
+    # A manifest may be of an older version of its kind; a job is read in the newest.
+    kind = next(kind for kind in JOB_KINDS if kind.kind == body["kind"])
+    found = try_read(connection, kind, resolved.key)
     if found is not None:
         _delete_finished(found, connection)
+    call = calls.create(resolved.resource, with_last_applied(resolved.body))
     try:
-        return connection.client.send(
-            calls.create(AI_TRAINING_JOBS, with_last_applied(resolved.body))
-        )
+        return FoundJob(kind, connection.client.send(call))
     except AlreadyExistsError as error:
         raise CommandError(f"somebody else has just created {resolved.key.name}") from error
 
 
-def _delete_finished(found: AITrainingJob, connection: ClusterConnection) -> None:
-    name, phase = found.metadata.name, found.status.phase
-    if phase not in FINAL_PHASES and found.metadata.deletion_timestamp is None:
+def _delete_finished(found: FoundJob, connection: ClusterConnection) -> None:
+    name = found.key.name
+    if not found.has_ended and "deletionTimestamp" not in found.body["metadata"]:
         hint = f"wait for it: swell logs -f {name}; end it: swell delete {name}; or give --name"
-        raise CommandError(f"{name} is still there: {phase.value or 'just created'}", hint)
+        raise CommandError(f"{name} is still there: {found.phase or 'just created'}", hint)
     # The name is free only when the old job, with its finalizer, is gone.
-    _delete(found, connection)
-    wait_until_gone(AI_TRAINING_JOBS.untyped(), _reference(found), connection)
+    delete_one(found.resource, found.body, connection)
+    wait_until_gone(found.resource, found.body, connection)
 
 
-def _delete(job: AITrainingJob, connection: ClusterConnection) -> None:
-    delete_one(AI_TRAINING_JOBS.untyped(), _reference(job), connection)
-
-
-def _reference(job: AITrainingJob) -> Body:
-    meta = job.metadata
-    return {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
-
-
-def _follow(job: AITrainingJob, connection: ClusterConnection) -> int:
+def _follow(job: FoundJob, connection: ClusterConnection) -> int:
     """Follow a job to its end and return the exit code that stands for its final phase."""
-    key, uid, name = job.metadata.key, job.metadata.uid, job.metadata.name
-    started = time.monotonic()
+    name, started = job.key.name, time.monotonic()
 
     def report(text: str) -> None:
         sys.stdout.flush()
         sys.stderr.write(f"{name}: {text}\n")
         sys.stderr.flush()
 
-    follower = JobFollower(connection, key, uid, logs_of(connection, key, uid), report)
+    follower = JobFollower(connection, job, logs_of(connection, job), report)
     try:
         ended = follower.to_the_end(print_prefixed)
     except KeyboardInterrupt:
         report("deleting it (once more Ctrl-C to leave at once)")
-        _delete(job, connection)
+        delete_one(job.resource, job.body, connection)
         follower.until_gone(print_prefixed)
         report("gone")
         return INTERRUPTED
     if ended is None:
         report("deleted by somebody else")
         return 1
-    status = ended.status
-    took = f"{status.phase.value} after {time.monotonic() - started:.1f} s"
-    report(f"{took}: {status.message}" if status.message else took)
-    return EXIT_CODES[status.phase]
+    took = f"{ended.phase} after {time.monotonic() - started:.1f} s"
+    report(f"{took}: {ended.message}" if ended.message else took)
+    return EXIT_CODES[ended.phase]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -19,6 +19,7 @@ from swell.cli import options
 from swell.cli.arguments import ObjectArguments, parse_object_arguments
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
+from swell.cli.job_kinds import by_kind
 from swell.cli.objects.describe import describe_object
 from swell.cli.objects.events import event_order
 from swell.cli.options import ClusterOptions, OutputFormat, option_groups
@@ -27,6 +28,7 @@ from swell.cluster.kube import calls
 from swell.runtime.cluster import Deletion, Selection
 from swell.runtime.errors import ClusterError, NotFoundError
 
+T = TypeVar("T")
 # Asks for a Table as kubectl does; a server that makes none sends the objects.
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 POLL = Backoff(base_s=0.05, cap_s=1.0)
@@ -57,13 +59,14 @@ def get(
         scope = _scope(target, connection, namespace, everywhere)
         if target.names and labels:
             raise CommandError("names and a selector cannot be given together", exit_code=2)
+        targets, selection = by_kind(target, connection, scope), Selection(scope, labels)
         if output in {None, OutputFormat.WIDE}:
             wide = output is OutputFormat.WIDE
-            _show_table(target, Selection(scope, labels), connection, wide, everywhere)
+            _show_tables(targets, selection, connection, wide, everywhere)
         elif len(target.names) == 1:
-            _show_one(_read(target.resource, scope, target.names[0], connection), output)
+            _show_one(_read(targets[0].resource, scope, target.names[0], connection), output)
         else:
-            _show_all(target, Selection(scope, labels), connection, output)
+            _show_all(targets, selection, connection, output)
 
 
 @option_groups
@@ -77,10 +80,10 @@ def describe(
     with connected(cluster) as connection:
         target = parse_object_arguments(arguments, connection.client)
         scope = _scope(target, connection, namespace, everywhere=False)
-        names = target.names or _names(target.resource, scope, connection)
         texts = [
-            describe_object(_read(target.resource, scope, name, connection), connection.client)
-            for name in names
+            describe_object(_read(one.resource, scope, name, connection), connection.client)
+            for one in by_kind(target, connection, scope)
+            for name in one.names or _names(one.resource, scope, connection)
         ]
         if texts:
             sys.stdout.write("\n\n".join(texts) + "\n")
@@ -104,13 +107,17 @@ def delete(
         _refuse_built_in(target)
         connection.announce_change()
         scope = _scope(target, connection, namespace, everywhere=False)
-        bodies = [_read(target.resource, scope, name, connection) for name in target.names]
+        found = [
+            (one.resource, _read(one.resource, scope, name, connection))
+            for one in by_kind(target, connection, scope)
+            for name in one.names
+        ]
         # All are deleted before the first is waited for: they end side by side.
-        for body in bodies:
-            delete_one(target.resource, body, connection)
-        for body in bodies:
+        for resource, body in found:
+            delete_one(resource, body, connection)
+        for resource, body in found:
             if wait:
-                wait_until_gone(target.resource, body, connection)
+                wait_until_gone(resource, body, connection)
             print_names([body], suffix=" deleted")
 
 
@@ -154,46 +161,72 @@ def _show_one(body: Body, output: OutputFormat | None) -> None:
 
 
 def _show_all(
-    target: ObjectArguments,
+    targets: Sequence[ObjectArguments],
     selection: Selection,
     connection: ClusterConnection,
     output: OutputFormat | None,
 ) -> None:
-    if target.names:
-        scope = selection.namespace
-        items = [_read(target.resource, scope, name, connection) for name in target.names]
-    else:
-        items = list(connection.client.send(calls.list_page(target.resource, selection)).items)
-    if _is_of_events(target.resource) and not target.names:
-        items.sort(key=event_order)
+    def read(target: ObjectArguments) -> Sequence[Body]:
+        items = _items(target, selection, connection)
+        if _is_of_events(target.resource) and not target.names:
+            return sorted(items, key=event_order)
+        return items
+
+    items = [item for _, page in _served(targets, read) for item in page]
     if output is OutputFormat.NAME:
         print_names(items)
     else:
         print_list(items, as_yaml=output is OutputFormat.YAML)
 
 
-def _show_table(
-    target: ObjectArguments,
+def _items(
+    target: ObjectArguments, selection: Selection, connection: ClusterConnection
+) -> Sequence[Body]:
+    if not target.names:
+        return connection.client.send(calls.list_page(target.resource, selection)).items
+    return [_read(target.resource, selection.namespace, name, connection) for name in target.names]
+
+
+def _served(
+    targets: Sequence[ObjectArguments], read: Callable[[ObjectArguments], T]
+) -> Iterator[tuple[ObjectArguments, T]]:
+    """Read every target. Of several, one of a kind that the cluster does not have is left out."""
+    for target in targets:
+        try:
+            found = read(target)
+        except NotFoundError:
+            if target.names or len(targets) == 1:
+                raise
+            continue
+        yield target, found
+
+
+def _show_tables(
+    targets: Sequence[ObjectArguments],
     selection: Selection,
     connection: ClusterConnection,
     wide: bool,
     everywhere: bool,
 ) -> None:
-    """Print the server's own table: its columns are those that the kind's author chose."""
-    tables = [
-        codec.decode(connection.client.send(call), dict) for call in _table_calls(target, selection)
-    ]
-    if _is_of_events(target.resource):
-        for table in tables:
-            table["rows"] = sorted(table.get("rows") or (), key=lambda r: event_order(r["object"]))
-    with_namespace = everywhere and target.resource.namespaced
-    # Names are read one by one; each answer is a table of its own with the same heading.
-    pages = [table_rows(table, wide=wide, with_namespace=with_namespace) for table in tables]
-    rows = [*pages[0], *(row for page in pages[1:] for row in page[1:])]
-    if len(rows) == 1:
+    """Print the server's own tables: their columns are those that the kinds' authors chose."""
+
+    def read(target: ObjectArguments) -> list[list[str]]:
+        answers = (connection.client.send(call) for call in _table_calls(target, selection))
+        tables = [codec.decode(answer, dict) for answer in answers]
+        if _is_of_events(target.resource):
+            for table in tables:
+                rows = table.get("rows") or ()
+                table["rows"] = sorted(rows, key=lambda row: event_order(row["object"]))
+        with_namespace = everywhere and target.resource.namespaced
+        # Names are read one by one; each answer is a table of its own with the same heading.
+        pages = [table_rows(table, wide=wide, with_namespace=with_namespace) for table in tables]
+        return [*pages[0], *(row for page in pages[1:] for row in page[1:])]
+
+    shown = [aligned(rows) for _, rows in _served(targets, read) if len(rows) > 1]
+    if shown:
+        sys.stdout.write("\n\n".join(shown) + "\n")
+    else:
         _report_nothing_found(selection.namespace, connection)
-        return
-    sys.stdout.write(aligned(rows) + "\n")
 
 
 def _table_calls(target: ObjectArguments, selection: Selection) -> list[calls.KubeCall[bytes]]:

@@ -24,13 +24,14 @@ from swell.api.requests import (
     scheduling_amounts,
 )
 from swell.api.requests import PODS as POD_SLOTS
-from swell.api.trainingjob import TrainingJob
+from swell.api.trainingjob import JOB_UID_LABEL, ROLE_LABELS, TrainingJob
 from swell.cli import options
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cli.output import aligned
 from swell.cluster.kube import calls
 from swell.runtime.cluster import Selection
+from swell.runtime.errors import NotFoundError
 
 # Between two draws; watch(1) has the same default.
 PERIOD_S = 2.0
@@ -38,9 +39,8 @@ PERIOD_S = 2.0
 CLEAR = "\x1b[H\x1b[2J"
 # Pods in these phases hold no resources any more.
 ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
-# Labels that the operator puts on pods of AITrainingJobs and on trainers of TrainingJobs.
+# The label that the operator puts on pods of AITrainingJobs.
 ROLE_LABEL = "TrainingJobReplicaName"
-TRAINER_LABELS = ("paddle-job", "paddle-job-uid")
 Row = list[str]
 
 
@@ -64,7 +64,10 @@ def top(
 def _screen(connection: ClusterConnection, scope: str) -> str:
     client = connection.client
     jobs = client.send(calls.list_page(AI_TRAINING_JOBS, Selection(scope))).items
-    older = client.send(calls.list_page(TRAINING_JOBS, Selection(scope))).items
+    try:
+        older = client.send(calls.list_page(TRAINING_JOBS, Selection(scope))).items
+    except NotFoundError:
+        older = ()  # a cluster without this kind
     # All pods, also those of other namespaces: they load the same nodes.
     pods = client.send(calls.list_page(PODS)).items
     nodes = client.send(calls.list_page(NODES)).items
@@ -94,9 +97,9 @@ def size_rows(jobs: Iterable[AITrainingJob], pods: Iterable[Pod]) -> list[Row]:
 def trainer_rows(jobs: Iterable[TrainingJob], pods: Iterable[Pod]) -> list[Row]:
     """Return such a row for each TrainingJob, whose trainers are the one role that is resized."""
     running = Counter(
-        pod.metadata.labels.get(TRAINER_LABELS[1], "")
+        pod.metadata.labels.get(JOB_UID_LABEL, "")
         for pod in pods
-        if pod.status.phase is PodPhase.RUNNING and TRAINER_LABELS[0] in pod.metadata.labels
+        if pod.status.phase is PodPhase.RUNNING and ROLE_LABELS["trainer"] in pod.metadata.labels
     )
     rows: list[Row] = []
     for job in sorted(jobs, key=lambda job: job.metadata.key):

@@ -5,6 +5,7 @@ HOME/pods/UID/volumes/NAME/            its volumes
 HOME/pods/UID/containers/NAME/ATTEMPT/      one run: the protocol files, work/, message
 HOME/hosts/NAMESPACE                   the hosts file of a namespace's containers
 HOME/logs/NAMESPACE/JOB/ROLE-INDEX.RESTARTCOUNT/CONTAINER.log
+HOME/logs/NAMESPACE/_trainingjobs/JOB/ROLE-INDEX.NUMBER/CONTAINER.log     of a TrainingJob
 HOME/logs/NAMESPACE/_pods/NAME.UID/CONTAINER.log    of pods that belong to no job
 """
 
@@ -13,11 +14,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from swell.api.meta import Key, ObjectMeta, Uid
+from swell.api.times import parse_time
+from swell.api.trainingjob import (
+    COMPLETION_INDEX,
+    JOB_NAME_LABEL,
+    JOB_UID_LABEL,
+    ROLE_LABELS,
+)
 from swell.cluster.private import make_private_folder, write_private
 from swell.node.pods import JOB_LABEL, BoundPod
 
@@ -26,6 +35,9 @@ ROLE_LABEL = "TrainingJobReplicaName"
 INDEX_LABEL = "TrainingJobReplicaIndex"
 RESTART_LABEL = "RestartCount"
 BARE = "_pods"
+TRAINING_JOBS = "_trainingjobs"
+# Numbers of pods that were created in one second still differ.
+_PODS_PER_SECOND = 1_000_000
 OWNER_FILE = ".owner"
 
 
@@ -79,9 +91,9 @@ class Folders:
         make_private_folder(folder)
         metadata = pod.metadata
         log_folder = log_folder_of(self.logs, metadata)
-        owner = metadata.controller
-        if log_folder.parent.name != BARE and owner is not None:
-            _own(log_folder.parent, owner.uid)
+        owner = _job_uid(metadata)
+        if log_folder.parent.name != BARE and owner:
+            _own(log_folder.parent, owner)
         make_private_folder(log_folder)
         note = {
             "namespace": metadata.namespace,
@@ -111,6 +123,22 @@ class Folders:
         for container in sorted(containers.iterdir()):
             for run in sorted(container.iterdir(), key=lambda path: int(path.name)):
                 yield container.name, int(run.name), run
+
+    def remove_logs(self, jobs: str, uids: frozenset[Uid]) -> list[OSError]:
+        """Remove the folders of logs below `jobs`, a pattern, whose job is not among these.
+
+        Returns why some could not be removed.
+        """
+        failures: list[OSError] = []
+        for owner in sorted(self.logs.glob(f"{jobs}/*/{OWNER_FILE}")):
+            try:
+                if owner.read_text() not in uids:
+                    shutil.rmtree(owner.parent)
+            except FileNotFoundError:
+                continue  # a new job of that name has removed it meanwhile
+            except OSError as error:
+                failures.append(error)
+        return failures
 
 
 def _own(folder: Path, owner: Uid) -> None:
@@ -150,7 +178,44 @@ def log_folder_of(logs: Path, metadata: ObjectMeta) -> Path:
     if job and role and index and owner is not None and owner.kind == JOB_KIND:
         count = labels.get(RESTART_LABEL, "0")
         return logs / metadata.namespace / job / f"{role}-{index}.{count}"
+    replica = training_job_replica(metadata.labels, metadata.annotations, metadata.name)
+    if replica is not None and labels.get(JOB_UID_LABEL) and labels.get(JOB_NAME_LABEL):
+        jobs = training_job_logs(logs, Key(metadata.namespace, labels[JOB_NAME_LABEL]))
+        return jobs / f"{replica[0]}-{replica[1]}.{_number(metadata)}"
     return logs / metadata.namespace / BARE / f"{metadata.name}.{metadata.uid}"
+
+
+def training_job_logs(logs: Path, job: Key) -> Path:
+    """Returns the folder of a TrainingJob's logs; an AITrainingJob may have the same name."""
+    return logs / job.namespace / TRAINING_JOBS / job.name
+
+
+def training_job_replica(
+    labels: Mapping[str, str], annotations: Mapping[str, str], name: str
+) -> tuple[str, str] | None:
+    """Returns role and index of a TrainingJob's pod.
+
+    A pod of a ReplicaSet has no index when it starts. The end of its name stands for it.
+    """
+    role = next((role for role, label in ROLE_LABELS.items() if labels.get(label)), None)
+    if role is None:
+        return None
+    return role, annotations.get(COMPLETION_INDEX) or name.rpartition("-")[2]
+
+
+def _number(metadata: ObjectMeta) -> int:
+    """Returns a number that tells the pods of one index apart, and grows with their age."""
+    created = metadata.creation_timestamp
+    second = int(parse_time(created)) if created else 0
+    return second * _PODS_PER_SECOND + zlib.crc32(metadata.uid.encode()) % _PODS_PER_SECOND
+
+
+def _job_uid(metadata: ObjectMeta) -> Uid | None:
+    """Returns the UID of the pod's job: that of its owner, unless a workload owns it."""
+    owner = metadata.controller
+    if owner is None:
+        return None
+    return owner.uid if owner.kind == JOB_KIND else Uid(metadata.labels.get(JOB_UID_LABEL, ""))
 
 
 def log_file(folder: Path, container: str, attempt: int) -> Path:

@@ -8,13 +8,12 @@ being renewed has them renewed again.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Mapping
 
 from swell.api.meta import Uid
 from swell.node.pods import BoundPod
 from swell.node.process.container import PodEntry
-from swell.node.process.folders import OWNER_FILE
+from swell.node.process.folders import TRAINING_JOBS
 from swell.node.process.setup.environment import ContainerConfigError
 from swell.node.process.setup.provision import ProcessDependencies, Provisioner
 from swell.node.process.setup.resources import WATCH_S, usage_below
@@ -30,6 +29,8 @@ CURRENT_S = 0.1
 RETRY_S = 3.0
 # Secrets are not watched: an agent would have to watch all of them.
 SECRETS_S = 20.0
+# Where the logs of either kind of job are, below the folder of all logs.
+_AI_TRAINING_JOB_LOGS, _TRAINING_JOB_LOGS = "*", f"*/{TRAINING_JOBS}"
 # Pods whose volumes are renewed at once. One of them waits for the cluster a few seconds at most.
 N_WORKERS = 8
 
@@ -47,7 +48,7 @@ class PodUpkeep:
         self._provisioner = provisioner
         self._entries = entries
         self._stale = WorkQueue[Uid](clock=dependencies.clock, random=dependencies.random)
-        self._has_orphaned_logs = True
+        self._logs_to_check = {_AI_TRAINING_JOB_LOGS, _TRAINING_JOB_LOGS}
         self._hosts_version = 0
 
     # -- volumes -----------------------------------------------------------------------------
@@ -101,7 +102,9 @@ class PodUpkeep:
     async def keep_current(self) -> None:
         """Keep hosts files in step, remove logs of deleted jobs, and look at secrets at times."""
         await self._deps.informers.wait_synced()
-        self._deps.informers.jobs.add_handler(lambda _: self._note_job())
+        informers = self._deps.informers
+        informers.jobs.add_handler(lambda _: self._logs_to_check.add(_AI_TRAINING_JOB_LOGS))
+        informers.training_jobs.add_handler(lambda _: self._logs_to_check.add(_TRAINING_JOB_LOGS))
         clock = self._deps.clock
         names_at = logs_at = secrets_at = clock.monotonic()
         while True:
@@ -114,9 +117,6 @@ class PodUpkeep:
                 secrets_at = now + SECRETS_S
                 self.mark_where(mounts_secrets)
             await clock.sleep(CURRENT_S)
-
-    def _note_job(self) -> None:
-        self._has_orphaned_logs = True
 
     def _refresh_names(self) -> bool:
         """Write the hosts files that are out of date; False when one could not be written."""
@@ -133,21 +133,28 @@ class PodUpkeep:
         return not failures
 
     def _remove_orphaned_logs(self) -> bool:
-        """Remove the logs of jobs that were deleted; False when some could not be removed."""
-        if not self._has_orphaned_logs or not self._deps.informers.jobs.is_served:
-            return True
-        self._has_orphaned_logs = False
-        uids = self._deps.informers.job_uids()
-        for owner in sorted(self._deps.folders.logs.glob(f"*/*/{OWNER_FILE}")):
-            try:
-                if owner.read_text() not in uids:
-                    shutil.rmtree(owner.parent)
-            except FileNotFoundError:
-                continue  # a new job of that name has removed it meanwhile
-            except OSError as error:
-                log.warning("log is not removed", why=str(error))
-                self._has_orphaned_logs = True
-        return not self._has_orphaned_logs
+        """Remove the logs of jobs that were deleted, of kinds whose jobs are known.
+
+        Returns False when some could not be removed.
+        """
+        informers = self._deps.informers
+        known = {
+            _AI_TRAINING_JOB_LOGS: informers.job_uids,
+            _TRAINING_JOB_LOGS: informers.training_job_uids,
+        }
+        is_done = True
+        for logs in sorted(self._logs_to_check):
+            uids = known[logs]()
+            if uids is None:
+                continue  # looked at again when the jobs are known
+            failures = self._deps.folders.remove_logs(logs, uids)
+            for failure in failures:
+                log.warning("log is not removed", why=str(failure))
+            if failures:
+                is_done = False
+            else:
+                self._logs_to_check.discard(logs)
+        return is_done
 
     # -- usage -------------------------------------------------------------------------------
 

@@ -163,7 +163,7 @@ def _creation(replica: Replica, snapshot: AITrainingJobSnapshot, now: float) -> 
         _scheduled_at(replica), settings.creating_duration_period_s, now
     ):
         return None
-    since = _creating_since(snapshot.job.status)
+    since = creating_since(snapshot.job.status)
     may_restart = since is None or now - since < settings.creating_restart_period_s
     if not may_restart and not settings.enable_creating_failed:
         return None
@@ -232,7 +232,7 @@ def _first(found: Iterable[str], known: tuple[str, ...]) -> str:
     return next((name for name in found if name in known), "")
 
 
-def _creating_since(status: AITrainingJobStatus) -> float | None:
+def creating_since(status: AITrainingJobStatus) -> float | None:
     """Since when the job has been creating its pods, counted across their replacement."""
     since: float | None = None
     for record in reversed(status.phase_history):

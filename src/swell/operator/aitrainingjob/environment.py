@@ -107,7 +107,7 @@ def common_variables(
         "TRAININGJOB_NAME": meta.name,
         "TRAININGJOB_NAMESPACE": meta.namespace,
         "TRAININGJOB_REPLICA_NAME": role,
-        "TRAININGJOB_REPLICA_TYPE": role,
+        "TRAININGJOB_REPLICA_TYPE": snapshot.roles[role].replica_type or role,
         "TRAININGJOB_REPLICA_INDEX": str(index),
         "TRAININGJOB_REPLICA_RESTARTCOUNT": str(status.restart_counts.get(role, 0)),
         "TRAININGJOB_EPOCH": str(status.epoch),
@@ -179,6 +179,10 @@ def _paddlepaddle(peers: Peers, role: str, index: int) -> list[tuple[str, str]]:
         ("PADDLE_TRAINERS_NUM", str(len(peers.hosts[trainers]))),
         ("PADDLE_TRAINER_ENDPOINTS", ",".join(peers.endpoints(trainers))),
         ("PADDLE_CURRENT_ENDPOINT", peers.endpoint(role, index)),
+        # The role maker joins these two and looks for the result in the lists, so this is the
+        # name that the lists have. Pods keep their names when they are replaced.
+        ("POD_IP", peers.hosts[role][index]),
+        ("PADDLE_PORT", str(peers.port(role))),
     ]
     if "pserver" in peers.hosts:
         pairs += [

@@ -1,8 +1,4 @@
-"""Metrics of AITrainingJobs beside those of the runtime: jobs by phase, restarts and resizes.
-
-Restarts and resizes are counted by their events, which a plan emits after the status that records
-them has been written.
-"""
+"""Metrics of AITrainingJobs beside those of the runtime: jobs by phase, restarts and resizes."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from typing import TYPE_CHECKING
 from swell.api.aitrainingjob import AITrainingJob
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.operator.aitrainingjob.phases import RESTART_REASONS, JobReason
+from swell.operator.framework.metrics import CountingSink, watch_phases
 from swell.runtime.executor import EventSink
 from swell.runtime.plan import EmitEvent
 
@@ -37,30 +34,13 @@ class JobMetrics:
 
     def watch(self, jobs: Callable[[], Iterable[AITrainingJob]]) -> None:
         """Count the jobs by phase, each time the metrics are read."""
-
-        def count(phase: Phase) -> Callable[[], float]:
-            return lambda: float(sum(job.status.phase is phase for job in jobs()))
-
-        for phase in Phase:
-            self._jobs.labels(phase.value or "New").set_function(count(phase))
+        watch_phases(self._jobs, Phase, lambda job: job.status.phase, jobs)
 
     def counting(self, sink: EventSink) -> EventSink:
-        return _CountingSink(self, sink)
+        return CountingSink(self.note, sink)
 
     def note(self, event: EmitEvent) -> None:
         if event.reason in _CAUSES:
             self._restarts.labels(event.reason).inc()
         elif event.reason == JobReason.RESIZED.value:
             self._resizes.inc()
-
-
-class _CountingSink:
-    """An event sink that counts the events it passes on."""
-
-    def __init__(self, metrics: JobMetrics, sink: EventSink) -> None:
-        self._metrics = metrics
-        self._sink = sink
-
-    def record(self, event: EmitEvent) -> None:
-        self._metrics.note(event)
-        self._sink.record(event)

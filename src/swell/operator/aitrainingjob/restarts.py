@@ -24,15 +24,13 @@ from swell.api.aitrainingjob import (
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.backoff import Backoff
 from swell.api.times import format_time, has_passed, parse_time
-from swell.operator.aitrainingjob.causes import Cause, CauseKind
+from swell.operator.aitrainingjob.causes import Cause, CauseKind, creating_since
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica, covers, missing
 
 # The first restart is immediate; the second waits 1 s, each further one twice as long as the last.
 BACKOFF = Backoff(base_s=1.0, cap_s=300.0)
 # After running for this long, the next restart counts as the first again.
 BACKOFF_RESET_S = 600.0
-# The job's new pods avoid a node with a broken GPU for this long.
-AVOID_S = 3600.0
 # Causes whose restarts do not count against the role's restartLimit.
 _UNCHARGED = frozenset({CauseKind.CREATION, CauseKind.GONE})
 
@@ -55,12 +53,19 @@ def sort_causes(
     curable: list[Cause] = []
     final: list[Cause] = []
     spent = {role: _charged(status, role) for role in snapshot.roles}
+    tries = dict(status.creation_restarts)
     for cause in causes:
         limit = snapshot.roles[cause.role].restart_limit
         charged = cause.kind not in _UNCHARGED
         if not cause.wants_restart:
             final.append(cause)
             continue
+        if cause.kind is CauseKind.CREATION:
+            tries[cause.role] = tries.get(cause.role, 0) + 1
+            most = snapshot.settings.creating_restart_limit
+            if most is not None and tries[cause.role] > most:
+                final += _given_up(cause, most, snapshot, status)
+                continue
         # An uncharged restart begins whatever the limit is.
         if charged and limit is not None and spent[cause.role] >= limit:
             text = f"{cause.message} (restartLimit {limit} of {cause.role} is used up)"
@@ -70,6 +75,19 @@ def sort_causes(
         if charged and restart_scope(cause, snapshot) is RestartScope.POD:
             spent[cause.role] += 1
     return SortedCauses(tuple(curable), tuple(final))
+
+
+def _given_up(
+    cause: Cause, limit: int, snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus
+) -> list[Cause]:
+    """The end of a job whose containers cannot be created, where such jobs are to fail.
+
+    A job that runs goes on without the pod: only a role that grows has pods to create then.
+    """
+    if not snapshot.settings.enable_creating_failed or creating_since(status) is None:
+        return []
+    text = f"{cause.message} (replaced {limit} times, as often as is allowed)"
+    return [dataclasses.replace(cause, message=text, wants_restart=False)]
 
 
 def begin(
@@ -108,6 +126,8 @@ def begin(
         not_before=None if k == 1 else format_time(now + BACKOFF.full_s(k - 1)),
     )
     n_uncharged = grown if first.kind in _UNCHARGED else 0
+    # A pod that is gone may be in the same record; it was not replaced for a failed creation.
+    n_created = len({c.index for c in chosen if c.kind is CauseKind.CREATION})
     restart_counts = {**status.restart_counts, **counts}
     return replace(
         status,
@@ -115,10 +135,11 @@ def begin(
         restart_counts=restart_counts,
         restarts=sum(restart_counts.values()),
         uncharged=_added(status.uncharged, roles, n_uncharged),
+        creation_restarts=_added(status.creation_restarts, roles, n_created),
         backoff={**status.backoff, first.role: k},
         last_restart_time={**status.last_restart_time, **dict.fromkeys(roles, format_time(now))},
         epoch=status.epoch + 1,
-        avoid_nodes=_avoided(status, curable, now),
+        avoid_nodes=_avoided(status, curable, snapshot.settings.node_avoid_s, now),
     )
 
 
@@ -237,7 +258,7 @@ def _added(counts: dict[str, int], roles: Iterable[str], n: int) -> dict[str, in
 
 
 def _avoided(
-    status: AITrainingJobStatus, causes: Iterable[Cause], now: float
+    status: AITrainingJobStatus, causes: Iterable[Cause], avoid_s: float, now: float
 ) -> tuple[AvoidedNode, ...]:
     """The nodes to avoid: those whose time has not passed, and those just found faulty."""
     faulty = {cause.node: cause for cause in causes if cause.node}
@@ -246,6 +267,6 @@ def _avoided(
         for node in status.avoid_nodes
         if node.name not in faulty and parse_time(node.until) > now
     ]
-    until = format_time(now + AVOID_S)
+    until = format_time(now + avoid_s)
     new = [AvoidedNode(name=name, until=until, reason=c.message) for name, c in faulty.items()]
     return tuple([*kept, *new][-RECORDS_MAX:])

@@ -28,12 +28,17 @@ class AITrainingJobSettings(OperatorSettings):
 
     A pod whose container cannot be created is replaced after `creating_duration_period_s`, while
     its job has been Creating for less than `creating_restart_period_s`. After that the job fails
-    if `enable_creating_failed` is set.
+    if `enable_creating_failed` is set. `creating_restart_limit` bounds the number of replacements
+    of a role's pods since the job last ran, beside that time; None is no bound.
     """
 
     node_lost_after_s: float = 30.0  # without a ready node, its pods count as lost after this
     creating_duration_period_s: float = 900.0
     creating_restart_period_s: float = 3600.0
+    creating_restart_limit: int | None = None
     enable_creating_failed: bool = False
+    # New pods of a job avoid a node with a broken GPU for this long: a repair takes a while, and
+    # a node is not lost to the job for good.
+    node_avoid_s: float = 3600.0
     gpu_fault_conditions: tuple[str, ...] = GPU_FAULT_CONDITIONS
     gpu_fault_taints: tuple[str, ...] = GPU_FAULT_TAINTS

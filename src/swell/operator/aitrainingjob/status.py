@@ -83,6 +83,8 @@ def in_phase(
         record = PhaseRecord(phase=phase, time=at, message=message)
         history = (*status.phase_history, record)[-RECORDS_MAX:]
         status = replace(status, phase=phase, phase_history=history)
+        if phase is Phase.RUNNING:
+            status = replace(status, creation_restarts={})
     if phase is Phase.RUNNING and status.start_running_time is None:
         status = replace(status, start_running_time=at)
     if phase in FINAL_PHASES and status.end_time is None:

@@ -12,6 +12,7 @@ out. In reading order:
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
 - `children`: content that child objects of all kinds have in common.
 - `recovery`: what a lost or damaged status is rebuilt from.
+- `metrics`: jobs by phase, and what is counted and logged of the events.
 - `malformed`: the plan for a job that cannot be decoded.
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.

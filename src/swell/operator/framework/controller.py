@@ -25,6 +25,7 @@ from swell.operator.framework.malformed import (
     status_of,
     without_bad_status,
 )
+from swell.operator.framework.metrics import LoggingSink
 from swell.operator.framework.nodewatch import NodeWatch
 from swell.operator.framework.orphans import OrphanCollector
 from swell.runtime.cluster import Malformed
@@ -61,6 +62,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
         if meter is not None:
             meter.watch(self.informers.jobs.all)
             sink = meter.counting(sink)
+        sink = LoggingSink(kind.names.controller, sink)
         # The watch notes a node's change before jobs are woken for it: its handler is added first.
         self.nodes = NodeWatch(self.informers.nodes, dependencies.queue(), clock, self._wake_on)
         self.informers.nodes.add_handler(lambda key: self._wake_on(key.name))

@@ -2,7 +2,9 @@
 
 Owner references and finalizers delete nearly everything. Two cases remain: a child created by a
 write that arrived when its job was gone already, and a pod on a node that died. The rules are pure
-functions; `OrphanCollector` reads, applies them and deletes.
+functions; `OrphanCollector` reads, applies them and deletes. Where a kind names the labels of a
+former controller, objects without any owner that carry one of them and belong to no job are
+orphans as well.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from swell.api.kinds import PODS
-from swell.api.meta import ApiStruct, ObjectMeta, OwnerReference, Uid
+from swell.api.meta import ApiStruct, Key, ObjectMeta, OwnerReference, Uid
 from swell.api.pod import Pod
 from swell.api.resource import Resource
 from swell.api.times import parse_time
@@ -40,7 +42,8 @@ class OrphanRules:
     missing from its list is gone and not merely newer than the list. `label` is the selector all
     children match. `pod_owners` are the kinds that create the pods: the job itself, or workloads
     among `kinds`. Where children carry the UID of their job in the label `uid_label`, none is an
-    orphan while that job exists.
+    orphan while that job exists. `former_labels` are those with which another controller, which
+    gave its objects no owner, named the job of each object; empty where its orphans are not ours.
     """
 
     jobs: Resource[object]
@@ -49,6 +52,7 @@ class OrphanRules:
     pod_owners: tuple[Resource[object], ...]
     uid_label: str = ""
     propagation: str | None = None
+    former_labels: tuple[str, ...] = ()
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether a pod with the label was created by one of `pod_owners`."""
@@ -81,6 +85,33 @@ def orphans(
         and _is_labelled(meta, rules.label)
         and _job_is_gone(meta, rules.uid_label, jobs)
         and _owner_is_gone(one, rules, workloads, jobs)
+    ]
+
+
+def former_orphans(
+    rules: OrphanRules, found: Sequence[LabelledObject], jobs: Container[Key]
+) -> list[DeleteObject]:
+    """Delete what a former controller left of jobs that do not exist.
+
+    Only an object without any owner is left over: one that has an owner is that owner's, whatever
+    its labels say. `jobs` are the keys of the jobs there are, listed after `found`; a job is known
+    by its name, since the former controller recorded no UIDs.
+    """
+    return [
+        # The version keeps the object if somebody has taken it over since.
+        DeleteObject(
+            one.resource,
+            meta.key,
+            meta.uid,
+            propagation=rules.propagation,
+            version=meta.resource_version,
+        )
+        for one in found
+        if not (meta := one.metadata).owner_references
+        and meta.deletion_timestamp is None
+        and rules.uid_label not in meta.labels
+        and (names := [meta.labels[one] for one in rules.former_labels if meta.labels.get(one)])
+        and not any(Key(meta.namespace, name) in jobs for name in names)
     ]
 
 
@@ -175,20 +206,33 @@ class OrphanCollector:
 
     async def _orphans(self) -> Iterable[Action]:
         """An object is created after its owner, so owners are listed after it, and jobs last."""
-        found: list[LabelledObject] = []
-        version = 0
-        for resource in self._rules.kinds:
-            try:
-                some, version = await self._list(resource, self._rules.label, version)
-            except NotFoundError:
-                continue  # a kind this cluster does not have
-            found += some
-        if not found:
+        rules = self._rules
+        found, version = await self._labelled(rules.label, 0)
+        former: dict[Uid, LabelledObject] = {}
+        for label in rules.former_labels:
+            some, version = await self._labelled(label, version)
+            former |= {one.metadata.uid: one for one in some}
+        if not found and not former:
             return ()
         # Not found is an error here: a server that does not serve the job kind does not say that
         # there are no jobs.
-        jobs, _ = await self._list(self._rules.jobs, "", version)
-        return orphans(self._rules, found, frozenset(one.metadata.uid for one in jobs))
+        jobs, _ = await self._list(rules.jobs, "", version)
+        keys = frozenset(one.metadata.key for one in jobs)
+        return [
+            *orphans(rules, found, frozenset(one.metadata.uid for one in jobs)),
+            *former_orphans(rules, list(former.values()), keys),
+        ]
+
+    async def _labelled(self, label: str, version: int) -> tuple[list[LabelledObject], int]:
+        """The objects of every kind that match a selector, and the version of the last list."""
+        found: list[LabelledObject] = []
+        for resource in self._rules.kinds:
+            try:
+                some, version = await self._list(resource, label, version)
+            except NotFoundError:
+                continue  # a kind this cluster does not have
+            found += some
+        return found, version
 
     async def _list(
         self, resource: Resource[object], label: str, after: int

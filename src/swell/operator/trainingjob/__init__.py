@@ -11,7 +11,9 @@ In reading order:
 - `endings`: whether the job ends, how, and why.
 - `phases`: the phase machine.
 - `status`: the new status, its write, and its events.
+- `metrics`: jobs by phase, and resizes.
 - `children`: the workloads and the group that are created.
+- `addresses`: the addresses by which PaddlePaddle's processes find each other.
 - `pods`: the pod template of each role, and the pods' index labels.
 - `environment`: how a pod's variables are made.
 - `cleanup`: the release of pods, and the deletion of everything.

@@ -1,4 +1,4 @@
-"""Creates the children a TrainingJob lacks: the group first, then master, pservers and trainers.
+"""Creates the children a TrainingJob lacks: the group first, then addresses and workloads.
 
 The names of children follow from the job's name alone, so a second attempt to create one finds
 the first.
@@ -13,6 +13,7 @@ from swell.api.resource import Resource
 from swell.api.trainingjob import TrainingJobStatus
 from swell.operator.framework.children import controller_reference, gang_spec
 from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob.addresses import publish_addresses
 from swell.operator.trainingjob.labels import Role, workload_name
 from swell.operator.trainingjob.pods import role_labels, selector_labels, template
 from swell.operator.trainingjob.snapshot import DISRUPTED, TrainingJobSnapshot, is_leaving
@@ -29,6 +30,7 @@ def create_training_job(snapshot: TrainingJobSnapshot, status: TrainingJobStatus
     steps: list[Step] = []
     if snapshot.has_group and snapshot.group is None:
         steps.append(CreateObject(POD_GROUPS, parse_to_group(snapshot)))
+    steps += publish_addresses(snapshot, status)
     for role in snapshot.roles:
         steps += (
             _create_trainer(snapshot, status)
@@ -79,7 +81,7 @@ def parse_to_group(snapshot: TrainingJobSnapshot) -> Body:
     spec = gang_spec(
         {role.value: n_minimum(snapshot, role) for role in snapshot.roles},
         {role.value: template_requests(template(snapshot, role)) for role in snapshot.roles},
-        queue="default",
+        queue=snapshot.job.queue,
         priority_class=asked.priority if snapshot.priority_class_found else "",
     )
     marks = {labels.JOB_NAME: meta.name, labels.JOB_UID: meta.uid}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
+from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import ObjectMeta
 from swell.api.pod import Pod
 from swell.api.resource import Resource
@@ -142,6 +142,8 @@ def _owned(snapshot: TrainingJobSnapshot) -> Iterable[tuple[Resource[object], Ob
         yield JOBS, snapshot.trainer.metadata
     if snapshot.group is not None:
         yield POD_GROUPS, snapshot.group.metadata
+    if snapshot.addresses is not None:
+        yield CONFIG_MAPS, snapshot.addresses.metadata
 
 
 def _deletion(resource: Resource[object], meta: ObjectMeta) -> DeleteObject:

@@ -12,8 +12,9 @@ from functools import partial
 import msgspec
 
 from swell.api.codec import convert, to_body
-from swell.api.core import Node
+from swell.api.core import ConfigMap, Node
 from swell.api.kinds import (
+    CONFIG_MAPS,
     JOBS,
     NODES,
     POD_GROUPS,
@@ -43,7 +44,15 @@ from swell.operator.framework.malformed import MalformedRules
 from swell.operator.framework.orphans import OrphanRules
 from swell.operator.trainingjob.cleanup import delete_training_job
 from swell.operator.trainingjob.decide import after_the_end, decide
-from swell.operator.trainingjob.labels import JOB_NAME, JOB_UID, Role, workload_name
+from swell.operator.trainingjob.labels import (
+    JOB_NAME,
+    JOB_UID,
+    ROLE_LABELS,
+    Role,
+    addresses_name,
+    workload_name,
+)
+from swell.operator.trainingjob.metrics import TrainingJobMetrics
 from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot, is_leaving
 from swell.operator.trainingjob.status import fail_malformed
@@ -77,13 +86,15 @@ NAMES = KindNames(
 
 ORPHANS = OrphanRules(
     jobs=TRAINING_JOBS,
-    kinds=(PODS, REPLICA_SETS, JOBS, POD_GROUPS),
+    kinds=(PODS, REPLICA_SETS, JOBS, CONFIG_MAPS, POD_GROUPS),
     label=JOB_UID,
     pod_owners=(REPLICA_SETS, JOBS),
     uid_label=JOB_UID,
     # By default Kubernetes keeps the pods of a Job that is deleted.
     propagation="Background",
 )
+# The original controller gave its objects these labels with the job's name, and no owner.
+ADOPTING = replace(ORPHANS, former_labels=tuple(ROLE_LABELS.values()))
 
 
 def training_job_kind(
@@ -98,10 +109,11 @@ def training_job_kind(
         snapshot=partial(take_snapshot, settings=settings),
         decide=decide,
         malformed=MALFORMED,
-        orphans=ORPHANS,
+        orphans=ADOPTING if settings.adopt_original else ORPHANS,
         children_of=_children_of,
         jobs_of=_jobs_of,
         settle_s=SETTLE_S,
+        meter=TrainingJobMetrics,
     )
 
 
@@ -114,20 +126,27 @@ class TrainingJobInformers:
     batch_jobs: Informer[Job]
     pods: Informer[Pod]
     groups: Informer[PodGroup]
+    addresses: Informer[ConfigMap]
     priorities: Informer[PriorityClass]
     nodes: Informer[Node]
 
     @property
     def children(self) -> list[tuple[ChildInformer, str]]:
         """Each informer of children, with its index by job key."""
-        owned: list[ChildInformer] = [self.replica_sets, self.batch_jobs, self.groups]
+        owned: list[ChildInformer] = [
+            self.replica_sets,
+            self.batch_jobs,
+            self.groups,
+            self.addresses,
+        ]
         return [*((informer, OWNED.name) for informer in owned), (self.pods, OF_JOB.name)]
 
     @property
     def every(self) -> list[RunnableInformer]:
         """All informers in the order they are started."""
-        sets, jobs = self.replica_sets, self.batch_jobs
-        return [self.jobs, sets, jobs, self.pods, self.groups, self.priorities, self.nodes]
+        workloads: list[RunnableInformer] = [self.replica_sets, self.batch_jobs]
+        own = [*workloads, self.pods, self.groups, self.addresses]
+        return [self.jobs, *own, self.priorities, self.nodes]
 
 
 def new_informers(
@@ -144,6 +163,7 @@ def new_informers(
         batch_jobs=informer(JOBS, ours, OWNED),
         pods=informer(PODS, ours, OF_JOB, OF_JOB_UID, ON_NODE),
         groups=optional(POD_GROUPS, ours, OWNED),
+        addresses=informer(CONFIG_MAPS, ours, OWNED),
         priorities=informer(PRIORITY_CLASSES),
         nodes=informer(NODES),
     )
@@ -173,6 +193,7 @@ def take_snapshot(
         pserver=owned_by(informers.replica_sets, workload(Role.PSERVER), uid),
         trainer=owned_by(informers.batch_jobs, workload(Role.TRAINER), uid),
         group=owned_by(informers.groups, key, uid),
+        addresses=owned_by(informers.addresses, Key(key.namespace, addresses_name(key.name)), uid),
         pods=pods,
         nodes=inputs.node_states(name for name in leaving if name),
         problems=problems_of(job) if job.status.phase is Phase.EMPTY else (),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from enum import Enum
 
-from swell.api.trainingjob import API_GROUP
+from swell.api import trainingjob
+from swell.api.trainingjob import API_GROUP, COMPLETION_INDEX, JOB_NAME_LABEL, JOB_UID_LABEL
+
+__all__ = ["COMPLETION_INDEX"]
 
 FINALIZER = f"{API_GROUP}/release"
 
 ENDING = f"{API_GROUP}/ending"  # on the job: how it ended, in case its status is lost
 
-JOB_UID = "paddle-job-uid"
-JOB_NAME = "paddle-job-name"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_UID = JOB_UID_LABEL
+JOB_NAME = JOB_NAME_LABEL
 
 USER_ID = f"{API_GROUP}/userid"
 USER_GROUP_ID = f"{API_GROUP}/usergroupid"
@@ -26,15 +28,16 @@ class Role(Enum):
     TRAINER = "trainer"
 
 
-ROLE_LABELS = {
-    Role.MASTER: "paddle-job-master",
-    Role.PSERVER: "paddle-job-pserver",
-    Role.TRAINER: "paddle-job",
-}
+ROLE_LABELS = {role: trainingjob.ROLE_LABELS[role.value] for role in Role}
 
 
 def workload_name(job: str, role: Role) -> str:
     return f"{job}-{role.value}"
+
+
+def addresses_name(job: str) -> str:
+    """The name of the ConfigMap that holds the addresses of the job's pods."""
+    return f"{job}-addresses"
 
 
 def index_label(job: str, role: Role) -> str:

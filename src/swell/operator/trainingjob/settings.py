@@ -20,4 +20,7 @@ class TrainingJobSettings(OperatorSettings):
     workers: int = 4
     autoclean: bool = False
     restart_limit: int = 5
-    etcd_image: str = "etcd:v3.5.17"
+    # The etcd project's own image, as it publishes it.
+    etcd_image: str = "quay.io/coreos/etcd:v3.5.17"
+    # Whether what the original controller left behind is collected.
+    adopt_original: bool = False

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from swell.api.core import ConfigMap
 from swell.api.meta import Body, ObjectMeta
 from swell.api.pod import Pod, PodPhase
 from swell.api.scheduling import PodGroup
@@ -35,8 +36,8 @@ _INDEX_DIGITS_MAX = 9  # more digits than any index has
 class TrainingJobSnapshot:
     """Everything about one job that a decision may use.
 
-    The workloads and the group are those that this job controls, by UID; `pods` are those that
-    carry its UID as a label.
+    The workloads, the group and the addresses are those that this job controls, by UID; `pods` are
+    those that carry its UID as a label.
     """
 
     job: TrainingJob
@@ -44,6 +45,7 @@ class TrainingJobSnapshot:
     pserver: ReplicaSet | None = None
     trainer: Job | None = None
     group: PodGroup | None = None
+    addresses: ConfigMap | None = None
     pods: tuple[Pod, ...] = ()
     nodes: Mapping[str, NodeState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()  # found by validation in the spec of a new job

@@ -24,6 +24,9 @@ from swell.operator.trainingjob.phases import TRANSITIONS
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 from swell.runtime.plan import EmitEvent, PatchStatus, Plan, Step
 
+# The reason of the event that reports a resize with its result; the metrics count it.
+SCALED = "Scaled"
+
 
 def in_phase(
     snapshot: TrainingJobSnapshot,
@@ -93,7 +96,7 @@ def events(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Iterator
     for record in status.scale_records:
         if record not in old.scale_records and record.result:
             text = f"trainers: {record.from_} to {record.to}: {record.result}: {record.reason}"
-            yield make.normal("Scaled", text)
+            yield make.normal(SCALED, text)
     if snapshot.refused and old.reason != snapshot.refused:
         yield make.warning("ObjectRefused", snapshot.refused)
 

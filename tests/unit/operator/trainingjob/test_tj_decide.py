@@ -225,11 +225,12 @@ def test_scaling_moves_both_numbers_in_one_update(target: int) -> None:
     """Record first, then parallelism and completions together, for the version that was seen."""
     scene = Scene(elastic(1, 4)).targets(2).running().targets(target)
     plan = scene.look()
-    first, second = writes(plan)
+    first, *others = writes(plan)
 
     assert isinstance(first, PatchStatus)
     assert recorded(plan)["phase"] == "Scaling"
-    assert isinstance(second, PatchObject)
+    assert all(isinstance(other, PatchObject) for other in others)
+    assert patched(plan).keys() == {"ConfigMap fit-addresses", "Job fit-trainer"}
     assert patched(plan)["Job fit-trainer"] == {
         "metadata": {"uid": scene.trainer.metadata.uid, "resourceVersion": "1"},
         "spec": {"parallelism": target, "completions": target},

@@ -282,6 +282,7 @@ def test_deletion_releases_then_deletes_then_lets_go() -> None:
         "ReplicaSet fit-pserver",
         "Job fit-trainer",
         "PodGroup fit",
+        "ConfigMap fit-addresses",
     ]
     scene.settle()
     assert scene.job.metadata.finalizers == ()

@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from swell.api.codec import convert, to_body
-from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
+from swell.api.core import ConfigMap
+from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Body, Condition, Key, Uid
 from swell.api.pod import Pod
 from swell.api.scheduling import PodGroup
@@ -43,6 +44,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     str(JOBS): Job,
     str(POD_GROUPS): PodGroup,
     str(PODS): Pod,
+    str(CONFIG_MAPS): ConfigMap,
     str(TRAINING_JOBS): TrainingJob,
 }
 
@@ -95,6 +97,7 @@ class Scene:
             pserver=self.held.get((str(REPLICA_SETS), "fit-pserver")),
             trainer=self.held.get((str(JOBS), "fit-trainer")),
             group=self.held.get((str(POD_GROUPS), "fit")),
+            addresses=self.held.get((str(CONFIG_MAPS), "fit-addresses")),
             pods=tuple(self.pods()),
             nodes=self.nodes,
             problems=problems_of(self.job),

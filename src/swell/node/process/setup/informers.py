@@ -11,9 +11,11 @@ import binascii
 from collections.abc import Awaitable, Callable
 from random import Random
 
+from swell.api.aitrainingjob import AITrainingJob
 from swell.api.core import ConfigMap, Service
-from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, SECRETS, SERVICES
+from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, SECRETS, SERVICES, TRAINING_JOBS
 from swell.api.meta import Body, Key, Uid
+from swell.api.trainingjob import TrainingJob
 from swell.node.process.setup.environment import Data, ReferencedNames, ReferencedObjects
 from swell.runtime.clock import Clock
 from swell.runtime.cluster import Cluster
@@ -31,12 +33,12 @@ class ProcessInformers:
         self.config_maps: Informer[ConfigMap] = Informer(
             cluster, CONFIG_MAPS, clock=clock, random=random
         )
+        optional = InformerOptions(is_optional=True)
         self.jobs = Informer(
-            cluster,
-            AI_TRAINING_JOBS,
-            clock=clock,
-            random=random,
-            options=InformerOptions(is_optional=True),
+            cluster, AI_TRAINING_JOBS, clock=clock, random=random, options=optional
+        )
+        self.training_jobs = Informer(
+            cluster, TRAINING_JOBS, clock=clock, random=random, options=optional
         )
 
     @property
@@ -45,14 +47,21 @@ class ProcessInformers:
             ("services", self.services.run),
             ("config maps", self.config_maps.run),
             ("jobs", self.jobs.run),
+            ("training jobs", self.training_jobs.run),
         )
 
     async def wait_synced(self) -> None:
+        """Wait for what containers need; TrainingJobs, whose logs alone depend on them, may lag."""
         for informer in (self.services, self.config_maps, self.jobs):
             await informer.wait_synced()
 
-    def job_uids(self) -> frozenset[Uid]:
-        return frozenset(job.metadata.uid for job in self.jobs.all())
+    def job_uids(self) -> frozenset[Uid] | None:
+        """Returns the UIDs of the AITrainingJobs there are; None while that is not known."""
+        return _uids(self.jobs)
+
+    def training_job_uids(self) -> frozenset[Uid] | None:
+        """Returns the UIDs of the TrainingJobs there are; None while that is not known."""
+        return _uids(self.training_jobs)
 
     async def read(self, namespace: str, names: ReferencedNames) -> ReferencedObjects:
         """Returns the objects of these names. Secrets and missing ConfigMaps are read again.
@@ -76,6 +85,12 @@ class ProcessInformers:
         except NotFoundError:
             return None
         return _decoded(body)
+
+
+def _uids(jobs: Informer[AITrainingJob] | Informer[TrainingJob]) -> frozenset[Uid] | None:
+    if not jobs.is_served or not jobs.synced:
+        return None
+    return frozenset(job.metadata.uid for job in jobs.all())
 
 
 def _decoded(body: Body) -> Data:
