@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-check
 EXAMPLES := $(VENV)/.examples
+PADDLE := $(VENV)/paddle/.ready
 SEEDS ?= 2000
 export PYTHONWARNINGS := error
 
@@ -26,6 +27,12 @@ $(EXAMPLES): $(READY) requirements/examples.txt
 	@$(PIP) --require-hashes --requirement requirements/examples.txt
 	@touch $@
 
+$(PADDLE): $(READY) tests/e2e/up/paddle-requirements.txt
+	@echo "Installing PaddlePaddle, by itself: its pins are not ours (once, about 150 MB) ..." >&2
+	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)/paddle
+	@env -u PYTHONWARNINGS $(VENV)/paddle/bin/pip install --quiet --disable-pip-version-check --requirement tests/e2e/up/paddle-requirements.txt
+	@touch $@
+
 demo: $(READY) ## see it work
 	@$(BIN)/python -m swell.demo
 
@@ -44,7 +51,7 @@ sim: $(READY) ## simulated faults and other large samples: SEEDS=n seeds, SEED=n
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
-e2e: $(EXAMPLES) ## the long tests: whole clusters, real processes, whole lives of jobs
+e2e: $(EXAMPLES) $(PADDLE) ## the long tests: whole clusters, real processes, whole lives of jobs
 	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract \
 		--numprocesses 2 --no-loadscope-reorder
 

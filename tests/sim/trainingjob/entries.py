@@ -7,11 +7,10 @@ from dataclasses import replace
 from swell.sim.campaign.command import CampaignEntry
 from swell.sim.scenario import SimulationSubject
 from tests.sim.trainingjob.scenarios import kept_subject, trainingjob_subject
-from tests.sim.trainingjob.subject import FOCUS, PLANTED
+from tests.sim.trainingjob.subject import FOCUS, PLANTED, PLANTED_IN_KEPT
 
 
-def _mutant(name: str) -> SimulationSubject:
-    subject = trainingjob_subject(PLANTED[name])
+def _mutant(name: str, subject: SimulationSubject) -> SimulationSubject:
     if name not in FOCUS:
         return subject
     return replace(subject, scenarios=(subject.scenario(FOCUS[name]),))
@@ -20,8 +19,12 @@ def _mutant(name: str) -> SimulationSubject:
 ENTRIES = (
     CampaignEntry(
         trainingjob_subject(),
-        {name: _mutant(name) for name in PLANTED},
+        {name: _mutant(name, trainingjob_subject(flaw)) for name, flaw in PLANTED.items()},
         share=0.25,
     ),
-    CampaignEntry(kept_subject(), share=0.05),
+    CampaignEntry(
+        kept_subject(),
+        {name: _mutant(name, kept_subject(flaw)) for name, flaw in PLANTED_IN_KEPT.items()},
+        share=0.05,
+    ),
 )

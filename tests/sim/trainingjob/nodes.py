@@ -82,6 +82,7 @@ class Nodes:
         self._world = world
         self._kubelet = world.connect(KUBELET)
         self._scheduler = world.connect(SCHEDULER)
+        self._n_addresses = 0
 
     def on_commit(self, commit: Commit) -> None:
         if commit.collection != str(PODS) or commit.after is None:
@@ -115,6 +116,11 @@ class Nodes:
         if not await pod_lifecycle.bind(self._scheduler, pod, NODE):
             return
         await clock.sleep(self._between(0.1, 3, "start", *key, index))
+        # A pod has its address before its containers run.
+        self._n_addresses += 1
+        address = f"10.0.{self._n_addresses // 250}.{self._n_addresses % 250 + 1}"
+        if not await pod_lifecycle.report(self._kubelet, pod, {"podIP": address}):
+            return
         ready = [{"type": "Ready", "status": "True"}]
         running: Body = {"running": {}}
         if not await self._report(pod, "Running", running, conditions=ready):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from swell.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
+from swell.api.kinds import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, TRAINING_JOBS
 from swell.api.meta import Key, ObjectMeta, Uid
 from swell.api.pod import Pod
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
@@ -26,9 +26,10 @@ from tests.sim.rules import (
     ObservedJob,
     OneLivePod,
 )
+from tests.sim.trainingjob.originals import OriginalsCollected, OriginalsKept
 from tests.sim.wiping import SoundHistory
 
-OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS))
+OWNED = (str(REPLICA_SETS), str(JOBS), str(POD_GROUPS), str(CONFIG_MAPS))
 
 
 def safety(world: SimulatedWorld) -> list[SafetyCheck]:
@@ -41,6 +42,9 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         StatusMoves(world, history),
         StatusIsTrue(world, history),
         UniqueIndexes(),
+        QueuedAsAsked(),
+        AddressesAreWhole(history),
+        OriginalsKept(world, is_adopting(world)),
         NothingLeftBehind(
             world,
             TRAINING_JOBS,
@@ -63,7 +67,13 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         DeletedGo(world, seen, (*OWNED, str(PODS))),
         CleanedUp(world),
         CachesAreTrue(world, _is_followed),
+        OriginalsCollected(world, is_adopting(world)),
     ]
+
+
+def is_adopting(world: SimulatedWorld) -> bool:
+    """Whether the operator is told to collect what the original controller left."""
+    return world.subject.name == "trainingjob"
 
 
 def _index_of(pod: Pod) -> tuple[Uid, int] | None:
@@ -313,6 +323,50 @@ class UniqueIndexes:
         holders[pod.metadata.uid] = pod.metadata.name
         if len(holders) > 1:
             yield f"index {shown} of {job} is shown by {', '.join(holders.values())}"
+
+
+@dataclass
+class QueuedAsAsked:
+    """The group is in the queue of its job: by the spec, by the annotation, or the default."""
+
+    name: str = "queued as asked"
+    _queues: dict[Uid, str] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, job = states(commit, TRAINING_JOBS)
+        if job is not None:
+            asked = job.metadata.annotations.get("scheduling.volcano.sh/queue-name")
+            self._queues[job.metadata.uid] = job.spec.queue or asked or "default"
+        before, group = states(commit, POD_GROUPS)
+        owner = group.metadata.controller if group is not None and before is None else None
+        if group is not None and owner is not None and owner.uid in self._queues:
+            wanted = self._queues[owner.uid]
+            if group.spec.queue != wanted:
+                yield f"{commit.key} is in queue {group.spec.queue}, not in {wanted}"
+
+
+@dataclass
+class AddressesAreWhole:
+    """A list of pservers has each of them once; it is of this job's own pods."""
+
+    history: ObjectHistory[TrainingJob]
+    name: str = "addresses are whole"
+    _addresses: dict[str, Uid] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, pod = pod_states(commit)
+        if pod is not None and pod.status.pod_ip:
+            self._addresses[pod.status.pod_ip] = owner_uid(pod.metadata)
+        _, after = states(commit, CONFIG_MAPS)
+        owner = after.metadata.controller if after is not None else None
+        listed = after.data.get("PADDLE_PSERVERS_IP_PORT_LIST") if after is not None else None
+        if owner is None or listed is None:
+            return
+        hosts = [one.partition(":")[0] for one in listed.split(",")]
+        if len(set(hosts)) != len(hosts):
+            yield f"{commit.key} lists a pserver twice: {listed}"
+        if any(self._addresses.get(host) != owner.uid for host in hosts):
+            yield f"{commit.key} lists a pod of another job: {listed}"
 
 
 @dataclass

@@ -18,6 +18,7 @@ from tests.sim.trainingjob.nodes import (
     RUNS_S,
     disturbances,
 )
+from tests.sim.trainingjob.originals import leave_behind
 from tests.sim.trainingjob.rules import end_state, liveness, safety
 from tests.sim.trainingjob.subject import Flaw, operator_main
 from tests.sim.user import SimulatedUser
@@ -42,7 +43,7 @@ def training_job(
 
 
 def trainingjob_subject(flaws: Flaw = Flaw.NONE) -> SimulationSubject:
-    """With autoclean: everything a job had is given back."""
+    """With autoclean and adoption: everything a job had is given back, whoever made it."""
     return _subject("trainingjob", flaws, autoclean=True, scenarios=SCENARIOS)
 
 
@@ -56,7 +57,10 @@ def _subject(
 ) -> SimulationSubject:
     return SimulationSubject(
         name=name,
-        components={"operator": operator_main(flaws, autoclean=autoclean)},
+        components={
+            # What is collected differs between the two subjects, and so does what is kept.
+            "operator": operator_main(flaws, autoclean=autoclean, adopt_original=autoclean)
+        },
         scenarios=scenarios,
         safety=safety,
         liveness=liveness,
@@ -155,7 +159,24 @@ async def recreate(world: SimulatedWorld) -> None:
     await user.submit("ant", size=(2, 2), is_nccl=True)
 
 
+async def adopt(world: SimulatedWorld) -> None:
+    """The original controller left objects of jobs that are gone, and of one that is still there.
+
+    Strangers use the same labels. Jobs of our own run in queues meanwhile.
+    """
+    user = user_in(world)
+    await leave_behind(world, "old")
+    await leave_behind(world, "ant")
+    await leave_behind(world, "old", owned=True)
+    await user.submit("ant", size=(1, 1), queue="blue")
+    await user.submit("bee", is_nccl=True)
+    await user.wait("older", up_to_s=200)
+    await leave_behind(world, "older")
+    await user.wait("end", up_to_s=200)
+
+
 SCENARIOS = (
+    Scenario("adopt", adopt, disturbances=RATES),
     Scenario("finish", finish, disturbances=ROUGH_RATES),
     Scenario("fail", fail, disturbances=ROUGH_RATES),
     Scenario("index", index, disturbances=ROUGH_RATES),
@@ -166,6 +187,7 @@ SCENARIOS = (
 )
 # A pod that somebody deletes counts as failed; evicted ones do not, so the end is always the same.
 KEPT_SCENARIOS = (
+    Scenario("adopt", adopt, disturbances=RATES, steady=True),
     Scenario("finish", finish, disturbances=RATES, steady=True),
     Scenario("fail", fail, disturbances=RATES, steady=True),
 )

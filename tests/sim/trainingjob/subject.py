@@ -11,22 +11,30 @@ from unittest.mock import patch
 
 import msgspec
 
-from swell.api.kinds import JOBS, PODS, TRAINING_JOBS
+from swell.api.kinds import JOBS, POD_GROUPS, PODS, TRAINING_JOBS
 from swell.api.meta import Key, Uid
 from swell.api.trainingjob import FINAL_PHASES, TrainingJob, TrainingJobPhase
 from swell.operator.framework.controller import JobOperator
 from swell.operator.framework.kind import ControllerDependencies
+from swell.operator.framework.orphans import LabelledObject, OrphanCollector
 from swell.operator.trainingjob import decide as decide_module
 from swell.operator.trainingjob import recovery
 from swell.operator.trainingjob.decide import decide
 from swell.operator.trainingjob.kind import TrainingJobInformers, training_job_kind
-from swell.operator.trainingjob.labels import FINALIZER, Role, index_label, workload_name
+from swell.operator.trainingjob.labels import (
+    FINALIZER,
+    ROLE_LABELS,
+    Role,
+    index_label,
+    workload_name,
+)
 from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 from swell.runtime.cluster import merge_patch
 from swell.runtime.controller import Controller, Reconciler
 from swell.runtime.plan import (
     NOTHING,
+    CreateObject,
     DeleteObject,
     PatchObject,
     Plan,
@@ -55,6 +63,9 @@ class Flaw(Flag):
     INDEX_BY_PLACE = auto()  # pservers are numbered anew at every look
     TRUSTS_EMPTY = auto()  # a job without a status is taken for a new one
     FORGETS_END = auto()  # a lost status is rebuilt without a look at the mark of an end
+    ADOPT_ALWAYS = auto()  # what the original controller left is collected without being asked
+    ADOPT_OWNED = auto()  # its labels are enough, whoever owns the object
+    ONE_QUEUE = auto()  # every group is in the default queue
 
 
 PLANTED: Mapping[str, Flaw] = {
@@ -69,18 +80,30 @@ PLANTED: Mapping[str, Flaw] = {
     "trainingjob index by place": Flaw.INDEX_BY_PLACE,
     "trainingjob takes a lost status for a new job": Flaw.TRUSTS_EMPTY,
     "trainingjob forgets how it ended": Flaw.FORGETS_END,
+    "trainingjob collects what others own": Flaw.ADOPT_OWNED,
+    "trainingjob ignores the queue": Flaw.ONE_QUEUE,
+}
+PLANTED_IN_KEPT: Mapping[str, Flaw] = {
+    "trainingjob collects unasked": Flaw.ADOPT_ALWAYS,
 }
 
 # Bugs that only one scenario is likely to show.
 FOCUS: Mapping[str, str] = {
     "trainingjob blind resize": "scale",
     "trainingjob index by place": "index",
+    "trainingjob collects what others own": "adopt",
+    "trainingjob collects unasked": "adopt",
+    "trainingjob ignores the queue": "adopt",
 }
 
 
-def operator_main(flaws: Flaw = Flaw.NONE, *, autoclean: bool = True) -> Main:
+def operator_main(
+    flaws: Flaw = Flaw.NONE, *, autoclean: bool = True, adopt_original: bool = True
+) -> Main:
     async def main(ports: Ports) -> None:
-        await _run(ports, flaws, replace(SETTINGS, autoclean=autoclean))
+        adopts = adopt_original or Flaw.ADOPT_ALWAYS in flaws
+        settings = replace(SETTINGS, autoclean=autoclean, adopt_original=adopts)
+        await _run(ports, flaws, settings)
 
     return main
 
@@ -103,12 +126,30 @@ async def _run(ports: Ports, flaws: Flaw, settings: TrainingJobSettings) -> None
         "batch jobs": informers.batch_jobs,
         "pods": informers.pods,
         "groups": informers.groups,
+        "addresses": informers.addresses,
     }
     if Flaw.STALE_LIST in flaws:
         believe_lists(*followed.values())
     ports.exposed.update(followed)
     _plant(operator.controller, informers, flaws)
+    if Flaw.ADOPT_OWNED in flaws:
+        _adopt_owned(operator.collector)
     await asyncio.gather(*(service.run() for service in operator.services))
+
+
+def _adopt_owned(collector: OrphanCollector) -> None:
+    """Have owners overlooked in the lists that are made by the original controller's labels."""
+    listed = collector._labelled
+
+    async def without_owners(label: str, version: int) -> tuple[list[LabelledObject], int]:
+        found, version = await listed(label, version)
+        bare = [
+            replace(one, metadata=msgspec.structs.replace(one.metadata, owner_references=()))
+            for one in found
+        ]
+        return (bare if label in ROLE_LABELS.values() else found), version
+
+    collector._labelled = without_owners  # type: ignore[method-assign]
 
 
 def _plant(
@@ -211,6 +252,16 @@ def _index_by_place(world: TrainingJobSnapshot, plan: Plan) -> Plan:
     return replace(plan, actions=(*plan.actions, Together(numbered))) if numbered else plan
 
 
+def _one_queue(_: TrainingJobSnapshot, plan: Plan) -> Plan:
+    def moved(step: Step) -> Step:
+        if not isinstance(step, CreateObject) or str(step.resource) != str(POD_GROUPS):
+            return step
+        spec = {**step.body["spec"], "queue": "default"}
+        return CreateObject(step.resource, {**step.body, "spec": spec})
+
+    return replace(plan, actions=tuple(map(moved, plan.actions)))
+
+
 _INSIDE: Mapping[Flaw, tuple[object, str, Callable[..., object]]] = {
     Flaw.TRUSTS_EMPTY: (decide_module, "recovered", lambda world, _: world),
     Flaw.FORGETS_END: (recovery, "read_mark", lambda *_: None),
@@ -221,4 +272,5 @@ _BENDS: Mapping[Flaw, Callable[[TrainingJobSnapshot, Plan], Plan]] = {
     Flaw.HASTY_CLEANUP: _hasty_cleanup,
     Flaw.BLIND_SCALE: _blind_scale,
     Flaw.INDEX_BY_PLACE: _index_by_place,
+    Flaw.ONE_QUEUE: _one_queue,
 }

@@ -19,7 +19,8 @@ FLAGS = (
     "--resync-period", "--gc-period", "--creating-restart-period", "--creating-duration-period",
     "--enable-creating-failed", "--node-lost-after", "--node-fence-after", "--default-scheduler",
     "--gpu-fault-conditions", "--gpu-fault-taints",
-    "--autoclean", "--restartlimit", "--etcd-image",
+    "--autoclean", "--restartlimit", "--etcd-image", "--adopt-original",
+    "--creating-restart-limit", "--node-avoid-period",
     "--gang", "--no-gang", "--install-crds", "--leader-elect", "--lease-name",
     "--lease-duration", "--renew-deadline", "--retry-period", "--metrics-addr", "--health-addr",
     "--log-level", "--v", "--log-format", "--config",
@@ -100,6 +101,23 @@ def test_level_by_name_or_number(text: str, level: str) -> None:
 def test_address_is_host_and_port(address: str, place: tuple[str, int]) -> None:
     """Without a host, all of them: probes come from outside the pod."""
     assert host_port(address) == place
+
+
+def test_limits_of_ai_training_jobs_reach_them(started: list[Started]) -> None:
+    """A number and a time; without the number there is no limit."""
+    flags = ["--creating-restart-limit", "3", "--node-avoid-period", "10m"]
+    assert run(["operator", *flags]) == 0
+    settings = started[-1][1].jobs
+
+    assert (settings.creating_restart_limit, settings.node_avoid_s) == (3, 600.0)
+
+
+def test_adoption_is_off_unless_asked_for(started: list[Started]) -> None:
+    """Nobody's objects are deleted by an upgrade."""
+    assert run(["operator"]) == 0
+    assert run(["operator", "--adopt-original"]) == 0
+
+    assert [one.training_jobs.adopt_original for _, one in started] == [False, True]
 
 
 def test_training_jobs_share_what_both_kinds_have(

@@ -398,3 +398,13 @@ def test_refused_object_is_reported() -> None:
 
     assert status["reason"] == "ObjectRefused"
     assert "no such volume" in status["message"]
+
+
+def test_type_of_a_role_is_told_to_its_pods() -> None:
+    """Where the spec gives one; the name of the role is another variable."""
+    scene = Scene(a_job({"trainer": a_role(replicas=1, replicaType="worker")}))
+    env = body_of(scene.look(), "pods", "fit-trainer-0")["spec"]["containers"][0]["env"]
+    values = {one["name"]: one.get("value") for one in env}
+
+    assert values["TRAININGJOB_REPLICA_TYPE"] == "worker"
+    assert values["TRAININGJOB_REPLICA_NAME"] == "trainer"

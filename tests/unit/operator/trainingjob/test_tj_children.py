@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from swell.api.meta import Body
 from swell.operator.framework.children import GANG_ANNOTATION
@@ -327,3 +328,23 @@ def _group(bodies: dict[str, Body]) -> str | None:
     notes: Body = bodies[TRAINER]["spec"]["template"]["metadata"]["annotations"]
     found: str | None = notes.get(GANG_ANNOTATION)
     return found
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "queue"),
+    [
+        ({}, {}, "default"),
+        ({"queue": "blue"}, {}, "blue"),
+        ({}, {"scheduling.volcano.sh/queue-name": "red"}, "red"),
+        ({"queue": "blue"}, {"scheduling.volcano.sh/queue-name": "red"}, "blue"),
+        ({"queue": ""}, {"scheduling.volcano.sh/queue-name": ""}, "default"),
+    ],
+)
+def test_group_is_in_the_queue_of_the_job(
+    spec: Body, annotations: dict[str, str], queue: str
+) -> None:
+    """That of the spec, else that of Volcano's annotation, else the default one."""
+    job = a_job(**spec)
+    job = replace(job, metadata=replace(job.metadata, annotations=annotations))
+
+    assert made(Scene(job))["PodGroup fit"]["spec"]["queue"] == queue

@@ -7,9 +7,10 @@ import pytest
 from swell.api.kinds import JOBS, PODS, REPLICA_SETS
 from swell.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from swell.api.resource import Resource
-from swell.operator.framework.orphans import LabelledObject, orphans
-from swell.operator.trainingjob.kind import ORPHANS
+from swell.operator.framework.orphans import LabelledObject, former_orphans, orphans
+from swell.operator.trainingjob.kind import ADOPTING, ORPHANS, training_job_kind
 from swell.operator.trainingjob.labels import JOB_UID
+from swell.operator.trainingjob.settings import TrainingJobSettings
 
 TJ = ("paddlepaddle.org/v1", "TrainingJob")
 RS = ("apps/v1", "ReplicaSet")
@@ -66,3 +67,50 @@ def test_orphans_of_jobs_take_their_pods_along() -> None:
     (action,) = orphans(ORPHANS, [labelled(JOBS)], set())
 
     assert action.propagation == "Background"
+
+
+def original(
+    resource: Resource[object], label: str = "paddle-job", **meta: object
+) -> LabelledObject:
+    """An object as the original controller made it: a label with its job's name, and no owner."""
+    made = ObjectMeta(
+        name="one",
+        uid=Uid("u"),
+        resource_version="7",
+        **{"namespace": "team", "labels": {label: "old"}, **meta},  # type: ignore[arg-type]
+    )
+    return LabelledObject(resource, made)
+
+
+OWNED = OwnerReference(api_version="v1", kind="ConfigMap", uid=Uid("x"), name="x")
+
+
+@pytest.mark.parametrize(
+    ("one", "goes"),
+    [
+        (original(JOBS), True),
+        (original(REPLICA_SETS, "paddle-job-pserver"), True),
+        (original(REPLICA_SETS, "paddle-job-master"), True),
+        (original(PODS), True),
+        (original(JOBS, owner_references=(OWNED,)), False),
+        (original(JOBS, labels={"paddle-job": "old", JOB_UID: "gone"}), False),
+        (original(JOBS, labels={"paddle-job": "kept"}), False),
+        (original(JOBS, labels={"paddle-job": ""}), False),
+        (original(JOBS, labels={"other": "old"}), False),
+        (original(JOBS, namespace="other", labels={"paddle-job": "kept"}), True),
+        (original(JOBS, deletion_timestamp="now"), False),
+    ],
+)
+def test_original_orphan_has_neither_owner_nor_job(one: LabelledObject, goes: bool) -> None:
+    """A job is known by its name in the object's namespace; whatever has an owner stays."""
+    found = former_orphans(ADOPTING, [one], {Key("team", "kept")})
+
+    assert [(action.uid, action.version) for action in found] == ([("u", "7")] if goes else [])
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+def test_originals_are_looked_for_only_on_request(adopts: bool) -> None:
+    """Without the flag they are not even listed."""
+    rules = training_job_kind(TrainingJobSettings(adopt_original=adopts)).orphans
+
+    assert bool(rules.former_labels) is adopts
