@@ -292,7 +292,7 @@ def test_stuck_pod_is_replaced_alone_and_uncharged(reason: str) -> None:
 
 def stuck_scene(**settings: object) -> Scene:
     """A job of two pods, neither of which can be created, both at the end of their patience."""
-    scene = Scene(a_job(), creating_restart_period_s=1e6, **settings).settle()  # type: ignore[arg-type]
+    scene = Scene(a_job(), creating_restart_period_s=1e6, **settings).settle()
     for name in (T0, T1):
         scene.binds(name)
         scene.waits(name, "ErrImagePull")
