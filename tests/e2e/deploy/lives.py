@@ -30,7 +30,7 @@ from swell.node.nodes import NodeShape
 from swell.operator.framework.program import install_crds
 from swell.runtime.clock import SystemClock
 from swell.runtime.cluster import Cluster, Deletion
-from swell.runtime.errors import AlreadyExistsError
+from swell.runtime.errors import AlreadyExistsError, NotFoundError
 from swell.runtime.manager import Manager
 from swell.scheduler.live.controller import Scheduler
 from tests.e2e.deploy.installed import Installed
@@ -59,7 +59,7 @@ from tests.e2e.operator.scenario import Scenario, Trial, scenario
 PART = "operator"
 WITHIN_S = 60.0
 CLOSE_S = 0.25  # for connections cut off in the middle
-FLAGS = ["--gc-period=2s", "--node-lost-after=2s", "--node-fence-after=1s"]
+FLAGS = ["--gc-period=2s", "--node-lost-after=2s", "--node-fence-after=1s", "--adopt-original"]
 ELASTIC: Body = {"edlPolicy": "Manual", "minReplicas": 1, "maxReplicas": 3}
 
 # fmt: off
@@ -154,7 +154,9 @@ async def live(life: Life) -> None:
     """Jobs of both kinds, from submission to the end, and jobs whose names are taken."""
     async with _world(life) as (admin, observation):
         played = [one.run(admin, observation) for one in life.stories]
-        await asyncio.gather(*played, _training_job(admin, life), _taken(admin, life))
+        await asyncio.gather(
+            *played, _training_job(admin, life), _taken(admin, life), _original(admin, life)
+        )
 
 
 async def live_on(life: Life) -> None:
@@ -178,6 +180,26 @@ async def _training_job(admin: Cluster, life: Life) -> None:
                 break
             await asyncio.sleep(0.2)
     await admin.delete(TRAINING_JOBS, key, Deletion())
+
+
+async def _original(admin: Cluster, life: Life) -> None:
+    """The original controller left a ReplicaSet behind, which is collected."""
+    labels = {"paddle-job-pserver": "long-gone"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [CONTAINER]}}
+    body: Body = {
+        "apiVersion": REPLICA_SETS.api_version,
+        "kind": REPLICA_SETS.kind,
+        "metadata": {"name": "long-gone-pserver", "namespace": life.namespace, "labels": labels},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+    }
+    await admin.create(REPLICA_SETS.untyped(), body)
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            try:
+                await admin.get(REPLICA_SETS.untyped(), Key(life.namespace, "long-gone-pserver"))
+            except NotFoundError:
+                return
+            await asyncio.sleep(0.2)
 
 
 async def _taken(admin: Cluster, life: Life) -> None:
