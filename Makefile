@@ -27,10 +27,10 @@ $(EXAMPLES): $(READY) requirements/examples.txt
 	@$(PIP) --require-hashes --requirement requirements/examples.txt
 	@touch $@
 
-$(PADDLE): $(READY) tests/e2e/up/paddle-requirements.txt
+$(PADDLE): $(READY) requirements/paddle.txt
 	@echo "Installing PaddlePaddle, by itself: its pins are not ours (once, about 150 MB) ..." >&2
 	@env -u PYTHONWARNINGS $(PYTHON) -m venv $(VENV)/paddle
-	@env -u PYTHONWARNINGS $(VENV)/paddle/bin/pip install --quiet --disable-pip-version-check --requirement tests/e2e/up/paddle-requirements.txt
+	@$(PIP:$(BIN)/%=$(VENV)/paddle/bin/%) --require-hashes --requirement requirements/paddle.txt
 	@touch $@
 
 demo: $(READY) ## see it work

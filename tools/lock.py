@@ -1,7 +1,8 @@
 """`make lock`: pins everything that Swell installs, with the digests of all its files.
 
 Three lists, each on top of the one before: `core` is what Swell imports and what the image holds,
-`dev` adds what `make test` and `make check` need, `examples` what the examples train with. Pip
+`dev` adds what `make test` and `make check` need, `examples` what the examples train with. A list
+of its own, `paddle`, is for an environment of its own: PaddlePaddle pins other versions. Pip
 refuses a file whose digest is not listed, so a release that was replaced cannot get in unseen.
 Versions that are pinned already stay; `--upgrade` takes the newest ones.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent
 FOLDER = SOURCE / "requirements"
 LAYERS = {"core": (), "dev": ("dev",), "examples": ("dev", "examples")}
+ALONE = ("paddle",)
 OLDEST_PYTHON = "3.11"
 HEADER = "# Written by `make lock`: exact versions, and the SHA-256 of every file of each.\n"
 
@@ -35,6 +37,10 @@ def main() -> int:
         text += "".join(entry for name, entry in pins.items() if name not in below)
         (FOLDER / f"{layer}.txt").write_text(text)
         below, previous = below | pins, layer
+    for name in ALONE:
+        kept = FOLDER / f"{name}.txt"
+        pinned = kept.read_text() if kept.exists() and not upgrade else ""
+        kept.write_text(HEADER + "".join(_compiled(pinned, [str(FOLDER / f"{name}.in")]).values()))
     return 0
 
 
@@ -47,15 +53,23 @@ def _pins(
         fixed.write_text("".join(below.values()))
         # Swell itself is built with what is pinned, too, except in the image's core.
         build.write_text("\n".join(_build_requirements()) if extras else "")
-        output = Path(scratch, "output.txt")
         kept = FOLDER / f"{layer}.txt"
+        pinned = ""
         if kept.exists() and not upgrade:
-            output.write_text(kept.read_text().replace("-r ", f"-r {FOLDER}/"))
+            pinned = kept.read_text().replace("-r ", f"-r {FOLDER}/")
+        options = ["--constraint", str(fixed)]
+        options += [part for extra in extras for part in ("--extra", extra)]
+        return _compiled(pinned, [*options, "pyproject.toml", str(build)])
+
+
+def _compiled(pinned: str, arguments: list[str]) -> dict[str, str]:
+    """What is asked for by these arguments, with what is pinned already kept."""
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch, "output.txt")
+        output.write_text(pinned)
         command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal"]
         command += ["--generate-hashes", "--no-annotate", "--no-header"]
-        command += ["--python-version", OLDEST_PYTHON, "--constraint", str(fixed)]
-        command += [part for extra in extras for part in ("--extra", extra)]
-        command += ["--output-file", str(output), "pyproject.toml", str(build)]
+        command += ["--python-version", OLDEST_PYTHON, "--output-file", str(output), *arguments]
         subprocess.run(command, cwd=SOURCE, check=True)
         return _entries(output.read_text())
 

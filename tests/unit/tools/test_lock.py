@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from tools.lock import FOLDER, LAYERS, SOURCE
+from tools.lock import ALONE, FOLDER, LAYERS, SOURCE
 
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9.-]*)==(?P<version>[^ ;]+)", re.MULTILINE)
 DIGEST = re.compile(r"--hash=sha256:[0-9a-f]{64}")
@@ -23,7 +23,7 @@ def pinned(layer: str) -> dict[str, str]:
     return found | (pinned(below[1]) if below else {})
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", [*LAYERS, *ALONE])
 def test_every_pin_has_digests(layer: str) -> None:
     """Pip installs no file whose digest is not in the list."""
     entries = re.split(r"\n(?=[a-z0-9])", (FOLDER / f"{layer}.txt").read_text())
@@ -41,3 +41,12 @@ def test_every_requirement_is_pinned(layer: str, extras: tuple[str, ...]) -> Non
     names = {re.sub(r"[_.]", "-", NAME.match(one)[0]).lower() for one in wanted}  # type: ignore[index]
 
     assert names - pinned(layer).keys() == set()
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_every_requirement_of_its_own_environment_is_pinned(name: str) -> None:
+    """Every line of the list's source is in the list."""
+    lines = (FOLDER / f"{name}.in").read_text().splitlines()
+    wanted = {NAME.match(line)[0] for line in lines if not line.startswith("#")}  # type: ignore[index]
+
+    assert wanted - pinned(name).keys() == set()
