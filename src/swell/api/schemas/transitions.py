@@ -23,6 +23,7 @@ FROZEN_ROLE_FIELDS = (
     "restartScope",
     "failPolicy",
     "completePolicy",
+    "replicaType",
     "template",
 )
 CHANGEABLE = (
