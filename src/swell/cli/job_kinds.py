@@ -104,15 +104,20 @@ def parse_job_name(text: str) -> JobName:
 
 def read_job(connection: ClusterConnection, namespace: str, given: JobName) -> FoundJob:
     """Return the job of that name; CommandError when there is none, or one of each kind."""
+    found = _find(connection, namespace, given)
+    if found is None:
+        raise CommandError(f"no job {given.name} in namespace {namespace}", "see: swell get")
+    return found
+
+
+def _find(connection: ClusterConnection, namespace: str, given: JobName) -> FoundJob | None:
     key = Key(namespace, given.name)
     kinds = (given.kind,) if given.kind is not None else JOB_KINDS
     found = [job for kind in kinds if (job := try_read(connection, kind, key)) is not None]
-    if not found:
-        raise CommandError(f"no job {given.name} in namespace {namespace}", "see: swell get")
     if len(found) > 1:
         named = f"an AITrainingJob and a TrainingJob are named {given.name}"
         raise CommandError(named, f"say which: aitj/{given.name} or tj/{given.name}")
-    return found[0]
+    return found[0] if found else None
 
 
 def try_read(connection: ClusterConnection, kind: Resource[Body], key: Key) -> FoundJob | None:
@@ -125,16 +130,19 @@ def try_read(connection: ClusterConnection, kind: Resource[Body], key: Key) -> F
 def by_kind(
     arguments: ObjectArguments, connection: ClusterConnection, namespace: str
 ) -> Sequence[ObjectArguments]:
-    """Split arguments that name no kind into those of each kind of job."""
+    """Split arguments that name no kind into those of each kind of job.
+
+    A name that neither kind has stays with the first, whose server says that it is not found.
+    """
     if not arguments.is_any_job:
         return [arguments]
     if not arguments.names:
         return [ObjectArguments(kind, ()) for kind in JOB_KINDS]
-    found = [read_job(connection, namespace, JobName(name)) for name in arguments.names]
-    groups = (
-        ObjectArguments(kind, tuple(one.key.name for one in found if one.resource is kind))
-        for kind in JOB_KINDS
-    )
+    names: dict[str, list[str]] = {kind.plural: [] for kind in JOB_KINDS}
+    for name in arguments.names:
+        found = _find(connection, namespace, JobName(name))
+        names[(found.resource if found is not None else JOB_KINDS[0]).plural].append(name)
+    groups = (ObjectArguments(kind, tuple(names[kind.plural])) for kind in JOB_KINDS)
     return [group for group in groups if group.names]
 
 

@@ -201,7 +201,9 @@ def _split(bodies: list[Body], name: str) -> tuple[Body, list[Body]]:
     jobs = [body for body in bodies if body["kind"] in kinds]
     if len(jobs) != 1:
         hint = "swell apply takes any number of objects"
-        raise CommandError(f"run takes one job, and here are {len(jobs)}", hint)
+        raise CommandError(
+            f"run takes one AITrainingJob or TrainingJob, and here are {len(jobs)}", hint
+        )
     others = [body for body in bodies if body is not jobs[0]]
     if not name:
         return jobs[0], others
