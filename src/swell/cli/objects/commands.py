@@ -190,12 +190,14 @@ def _items(
 def _served(
     targets: Sequence[ObjectArguments], read: Callable[[ObjectArguments], T]
 ) -> Iterator[tuple[ObjectArguments, T]]:
-    """Read every target. Of several, one of a kind that the cluster does not have is left out."""
+    """Read every target. A kind that the cluster does not have is left out, if it has another."""
+    n_missing = 0
     for target in targets:
         try:
             found = read(target)
         except NotFoundError:
-            if target.names or len(targets) == 1:
+            n_missing += 1
+            if target.names or n_missing == len(targets):
                 raise
             continue
         yield target, found
