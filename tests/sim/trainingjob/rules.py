@@ -43,7 +43,7 @@ def safety(world: SimulatedWorld) -> list[SafetyCheck]:
         StatusIsTrue(world, history),
         UniqueIndexes(),
         QueuedAsAsked(),
-        AddressesAreWhole(history),
+        AddressesAreWhole(),
         OriginalsKept(world, is_adopting(world)),
         NothingLeftBehind(
             world,
@@ -349,7 +349,6 @@ class QueuedAsAsked:
 class AddressesAreWhole:
     """A list of pservers has each of them once; it is of this job's own pods."""
 
-    history: ObjectHistory[TrainingJob]
     name: str = "addresses are whole"
     _addresses: dict[str, Uid] = field(default_factory=dict)
 
