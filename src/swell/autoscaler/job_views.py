@@ -16,12 +16,9 @@ from swell.api.meta import Body, Key
 from swell.api.pod import Container, PodSpec, Toleration
 from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
-from swell.api.trainingjob import RoleSpec, TrainingJob
+from swell.api.trainingjob import ROLE_LABELS, RoleSpec, TrainingJob
 from swell.autoscaler.needs import NeedsReader
 from swell.autoscaler.views import (
-    JOB_LABEL,
-    ROLE_LABEL,
-    ROLE_LABELS,
     TRAINER,
     AutoscalerJob,
     AutoscalerRole,
@@ -30,6 +27,7 @@ from swell.autoscaler.views import (
     ReplicaTemplate,
     Resize,
 )
+from swell.scheduler.model.elastic import JOB_LABEL, ROLE_LABEL
 
 AnyJob = AITrainingJob | TrainingJob
 
@@ -163,8 +161,7 @@ def _fixed_role(
 
 
 def _template(job: TrainingJob, role: str, spec: RoleSpec) -> ReplicaTemplate:
-    label = next(label for label, name in ROLE_LABELS.items() if name == role)
-    return ReplicaTemplate({label: job.metadata.name}, _pod_spec(spec))
+    return ReplicaTemplate({ROLE_LABELS[role]: job.metadata.name}, _pod_spec(spec))
 
 
 def _pod_spec(role: RoleSpec) -> PodSpec:

@@ -15,22 +15,12 @@ from swell.api.meta import Key, Uid
 from swell.api.pod import Pod, PodPhase, PodSpec
 from swell.api.quantity import QuantityError
 from swell.api.times import parse_time
+from swell.api.trainingjob import COMPLETION_INDEX, JOB_UID_LABEL, ROLE_LABELS
 from swell.autoscaler.needs import Amounts, Needs, NeedsReader
+from swell.scheduler.model.elastic import INDEX_LABEL, JOB_LABEL, ROLE_LABEL
 
 TRAINER = "trainer"
 
-# Labels of the pods of AITrainingJobs, and below those of TrainingJobs.
-ROLE_LABEL = "TrainingJobReplicaName"
-_REPLICA_INDEX = "TrainingJobReplicaIndex"
-JOB_LABEL = "TrainingJobName"
-_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_TRAINING_JOB_UID = "paddle-job-uid"
-# Label that names the TrainingJob → the role of the pods that have it.
-ROLE_LABELS = {
-    "paddle-job": TRAINER,
-    "paddle-job-pserver": "pserver",
-    "paddle-job-master": "master",
-}
 # Labels are text from outside: a number of more digits is taken for no index.
 _INDEX_DIGITS_MAX = 9
 
@@ -227,7 +217,7 @@ def _replica_claim(pod: Pod, job: str, uid: Uid) -> ReplicaClaim | None:
     labels = pod.metadata.labels
     stem, _, number = pod.metadata.name.rpartition("-")
     role = labels.get(ROLE_LABEL, "").lower() or stem.removeprefix(f"{job}-")
-    index = _index(labels.get(_REPLICA_INDEX, number))
+    index = _index(labels.get(INDEX_LABEL, number))
     if not role or index is None:
         return None
     return ReplicaClaim(JobId(pod.metadata.namespace, job), uid, role, index)
@@ -236,17 +226,17 @@ def _replica_claim(pod: Pod, job: str, uid: Uid) -> ReplicaClaim | None:
 def _workload_claim(pod: Pod) -> ReplicaClaim | None:
     """Read the replica of a TrainingJob's pod, which names its job in a label."""
     labels = pod.metadata.labels
-    for label, role in ROLE_LABELS.items():
+    for role, label in ROLE_LABELS.items():
         if label in labels:
             index = None
             if role == TRAINER:
                 # Newer versions of Kubernetes set a label, all of them the annotation.
-                stated = labels.get(_COMPLETION_INDEX, "")
-                index = _index(stated or pod.metadata.annotations.get(_COMPLETION_INDEX, ""))
+                stated = labels.get(COMPLETION_INDEX, "")
+                index = _index(stated or pod.metadata.annotations.get(COMPLETION_INDEX, ""))
                 if index is None:
                     return None
             job = JobId(pod.metadata.namespace, labels[label], JobKind.TRAINING_JOB)
-            return ReplicaClaim(job, Uid(labels.get(_TRAINING_JOB_UID, "")), role, index)
+            return ReplicaClaim(job, Uid(labels.get(JOB_UID_LABEL, "")), role, index)
     return None
 
 
