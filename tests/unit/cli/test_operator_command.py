@@ -112,6 +112,16 @@ def test_limits_of_ai_training_jobs_reach_them(started: list[Started]) -> None:
     assert (settings.creating_restart_limit, settings.node_avoid_s) == (3, 600.0)
 
 
+@pytest.mark.parametrize("limit", [-1, -100])
+def test_negative_limit_is_refused(
+    limit: int, started: list[Started], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the flag and the value in the message."""
+    assert run(["operator", f"--creating-restart-limit={limit}"]) == 2
+    assert f"--creating-restart-limit is {limit}," in capsys.readouterr().err
+    assert not started
+
+
 def test_adoption_is_off_unless_asked_for(started: list[Started]) -> None:
     """Nobody's objects are deleted by an upgrade."""
     assert run(["operator"]) == 0

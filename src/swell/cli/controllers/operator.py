@@ -160,6 +160,11 @@ class JobOptions:
     ] = _TRAINING_JOBS.adopt_original
 
     def ai_training_job_settings(self, gpu_resources: tuple[str, ...]) -> AITrainingJobSettings:
+        """Return the settings of AITrainingJobs; CommandError when a flag makes no sense."""
+        limit = self.creating_restart_limit
+        if limit is not None and limit < 0:
+            problem = f"--creating-restart-limit is {limit}, and must not be negative"
+            raise CommandError(problem, "leave it out for any number", USAGE)
         settings = AITrainingJobSettings(
             creating_restart_period_s=self.creating_restart_period,
             creating_duration_period_s=self.creating_duration_period,
