@@ -233,6 +233,7 @@ class RestartsRecord(ApiStruct, frozen=True):
     restart_counts: dict[str, int] = {}
     uncharged: dict[str, int] = {}
     restart: Restart | None = None
+    creation_restarts: dict[str, int] = {}
 
 
 class Ending(ApiStruct, frozen=True, omit_defaults=False):

@@ -71,7 +71,9 @@ def members_data(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -
 
 def restarts_record(status: AITrainingJobStatus) -> str:
     """The text of the annotation that keeps the restarts."""
-    record = RestartsRecord(status.restart_counts, status.uncharged, status.restart)
+    record = RestartsRecord(
+        status.restart_counts, status.uncharged, status.restart, status.creation_restarts
+    )
     return encode_stable(record).decode()
 
 
@@ -82,8 +84,12 @@ def _read_restarts(held: ConfigMap) -> RestartsRecord:
         found = decode(text.encode(), RestartsRecord)
     except msgspec.DecodeError:
         return RestartsRecord()
-    counts, uncharged = sound_counts(found.restart_counts), sound_counts(found.uncharged)
-    return replace(found, restart_counts=counts, uncharged=uncharged)
+    return replace(
+        found,
+        restart_counts=sound_counts(found.restart_counts),
+        uncharged=sound_counts(found.uncharged),
+        creation_restarts=sound_counts(found.creation_restarts),
+    )
 
 
 def members_body(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, owner: Body) -> Body:

@@ -8,6 +8,8 @@ values that the operator never wrote. Where each part of it is found again:
     restartCounts     the pods' RestartCount labels, and the ConfigMap's annotation
     restart           the ConfigMap's annotation: it names counts, so one that is done does no harm
     uncharged         the ConfigMap's annotation; what it does not have counts as charged
+    creationRestarts  the ConfigMap's annotation, which also has those before the job last ran, if
+                      no restart came since; labels do not tell them from other restarts
     epoch             the ConfigMap; without one, the job's age in seconds, which no epoch reaches
     ending            the mark on the job
     startRunningTime  the latest start of a container of a job that runs
@@ -57,7 +59,10 @@ _UNKNOWN = (
     "not known any more: the history of phases and resizes, the restart back-off and the nodes to"
     " avoid; startRunningTime is the latest start of a container"
 )
-_ALL_CHARGED = "; restarts that no record tells apart count against restartLimit"
+_ALL_CHARGED = (
+    "; restarts that no record tells apart count against restartLimit, and creationRestarts count"
+    " from 0"
+)
 
 
 def recovered(snapshot: AITrainingJobSnapshot, now: float) -> AITrainingJobSnapshot:
@@ -124,6 +129,7 @@ def _sound(
         status,
         restart_counts=counts,
         uncharged=_bounded(sound_counts(status.uncharged), counts),
+        creation_restarts=_bounded(sound_counts(status.creation_restarts), counts),
         backoff=sound_counts(status.backoff),
         target_replicas={
             role: n
@@ -202,14 +208,22 @@ def _with_restarts(
         counts = {**held, **raised}
         status = replace(status, restart_counts=counts, restarts=sum(counts.values()))
     if raised or is_lost:
-        uncharged = {**status.uncharged}
-        for role, n in record.uncharged.items():
-            uncharged[role] = max(n, uncharged.get(role, 0))
-        restart = status.restart or _sound_restart(record.restart, now)
         counts = status.restart_counts
-        status = replace(status, uncharged=_bounded(uncharged, counts), restart=restart)
+        uncharged = _larger(status.uncharged, record.uncharged)
+        created = _larger(status.creation_restarts, record.creation_restarts)
+        status = replace(
+            status,
+            uncharged=_bounded(uncharged, counts),
+            creation_restarts=_bounded(created, counts),
+            restart=status.restart or _sound_restart(record.restart, now),
+        )
     total = sum(status.restart_counts.values())
     return status if status.restarts == total else replace(status, restarts=total)
+
+
+def _larger(held: dict[str, int], proven: dict[str, int]) -> dict[str, int]:
+    """The counts that a status has, or the proven ones where those are larger."""
+    return {**held, **{role: max(n, held.get(role, 0)) for role, n in proven.items()}}
 
 
 def _at_the_end(snapshot: AITrainingJobSnapshot) -> RestartsRecord:
@@ -265,10 +279,21 @@ def _begun(
     return replace(
         status,
         phase=phase,
-        phase_history=status.phase_history or (note,),
+        phase_history=status.phase_history or (*_creating(status, now), note),
         start_time=status.start_time or first or format_time(now),
         epoch=max(status.epoch, 1),
     )
+
+
+def _creating(status: AITrainingJobStatus, now: float) -> tuple[PhaseRecord, ...]:
+    """The record that the job was Creating, which replaced pods prove.
+
+    The limits of creating pods count from there, so without it they would never be reached.
+    """
+    if not any(status.creation_restarts.values()):
+        return ()
+    at = status.restart.started_at if status.restart is not None else format_time(now)
+    return (PhaseRecord(phase=Phase.CREATING, time=at, message="the status was lost"),)
 
 
 def _with_start(

@@ -127,7 +127,9 @@ def begin(
     )
     n_uncharged = grown if first.kind in _UNCHARGED else 0
     # A pod that is gone may be in the same record; it was not replaced for a failed creation.
-    n_created = len({c.index for c in chosen if c.kind is CauseKind.CREATION})
+    # A wider restart has another cause, and its own limit.
+    created = {c.index for c in chosen if c.kind is CauseKind.CREATION}
+    n_created = len(created) if scope is RestartScope.POD else 0
     restart_counts = {**status.restart_counts, **counts}
     return replace(
         status,

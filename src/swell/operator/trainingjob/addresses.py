@@ -29,6 +29,7 @@ from swell.operator.trainingjob.snapshot import (
     completion_index,
     is_finished,
     is_leaving,
+    number_in,
 )
 from swell.runtime.plan import CreateObject, Step, patch_object
 
@@ -52,6 +53,12 @@ def uses_pservers(spec: TrainingJobSpec) -> bool:
 
 def trainer_port(spec: TrainingJobSpec) -> int:
     return spec.trainer_port or spec.port
+
+
+def published_size(held: ConfigMap | None) -> int | None:
+    """How many trainers there should be by the ConfigMap; None if it does not say so."""
+    text = held.data.get(N_TRAINERS, "") if held is not None else ""
+    return number_in(text)
 
 
 def publish_addresses(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> list[Step]:

@@ -3,7 +3,7 @@
 Where each part of a lost status is found again:
 
     phase           the mark on a job that has ended; else Creating, from where the decision goes on
-    trainer_target  the size of the trainer Job
+    trainer_target  the size of the trainer Job; without one, that in the ConfigMap of addresses
     startTime       the latest start of a trainer's container, once all trainers run
     released        judged anew in every pass after the end
 
@@ -31,6 +31,7 @@ from swell.operator.framework.recovery import (
 )
 from swell.operator.framework.status import status_change
 from swell.operator.trainingjob import labels, sizes
+from swell.operator.trainingjob.addresses import published_size
 from swell.operator.trainingjob.endings import get_status
 from swell.operator.trainingjob.snapshot import TrainingJobSnapshot
 
@@ -79,6 +80,7 @@ def _is_lost(snapshot: TrainingJobSnapshot) -> bool:
         or snapshot.replica_sets
         or snapshot.pods
         or snapshot.group
+        or snapshot.addresses
         or status.start_time
         or read_mark(snapshot.job.metadata, labels.ENDING)
     )
@@ -125,8 +127,10 @@ def _with_target(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> Tr
     trainer = snapshot.trainer
     if status.trainer_target is not None:
         return status
+    spec = snapshot.job.spec
     size = trainer.spec.completions if trainer is not None else None
-    return replace(status, trainer_target=size or snapshot.job.spec.trainer_minimum)
+    published = min(published_size(snapshot.addresses) or 0, spec.trainer_maximum)
+    return replace(status, trainer_target=size or published or spec.trainer_minimum)
 
 
 def _with_start(snapshot: TrainingJobSnapshot, status: TrainingJobStatus) -> TrainingJobStatus:

@@ -139,7 +139,7 @@ def was_disrupted(pod: Pod) -> bool:
 
 def completion_index(pod: Pod) -> int | None:
     """The index of a trainer's pod; None without a valid one."""
-    return _number(pod.metadata.annotations.get(COMPLETION_INDEX, ""))
+    return number_in(pod.metadata.annotations.get(COMPLETION_INDEX, ""))
 
 
 def is_over(job: Job) -> bool:
@@ -156,8 +156,8 @@ def read_indexes(text: str | None, below: int) -> frozenset[int]:
     found: list[int] = []
     for part in (text or "").split(","):
         first, dash, last = part.partition("-")
-        low = _number(first)
-        high = _number(last) if dash else low
+        low = number_in(first)
+        high = number_in(last) if dash else low
         if low is not None and high is not None:
             found += range(low, min(high, below - 1) + 1)
     return frozenset(found)
@@ -179,6 +179,7 @@ def _controlled(pods: tuple[Pod, ...], owner: ObjectMeta) -> Iterator[Pod]:
             yield pod
 
 
-def _number(text: str) -> int | None:
+def number_in(text: str) -> int | None:
+    """The number that a text from outside holds; None if it holds none."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _INDEX_DIGITS_MAX
     return int(text) if is_number else None

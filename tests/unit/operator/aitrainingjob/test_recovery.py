@@ -193,6 +193,58 @@ def test_uncharged_restarts_stay_uncharged() -> None:
     assert scene.status.ending is None
 
 
+def replaced_twice() -> Scene:
+    """Both pods could not be created and were replaced, as often as is allowed; status lost."""
+    scene = Scene(
+        a_job(),
+        creating_restart_limit=2,
+        creating_restart_period_s=1e6,
+        enable_creating_failed=True,
+    ).settle()
+    stick(scene).settle().leavers_go().settle().after(400).settle()
+    assert scene.status.creation_restarts == {"trainer": 2}
+    return wiped(scene)
+
+
+def stick(scene: Scene) -> Scene:
+    """No pod can be created, for as long as that is waited for."""
+    for name in ("fit-trainer-0", "fit-trainer-1"):
+        scene.binds(name)
+        scene.waits(name, "ErrImagePull")
+    return scene.settle().after(900)
+
+
+def test_limit_of_creation_restarts_holds_without_a_status() -> None:
+    """The members ConfigMap proves them."""
+    scene = replaced_twice().settle()
+    assert scene.status.creation_restarts == {"trainer": 2}
+    assert "creationRestarts count from 0" not in condition(scene)[1]
+    stick(scene).settle()
+
+    assert scene.status.ending is not None
+    assert "replaced 2 times" in scene.status.ending.message
+
+
+def test_creation_restarts_that_nothing_proves_are_reported() -> None:
+    """Labels count restarts of all causes alike."""
+    scene = replaced_twice()
+    scene.members = None
+    scene.settle()
+
+    assert scene.status.creation_restarts == {}
+    assert scene.status.restart_counts == {"trainer": 2}
+    assert "creationRestarts count from 0" in condition(scene)[1]
+
+
+@pytest.mark.parametrize("n", [-1, 5, 10**12])
+def test_creation_restarts_are_no_more_than_restarts(n: int) -> None:
+    """A number that no operator wrote neither ends the job nor lifts its limit."""
+    scene = restarted(Scene(a_job({"trainer": a_role(replicas=2, **OFTEN)})).running(), 2)
+    damaged(scene, creation_restarts={"trainer": n}).settle()
+
+    assert 0 <= scene.status.creation_restarts.get("trainer", 0) <= 2
+
+
 ENDINGS: dict[str, Callable[[Scene], Scene]] = {
     "Succeed": lambda scene: scene.succeeds("fit-trainer-0", "fit-trainer-1"),
     "Failed": lambda scene: scene.fails("fit-trainer-1"),

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from swell.api.codec import convert, to_body
-from swell.api.kinds import JOBS
+from swell.api.kinds import CONFIG_MAPS, JOBS
 from swell.api.trainingjob import TrainingJobPhase, TrainingJobStatus
 from swell.operator.framework.recovery import salvaged
 from swell.operator.trainingjob import labels
@@ -164,3 +164,37 @@ def test_mark_names_the_end_and_the_job() -> None:
 
     assert '"phase":"Succeed"' in text
     assert f'"uid":"{scene.job.metadata.uid}"' in text
+
+
+def only_addresses(scene: Scene) -> Scene:
+    """Of all that the job owns, the ConfigMap of addresses alone is left, and no status."""
+    scene.held = {ref: one for ref, one in scene.held.items() if ref[0] == str(CONFIG_MAPS)}
+    assert scene.snapshot.addresses is not None
+    return wiped(scene)
+
+
+def test_addresses_alone_prove_that_the_job_began() -> None:
+    """The ConfigMap knows the size that the trainers had."""
+    scene = only_addresses(a_scene().targets(3).running()).settle()
+
+    assert (scene.job.status.trainer_target, size_of(scene)) == (3, 3)
+    assert reasons(scene) == ["StatusLost"]
+
+
+@pytest.mark.parametrize(("text", "target"), [("", 1), ("many", 1), ("-1", 1), ("99", 4)])
+def test_size_that_no_operator_published_is_not_believed(text: str, target: int) -> None:
+    """The job goes on within its limits, whatever was written there."""
+    scene = only_addresses(a_scene().targets(3).running())
+    scene.change(CONFIG_MAPS, "fit-addresses", {"data": {"PADDLE_TRAINERS_NUM": text}})
+
+    assert size_of(scene.settle()) == target
+
+
+def test_lost_status_leaves_the_addresses_as_they_were() -> None:
+    """Containers that start meanwhile find the same peers."""
+    scene = a_scene().targets(3).running()
+    held = scene.snapshot.addresses
+    wiped(scene).settle()
+
+    assert held is not None
+    assert scene.snapshot.addresses == held
