@@ -124,27 +124,27 @@ def _units_of_job(tasks: Sequence[Task]) -> list[tuple[Task, EvictionUnit]]:
     job = tasks[0].job
     assert job is not None  # noqa: S101 - the caller grouped by job
     surplus = _Surplus(job)
-    units: list[tuple[Task, EvictionUnit]] = []
+    victims: list[tuple[Task, EvictionUnit]] = []
     gone: set[str] = set()
     # From the highest index down, so that each further shrink of a role takes a little more.
     for task in sorted((t for t in tasks if t.elastic), key=lambda t: (t.role, -t.index)):
-        unit = _shrink(job, task, [unit for _, unit in units], surplus)
+        unit = _shrink(job, task, [unit for _, unit in victims], surplus)
         if unit is not None:
-            units.append((task, unit))
+            victims.append((task, unit))
             gone.update(t.key for t in unit.tasks)
     for task in tasks:
         if task.key in gone:
             continue
         if surplus.covers((task,)):
             surplus.spend((task,))
-            units.append((task, EvictionUnit(job, (task,))))
+            victims.append((task, EvictionUnit(job, (task,))))
             gone.add(task.key)
             continue
-        whole = _whole(job, gone, tuple(unit for _, unit in units))
+        whole = _whole(job, gone, tuple(unit for _, unit in victims))
         if whole is not None:
-            units.append((task, whole))
+            victims.append((task, whole))
         break  # that unit holds all that is left
-    return units
+    return victims
 
 
 def _shrink(

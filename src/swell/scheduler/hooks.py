@@ -290,11 +290,11 @@ class Votes:
 
     # --- victims
 
-    def preemptable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
-        return _agreed(self._preemptable, preemptor, units)
+    def preemptable(self, preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        return _agreed(self._preemptable, preemptor, victims)
 
-    def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
-        return _agreed(self._reclaimable, preemptor, units)
+    def reclaimable(self, preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+        return _agreed(self._reclaimable, preemptor, victims)
 
     def may_preempt(self, preemptor: Task, job: JobInfo) -> bool:
         """Whether any task of the job could be preempted. False when no plugin votes on victims."""
@@ -319,7 +319,7 @@ class Votes:
 
 
 def _agreed(
-    votes: Sequence[VictimVote], preemptor: Task, units: Sequence[EvictionUnit]
+    votes: Sequence[VictimVote], preemptor: Task, victims: Sequence[EvictionUnit]
 ) -> list[EvictionUnit]:
     """Returns the units that all plugins grant, in the order given; none without a plugin.
 
@@ -327,11 +327,11 @@ def _agreed(
     """
     if not votes:
         return []
-    granted = {id(unit) for unit in units}
+    granted = {id(unit) for unit in victims}
     for vote in votes:
-        granted &= {id(unit) for unit in vote(preemptor, units)}
+        granted &= {id(unit) for unit in vote(preemptor, victims)}
     return [
         unit
-        for unit in units
+        for unit in victims
         if id(unit) in granted and all(id(before) in granted for before in unit.after)
     ]

@@ -39,7 +39,7 @@ class VictimRules:
     statuses: frozenset[TaskStatus]
     may_evict: Callable[[Task, Task], bool]
     vote: Callable[[Task, Sequence[EvictionUnit]], Sequence[EvictionUnit]]
-    units: Callable[[Sequence[Task]], list[EvictionUnit]]
+    eviction_units: Callable[[Sequence[Task]], list[EvictionUnit]]
     # Whether the quota of the preemptor's queue has room for it, after the evictions.
     allows: Callable[[Task], bool]
     by_score: bool = True  # try nodes by their score; otherwise in their own order
@@ -221,25 +221,25 @@ class VictimSearch:
         """Evicts units of these candidates until the preemptor fits; whether it does."""
         votes, rules, start = self._session.votes, self._rules, statement.mark()
         ordered = votes.victims_in_order(preemptor, candidates)
-        found = rules.units(ordered)
-        units = rules.vote(
+        found = rules.eviction_units(ordered)
+        victims = rules.vote(
             preemptor, [unit for unit in found if unit.is_nondisruptive or not nondisruptive]
         )
-        if not units and not statement.has_evictions and rules.allows(preemptor):
+        if not victims and not statement.has_evictions and rules.allows(preemptor):
             return False  # free room alone is for allocate to give
         # The cheap test first: is the sum of everything that may leave this node enough?
         room = self._nodes.future[:, node].copy()
-        for unit in units:
+        for unit in victims:
             room += unit.request_on(node)
         if not fits(preemptor.shape, room[:, None])[0]:
             return False
-        if rules.spares and self._evict_needed(statement, preemptor, node, units):
+        if rules.spares and self._evict_needed(statement, preemptor, node, victims):
             return True
         if rules.spares:
             statement.rollback(start)
             if rules.allows(preemptor):
                 return False
-        self._evict_in_order(statement, preemptor, node, units)
+        self._evict_in_order(statement, preemptor, node, victims)
         if not rules.allows(preemptor) and self._is_quota_stuck:
             return False
         if not self._session.placer.fits_later(preemptor, node):
@@ -250,12 +250,12 @@ class VictimSearch:
         return False
 
     def _evict_in_order(
-        self, statement: Statement, preemptor: Task, node: int, units: Sequence[EvictionUnit]
+        self, statement: Statement, preemptor: Task, node: int, victims: Sequence[EvictionUnit]
     ) -> None:
         """Evicts units of one node until the preemptor fits there, or none is left."""
         kept: set[int] = set()
         # Checked before each eviction: none is made once the preemptor fits.
-        for unit in units:
+        for unit in victims:
             is_allowed = self._rules.allows(preemptor)
             if is_allowed and self._session.placer.fits_later(preemptor, node):
                 return
@@ -286,7 +286,9 @@ class VictimSearch:
                 for task in job.tasks.values()
                 if self._is_candidate(preemptor, pool, task)
             ]
-            found = rules.units(self._session.votes.victims_in_order(preemptor, candidates))
+            found = rules.eviction_units(
+                self._session.votes.victims_in_order(preemptor, candidates)
+            )
             kept: set[int] = set()
             n_evicted = 0
             for unit in rules.vote(
@@ -311,7 +313,7 @@ class VictimSearch:
         return self._session.votes.frees_quota(own, preemptor.shape, victim.queue, amount)
 
     def _evict_needed(
-        self, statement: Statement, preemptor: Task, node: int, units: Sequence[EvictionUnit]
+        self, statement: Statement, preemptor: Task, node: int, victims: Sequence[EvictionUnit]
     ) -> bool:
         """Evicts all units, then undoes the most important ones while the preemptor still fits."""
         start = statement.mark()
@@ -323,10 +325,10 @@ class VictimSearch:
                     self._evict(statement, preemptor, unit)
             return self._fits(preemptor, node)
 
-        if not fits_without(None, units):
+        if not fits_without(None, victims):
             return False
-        needed = list(units)
-        for unit in reversed(units):
+        needed = list(victims)
+        for unit in reversed(victims):
             # A unit that another one needs evicted before it cannot be spared alone.
             if not any(unit in other.after for other in needed) and fits_without(unit, needed):
                 needed.remove(unit)

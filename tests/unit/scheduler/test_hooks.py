@@ -93,8 +93,8 @@ def test_switched_off_hook_has_no_vote() -> None:
 def test_victims_are_what_all_tiers_agree_on() -> None:
     """Plugins of later tiers are asked, too, and an empty agreement stays empty."""
     job = a_job()
-    units = single_task_units(job.tasks.values())
-    preemptor = units[0].tasks[0]
+    victims = single_task_units(job.tasks.values())
+    preemptor = victims[0].tasks[0]
 
     def granting(*places: int) -> Hooks:
         def vote(_: Task, asked: Sequence[EvictionUnit]) -> list[EvictionUnit]:
@@ -102,12 +102,12 @@ def test_victims_are_what_all_tiers_agree_on() -> None:
 
         return Hooks(preemptable=vote)
 
-    agreed = votes([granting(0, 1)], [granting(1, 2)]).preemptable(preemptor, units)
+    agreed = votes([granting(0, 1)], [granting(1, 2)]).preemptable(preemptor, victims)
 
-    assert agreed == [units[1]]
-    assert votes([granting(0)], [granting(1)]).preemptable(preemptor, units) == []
-    assert votes([granting(0)], [granting(1), granting(0)]).preemptable(preemptor, units) == []
-    assert votes([]).preemptable(preemptor, units) == []
+    assert agreed == [victims[1]]
+    assert votes([granting(0)], [granting(1)]).preemptable(preemptor, victims) == []
+    assert votes([granting(0)], [granting(1), granting(0)]).preemptable(preemptor, victims) == []
+    assert votes([]).preemptable(preemptor, victims) == []
 
 
 def test_victim_needs_what_must_go_before_it() -> None:

@@ -165,7 +165,7 @@ def _rules_between_jobs(session: Session) -> VictimRules:
         statuses=EVICTABLE,
         may_evict=may_evict,
         vote=votes.preemptable,
-        units=eviction_units,
+        eviction_units=eviction_units,
         allows=lambda preemptor: is_allocatable(session, preemptor),
         spares=session.config.arguments_of(ACTION).flag(TOPOLOGY_AWARE, default=False),
     )
@@ -181,6 +181,6 @@ def _rules_within_job(session: Session) -> VictimRules:
             task.preemptable and (task.shape.best_effort or not preemptor.shape.best_effort)
         ),
         vote=session.votes.preemptable,
-        units=single_task_units,  # a swap: the job is as large as before
+        eviction_units=single_task_units,  # a swap: the job is as large as before
         allows=lambda preemptor: is_allocatable(session, preemptor),
     )

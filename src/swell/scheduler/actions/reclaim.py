@@ -99,7 +99,7 @@ def _rules(session: Session) -> VictimRules:
         statuses=frozenset({TaskStatus.RUNNING}),  # Volcano reclaims no pod that is only bound
         may_evict=lambda _, task: task.preemptable,
         vote=votes.reclaimable,
-        units=eviction_units,
+        eviction_units=eviction_units,
         # Asked again after the evictions: victims below an ancestor of the preemptor's queue free
         # room within that ancestor's limit, other victims do not (ADR 68).
         allows=lambda preemptor: is_allocatable(session, preemptor),

@@ -129,14 +129,14 @@ def _refused(
     return ""
 
 
-def _granted(units: Sequence[EvictionUnit], n_pods: int) -> tuple[Remedy, str]:
-    shrunk = {unit.role: unit.target for unit in units if unit.role is not None}
+def _granted(victims: Sequence[EvictionUnit], n_pods: int) -> tuple[Remedy, str]:
+    shrunk = {unit.role: unit.target for unit in victims if unit.role is not None}
     if shrunk:
         roles = ", ".join(f"{role.role} to {target}" for role, target in shrunk.items())
         return Remedy.SHRINK, f"can be shrunk: {roles}"
-    if any(unit.cost is EvictionCost.WHOLE for unit in units):
+    if any(unit.cost is EvictionCost.WHOLE for unit in victims):
         return Remedy.EVICT, f"can be evicted as a whole: {_pods(n_pods)}"
-    n_evicted = sum(len(unit.tasks) for unit in units)
+    n_evicted = sum(len(unit.tasks) for unit in victims)
     return Remedy.EVICT, f"can give {n_evicted} of {_pods(n_pods)}"
 
 

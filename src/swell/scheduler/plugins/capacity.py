@@ -205,14 +205,14 @@ class _CapacityRules:
             return False
         return self._is_entitled(queue, task.request, task.shape.quota_places)
 
-    def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+    def reclaimable(self, preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Returns the units that their queues have to give back, one after the other."""
         own = preemptor.job.queue if preemptor.job else None
         if self._problem or own is None:
             return []
         left: dict[str, Vector] = {}
         granted: list[EvictionUnit] = []
-        for unit in units:
+        for unit in victims:
             if not self._may_go(own, preemptor, unit, left):
                 continue
             granted.append(unit)

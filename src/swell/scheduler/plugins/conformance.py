@@ -19,9 +19,9 @@ def open_conformance(session: Session, option: PluginOption) -> Hooks:
     return Hooks(preemptable=_not_critical, reclaimable=_not_critical)
 
 
-def _not_critical(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+def _not_critical(preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
     del preemptor
-    return [unit for unit in units if not any(_is_critical(task) for task in unit.tasks)]
+    return [unit for unit in victims if not any(_is_critical(task) for task in unit.tasks)]
 
 
 def _is_critical(task: Task) -> bool:

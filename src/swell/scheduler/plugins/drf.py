@@ -26,13 +26,13 @@ def open_drf(session: Session, option: PluginOption) -> Hooks:
     def share(job: JobInfo) -> float:
         return whole.dominant(job.allocated)
 
-    def preemptable(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+    def preemptable(preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         if preemptor.job is None:
             return []
         mine = whole.dominant(preemptor.job.allocated + preemptor.request)
         left: dict[str, Vector] = {}
         granted: list[EvictionUnit] = []
-        for unit in units:
+        for unit in victims:
             # Cumulative: each unit is judged as if all before it were gone, granted or not.
             after = left.get(unit.job.key, unit.job.allocated) - unit.request
             left[unit.job.key] = after

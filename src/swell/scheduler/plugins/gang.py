@@ -79,12 +79,12 @@ def _is_complete(job: JobInfo) -> bool:
     )
 
 
-def surplus_only(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+def surplus_only(preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
     """Returns the units without which each job keeps its minimum, whatever the priorities."""
     del preemptor
     left: dict[str, int] = {}
     granted: list[EvictionUnit] = []
-    for unit in units:
+    for unit in victims:
         ready = left.get(unit.job.key, unit.job.counts.ready) - len(unit.tasks)
         if ready >= unit.job.min_member:
             left[unit.job.key] = ready

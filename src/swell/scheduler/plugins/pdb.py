@@ -16,20 +16,20 @@ from swell.scheduler.session import Session
 def open_pdb(session: Session, option: PluginOption) -> Hooks:
     del option
 
-    def vote(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+    def vote(preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         del preemptor
-        return within_budgets(list(session.snapshot.budgets.values()), units)
+        return within_budgets(list(session.snapshot.budgets.values()), victims)
 
     return Hooks(preemptable=vote, reclaimable=vote)
 
 
 def within_budgets(
-    budgets: Sequence[PodDisruptionBudget], units: Sequence[EvictionUnit]
+    budgets: Sequence[PodDisruptionBudget], victims: Sequence[EvictionUnit]
 ) -> list[EvictionUnit]:
     """Returns the units that the budgets allow, spent in the order of the candidates."""
     left = [budget.status.disruptions_allowed for budget in budgets]
     granted: list[EvictionUnit] = []
-    for unit in units:
+    for unit in victims:
         # A list, not a generator: each task spends its budget, also after one that is refused.
         allowed = [_spend(budgets, left, task) for task in unit.tasks]
         if all(allowed):

@@ -35,11 +35,11 @@ def _may_give_way(preemptor: Task, job: JobInfo) -> bool:
     )
 
 
-def _less_important(preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+def _less_important(preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
     """Returns the units of jobs of lower priority; in the same job, of tasks of lower priority."""
     return [
         unit
-        for unit in units
+        for unit in victims
         if (
             all(task.priority < preemptor.priority for task in unit.tasks)
             if unit.job is preemptor.job

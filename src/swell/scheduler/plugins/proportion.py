@@ -112,12 +112,12 @@ class _ProportionRules:
             ),
         )
 
-    def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+    def reclaimable(self, preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Returns units of queues that hold more than they deserve, until they no longer do."""
         del preemptor
         left: dict[str, Vector] = {}
         granted: list[EvictionUnit] = []
-        for unit in units:
+        for unit in victims:
             queue = unit.job.queue
             if queue is None:
                 continue

@@ -72,7 +72,7 @@ class ShareTree:
             key += [float(node.is_saturated), node.share / node.weight]
         return tuple(key)
 
-    def reclaimable(self, preemptor: Task, units: Sequence[EvictionUnit]) -> list[EvictionUnit]:
+    def reclaimable(self, preemptor: Task, victims: Sequence[EvictionUnit]) -> list[EvictionUnit]:
         """Returns the units whose queue would still come after the preemptor's without them.
 
         Cumulative: each unit is judged as if those granted before it were gone.
@@ -84,7 +84,7 @@ class ShareTree:
         # Tried in place and undone: the tree reads the amounts of jobs and queues.
         self._shift(job, preemptor.request)
         try:
-            for unit in units:
+            for unit in victims:
                 queue = unit.job.queue
                 if queue is None:
                     continue
