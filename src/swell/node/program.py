@@ -39,6 +39,7 @@ from swell.node.process.logserver import (
 from swell.node.process.setup.resources import PROCESSES_MAX
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
+from swell.runtime.watchdog import watch_loop
 
 POLL_S = 0.05
 # Longer than Kubernetes' default grace period of a pod, 30 s.
@@ -122,7 +123,8 @@ async def _run_processes(
         tls = await log_tls(cluster, options.home / "node")
         async with serving(server, listener, tls):
             try:
-                await manager.run(handle_signals=True)
+                with watch_loop():
+                    await manager.run(handle_signals=True)
             finally:
                 await runtime.close()
 
@@ -144,7 +146,8 @@ async def _run_hollow(
         manager = Manager(clock=clock)
         agent = add_hollow_agent(manager, cluster, names, shape, clock=clock, random=rng)
         manager.add("announcement", lambda: _announce(agent, clock, on_ready))
-        await manager.run(handle_signals=True)
+        with watch_loop():
+            await manager.run(handle_signals=True)
 
 
 async def _announce(agent: NodeAgent, clock: Clock, on_ready: Callable[[], None]) -> None:

@@ -24,5 +24,7 @@ is decided on from a snapshot, and becomes a plan that the executor writes. In t
 - `reviews`: asks the API server who the client of an endpoint is, and what that user may do.
 - `health`: the /livez, /readyz and /metrics endpoints.
 - `metrics`: the metrics that the runtime exports.
+- `watchdog`: notices an event loop that stands still.
 - `logs`: structured logging.
+- `logfile`: a log file of bounded size.
 """

@@ -39,9 +39,17 @@ def get_logger(name: str) -> Logger:
 
 
 def configure(
-    *, level: str = "info", json: bool = False, clock: Clock, stream: TextIO | None = None
+    *,
+    level: str = "info",
+    json: bool = False,
+    clock: Clock,
+    stream: TextIO | None = None,
+    handler: logging.StreamHandler[TextIO] | None = None,
 ) -> None:
-    """Set up logging for the whole program. Calling it again replaces the former set-up."""
+    """Set up logging for the whole program. Calling it again replaces the former set-up.
+
+    A program with a log file hands in the handler that writes it.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -59,13 +67,13 @@ def configure(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    out = stream or sys.stderr
+    handler = handler or logging.StreamHandler(stream or sys.stderr)
+    out = handler.stream
     render: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if json
         else structlog.dev.ConsoleRenderer(colors=out.isatty())
     )
-    handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -15,7 +15,10 @@ _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
 
 class Metrics:
-    """Counts reconciles and writes; it is the meter of controller, executor and informers."""
+    """Counts reconciles, writes and stalls.
+
+    It is the meter of controller, executor, informers and watchdog.
+    """
 
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -58,6 +61,16 @@ class Metrics:
             ("consumer",),
             registry=self.registry,
         )
+        self._stalls = Counter(
+            "swell_event_loop_stalls",
+            "Times the event loop stood still for half a second or more.",
+            registry=self.registry,
+        )
+        self._stalled_seconds = Counter(
+            "swell_event_loop_stalled_seconds",
+            "Seconds for which it did.",
+            registry=self.registry,
+        )
         self._leading = Gauge("swell_leader", "1 while this process leads.", registry=self.registry)
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
@@ -75,6 +88,10 @@ class Metrics:
 
     def handler_failed(self, consumer: str) -> None:
         self._handler_failures.labels(consumer).inc()
+
+    def loop_stalled(self, seconds: float) -> None:
+        self._stalls.inc()
+        self._stalled_seconds.inc(seconds)
 
     def set_leading(self, is_leader: bool) -> None:
         self._leading.set(is_leader)

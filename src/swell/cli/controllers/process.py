@@ -42,6 +42,7 @@ from swell.runtime.leader import Election, LeaseTimes
 from swell.runtime.manager import Manager, ServiceFailedError
 from swell.runtime.metrics import Metrics
 from swell.runtime.reviews import PathAccess
+from swell.runtime.watchdog import watch_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ async def _serve(
         parts = ProgramDependencies(access, cluster, clock, rng, metrics, health)
         _add_endpoints(manager, process.endpoints, parts)
         await add_services(manager, parts)
-        await manager.run(handle_signals=True)
+        with watch_loop(metrics):
+            await manager.run(handle_signals=True)
 
 
 def _add_endpoints(manager: Manager, shown: EndpointOptions, parts: ProgramDependencies) -> None:
