@@ -11,6 +11,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `choice`: which cluster a command talks to.
 - `connection`: opens that cluster for a few calls.
 - `error_texts`: a sentence and a hint for every error of a cluster or of this machine.
+- `store_errors`: the same for the store of the embedded cluster.
 - `arguments`: the kind and the names in `[KIND] [NAME]...`.
 - `job_kinds`: finds a job by name, of either kind.
 - `manifests`: reads manifests; `validate`, `render` and `crds`.
@@ -21,6 +22,6 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.
 - `plan`: `plan`, decisions over objects in files.
-- `cluster`: `up`, `down`, `chaos` and `uninstall`.
+- `cluster`: `up`, `down`, `backup`, `restore`, `check`, `chaos` and `uninstall`.
 - `controllers`: `operator`, `scheduler`, `server` and `node`, the programs that stay.
 """

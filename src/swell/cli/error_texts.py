@@ -74,20 +74,6 @@ def from_os_error(error: OSError, state: Path) -> CommandError:
     return CommandError(f"{name}: {message}" if name else message, hint)
 
 
-def from_store_error(path: Path, error: Exception) -> CommandError:
-    """Return the error of a command that cannot use the store of the embedded cluster.
-
-    A full disk damages nothing in it, so the hint must not suggest to begin anew.
-    """
-    message = str(error).removeprefix(f"{path}: ")
-    # The words of SQLite's messages for a disk without room.
-    if "full" in message or "disk I/O" in message:
-        hint = "make room on its disk, then start again: nothing acknowledged is lost"
-    else:
-        hint = "use the version of Swell that wrote it, or move it away to begin anew"
-    return CommandError(f"{path} cannot be used: {message}", hint)
-
-
 def _unreachable(error: UnreachableError, server: str, usual: str) -> CommandError:
     cause = error.__cause__
     match cause:

@@ -20,6 +20,7 @@ LOCK = "lock"
 NODE_LOCK = "node.lock"
 READY_LOCK = "ready.lock"
 KUBECONFIG = "kubeconfig"
+DATABASE = "store.db"
 SERVER = "swell server"
 # `lock_holder` takes a lock for a moment to see whether it is free, so a first failure is retried.
 RETRY_S = 0.2
@@ -83,6 +84,14 @@ def lock_holder(home: Path, name: str = LOCK) -> LockHolder | None:
 def is_running(home: Path) -> bool:
     """Whether a process serves this folder now."""
     return lock_holder(home) is not None
+
+
+def has_been_used(home: Path) -> bool:
+    """Whether this folder has had a cluster.
+
+    The kubeconfig is written when the first objects are on disk, so it never precedes the store.
+    """
+    return (home / KUBECONFIG).exists()
 
 
 def _lock(descriptor: int, home: Path) -> None:

@@ -22,8 +22,8 @@ from swell.cluster.embedded.client import InProcessCluster
 from swell.cluster.embedded.controllers.assembly import (
     BuiltinControllerSettings as ControllerSettings,
 )
-from swell.cluster.embedded.durable import DurableStorage
-from swell.cluster.embedded.http.serving import DATABASE, listening
+from swell.cluster.embedded.durable import DurableStorage, ExpectedStore, expected_store
+from swell.cluster.embedded.http.serving import listening
 from swell.node.assembly import (
     HOLLOW_PREFIX,
     NodeAgent,
@@ -53,6 +53,7 @@ from swell.operator.trainingjob.settings import TrainingJobSettings
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.health import HealthChecks
 from swell.runtime.manager import Manager
+from swell.runtime.watchdog import watch_loop
 from swell.scheduler.live.controller import Scheduler
 
 WHAT = "swell up"
@@ -69,22 +70,31 @@ class UpOptions:
     agent: AgentOptions
     port: int | None = None
     controllers: ControllerSettings = field(default_factory=ControllerSettings)
+    new: bool = False  # begin anew in a folder whose store is missing or empty
 
 
 def run_up(machine: HostMachine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
     """Run everything until SIGTERM or SIGINT. `on_ready` is given the kubeconfig.
 
-    AlreadyRunningError when another process serves the state folder or runs nodes for it.
+    AlreadyRunningError when another process serves the state folder or runs nodes for it,
+    StoreMissingError when the folder has been used and its store is gone.
     """
     home = options.agent.home
     with homes.hold_lock(home, what=WHAT), homes.hold_lock(home, homes.NODE_LOCK, WHAT):
-        asyncio.run(_run(machine, options, on_ready))
+        expected = expected_store(home, new=options.new)
+        asyncio.run(_run(machine, options, on_ready, expected=expected))
 
 
-async def _run(machine: HostMachine, options: UpOptions, on_ready: Callable[[Path], None]) -> None:
+async def _run(
+    machine: HostMachine,
+    options: UpOptions,
+    on_ready: Callable[[Path], None],
+    *,
+    expected: ExpectedStore,
+) -> None:
     clock, rng = SystemClock(), random.SystemRandom()
     home = options.agent.home
-    durable = await DurableStorage.open(home / DATABASE, clock.now)
+    durable = await DurableStorage.open(home / homes.DATABASE, clock.now, expected)
     try:
         api = new_api_server(durable.storage, clock, rng)
         parts = _Parts(api, clock, rng)
@@ -99,7 +109,8 @@ async def _run(machine: HostMachine, options: UpOptions, on_ready: Callable[[Pat
             async with listening(
                 api, home, clock=clock, rng=rng, port=options.port, logs=parts.logs
             ):
-                await parts.run()
+                with watch_loop():
+                    await parts.run()
     finally:
         await durable.close()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from swell.cluster.home import LOCK, NODE_LOCK, READY_LOCK, LockHolder, lock_holder
 from swell.cluster.private import claim_home, open_private
+from swell.runtime.logfile import rotate
 from swell.up.processes import PAUSE_S, end_orphans, wait_until
 
 LOG = "up.log"
@@ -46,6 +47,7 @@ def start(home: Path, flags: Sequence[str] = (), within_s: float = READY_S) -> N
     """Start a cluster in the background and wait until it is ready; NotReadyError if it fails."""
     claim_home(home)
     log = home / LOG
+    rotate(log)
     began_at = log.stat().st_size if log.exists() else 0
     with os.fdopen(open_private(log, os.O_WRONLY | os.O_APPEND), "ab") as out:
         child = subprocess.Popen(
@@ -125,5 +127,7 @@ def _exists(pid: int) -> bool:
 def _tail(log: Path, began_at: int) -> str:
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
+        if size < began_at:  # it has been rotated since then
+            began_at = 0
         file.seek(max(began_at, size - TAIL_BYTES))
         return file.read().decode(errors="replace").strip()

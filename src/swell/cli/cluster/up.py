@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +11,7 @@ import typer
 
 from swell.cli.choice import state_folder
 from swell.cli.command_line import CommandError, Invocation
-from swell.cli.controllers.standalone import NodeOptions, ServerOptions
-from swell.cli.error_texts import from_store_error
+from swell.cli.controllers.standalone import NewCluster, NodeOptions, ServerOptions
 from swell.cli.options import option_groups
 from swell.cluster.home import KUBECONFIG, SERVER, LockHolder, lock_holder
 
@@ -28,6 +26,7 @@ def up(
     context: typer.Context,
     *,
     detach: Detach = False,
+    new: NewCluster = False,
     server: ServerOptions,
     nodes: NodeOptions,
 ) -> None:
@@ -47,7 +46,7 @@ def up(
         return
     from swell.up.assembly import UpOptions
 
-    _run(UpOptions(nodes.agent_options(home), server.port, server.controller_settings()))
+    _run(UpOptions(nodes.agent_options(home), server.port, server.controller_settings(), new))
 
 
 def down() -> None:
@@ -105,26 +104,28 @@ def _print_kubeconfig(path: Path) -> None:
 
 
 def _run(options: UpOptions) -> None:
-    from swell.cluster.embedded.durable import WrongFormatError
+    from swell.cli.store_errors import store_errors
     from swell.cluster.embedded.http.credentials import PortError
-    from swell.cluster.embedded.http.serving import DATABASE
     from swell.cluster.home import AlreadyRunningError
     from swell.node.machine import this_machine
     from swell.runtime import logs
     from swell.runtime.clock import SystemClock
+    from swell.runtime.logfile import handler_for
     from swell.runtime.manager import ServiceFailedError
     from swell.up.assembly import run_up
+    from swell.up.background import LOG
 
     # On a terminal only warnings are shown; a log file holds more.
-    logs.configure(level="warning" if sys.stderr.isatty() else "info", clock=SystemClock())
+    level = "warning" if sys.stderr.isatty() else "info"
+    handler = handler_for(options.agent.home / LOG)
+    logs.configure(level=level, clock=SystemClock(), handler=handler)
     try:
-        run_up(this_machine(), options, _print_kubeconfig)
+        with store_errors(options.agent.home):
+            run_up(this_machine(), options, _print_kubeconfig)
     except AlreadyRunningError as error:
         hint = "use it, or stop it: swell down"
         raise CommandError(f"another process serves {error.home}", hint) from error
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
-    except (sqlite3.DatabaseError, WrongFormatError) as error:
-        raise from_store_error(options.agent.home / DATABASE, error) from error
     except ServiceFailedError as error:
         raise CommandError(f"the cluster ended: {error.name}", "the log says why") from error

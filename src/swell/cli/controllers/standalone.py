@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +48,12 @@ class ServerOptions:
         from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
 
         return BuiltinControllerSettings(node_monitor_grace_s=self.node_monitor_grace_period)
+
+
+NewCluster = Annotated[
+    bool,
+    typer.Option("--new", help="Begin anew in a folder whose store is missing or empty."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +110,11 @@ class NodeOptions:
 
 
 @option_groups
-def server(*, options: ServerOptions) -> None:
+def server(*, new: NewCluster = False, options: ServerOptions) -> None:
     """Run the embedded API server until it is told to stop."""
-    from swell.cli.error_texts import from_store_error
-    from swell.cluster.embedded.durable import WrongFormatError
+    from swell.cli.store_errors import store_errors
     from swell.cluster.embedded.http.credentials import PortError
-    from swell.cluster.embedded.http.serving import DATABASE, Served, serve
+    from swell.cluster.embedded.http.serving import Served, serve
     from swell.cluster.home import AlreadyRunningError
 
     def announce(served: Served) -> None:
@@ -118,14 +122,14 @@ def server(*, options: ServerOptions) -> None:
         sys.stdout.flush()
 
     home = state_folder(os.environ, Path.home())
+    settings = options.controller_settings()
     try:
-        serve(home, options.port, on_ready=announce, settings=options.controller_settings())
+        with store_errors(home):
+            serve(home, options.port, on_ready=announce, settings=settings, new=new)
     except AlreadyRunningError as error:
         raise CommandError(str(error), "use it, or stop it first: swell down") from error
     except PortError as error:
         raise CommandError(str(error), "choose another with --port") from error
-    except (sqlite3.DatabaseError, WrongFormatError) as error:
-        raise from_store_error(home / DATABASE, error) from error
 
 
 @option_groups

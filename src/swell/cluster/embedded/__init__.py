@@ -18,5 +18,10 @@ its kind, and ends as a commit in `storage`, whose log feeds the watches.
 - `commits`: the values in the store.
 - `storage`: the versioned map and its log, in memory.
 - `durable`: the same on disk.
+- `reserve`: room on the disk for deletions when it is full.
+- `database`: the SQLite file, its format and the upgrade of older ones.
+- `rows`: the rows of that file, and what can be wrong with one.
+- `checking`: tells what is wrong with a whole file, and saves the rest.
+- `copies`: backups, and putting them back.
 - `controllers`: the controllers that every cluster runs.
 """

@@ -160,7 +160,7 @@ class ApiServer:
         try:
             await self.storage.wait_durable(version)
         except NotDurableError as error:
-            raise refusals.internal(f"the store could not be written: {error}") from error
+            raise refusals.not_written(str(error)) from error
 
     def ensure_namespaces(self, names: tuple[str, ...] = SYSTEM_NAMESPACES) -> None:
         """Create the namespaces that a new cluster has, where they are missing."""

@@ -36,10 +36,6 @@ class Stored:
         metadata["resourceVersion"] = str(version)
         return cls(encode(body), version, metadata)
 
-    @classmethod
-    def from_raw(cls, raw: bytes, version: int) -> Stored:
-        return cls(raw, version, decode(raw, dict)["metadata"])
-
     @property
     def body(self) -> Body:
         """The object as JSON data, not to be changed.

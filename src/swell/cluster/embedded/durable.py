@@ -9,6 +9,8 @@ the store goes on from what the disk holds, and the writes fail.
     append() --> pending --- one transaction a group --+--> flushed --> Storage.mark_durable
                                                        +--> refused --> Storage.roll_back
 
+On a full disk a group without creations is written once more, with the room of the `reserve`.
+
 The log is not written: after a start it is empty, and watches from before the start are refused.
 """
 
@@ -16,52 +18,54 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from swell.api.meta import Key
-from swell.cluster.embedded.storage import Commit, Storage, Stored
-from swell.cluster.private import open_private
+from swell.cluster.embedded.commits import Commit
+from swell.cluster.embedded.database import (
+    DamagedStoreError,
+    Database,
+    ExpectedStore,
+    StoreExistsError,
+    StoreMissingError,
+    WrongFormatError,
+    is_disk_full,
+    is_io_error,
+)
+from swell.cluster.embedded.reserve import Reserve
+from swell.cluster.embedded.storage import Storage
+from swell.cluster.home import has_been_used
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS object (
-    collection TEXT NOT NULL,
-    namespace  TEXT NOT NULL,
-    name       TEXT NOT NULL,
-    version    INTEGER NOT NULL,
-    raw        BLOB NOT NULL,
-    PRIMARY KEY (collection, namespace, name)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS counter (
-    id      INTEGER PRIMARY KEY CHECK (id = 0),
-    version INTEGER NOT NULL
-);
-"""
-_FORMAT = 1
-LOCK_WAIT_S = 0.5  # for a predecessor that is just closing the file
-_PUT = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)"
-_REMOVE = "DELETE FROM object WHERE collection = ? AND namespace = ? AND name = ?"
-_COUNT = "INSERT OR REPLACE INTO counter VALUES (0, ?)"
+__all__ = [
+    "DamagedStoreError",
+    "Database",
+    "DurableStorage",
+    "ExpectedStore",
+    "StoreExistsError",
+    "StoreMissingError",
+    "WrongFormatError",
+    "expected_store",
+]
+
+RESERVE = "reserve"  # the file's name is the store's with this ending
 
 
-class WrongFormatError(Exception):
-    """The file has a format that this version of Swell does not understand."""
-
-    def __init__(self, path: Path, found: int) -> None:
-        super().__init__(f"{path}: format {found}, expected {_FORMAT}")
-        self.path = path
-        self.found = found
+def expected_store(home: Path, *, new: bool) -> ExpectedStore:
+    """The store that a start in a state folder counts on; `new` is what the user has said."""
+    if new:
+        return ExpectedStore.NEW
+    return ExpectedStore.EXISTING if has_been_used(home) else ExpectedStore.ANY
 
 
 class DurableStorage:
     """A Storage and the task that writes its commits. Only one process can have a file open."""
 
-    def __init__(self, storage: Storage, database: Database) -> None:
+    def __init__(self, storage: Storage, database: Database, reserve: Reserve) -> None:
         self.storage = storage
         self._database = database
+        self._reserve = reserve
         self._pending: list[Commit] = []
         self._wake = asyncio.Event()
         self._closing = False
@@ -70,11 +74,27 @@ class DurableStorage:
         self.writer: asyncio.Task[None] | None = None  # must not end before `close`
 
     @classmethod
-    async def open(cls, path: Path, now: Callable[[], float]) -> DurableStorage:
-        """Open or create a file and start its writer; sqlite3.Error when it is unusable."""
-        database = Database(path)
-        storage = database.load(now)
-        durable = cls(storage, database)
+    async def open(
+        cls,
+        path: Path,
+        now: Callable[[], float],
+        expected: ExpectedStore = ExpectedStore.ANY,
+    ) -> DurableStorage:
+        """Open or create a file and start its writer.
+
+        sqlite3.Error, WrongFormatError or DamagedStoreError when it is unusable, StoreMissingError
+        or StoreExistsError when it is not the expected one.
+        """
+        reserve = Reserve(path.with_name(f"{path.name}.{RESERVE}"))
+        # A start writes as well: on a full disk it takes the room that is kept for that.
+        if not reserve.try_hold() or reserve.refuses_creations():
+            reserve.release()
+        with contextlib.ExitStack() as on_failure:
+            database = Database(path, expected)
+            on_failure.callback(database.close)
+            storage = database.load(now)
+            on_failure.pop_all()
+        durable = cls(storage, database, reserve)
         storage.attach_journal(durable)
         durable.writer = asyncio.create_task(durable._write_groups(), name="store-writer")
         return durable
@@ -82,6 +102,9 @@ class DurableStorage:
     def append(self, commit: Commit) -> None:
         self._pending.append(commit)
         self._wake.set()
+
+    def refuses_creations(self) -> bool:
+        return self._reserve.refuses_creations()
 
     async def close(self) -> None:
         """Write what is pending, then close the file."""
@@ -101,7 +124,7 @@ class DurableStorage:
                 continue
             group, self._pending = self._pending, []
             try:
-                await loop.run_in_executor(self._thread, self._database.write, group)
+                await loop.run_in_executor(self._thread, self._write, group)
             except sqlite3.Error as error:
                 # Commits that arrived meanwhile build on the refused ones: they go as well.
                 self._pending = []
@@ -109,58 +132,23 @@ class DurableStorage:
             else:
                 self.storage.mark_durable(group[-1].version)
 
-
-class Database:
-    """The SQLite file. Every method blocks."""
-
-    def __init__(self, path: Path) -> None:
-        # SQLite gives the files beside it, with the latest writes, the mode of this one.
-        os.close(open_private(path, os.O_RDWR))
-        self._connection = sqlite3.connect(
-            path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
-        )
-        # Two servers on one store would both trust their memory, so the lock is never given up.
-        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        found = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if found not in {0, _FORMAT}:
-            self._connection.close()
-            raise WrongFormatError(path, found)
-        self._connection.executescript(_SCHEMA)
-        self._connection.execute(f"PRAGMA user_version = {_FORMAT}")
-
-    def load(self, now: Callable[[], float]) -> Storage:
-        row = self._connection.execute("SELECT version FROM counter").fetchone()
-        storage = Storage(now, version=row[0] if row else 1)
-        rows = self._connection.execute(
-            "SELECT collection, namespace, name, version, raw FROM object"
-            " ORDER BY collection, namespace, name"
-        )
-        for collection, namespace, name, version, raw in rows:
-            stored = Stored.from_raw(raw, version)
-            storage.load(collection, [(Key(namespace, name), stored)])
-        return storage
-
-    def write(self, group: list[Commit]) -> None:
-        """Write a group in one transaction; sqlite3.Error when it did not get to disk.
-
-        Of several commits of one object only the last state is written.
-        """
-        latest = {(commit.collection, *commit.key): commit.after for commit in group}
-        puts = [(*k, after.version, after.raw) for k, after in latest.items() if after is not None]
-        removes = [k for k, after in latest.items() if after is None]
-        execute = self._connection.execute
-        execute("BEGIN IMMEDIATE")
+    def _write(self, group: list[Commit]) -> None:
+        """Write a group, if need be with the reserve; sqlite3.Error when the disk refuses it."""
         try:
-            self._connection.executemany(_REMOVE, removes)
-            self._connection.executemany(_PUT, puts)
-            execute(_COUNT, (group[-1].version,))
-            execute("COMMIT")
-        except sqlite3.Error:
-            with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
-                execute("ROLLBACK")
-            raise
+            self._database.write(group)
+        except sqlite3.Error as error:
+            if not self._release_for(error) or any(commit.before is None for commit in group):
+                raise
+            with contextlib.suppress(sqlite3.Error):  # without it the log needs more room
+                self._database.recycle_log()
+            self._database.write(group)
+        if not self._reserve.is_held:
+            if any(commit.after is None for commit in group):
+                with contextlib.suppress(sqlite3.Error):  # it is tried again after the next group
+                    self._database.shrink()
+            self._reserve.try_hold()
 
-    def close(self) -> None:
-        self._connection.close()
+    def _release_for(self, error: sqlite3.Error) -> bool:
+        """Release the reserve if an error means that the disk is full; False when it is used up."""
+        is_full = is_disk_full(error) or (is_io_error(error) and self._reserve.refuses_creations())
+        return is_full and self._reserve.release()

@@ -215,6 +215,11 @@ def internal(message: str) -> ClusterError:
     return _refusal(500, "InternalError", f"Internal error occurred: {message}")
 
 
+def not_written(why: str) -> ClusterError:
+    """The disk does not take a write; nothing of it has happened."""
+    return internal(f"the store could not be written: {why}")
+
+
 def not_implemented(what: str) -> ClusterError:
     message = f"{what} is not implemented by the embedded API server"
     return _refusal(501, "NotImplemented", message)

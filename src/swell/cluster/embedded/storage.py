@@ -44,6 +44,8 @@ __all__ = [
 # many changes a client may be disconnected and still resume its watch.
 KEPT_COMMITS_MAX = 10_000
 KEPT_BYTES_MAX = 64 << 20
+# It begins as SQLite's own message does.
+DISK_FULL = "database or disk is full: objects can be deleted, but not created"
 
 
 class CompactedError(Exception):
@@ -70,6 +72,10 @@ class Journal(Protocol):
     """A writer of commits to disk. `append` does not wait: many commits may be pending."""
 
     def append(self, commit: Commit) -> None: ...
+
+    def refuses_creations(self) -> bool:
+        """Whether there is next to no room: what is left is for deletions and changes."""
+        ...
 
 
 @dataclass(slots=True)
@@ -181,10 +187,20 @@ class Storage:
                 items.append((key, stored))
         return StoreSnapshot(items, version)
 
+    def durable_objects(self) -> dict[str, StoreSnapshot]:
+        """All objects as of the newest version on disk, by collection."""
+        version = self.durable_version
+        return {name: self.list_at(name, "", version) for name in sorted(self._collections)}
+
     # -- writing -----------------------------------------------------------------------------
 
     def commit(self, change: StoredChange) -> Commit:
-        """Apply a change. The caller guarantees that `before` is the current state."""
+        """Apply a change. The caller guarantees that `before` is the current state.
+
+        NotDurableError when it would create an object and the disk has no room for one.
+        """
+        if change.before is None and self._journal and self._journal.refuses_creations():
+            raise NotDurableError(DISK_FULL)
         version = self.version + 1
         after = Stored.of(change.body, version) if change.body is not None else None
         commit = Commit(

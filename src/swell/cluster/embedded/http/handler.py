@@ -5,6 +5,7 @@ It is one function without middlewares, because every write pays for what happen
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
+from swell.cluster.embedded.copies import backup_pieces
 from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.resources import Resources
@@ -26,6 +28,7 @@ from swell.cluster.embedded.http.routing import (
     parse_resource_path,
     split_path,
 )
+from swell.cluster.embedded.http.watches import STALL_S
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError
 
@@ -34,6 +37,8 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 # One answer for all: a server that answers is healthy.
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _TOPS = frozenset({*_HEALTH, "", "api", "apis", "openapi", "version"})
+# The path of a backup: the whole store, as `copies` writes it. It is not a path of Kubernetes.
+BACKUP = ("swell", "backup")
 _DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -62,6 +67,8 @@ class Handler:
                 return responses.of_text("404 page not found\n", 404)
             if resource is not None and resource.plural:
                 response = await self._resources.handle(request, resource, query)
+            elif segments == BACKUP and request.method == "GET":
+                response = await self._send_backup(request)
             else:
                 response = self._document(request, segments, resource)
                 # What is not there is missing for every method.
@@ -81,7 +88,19 @@ class Handler:
         """
         if resource is not None:
             return not resource.group or self._api.registry.serves_group(resource.group)
-        return segments[0] in _TOPS
+        return segments[0] in _TOPS or segments == BACKUP
+
+    async def _send_backup(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Everything in the store as of one version. It goes on being written meanwhile."""
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for piece in backup_pieces(self._api.storage):
+            # A client that stopped reading must not hold old states in memory for ever.
+            async with asyncio.timeout(STALL_S):
+                await response.write(piece)
+        await response.write_eof()
+        return response
 
     def _document(
         self, request: web.BaseRequest, segments: tuple[str, ...], resource: ResourcePath | None

@@ -18,7 +18,7 @@ from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
-from swell.cluster.embedded.durable import DurableStorage
+from swell.cluster.embedded.durable import DurableStorage, ExpectedStore, expected_store
 from swell.cluster.embedded.http import credentials, responses
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
@@ -26,8 +26,8 @@ from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
+from swell.runtime.watchdog import watch_loop
 
-DATABASE = "store.db"
 SHUTDOWN_S = 5.0  # for requests and controllers that are still running
 HEADER_BYTES_MAX = 32 << 10
 
@@ -47,10 +47,16 @@ def serve(
     port: int | None = None,
     on_ready: Callable[[Served], None] | None = None,
     settings: BuiltinControllerSettings = BuiltinControllerSettings(),  # noqa: B008
+    *,
+    new: bool = False,
 ) -> None:
-    """Serve a state folder in the foreground until SIGTERM or SIGINT."""
+    """Serve a state folder in the foreground until SIGTERM or SIGINT.
+
+    StoreMissingError when the folder has been used and its store is gone, unless `new` is said.
+    """
     with home.hold_lock(folder):
-        asyncio.run(_serve_until_stopped(folder, port, on_ready, settings))
+        expected = expected_store(folder, new=new)
+        asyncio.run(_serve_until_stopped(folder, port, on_ready, settings, expected=expected))
 
 
 async def _serve_until_stopped(
@@ -58,10 +64,12 @@ async def _serve_until_stopped(
     port: int | None,
     on_ready: Callable[[Served], None] | None,
     settings: BuiltinControllerSettings,
+    *,
+    expected: ExpectedStore,
 ) -> None:
     """Run a durable server with its controllers. When one of them ends, all end."""
     clock, rng = SystemClock(), random.SystemRandom()
-    durable = await DurableStorage.open(folder / DATABASE, clock.now)
+    durable = await DurableStorage.open(folder / home.DATABASE, clock.now, expected)
     try:
         api = new_api_server(durable.storage, clock, rng)
         manager = Manager(clock=clock, drain_s=SHUTDOWN_S)
@@ -71,7 +79,8 @@ async def _serve_until_stopped(
         async with listening(api, folder, clock=clock, rng=rng, port=port, logs=logs) as served:
             if on_ready is not None:
                 on_ready(served)
-            await manager.run(handle_signals=True)
+            with watch_loop():
+                await manager.run(handle_signals=True)
     finally:
         await durable.close()
 

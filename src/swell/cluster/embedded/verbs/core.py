@@ -16,12 +16,15 @@ from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.registry import Registry, ServedKind, WriteContext
-from swell.cluster.embedded.storage import Storage, Stored, StoredChange
+from swell.cluster.embedded.storage import NotDurableError, Storage, Stored, StoredChange
 from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.runtime.clock import Clock
 from swell.schema.field_errors import FieldError, not_supported
 
 EXPIRY_ACTOR = "expiry"
+# Objects that expire, events that is, are also bounded in number: 20 jobs a second would write some
+# 200 MB of them within their hour, all held in memory.
+EXPIRING_MAX = 10_000
 VALIDATION_LEVELS = ("", "Ignore", "Strict", "Warn")
 
 
@@ -93,12 +96,17 @@ class ServerCore:
         if context.dry_run:
             return self.as_served(kind, _unstored(body, before))
         change = StoredChange(kind.collection, key, before, body, context.actor, context.verb)
-        commit = self.storage.commit(change)
+        try:
+            commit = self.storage.commit(change)
+        except NotDurableError as error:
+            raise refusals.not_written(str(error)) from error
         if commit.after is None:
             raise AssertionError("a put leaves an object behind")
         if kind.ttl_s:
             at = commit.time + kind.ttl_s
             self._expiries.append(_Expiry(at, kind.collection, key, commit.version))
+            while len(self._expiries) > EXPIRING_MAX:
+                self._remove_expired(self._expiries.popleft())
         return self.as_served(kind, commit.after)
 
     def remove(self, kind: ServedKind, key: Key, before: Stored, context: WriteContext) -> int:
@@ -116,12 +124,14 @@ class ServerCore:
         """
         now = self.clock.now()
         while self._expiries and self._expiries[0].at <= now:
-            due = self._expiries.popleft()
-            stored = self.storage.get(due.collection, due.key)
-            # An object written since then has a later entry of its own.
-            if stored is not None and stored.version == due.version:
-                change = StoredChange(due.collection, due.key, stored, None, EXPIRY_ACTOR, "delete")
-                self.storage.commit(change)
+            self._remove_expired(self._expiries.popleft())
+
+    def _remove_expired(self, due: _Expiry) -> None:
+        stored = self.storage.get(due.collection, due.key)
+        # An object written since then has a later entry of its own.
+        if stored is not None and stored.version == due.version:
+            change = StoredChange(due.collection, due.key, stored, None, EXPIRY_ACTOR, "delete")
+            self.storage.commit(change)
 
     def resume_expiry(self, kind: ServedKind) -> None:
         """Schedule the expiry of objects found at start, a full time to live from now.
