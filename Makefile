@@ -7,6 +7,8 @@ PIP := env -u PYTHONWARNINGS $(BIN)/pip install --quiet --disable-pip-version-ch
 EXAMPLES := $(VENV)/.examples
 PADDLE := $(VENV)/paddle/.ready
 SEEDS ?= 2000
+KILLS ?= 20
+SOAK_S ?= 60
 export PYTHONWARNINGS := error
 
 .PHONY: help demo test check sim bench e2e testbed cluster cluster-down image lock audit format clean
@@ -45,8 +47,9 @@ check: $(READY) ## format, lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-sim: $(READY) ## simulated faults and other large samples: SEEDS=n seeds, SEED=n replays one
-	@$(BIN)/python -m tests.shown --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+sim: $(READY) ## simulated faults and other large samples: SEEDS=n KILLS=n SOAK_S=n, SEED=n replays
+	@$(BIN)/python -m tests.shown --seeds $(SEEDS) --kills $(KILLS) --soak-s $(SOAK_S) \
+		$(if $(SEED),--seed $(SEED))
 
 bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench

@@ -27,14 +27,25 @@ class Check:
     command: tuple[str, ...]
 
 
-def checks(n_seeds: int) -> tuple[Check, ...]:
+@dataclass(frozen=True, slots=True)
+class SampleSizes:
+    """How large the samples are whose size the caller chooses."""
+
+    seeds: int
+    kills: int  # of a whole cluster under load
+    soak_s: int  # of jobs at a steady rate
+
+
+def checks(sizes: SampleSizes) -> tuple[Check, ...]:
     has_testbed = _has_testbed()
     compare = ("--compare",) if has_testbed else ()
     spoilt = Check("spoilt kube-apiserver", ("tests.e2e.faults", "--times", "5"))
     return (
-        Check("simulation", ("tests.sim.campaign", "--seeds", str(n_seeds))),
+        Check("simulation", ("tests.sim.campaign", "--seeds", str(sizes.seeds))),
         Check("store killed", ("tests.property.kill_store", "--times", "50")),
         Check("server killed", ("tests.contract.killing", "--kills", "20")),
+        Check("cluster killed", ("tests.e2e.up.killing", "--rounds", str(sizes.kills))),
+        Check("cluster under load", ("tests.e2e.up.soak", "--seconds", str(sizes.soak_s))),
         Check("hostile requests", ("tests.contract.hostile", "--requests", "20000", *compare)),
         Check("quantities", ("tests.property.quantities", "--samples", "100000")),
         Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "2000")),
@@ -46,13 +57,15 @@ def checks(n_seeds: int) -> tuple[Check, ...]:
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.shown", description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000, help="of each simulated subject")
+    parser.add_argument("--kills", type=int, default=20, help="of a whole cluster under load")
+    parser.add_argument("--soak-s", type=int, default=60, help="seconds of jobs at a steady rate")
     parser.add_argument("--seed", type=int, help="replay one simulated seed")
     chosen = parser.parse_args(argv)
     if chosen.seed is not None:
         command = [sys.executable, "-m", "tests.sim.campaign", "--seed", str(chosen.seed)]
         return subprocess.run(command, check=False).returncode
     failed, figures = 0, dict[str, object]()
-    for check in checks(chosen.seeds):
+    for check in checks(SampleSizes(chosen.seeds, chosen.kills, chosen.soak_s)):
         code, figures[check.name] = run(check)
         failed |= code
     figures["passed"] = not failed

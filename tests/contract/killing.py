@@ -139,7 +139,11 @@ async def write_until_killed(
 
 async def values(cluster: KubeCluster) -> dict[str, str]:
     listed = await cluster.list(CONFIG, Selection(NAMESPACE))
-    return {item["metadata"]["name"]: item["data"]["v"] for item in listed.items if "data" in item}
+    return {
+        item["metadata"]["name"]: item["data"]["v"]
+        for item in listed.items
+        if "v" in item.get("data", {})
+    }
 
 
 async def resolve_uncertain(cluster: KubeCluster, ledger: Ledger) -> None:
