@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -98,17 +99,24 @@ class SoakLoad:
     async def sweep(self, cluster: KubeCluster, until: float) -> None:
         """Delete what is over, and count how it ended."""
         while time.monotonic() < until:
-            for job in (await cluster.list(JOBS, Selection(NAMESPACE))).items:
-                phase = job.get("status", {}).get("phase", "")
-                if phase not in OVER or job["metadata"].get("deletionTimestamp"):
-                    continue
-                try:
-                    await cluster.delete(JOBS, Key(NAMESPACE, job["metadata"]["name"]))
-                except NotFoundError:
-                    continue
-                self.n_deleted += 1
-                self.by_phase[phase] = self.by_phase.get(phase, 0) + 1
+            over = [
+                job
+                for job in (await cluster.list(JOBS, Selection(NAMESPACE))).items
+                if job.get("status", {}).get("phase", "") in OVER
+                and "deletionTimestamp" not in job["metadata"]
+            ]
+            for job in over:
+                if time.monotonic() > until:
+                    return
+                await self._delete(cluster, job)
             await asyncio.sleep(SWEEP_S)
+
+    async def _delete(self, cluster: KubeCluster, job: Body) -> None:
+        with contextlib.suppress(NotFoundError):
+            await cluster.delete(JOBS, Key(NAMESPACE, job["metadata"]["name"]))
+        phase = job["status"]["phase"]
+        self.n_deleted += 1
+        self.by_phase[phase] = self.by_phase.get(phase, 0) + 1
 
 
 def job_body(*, hollow: bool) -> Body:

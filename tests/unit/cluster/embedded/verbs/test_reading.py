@@ -307,3 +307,16 @@ def test_events_expire_after_an_hour() -> None:
         ("MODIFIED", "kept"),
         ("DELETED", "old"),
     ]
+
+
+def test_events_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go first, and one that was written again is not old."""
+    monkeypatch.setattr("swell.cluster.embedded.verbs.core.EXPIRING_MAX", 4)
+    world = a_world()
+    for n in range(3):
+        world.create("events", f"e{n}")
+    world.patch("events", "e0", {"count": 2})
+    world.create("events", "e3")
+    world.create("events", "e4")
+
+    assert names(world.list("events")) == ["e0", "e2", "e3", "e4"]
