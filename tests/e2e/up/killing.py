@@ -230,6 +230,9 @@ class KillHarness:
         if found != wanted:
             over, under = found - wanted, wanted - found
             self.findings.strays.append(f"round {n}: too many {dict(over)}, missing {dict(under)}")
+        if n % 20 == 19:
+            n_wrong = len(self.findings.lost) + len(self.findings.strays)
+            sys.stderr.write(f"{n + 1} rounds, {n_wrong} wrong\n")
 
 
 async def _sizes(cluster: KubeCluster) -> dict[str, str]:

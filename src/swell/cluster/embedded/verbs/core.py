@@ -22,8 +22,8 @@ from swell.runtime.clock import Clock
 from swell.schema.field_errors import FieldError, not_supported
 
 EXPIRY_ACTOR = "expiry"
-# Objects that expire, events that is, are also bounded in number: 20 jobs a second would write some
-# 200 MB of them within their hour, all held in memory.
+# Objects that expire, events that is, are also bounded in number: eight jobs a second write 40 MiB
+# of them an hour, and all are held in memory.
 EXPIRING_MAX = 10_000
 VALIDATION_LEVELS = ("", "Ignore", "Strict", "Warn")
 
