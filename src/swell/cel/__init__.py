@@ -17,7 +17,7 @@ variables of an expression with their types, compile it once, then evaluate it a
   compares it with its own limit. Without declared sizes it is infinite for any loop.
 - `Program.evaluate` takes the values in the order of the declared variables. It raises
   `EvaluationError` when they do not fit the expression (a missing key, an overflow, a wrong
-  dynamic type), and when it would go through more than `ITERATIONS_MAX` items.
+  dynamic type), and `CostExceededError` when it would cost more than `CALL_COST_MAX`.
 - Values are `bool`, `int`, `float`, `str`, `bytes`, `list`, `dict`, `None`, `datetime`,
   `timedelta`, and `UInt`, `Optional`, `QuantityValue` and `Semver` of this package.
 
@@ -26,6 +26,7 @@ Files, in the order in which an expression goes through them:
 - `syntax`: the grammar; reads a text into a tree.
 - `types`: the types of expressions, and the values that Python has no type for.
 - `functions`: the table of functions with their overloads and cost rules.
+- `charging`: the cost of an evaluation while it runs.
 - `operators`: access, equality, arithmetic, comparison and the standard text functions.
 - `conversions`: conversions between types; parts of times and durations.
 - `strings`: functions on strings, regular expressions and `format`.
@@ -39,8 +40,16 @@ Files, in the order in which an expression goes through them:
 
 from __future__ import annotations
 
-from swell.cel.program import ITERATIONS_MAX, Program, compile_expression
+from swell.cel.charging import CALL_COST_MAX, CostExceededError
+from swell.cel.program import Program, compile_expression
 from swell.cel.syntax import ExpressionError
 from swell.cel.types import EvaluationError
 
-__all__ = ["ITERATIONS_MAX", "EvaluationError", "ExpressionError", "Program", "compile_expression"]
+__all__ = [
+    "CALL_COST_MAX",
+    "CostExceededError",
+    "EvaluationError",
+    "ExpressionError",
+    "Program",
+    "compile_expression",
+]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from swell.cel import operators, syntax
-from swell.cel.functions import FUNCTIONS, Overload
+from swell.cel.charging import call_cost, charge_product, is_sized, spend
+from swell.cel.functions import FUNCTIONS, Overload, constant
 from swell.cel.resolution import (
     check_literals,
     common,
@@ -38,7 +39,7 @@ from swell.cel.types import (
     unify,
 )
 
-# A frame holds one value for each variable; slot 0 counts the items loops may still go through.
+# A frame holds one value for each variable; slot 0 has the cost that may still be spent.
 Frame: TypeAlias = list[object]
 Run: TypeAlias = Callable[[Frame], object]
 
@@ -151,11 +152,8 @@ class Compiler:
         cost = LIST_BASE_COST + sum(part.cost for part in parts)
         if not any(opt for _, opt in runs):
             plain = [run for run, _ in runs]
-            return Compiled(
-                list_of(item_type, len(items)),
-                lambda frame: [run(frame) for run in plain],
-                cost,
-            )
+            made = list_of(item_type, len(items))
+            return Compiled(made, produced(lambda frame: [run(frame) for run in plain], made), cost)
 
         def run_optional(frame: Frame) -> object:
             values = [(run(frame), opt) for run, opt in runs]
@@ -165,7 +163,8 @@ class Compiler:
                 if not (opt and value == NOTHING)
             ]
 
-        return Compiled(list_of(item_type, len(items)), run_optional, cost)
+        made = list_of(item_type, len(items))
+        return Compiled(made, produced(run_optional, made), cost)
 
     def map_literal(self, entries: tuple[tuple[Expr, Expr, bool], ...], scope: Scope) -> Compiled:
         keys = [self.compile(key, scope) for key, _, _ in entries]
@@ -187,7 +186,8 @@ class Compiler:
             return made
 
         key_type = common([key.type for key in keys])
-        return Compiled(map_of(key_type, common(types), len(entries)), run, cost)
+        map_type = map_of(key_type, common(types), len(entries))
+        return Compiled(map_type, produced(run, map_type), cost)
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class Compiler:
         sizes = [estimate.result_size for estimate in estimates]
         if sizes[0] is not None:
             type_ = type_.sized(max(size for size in sizes if size is not None))
-        return Compiled(type_, _caller(name, [o for o, _ in chosen], args), cost)
+        return Compiled(type_, _caller(name, [o for o, _ in chosen], args, type_), cost)
 
     def logical(self, args: tuple[Expr, ...], scope: Scope, *, until: bool) -> Compiled:
         """Compile `&&` and `||`, which stop at the value `until`.
@@ -287,11 +287,17 @@ class Compiler:
         size = min(left.type.size, right.type.size)
         first, second = left.run, right.run
         same = operators.same_items if left.type.unordered else operators.equal
-        return Compiled(
-            BOOL,
-            lambda frame: same(first(frame), second(frame)) is equal,
-            left.cost + right.cost + operators.comparison_cost(size),
-        )
+        cost = left.cost + right.cost + operators.comparison_cost(size)
+        if not (is_sized(left.type) and is_sized(right.type)):
+            return Compiled(BOOL, lambda frame: same(first(frame), second(frame)) is equal, cost)
+
+        def run(frame: Frame) -> object:
+            one, other = first(frame), second(frame)
+            # Equality walks through both at once, and no further than the smaller one.
+            charge_product(frame, one if _is_smaller(one, other) else other, DYN)
+            return same(one, other) is equal
+
+        return Compiled(BOOL, run, cost)
 
     def bind(self, scope: Scope, name: str, type_: CelType) -> tuple[int, Scope]:
         """Declare a macro's variable; returns its slot, and the scope in which it is known."""
@@ -336,11 +342,28 @@ def _qualified_name(node: syntax.CallExpr, scope: Scope) -> str | None:
     return name if (name, False) in FUNCTIONS else None
 
 
-def _caller(name: str, overloads: list[Overload], args: list[Compiled]) -> Run:
-    """The closure of a call. Calls with one and two arguments have shorter, faster ones."""
+def produced(run: Run, type_: CelType) -> Run:
+    """The closure of an expression that makes a new value, which is charged by its size."""
+    return lambda frame: charge_product(frame, run(frame), type_)
+
+
+def _is_smaller(one: object, other: object) -> bool:
+    sized = (str, bytes, list, dict)
+    return not isinstance(other, sized) or (isinstance(one, sized) and len(one) <= len(other))
+
+
+def _caller(name: str, overloads: list[Overload], args: list[Compiled], type_: CelType) -> Run:
+    """The closure of a call. Calls with one and two arguments have shorter, faster ones.
+
+    Only a call that reads or makes values of any size is charged: others cost the same always.
+    """
     runs = [arg.run for arg in args]
+    is_charged = is_sized(type_) or any(one.cost is not constant for one in overloads)
     if len(overloads) == 1 and all(arg.type.kind != "dyn" for arg in args):
-        call = overloads[0].run
+        overload = overloads[0]
+        call = overload.run
+        if is_charged:
+            return lambda frame: _charged(frame, overload, [run(frame) for run in runs], type_)
         if len(runs) == 1:
             (only,) = runs
             return lambda frame: call(only(frame))
@@ -355,7 +378,12 @@ def _caller(name: str, overloads: list[Overload], args: list[Compiled]) -> Run:
             if all(
                 has_kind(value, want) for value, want in zip(values, overload.params, strict=True)
             ):
-                return overload.run(*values)
+                return _charged(frame, overload, values, type_)
         raise EvaluationError(f"no such overload: {name}")
 
     return dispatch
+
+
+def _charged(frame: Frame, overload: Overload, values: list[object], type_: CelType) -> object:
+    spend(frame, call_cost(overload, values))
+    return charge_product(frame, overload.run(*values), type_)

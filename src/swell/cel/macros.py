@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from swell.cel import operators
-from swell.cel.compiler import Compiled, Compiler, Expand, Frame, Run, Scope
+from swell.cel.charging import STEP_COST, is_nested, spend
+from swell.cel.compiler import Compiled, Compiler, Expand, Frame, Run, Scope, produced
 from swell.cel.resolution import field_of, inside
 from swell.cel.syntax import CallExpr, Expr, ExpressionError, IdentExpr, SelectExpr
 from swell.cel.types import (
@@ -77,11 +78,8 @@ class _Loop:
         value = self.range.run(frame)
         if not isinstance(value, (list, dict)):
             raise EvaluationError("no such overload: a list or a map is wanted")
-        left = frame[0]
         # Charged before the loop starts; nested loops share the allowance.
-        if not isinstance(left, int) or len(value) > left:
-            raise EvaluationError("cost limit exceeded: too many items")
-        frame[0] = left - len(value)
+        spend(frame, len(value) * STEP_COST)
         first = self.slots[0]
         if len(self.slots) == 1:
             # With one variable a map gives its keys.
@@ -96,6 +94,7 @@ class _Loop:
             yield key
 
     def result(self, type_: CelType, run: Run, step_cost: float, more: float = 1.0) -> Compiled:
+        run = produced(run, type_) if is_nested(type_) else run
         return Compiled(type_, run, self.range.cost + self.size * step_cost + more)
 
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from swell.cel import conversions, kubernetes, lists, macros, operators, strings, syntax
+from swell.cel.charging import CALL_COST_MAX, CostExceededError
 from swell.cel.compiler import MACROS, Compiler, Frame, Run, Variable
 from swell.cel.types import CelType
 
 # These modules fill the table of functions when they are imported; the names keep the imports.
 LIBRARY = (operators, conversions, strings, lists, kubernetes)
-# All loops of one evaluation share this many items. The estimated cost already refuses what could
-# be expensive for values of the declared sizes; this bounds values whose size is not declared.
-ITERATIONS_MAX = 1_000_000
 MACROS.update(macros.MACROS)
 
 
@@ -34,11 +32,21 @@ class Program:
     def evaluate(self, *values: object) -> object:
         """Return the result for the values of the variables, given in the order of declaration.
 
-        Raises EvaluationError when it cannot be computed for these values.
+        Raises EvaluationError when it cannot be computed for these values, CostExceededError when
+        that would need too much work or memory.
         """
-        frame: Frame = [ITERATIONS_MAX, *values]
+        return self.measured(CALL_COST_MAX, *values)[0]
+
+    def measured(self, cost_max: float, *values: object) -> tuple[object, float]:
+        """As `evaluate`, with a limit of the caller's; also returns the cost that was spent."""
+        frame: Frame = [cost_max, *values]
         frame += [None] * (self.n_slots - len(frame))
-        return self.run(frame)
+        result = self.run(frame)
+        left = frame[0]
+        # A side whose error another side made up for may have spent the rest.
+        if not isinstance(left, (int, float)) or left < 0:
+            raise CostExceededError
+        return result, cost_max - left
 
 
 def compile_expression(text: str, variables: Mapping[str, CelType]) -> Program:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from swell.cel import conversions
+from swell.cel.charging import weight
 from swell.cel.functions import (
     REGEX,
     TRAVERSAL,
@@ -31,6 +32,7 @@ EMPTY = STRING.sized(0)
 # Results that one call could make arbitrarily large end the evaluation here.
 RESULT_LENGTH_MAX = 10_000_000
 MATCHES_MAX = 50_000
+PRECISION_DIGITS_MAX = 3  # decimal places up to 999, more than any double has
 TWICE = traversal(2 * TRAVERSAL)
 
 
@@ -85,6 +87,13 @@ def _replace_cost(text: float, old: float, new: float, *_: float) -> Estimate:
     return Estimate(spent(text, 2 * TRAVERSAL), text + (text + 1) * new)
 
 
+def _join(items: list[str], by: str = "") -> str:
+    # A list may hold one long text many times.
+    if sum(map(len, items)) + len(by) * len(items) > RESULT_LENGTH_MAX:
+        raise EvaluationError("cost limit exceeded: the text grows too long")
+    return by.join(items)
+
+
 def _join_cost(items: CelType, separator: CelType = EMPTY) -> Estimate:
     size = items.size * (items.params[0].size + separator.size) if items.params else items.size
     return Estimate(spent(size, TRAVERSAL), size)
@@ -121,15 +130,8 @@ method("split", (STRING, STRING, INT), STRINGS, _split, cost=TWICE)
 method("substring", (STRING, INT), STRING, _substring, cost=traversal())
 method("substring", (STRING, INT, INT), STRING, _substring, cost=traversal())
 method("trim", (STRING,), STRING, str.strip, cost=traversal())
-method("join", (STRINGS,), STRING, "".join, cost=_join_cost, by_type=True)
-method(
-    "join",
-    (STRINGS, STRING),
-    STRING,
-    lambda items, by: by.join(items),
-    cost=_join_cost,
-    by_type=True,
-)
+method("join", (STRINGS,), STRING, _join, cost=_join_cost, by_type=True)
+method("join", (STRINGS, STRING), STRING, _join, cost=_join_cost, by_type=True)
 define("strings.quote", (STRING,), STRING, _quote, cost=traversal())
 
 
@@ -177,6 +179,8 @@ _BASES = {"x": "x", "X": "X", "o": "o", "b": "b"}
 
 def _format(template: str, args: list[object]) -> str:
     left = iter(args)
+    if weight(args, RESULT_LENGTH_MAX * TRAVERSAL) > RESULT_LENGTH_MAX * TRAVERSAL:
+        raise EvaluationError("cost limit exceeded: the text grows too long")
 
     def fill(match: re.Match[str]) -> str:
         if match.group() == "%%":
@@ -203,6 +207,8 @@ def _shown(value: object, verb: str, precision: str) -> str:
         return str(int(value))
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise EvaluationError(f"%{verb} is no format of {kind_of(value)}")
+    if len(precision) > PRECISION_DIGITS_MAX:
+        raise EvaluationError(f"precision {precision[:8]}... is too large")
     if verb == "f":
         return f"{float(value):,.{precision or 6}f}"
     if verb == "e":

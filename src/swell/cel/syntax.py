@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 DEPTH_MAX = 60
 TREE_DEPTH_MAX = 150
 EXPRESSION_LENGTH_MAX = 100_000
+NUMBER_LENGTH_MAX = 100  # 64 bits have 20 digits; leading zeros are allowed
 
 
 class ExpressionError(Exception):
@@ -205,6 +206,8 @@ def _number(text: str) -> object:
     unsigned = text[-1] in "uU"
     digits = text.rstrip("uU")
     if re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", digits):
+        if len(digits) > NUMBER_LENGTH_MAX:
+            raise ExpressionError(f"{text[:20]}... is no 64-bit number")
         whole = int(digits, 16 if digits[:2] in {"0x", "0X"} else 10)
         # 2**63 passes here, because it may get a sign: -2**63 is the lowest int.
         if whole >= 2**64 or (whole > 2**63 and not unsigned):

@@ -2,6 +2,7 @@
 
 - `documents`: splits a file into objects, and validates them.
 - `composer`: builds JSON values from YAML, with the lines of their fields.
+- `yamldata`: reads other YAML, such as bodies and configuration, with budgets.
 - `scalars`: the value of an unquoted word, as kubectl reads it.
 - `defaulting`: writes defaults out.
 """

@@ -17,6 +17,9 @@ from swell.api.validation.problems import Steps, show
 
 DEPTH_MAX = 100  # far beyond any manifest, and below Python's limit of recursion
 ALIASED_NODES_MAX = 1_000_000  # stops a document of nested aliases from filling the memory
+# Of one document, its aliases left out: about ten times the largest list of objects that is
+# written by hand, and half a gigabyte of lines and values.
+NODES_MAX = 1_000_000
 
 Value = Scalar | list["Value"] | dict[str, "Value"]
 
@@ -51,13 +54,21 @@ class _Anchored:
 
 def compose(text: str) -> Iterator[Composed]:
     """Yields the documents of a YAML text; raises ManifestSyntaxError where it cannot be read."""
-    events = yaml.parse(text, Loader=_PARSER)
+    events = parse_events(text)
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            yield _Composer(events).document()
+
+
+def parse_events(text: str) -> Iterator[yaml.Event]:
+    """Yields the events of a YAML text; raises ManifestSyntaxError where it cannot be read.
+
+    The parser keeps its own stack, so deep nesting is met as events and never as recursion in C.
+    """
     try:
-        for event in events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                yield _Composer(events).document()
+        yield from yaml.parse(text, Loader=_PARSER)
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error, text) from error
+        raise syntax_error(error, text) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         hint = "remove it, or escape it in a text in double quotes"
@@ -79,7 +90,7 @@ class _Composer:
         return self._done
 
     def _node(self, event: yaml.Event, steps: Steps) -> Value:
-        line = _line(event)
+        line = line_of(event)
         self._done.lines.setdefault(steps, line)
         if len(steps) > DEPTH_MAX:
             message = f"is nested more than {DEPTH_MAX} deep"
@@ -88,6 +99,9 @@ class _Composer:
             return self._alias(event)
         n_before = self._n_nodes
         self._n_nodes += 1
+        if self._n_nodes - self._n_aliased > NODES_MAX:
+            message = f"has more than {NODES_MAX:,} values"
+            raise ManifestSyntaxError(line, message, "split the file")
         value = self._fresh(event, steps)
         if isinstance(event, yaml.NodeEvent) and event.anchor:
             self._anchors[event.anchor] = _Anchored(value, self._n_nodes - n_before)
@@ -98,25 +112,25 @@ class _Composer:
             return self._mapping(steps)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(steps)
-        return _scalar(event) if isinstance(event, yaml.ScalarEvent) else None
+        return scalar_of(event) if isinstance(event, yaml.ScalarEvent) else None
 
     def _mapping(self, steps: Steps) -> dict[str, Value]:
         mapping: dict[str, Value] = {}
         merged: list[Value] = []
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = _key_text(event)
+            key = key_text(event)
             here = (*steps, key)
             is_merge = key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
             if key in mapping:
                 self._done.repeated.append(here)
-            self._done.lines[here] = _line(event)
+            self._done.lines[here] = line_of(event)
             value = self._node(next(self._events), here)
             if is_merge:
                 merged.append(value)
             else:
                 mapping[key] = value
         for value in merged:
-            _merge(mapping, value)
+            merge_into(mapping, value)
         return mapping
 
     def _sequence(self, steps: Steps) -> list[Value]:
@@ -126,7 +140,7 @@ class _Composer:
         return items
 
     def _alias(self, event: yaml.AliasEvent) -> Value:
-        line = _line(event)
+        line = line_of(event)
         anchored = self._anchors.get(event.anchor or "")
         if anchored is None:
             message = f"alias *{event.anchor} refers to nothing before it"
@@ -138,7 +152,7 @@ class _Composer:
         return copy.deepcopy(anchored.value)
 
 
-def _merge(mapping: dict[str, Value], value: Value) -> None:
+def merge_into(mapping: dict[str, Value], value: Value) -> None:
     """Apply YAML's `<<`: fields of other objects fill in for those that are missing."""
     for source in value if isinstance(value, list) else [value]:
         if isinstance(source, dict):
@@ -146,7 +160,7 @@ def _merge(mapping: dict[str, Value], value: Value) -> None:
                 mapping.setdefault(name, part)
 
 
-def _scalar(event: yaml.ScalarEvent) -> Scalar:
+def scalar_of(event: yaml.ScalarEvent) -> Scalar:
     text: str = event.value
     tag = (event.tag or "").removeprefix(_TAG_PREFIX)
     if tag == "str" or (not tag and not event.implicit[0]) or tag == "!":
@@ -160,28 +174,28 @@ def _scalar(event: yaml.ScalarEvent) -> Scalar:
         "null": (type(None),),
     }
     if tag not in kinds or not isinstance(value, kinds[tag]):
-        line = _line(event)
+        line = line_of(event)
         raise ManifestSyntaxError(line, f"{show(text)} cannot be a {show(tag)}", "remove the tag")
     return value
 
 
-def _key_text(event: yaml.Event) -> str:
+def key_text(event: yaml.Event) -> str:
     if not isinstance(event, yaml.ScalarEvent):
-        raise ManifestSyntaxError(_line(event), "a key must be a text", "write name: value")
-    value = _scalar(event)
+        raise ManifestSyntaxError(line_of(event), "a key must be a text", "write name: value")
+    value = scalar_of(event)
     if value is None:
-        raise ManifestSyntaxError(_line(event), "a key is missing", "write name: value")
+        raise ManifestSyntaxError(line_of(event), "a key is missing", "write name: value")
     if isinstance(value, bool):
         return "true" if value else "false"
     return event.value if isinstance(value, float) else str(value)
 
 
-def _line(event: yaml.Event) -> int:
+def line_of(event: yaml.Event) -> int:
     mark = event.start_mark
     return 1 if mark is None else mark.line + 1
 
 
-def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ManifestSyntaxError:
+def syntax_error(error: yaml.MarkedYAMLError, text: str) -> ManifestSyntaxError:
     mark = error.problem_mark or error.context_mark
     parts = [part for part in (error.context, error.problem) if part]
     line = 1 if mark is None else mark.line + 1

@@ -41,12 +41,16 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     """
     if path is None:
         return None
-    import yaml
+    from swell.api.manifest.composer import ManifestSyntaxError
+    from swell.api.manifest.yamldata import read_document
 
     try:
-        found = yaml.safe_load(path.read_text()) or {}
-    except (OSError, yaml.YAMLError) as error:
+        found = read_document(path.read_bytes()) or {}
+    except OSError as error:
         raise CommandError(f"cannot read {path}: {error}", exit_code=USAGE) from error
+    except ManifestSyntaxError as error:
+        problem = f"line {error.line}: {error.message}"
+        raise CommandError(f"cannot read {path}: {problem}", exit_code=USAGE) from error
     if not isinstance(found, dict):
         raise CommandError(f"{path} is not a map of flags to values", exit_code=USAGE)
     known = {parameter.name for parameter in context.command.params}

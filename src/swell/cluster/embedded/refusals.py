@@ -65,6 +65,21 @@ def too_large(limit: int) -> ClusterError:
     return _refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+def body_too_slow(limit_s: float) -> ClusterError:
+    message = f"the body was not received within {limit_s:g} s"
+    return _refusal(408, "Timeout", message)
+
+
+def object_too_large(n_bytes: int, limit: int) -> ClusterError:
+    """An object that etcd would not store.
+
+    A real server answers 500 here, with etcd's message and no reason (ADR 76): clients would send
+    the same object again and again.
+    """
+    message = f"etcdserver: request is too large: the object has {n_bytes:,} bytes"
+    return _refusal(413, "RequestEntityTooLarge", f"{message}, the limit is {limit:,}")
+
+
 def unsupported_media(given: str, *supported: str) -> ClusterError:
     message = f"the body of the request was in an unknown format ({given!a})"
     message += f" - accepted media types include: {', '.join(supported)}"

@@ -34,6 +34,7 @@ __all__ = [
     "Cursor",
     "Journal",
     "NotDurableError",
+    "ObjectTooLargeError",
     "Storage",
     "StoreSnapshot",
     "Stored",
@@ -46,6 +47,18 @@ KEPT_COMMITS_MAX = 10_000
 KEPT_BYTES_MAX = 64 << 20
 # It begins as SQLite's own message does.
 DISK_FULL = "database or disk is full: objects can be deleted, but not created"
+
+
+# etcd's limit of a request, which a real server meets when it stores an object.
+OBJECT_BYTES_MAX = 3 << 19
+
+
+class ObjectTooLargeError(Exception):
+    """The encoded object is larger than a store of etcd would take."""
+
+    def __init__(self, n_bytes: int) -> None:
+        super().__init__(f"{n_bytes} bytes")
+        self.n_bytes = n_bytes
 
 
 class CompactedError(Exception):
@@ -198,11 +211,17 @@ class Storage:
         """Apply a change. The caller guarantees that `before` is the current state.
 
         NotDurableError when it would create an object and the disk has no room for one.
+        ObjectTooLargeError, with nothing changed, when the object is over the limit and grows. One
+        of an earlier release may be over it: its finalizers can still be removed.
         """
         if change.before is None and self._journal and self._journal.refuses_creations():
             raise NotDurableError(DISK_FULL)
         version = self.version + 1
         after = Stored.of(change.body, version) if change.body is not None else None
+        if after is not None and len(after.raw) > OBJECT_BYTES_MAX:
+            before_bytes = len(change.before.raw) if change.before else 0
+            if len(after.raw) > before_bytes:
+                raise ObjectTooLargeError(len(after.raw))
         commit = Commit(
             version=version,
             time=self._now(),

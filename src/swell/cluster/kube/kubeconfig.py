@@ -115,16 +115,16 @@ def _parsed(path: Path) -> Body:
     if text.lstrip().startswith(b"{"):
         try:
             config: object = codec.decode(text, dict)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise AccessError(f"{path}: not JSON: {error}") from error
     else:
-        import yaml
+        from swell.api.manifest.composer import ManifestSyntaxError
+        from swell.api.manifest.yamldata import read_document
 
         try:
-            config = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            problem = " ".join(str(error).split())
-            raise AccessError(f"{path}: not YAML: {problem}") from error
+            config = read_document(text)
+        except ManifestSyntaxError as error:
+            raise AccessError(f"{path}: not YAML: line {error.line}: {error.message}") from error
     if not isinstance(config, dict) or not isinstance(config.get("clusters") or [], list):
         raise AccessError(f"{path}: not a kubeconfig")
     return config

@@ -76,8 +76,8 @@ class ConfigurationFile:
             return
         # Imported here because the command line imports the defaults above: `--help` would load
         # the whole scheduling cycle.
-        import yaml
-
+        from swell.api.manifest.composer import ManifestSyntaxError
+        from swell.api.manifest.yamldata import read_document
         from swell.scheduler.cycle import KNOWN
 
         try:
@@ -88,9 +88,12 @@ class ConfigurationFile:
         if text == self._text:
             return
         try:
-            parsed = parse(yaml.safe_load(text), KNOWN)
-        except (SchedulerConfigError, yaml.YAMLError) as error:
+            parsed = parse(read_document(text), KNOWN)
+        except SchedulerConfigError as error:
             self._reject(str(error), text)
+            return
+        except ManifestSyntaxError as error:
+            self._reject(f"line {error.line}: {error.message}", text)
             return
         for warning in parsed.warnings:
             log.warning("configuration", file=str(self._path), warning=warning)

@@ -11,7 +11,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.rules import report_unknown
-from swell.cluster.embedded.customresources.rules import TOLERATED, compile_rules
+from swell.cluster.embedded.customresources.rules import TOLERATED, RuleBudget, compile_rules
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     FieldPath,
@@ -95,7 +95,7 @@ class CustomRules:
             detail = "some validation rules were not checked because the object was invalid"
             errors.append(field_errors.invalid(field_errors.NO_FIELD, "", detail))
         else:
-            self._rules(new, before, None, errors)
+            self._rules(new, before, None, errors, RuleBudget())
         tolerated = [error for error in errors if error.reason == TOLERATED]
         context.warnings.extend(f"{error.field}: {error.message}" for error in tolerated)
         return [error for error in errors if error.reason != TOLERATED]

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from swell.api.meta import Body
-from swell.cel import EvaluationError, ExpressionError, Program, compile_expression
+from swell.cel import (
+    CALL_COST_MAX,
+    CostExceededError,
+    EvaluationError,
+    ExpressionError,
+    Program,
+    compile_expression,
+)
 from swell.cel.types import NOTHING, CelType, Optional, optional_of
 from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
 from swell.schema import field_errors
@@ -38,8 +45,22 @@ REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
     "FieldValueDuplicate": lambda field, value, _detail: field_errors.duplicate(field, value),
 }
 
-# (new value, old value or MISSING, path, errors found)
-Enforce: TypeAlias = Callable[[object, object, Path, list[FieldError]], None]
+# What all rules of one object may cost together. Kubernetes allows ten million; its evaluations run
+# beside other requests and these do not, so they end after some tenths of a second.
+OBJECT_COST_MAX = 2_000_000
+# An evaluation costs some microseconds even if the rule is trivial.
+EVALUATION_COST = 10
+
+
+@dataclass(slots=True)
+class RuleBudget:
+    """The cost that the rules of one object may still spend. At 0 no further rule is run."""
+
+    left: float = OBJECT_COST_MAX
+
+
+# (new value, old value or MISSING, path, errors found, budget)
+Enforce: TypeAlias = Callable[[object, object, Path, list[FieldError], RuleBudget], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +79,38 @@ class CompiledRule:
     def uses_old(self) -> bool:
         return "oldSelf" in self.program.used
 
-    def failure(self, value: object, old: object) -> str | None:
+    def failure(self, value: object, old: object, budget: RuleBudget) -> str | None:
         """The message for a value that breaks the rule; None for one that obeys it.
 
-        An error of the evaluation counts as a broken rule.
+        An error of the evaluation counts as a broken rule. The cost is taken from the budget; an
+        evaluation that is too expensive takes all of it.
         """
         try:
-            if self.program.evaluate(value, old) is True:
+            if self._evaluate(self.program, value, old, budget) is True:
                 return None
+        except CostExceededError:
+            if budget.left < CALL_COST_MAX:
+                problem = "validation failed due to running out of cost budget"
+            else:
+                problem = f"call cost exceeds limit for rule: {self.text}"
+            budget.left = 0
+            return f"{problem}, no further validation rules will be run"
         except EvaluationError as error:
             return f"{error} evaluating rule: {self.message or self.text}"
-        return self._computed_message(value, old) or self.message or f"failed rule: {self.text}"
+        computed = self._computed_message(value, old, budget)
+        return computed or self.message or f"failed rule: {self.text}"
 
-    def _computed_message(self, value: object, old: object) -> str:
+    def _evaluate(self, program: Program, value: object, old: object, budget: RuleBudget) -> object:
+        budget.left -= EVALUATION_COST
+        result, cost = program.measured(min(CALL_COST_MAX, budget.left), value, old)
+        budget.left -= cost
+        return result
+
+    def _computed_message(self, value: object, old: object, budget: RuleBudget) -> str:
         if self.message_program is None:
             return ""
         try:
-            text = self.message_program.evaluate(value, old)
+            text = self._evaluate(self.message_program, value, old, budget)
         except EvaluationError:
             return ""  # Kubernetes shows the plain message instead
         shown = text.strip() if isinstance(text, str) else ""
@@ -122,9 +158,11 @@ def compile_rules(schema: Body, *, root: bool = False) -> Enforce | None:
     if len(parts) == 1:
         return parts[0]
 
-    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
+    def enforce(
+        value: object, old: object, path: Path, errors: list[FieldError], budget: RuleBudget
+    ) -> None:
         for part in parts:
-            part(value, old, path, errors)
+            part(value, old, path, errors, budget)
 
     return enforce
 
@@ -143,18 +181,22 @@ def _own_rules(schema: Body, *, whole: bool) -> list[Enforce]:
     rules = list(_compiled(schema[VALIDATIONS], type_))
     convert = converter_of(schema) or (lambda value: value)
 
-    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
-        if value is None:
+    def enforce(
+        value: object, old: object, path: Path, errors: list[FieldError], budget: RuleBudget
+    ) -> None:
+        if value is None or budget.left <= 0:
             return
         known = old is not MISSING and old is not None
         new_value, old_value = convert(value), convert(old) if known else None
         for rule in rules:
+            if budget.left <= 0:
+                return
             if rule.uses_old and not known and not rule.optional_old:
                 continue
             before = old_value
             if rule.optional_old:
                 before = Optional(old_value, True) if known else NOTHING
-            detail = rule.failure(new_value, before)
+            detail = rule.failure(new_value, before, budget)
             if detail is not None:
                 where = (render(path) + rule.field_path).lstrip(".") or field_errors.NO_FIELD
                 error = REASONS[rule.reason](where, value, detail)
@@ -185,17 +227,19 @@ def _object_rules(schema: Body) -> Enforce | None:
     if not fields and other is None:
         return None
 
-    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
+    def enforce(
+        value: object, old: object, path: Path, errors: list[FieldError], budget: RuleBudget
+    ) -> None:
         if not isinstance(value, dict):
             return
         before = old if isinstance(old, dict) else {}
         if other is not None:
             for name, item in value.items():
-                other(item, before.get(name, MISSING), (path, MapKey(name)), errors)
+                other(item, before.get(name, MISSING), (path, MapKey(name)), errors, budget)
             return
         for name, rules in fields.items():
             if name in value:
-                rules(value[name], before.get(name, MISSING), (path, name), errors)
+                rules(value[name], before.get(name, MISSING), (path, name), errors, budget)
 
     return enforce
 
@@ -207,7 +251,9 @@ def _list_rules(schema: Body) -> Enforce | None:
         return None
     keys = schema.get(LIST_KEYS, []) if schema.get(LIST_TYPE) == "map" else None
 
-    def enforce(value: object, old: object, path: Path, errors: list[FieldError]) -> None:
+    def enforce(
+        value: object, old: object, path: Path, errors: list[FieldError], budget: RuleBudget
+    ) -> None:
         if not isinstance(value, list):
             return
         before = items_by_key(old, keys) if keys is not None else {}
@@ -218,6 +264,6 @@ def _list_rules(schema: Body) -> Enforce | None:
             previous = item if unchanged else MISSING
             if keys is not None:
                 previous = before.get(item_key(item, keys), MISSING)
-            rules(item, previous, (path, index), errors)
+            rules(item, previous, (path, index), errors, budget)
 
     return enforce

@@ -7,6 +7,7 @@
 - `routing`: which resource a path names, and which form Accept asks for.
 - `resources`: requests for resources, from method and path to a verb and its response.
 - `options`: the options in queries and bodies.
+- `payloads`: the bytes of a body, within their limits of size and time.
 - `bodies`: JSON and YAML bodies.
 - `protobuf`: protobuf bodies.
 - `responses`: objects, lists, events and Status objects as bytes.

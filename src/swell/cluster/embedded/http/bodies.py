@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import NoReturn
+from itertools import islice
+from typing import NamedTuple, NoReturn, TypeAlias
 
 import msgspec
 
@@ -17,6 +18,10 @@ from swell.api import codec
 from swell.cluster.embedded.refusals import bad_request
 
 DEPTH_MAX = 200  # no real object comes near, and every recursion of ours survives it
+# More than any object of etcd's 1.5 MiB that is written in YAML; they take seconds to read, so that
+# `payloads` has such bodies read in a thread.
+YAML_VALUES_MAX = 300_000
+DUPLICATES_MAX = 100  # so many are reported; each may become a header of the response
 # Only a number of 19 or more digits can be beyond 64 bits.
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _DOCUMENT_END = re.compile(r"^---$|^--- ", re.MULTILINE)
@@ -36,23 +41,36 @@ def read_json(raw: bytes) -> object:
     return _with_floats(value) if _LONG_NUMBER.search(raw) else value
 
 
-def read_yaml(raw: bytes) -> object:
-    """Decode YAML into JSON data; 400 when it is invalid."""
-    import yaml
+class ReadBody(NamedTuple):
+    """A body, and what it gives more than once: paths of JSON, sentences about YAML."""
 
+    value: object
+    duplicates: list[str]
+
+
+def read_yaml(raw: bytes) -> ReadBody:
+    """Decode YAML into JSON data; 400 when it is invalid or too large."""
+    from swell.api.manifest.composer import ManifestSyntaxError
+    from swell.api.manifest.yamldata import YamlBudget, read_document
+
+    budget = YamlBudget(depth=DEPTH_MAX, values=YAML_VALUES_MAX, aliases=False)
+    repeated: list[tuple[int, str]] = []
+    text = _first_document(raw.decode("utf-8", "replace"))
     try:
-        text = _first_document(raw.decode("utf-8", "replace"))
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.CSafeLoader)):
-            raise bad_request(
-                "YAML aliases are not accepted"
-            )  # a few bytes could expand to gigabytes
-        value: object = yaml.load(text, yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise bad_request(f"error converting YAML to JSON: {error}") from error
-    try:
-        return read_json(codec.encode(value))
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise bad_request(f"error converting YAML to JSON: {error}") from error
+        value: object = read_document(text, budget, repeated)
+    except ManifestSyntaxError as error:
+        problem = f"yaml: line {error.line}: {error.message}"
+        raise bad_request(f"error converting YAML to JSON: {problem}") from error
+    found = [
+        f'line {line}: key "{key}" already set in map' for line, key in repeated[:DUPLICATES_MAX]
+    ]
+    return ReadBody(read_json(codec.encode(value)), found)
+
+
+def read_reported_json(raw: bytes) -> ReadBody:
+    """Decode JSON, and find the fields that are given twice; 400 when it is invalid."""
+    value = read_json(raw)
+    return ReadBody(value, duplicate_fields(raw, value))
 
 
 def duplicate_fields(raw: bytes, value: object) -> list[str]:
@@ -67,7 +85,7 @@ def duplicate_fields(raw: bytes, value: object) -> list[str]:
         pairs = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
         return []
-    return list(dict.fromkeys(_duplicates(pairs, "")))
+    return list(islice(dict.fromkeys(_duplicates(pairs)), DUPLICATES_MAX))
 
 
 def read_merged(raw: bytes) -> object:
@@ -75,41 +93,25 @@ def read_merged(raw: bytes) -> object:
 
     This is how Go decodes into a value of a fixed type.
     """
-    return json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_merged)
+    merged = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_merged)
+    return _with_floats(codec.decode(_without_halves(merged), object))
 
 
 def _merged(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in pairs:
-        old = found.get(name)
-        if isinstance(old, dict) and isinstance(value, dict):
-            found[name] = _merged([*old.items(), *value.items()])
-        else:
-            found[name] = value
+        _merge(found, name, value)
     return found
 
 
-def duplicate_yaml_keys(raw: bytes) -> list[str]:
-    """The keys that a map of a YAML text has twice, with their lines, as a real server says it."""
-    import yaml
-
-    found: list[str] = []
-    pending = [yaml.compose(_first_document(raw.decode("utf-8", "replace")), yaml.CSafeLoader)]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, yaml.SequenceNode):
-            pending.extend(node.value)
-        if not isinstance(node, yaml.MappingNode):
-            continue
-        seen: set[str] = set()
-        for key, value in node.value:
-            if isinstance(key.value, str) and key.value in seen:
-                line = key.start_mark.line + 1
-                found.append(f'line {line}: key "{key.value}" already set in map')
-            elif isinstance(key.value, str):
-                seen.add(key.value)
-            pending.append(value)
-    return found
+def _merge(found: dict[str, object], name: str, value: object) -> None:
+    old = found.get(name)
+    if isinstance(old, dict) and isinstance(value, dict):
+        # In place: a copy for every repetition would take quadratic time.
+        for inner, part in value.items():
+            _merge(old, inner, part)
+    else:
+        found[name] = value
 
 
 def _first_document(text: str) -> str:
@@ -117,22 +119,42 @@ def _first_document(text: str) -> str:
     return _DOCUMENT_END.split(text.removeprefix("---\n"), maxsplit=1)[0]
 
 
+# A place in the data: the place around it, and the name or index in that; None for the whole.
+_Where: TypeAlias = "tuple[_Where, str | int] | None"
+
+
 class _Pairs(list[tuple[str, object]]):
     """The members of a JSON object, duplicates included."""
 
 
-def _duplicates(value: object, path: str) -> Iterator[str]:
-    if isinstance(value, _Pairs):
-        seen: set[str] = set()
-        for name, inner in value:
-            here = f"{path}.{name}" if path else name
-            if name in seen:
-                yield here
-            seen.add(name)
-            yield from _duplicates(inner, here)
-    elif isinstance(value, list):
-        for n, inner in enumerate(value):
-            yield from _duplicates(inner, f"{path}[{n}]")
+def _duplicates(root: object) -> Iterator[str]:
+    """Yields the paths of repeated fields in the order of the text.
+
+    A path is written only when it is reported: written for every field, a long name at the top
+    would be copied as often as there are fields below it.
+    """
+    pending: list[tuple[object, _Where]] = [(root, None)]
+    while pending:
+        value, where = pending.pop()
+        below: list[tuple[object, _Where]] = []
+        if isinstance(value, _Pairs):
+            seen: set[str] = set()
+            for name, inner in value:
+                if name in seen:
+                    yield _written((where, name))
+                seen.add(name)
+                below.append((inner, (where, name)))
+        elif isinstance(value, list):
+            below = [(inner, (where, n)) for n, inner in enumerate(value)]
+        pending.extend(reversed(below))
+
+
+def _written(where: _Where) -> str:
+    steps: list[str] = []
+    while where is not None:
+        where, step = where
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(reversed(steps)).removeprefix(".")
 
 
 def _n_keys(value: object) -> int:
@@ -174,7 +196,11 @@ def _with_floats(value: object) -> object:
     if isinstance(value, list):
         return [_with_floats(inner) for inner in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            digits = f"a number of about {int(value.bit_length() * 0.30103):,} digits"
+            raise bad_request(f"json: cannot unmarshal {digits} into a number") from None
     return value
 
 

@@ -16,10 +16,8 @@ from swell.cluster.embedded import refusals
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
 from swell.cluster.embedded.http.bodies import (
-    duplicate_fields,
-    duplicate_yaml_keys,
-    read_json,
     read_merged,
+    read_reported_json,
     read_yaml,
 )
 from swell.cluster.embedded.http.logs import (
@@ -29,6 +27,7 @@ from swell.cluster.embedded.http.logs import (
     with_container,
 )
 from swell.cluster.embedded.http.options import Query
+from swell.cluster.embedded.http.payloads import parsed, read_body
 from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
 from swell.cluster.embedded.http.protobuf import read_protobuf
 from swell.cluster.embedded.http.responses import Representation, representation_of
@@ -42,7 +41,6 @@ from swell.cluster.embedded.verbs.requests import Deleted, RequestContext
 from swell.runtime.cluster import Patch, PatchKind
 from swell.runtime.errors import ClusterError
 
-BODY_BYTES_MAX = 3 << 20  # kube-apiserver's limit
 # Bidirectional streams, which this server does not speak.
 _STREAMS = frozenset({"attach", "exec", "portforward"})
 # Subresources that no table can be made of.
@@ -213,13 +211,13 @@ class Resources:
     async def _patch(self, request: ResourceRequest) -> web.StreamResponse:
         kind = _patch_kind(request)
         context = request.write_context("PatchOptions")
-        raw = await _read(request.http)
+        raw = await read_body(request.http)
         subresource = request.path.subresource
         # A missing object is noticed before a patch that is none.
         await self._api.answer(lambda: self._api.get(request.kind, request.key))
-        patch = Patch(kind, read_json(raw))
+        patch = Patch(kind, (read := await parsed(read_reported_json, raw)).value)
         if context.field_validation != "Ignore" and kind is not PatchKind.JSON:
-            context.duplicates = duplicate_fields(raw, patch.body)
+            context.duplicates = read.duplicates
         stored = await self._api.answer(
             lambda: self._api.patch(
                 request.kind, request.key, patch, context, subresource=subresource
@@ -323,35 +321,21 @@ class Resources:
 # -- bodies ----------------------------------------------------------------------------------
 
 
-async def _read(request: web.BaseRequest) -> bytes:
-    """The whole body; 413 when it is too large."""
-    if (request.content_length or 0) > BODY_BYTES_MAX:
-        raise refusals.too_large(BODY_BYTES_MAX)
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > BODY_BYTES_MAX:
-            raise refusals.too_large(BODY_BYTES_MAX)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
 async def _object_body(request: ResourceRequest, context: RequestContext) -> Body:
     """An object sent as JSON, YAML or protobuf; duplicate fields are reported or refused."""
     media = _body_type(request)
-    raw = await _read(request.http)
+    raw = await read_body(request.http)
     if media == PROTOBUF:
         return read_protobuf(raw, request.type_meta)
     if media in _YAML:
-        body = read_yaml(raw)
-        _report_duplicates(duplicate_yaml_keys(raw), context)
+        body, found = await parsed(read_yaml, raw)
+        _report_duplicates(found, context)
     else:
-        body = read_json(raw)
-        if found := duplicate_fields(raw, body):
+        body, found = await parsed(read_reported_json, raw)
+        if found:
             _report_duplicates([f'duplicate field "{path}"' for path in found], context)
             # Go decodes the second value of a field of a known type into the first one.
-            body = body if request.kind.custom else read_merged(raw)
+            body = body if request.kind.custom else await parsed(read_merged, raw)
     if body is None:
         return {}  # Go decodes null into an empty struct
     if not isinstance(body, dict):
@@ -361,13 +345,14 @@ async def _object_body(request: ResourceRequest, context: RequestContext) -> Bod
 
 async def _delete_request(request: ResourceRequest) -> options.DeleteRequest:
     """The options of a delete: from its body if it has one, else from its query."""
-    raw = await _read(request.http) if request.http.body_exists else b""
+    raw = await read_body(request.http) if request.http.body_exists else b""
     if not raw:
         return options.delete_request_from_query(request.query)
     media = _body_type(request)
     if media == PROTOBUF:
         return options.delete_request_from_body(read_protobuf(raw, ("v1", "DeleteOptions")))
-    return options.delete_request_from_body(read_yaml(raw) if media in _YAML else read_json(raw))
+    read = read_yaml if media in _YAML else read_reported_json
+    return options.delete_request_from_body((await parsed(read, raw)).value)
 
 
 def _body_type(request: ResourceRequest) -> str:

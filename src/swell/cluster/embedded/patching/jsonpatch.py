@@ -7,13 +7,17 @@ removing and moving need it. An operation without a value has the value null.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from swell.schema.scalars import JSON_TYPES
 
-# Repeated copies double the object each time; this bounds the size of one copy.
-COPIES_MAX = 10_000
+# All copies of one patch together, as kube-apiserver bounds them: repeated copies could double the
+# object each time.
+COPIED_BYTES_MAX = 3 << 20
+# Moves can nest values one level deeper with every two operations.
+DEPTH_MAX = 200
 
 
 class JsonPatchError(Exception):
@@ -22,14 +26,29 @@ class JsonPatchError(Exception):
 
 def apply_operations(document: Any, operations: Sequence[dict[str, Any] | None]) -> Any:
     """The patched document; the given one is not changed."""
-    patched = copy.deepcopy(document)
+    try:
+        return _applied(copy.deepcopy(document), operations)
+    except RecursionError as error:  # moves nested it, and a test compared it
+        raise JsonPatchError("the result is nested too deeply") from error
+
+
+def _applied(patched: Any, operations: Sequence[dict[str, Any] | None]) -> Any:
+    copied_bytes = 0
     for given in operations:
         operation = given or {}
         name = operation.get("op")
         run = OPERATIONS.get(name) if isinstance(name, str) else None
         if run is None:
             raise JsonPatchError(f"unexpected kind: {name}")
+        if run is _copy:
+            copied_bytes += _copied_size(patched, operation)
+            if copied_bytes > COPIED_BYTES_MAX:
+                raise JsonPatchError(
+                    f"unable to copy, the accumulated size increase of copy operation is "
+                    f"{copied_bytes}, exceeding the limit {COPIED_BYTES_MAX}"
+                )
         patched = run(patched, operation)
+    measure(patched, math.inf)
     return patched
 
 
@@ -126,9 +145,34 @@ def _move(document: Any, operation: dict[str, Any]) -> Any:
 
 def _copy(document: Any, operation: dict[str, Any]) -> Any:
     value = _get(*_place(document, _pointer(operation, "from")))
-    if _n_values(value) > COPIES_MAX:
-        raise JsonPatchError("the copy is too large")
     return _insert(document, _pointer(operation), copy.deepcopy(value))
+
+
+def _copied_size(document: Any, operation: dict[str, Any]) -> int:
+    return measure(_get(*_place(document, _pointer(operation, "from"))), COPIED_BYTES_MAX)
+
+
+def measure(value: Any, enough: float) -> int:
+    """About the number of bytes of a value in JSON; counting ends when there are enough.
+
+    JsonPatchError when the value is nested so deeply that copying or encoding it would recurse
+    too far.
+    """
+    size = 0
+    waiting = [(value, 0)]
+    while waiting and size <= enough:
+        one, depth = waiting.pop()
+        if depth > DEPTH_MAX:
+            raise JsonPatchError(f"the result is nested more than {DEPTH_MAX} deep")
+        if isinstance(one, dict):
+            size += 2 + sum(len(name) + 4 for name in one)
+            waiting.extend((inner, depth + 1) for inner in one.values())
+        elif isinstance(one, list):
+            size += 2 + len(one)
+            waiting.extend((inner, depth + 1) for inner in one)
+        else:
+            size += len(one) + 2 if isinstance(one, str) else 4
+    return size
 
 
 def _test(document: Any, operation: dict[str, Any]) -> Any:
@@ -145,14 +189,6 @@ def _equal(left: Any, right: Any) -> bool:
     numbers = {"integer", "number"}
     kinds = {JSON_TYPES[type(left)], JSON_TYPES[type(right)]}
     return bool(left == right) and (len(kinds) == 1 or kinds <= numbers)
-
-
-def _n_values(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + sum(_n_values(item) for item in value.values())
-    if isinstance(value, list):
-        return 1 + sum(_n_values(item) for item in value)
-    return 1
 
 
 OPERATIONS: Mapping[str, Callable[[Any, dict[str, Any]], Any]] = {

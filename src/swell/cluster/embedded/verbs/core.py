@@ -16,7 +16,14 @@ from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.registry import Registry, ServedKind, WriteContext
-from swell.cluster.embedded.storage import NotDurableError, Storage, Stored, StoredChange
+from swell.cluster.embedded.storage import (
+    OBJECT_BYTES_MAX,
+    NotDurableError,
+    ObjectTooLargeError,
+    Storage,
+    Stored,
+    StoredChange,
+)
 from swell.cluster.embedded.verbs.requests import RequestContext
 from swell.runtime.clock import Clock
 from swell.schema.field_errors import FieldError, not_supported
@@ -100,6 +107,8 @@ class ServerCore:
             commit = self.storage.commit(change)
         except NotDurableError as error:
             raise refusals.not_written(str(error)) from error
+        except ObjectTooLargeError as error:
+            raise refusals.object_too_large(error.n_bytes, OBJECT_BYTES_MAX) from error
         if commit.after is None:
             raise AssertionError("a put leaves an object behind")
         if kind.ttl_s:

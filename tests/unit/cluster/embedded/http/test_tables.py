@@ -8,8 +8,8 @@ from swell.api.meta import Body
 from swell.api.times import format_time
 from swell.cluster.embedded.http.tables.cells import cells_of
 from swell.cluster.embedded.http.tables.formats import age, human_duration
+from swell.cluster.embedded.http.tables.jsonpath import find_first
 from swell.cluster.embedded.http.tables.podcells import completion, pod_cells
-from swell.cluster.embedded.http.tables.table import find_first
 
 NOW = 1_700_000_000.0
 FAILED = {"type": "Failed", "status": "True"}
