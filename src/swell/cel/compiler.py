@@ -294,7 +294,8 @@ class Compiler:
         def run(frame: Frame) -> object:
             one, other = first(frame), second(frame)
             # Equality walks through both at once, and no further than the smaller one.
-            charge_product(frame, one if _is_smaller(one, other) else other, DYN)
+            smaller = one if _is_smaller(one, other) else other
+            charge_product(frame, smaller, DYN)
             return same(one, other) is equal
 
         return Compiled(BOOL, run, cost)

@@ -101,6 +101,13 @@ def parse_timestamp(text: str) -> datetime:
         raise EvaluationError(f"type conversion error: {text!r} is no timestamp") from error
 
 
+def _from_epoch(seconds: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError) as error:
+        raise EvaluationError("timestamp overflow") from error
+
+
 def parse_duration(text: str) -> timedelta:
     """The duration a text in Go's notation says, such as `1h30m`; EvaluationError for others."""
     sign = -1 if text.startswith("-") else 1
@@ -141,7 +148,7 @@ define("bytes", (BYTES,), BYTES, bytes, cost=traversal())
 define("bytes", (STRING,), BYTES, str.encode, cost=traversal())
 define("timestamp", (STRING,), TIMESTAMP, parse_timestamp)
 define("timestamp", (TIMESTAMP,), TIMESTAMP, lambda value: value)
-define("timestamp", (INT,), TIMESTAMP, lambda seconds: datetime.fromtimestamp(seconds, UTC))
+define("timestamp", (INT,), TIMESTAMP, _from_epoch)
 define("duration", (STRING,), DURATION, parse_duration)
 define("duration", (DURATION,), DURATION, lambda value: value)
 define("dyn", (A,), DYN, lambda value: value, cost=lambda size: Estimate(1.0, size))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from typing import Any
 
 from swell.cel.functions import (
     REGEX,
@@ -180,6 +181,18 @@ def _divide(left: float, right: float) -> float:
     return left / right
 
 
+def _moment(run: Callable[[Any, Any], Any]) -> Callable[[Any, Any], object]:
+    """Arithmetic of times, whose results must be within the years 1 to 9999."""
+
+    def checked(left: object, right: object) -> object:
+        try:
+            return run(left, right)
+        except OverflowError as error:
+            raise EvaluationError("timestamp overflow") from error
+
+    return checked
+
+
 def _concat_cost(left: float, right: float) -> Estimate:
     return Estimate(spent(left + right, TRAVERSAL), left + right)
 
@@ -210,12 +223,12 @@ define("/", (DOUBLE, DOUBLE), DOUBLE, _divide)
 define("+", (STRING, STRING), STRING, operator.add, cost=_concat_cost)
 define("+", (BYTES, BYTES), BYTES, operator.add, cost=_concat_cost)
 define("+", (list_of(A), list_of(A)), list_of(A), operator.add, cost=_list_concat_cost)
-define("+", (TIMESTAMP, DURATION), TIMESTAMP, operator.add)
-define("+", (DURATION, TIMESTAMP), TIMESTAMP, lambda left, right: right + left)
-define("+", (DURATION, DURATION), DURATION, operator.add)
+define("+", (TIMESTAMP, DURATION), TIMESTAMP, _moment(operator.add))
+define("+", (DURATION, TIMESTAMP), TIMESTAMP, _moment(lambda left, right: right + left))
+define("+", (DURATION, DURATION), DURATION, _moment(operator.add))
 define("-", (TIMESTAMP, TIMESTAMP), DURATION, operator.sub)
-define("-", (TIMESTAMP, DURATION), TIMESTAMP, operator.sub)
-define("-", (DURATION, DURATION), DURATION, operator.sub)
+define("-", (TIMESTAMP, DURATION), TIMESTAMP, _moment(operator.sub))
+define("-", (DURATION, DURATION), DURATION, _moment(operator.sub))
 define("neg", (INT,), INT, _negate)
 define("neg", (DOUBLE,), DOUBLE, operator.neg)
 define("!", (BOOL,), BOOL, operator.not_)

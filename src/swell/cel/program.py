@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from swell.cel import conversions, kubernetes, lists, macros, operators, strings, syntax
 from swell.cel.charging import CALL_COST_MAX, CostExceededError
 from swell.cel.compiler import MACROS, Compiler, Frame, Run, Variable
-from swell.cel.types import CelType
+from swell.cel.types import CelType, EvaluationError
 
 # These modules fill the table of functions when they are imported; the names keep the imports.
 LIBRARY = (operators, conversions, strings, lists, kubernetes)
@@ -41,7 +41,13 @@ class Program:
         """As `evaluate`, with a limit of the caller's; also returns the cost that was spent."""
         frame: Frame = [cost_max, *values]
         frame += [None] * (self.n_slots - len(frame))
-        result = self.run(frame)
+        try:
+            result = self.run(frame)
+        except (OverflowError, TypeError, ValueError) as error:
+            # A dynamic value of a type or size that a function of Python does not take.
+            raise EvaluationError(f"no such overload: {error}") from error
+        except RecursionError as error:
+            raise EvaluationError("a value is nested too deeply") from error
         left = frame[0]
         # A side whose error another side made up for may have spent the rest.
         if not isinstance(left, (int, float)) or left < 0:

@@ -35,6 +35,7 @@ SIGTERM, SIGKILL = 15, 9
 SIGNAL_BASE = 128
 HOST_IP = "127.0.0.1"
 _UNITS_S = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_COUNT = re.compile(r"[0-9]{1,9}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 
 
@@ -70,7 +71,7 @@ def script_of(pod: BoundPod, attempt: int) -> HollowScript:
     """Returns the script of a pod's containers. Annotations that cannot be read are ignored."""
     annotations, labels = pod.metadata.annotations, pod.metadata.labels
     restarted = labels.get(RESTART_COUNT, "")
-    turn = attempt + (int(restarted) if restarted.isdigit() else 0)
+    turn = attempt + (int(restarted) if _COUNT.fullmatch(restarted) else 0)
 
     def value(name: str) -> str:
         values = annotations.get(PREFIX + name, "").split(",")
@@ -80,7 +81,7 @@ def script_of(pod: BoundPod, attempt: int) -> HollowScript:
     return HollowScript(
         start_delay_s=_seconds(value("start-delay")) or 0.0,
         duration_s=_seconds(value("duration")),
-        exit_code=int(code) if code.isdigit() else 0,
+        exit_code=int(code) if _COUNT.fullmatch(code) else 0,
         exit_reason=value("exit-reason"),
         stop_delay_s=_seconds(value("stop-delay")) or 0.0,
         waiting_reason=value("waiting-reason"),

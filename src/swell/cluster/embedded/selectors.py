@@ -5,8 +5,9 @@ Pure. A selector is parsed once per request and then matched against many object
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -26,25 +27,50 @@ class Requirement(NamedTuple):
     operator: str
     values: tuple[str, ...] = ()
 
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        value = labels.get(self.key)
-        match self.operator:
-            case "in":
-                return value is not None and value in self.values
-            case "notin":
-                return value is None or value not in self.values  # a missing label matches
-            case "exists":
-                return value is not None
-            case "!":
-                return value is None
-            case _:
-                return value is not None and self._compares(value)
 
-    def _compares(self, value: str) -> bool:
-        number, bound = _integer(value), int(self.values[0])
-        if number is None:
+@dataclass(slots=True)
+class _LabelTest:
+    """All requirements of one key, as one test of its value.
+
+    A label that is missing matches `!` and `notin` alone, so any other makes it wanted.
+    """
+
+    is_wanted: bool = False
+    must_be_absent: bool = False
+    among: frozenset[str] | None = None
+    excluded: set[str] = field(default_factory=set)
+    above: int | None = None
+    below: int | None = None
+
+    def add(self, requirement: Requirement) -> None:
+        operator, values = requirement.operator, requirement.values
+        self.is_wanted = self.is_wanted or operator not in {"!", "notin"}
+        match operator:
+            case "in":
+                given = frozenset(values)
+                self.among = given if self.among is None else self.among & given
+            case "notin":
+                self.excluded.update(values)
+            case "!":
+                self.must_be_absent = True
+            case ">":
+                bound = int(values[0])
+                self.above = bound if self.above is None else max(bound, self.above)
+            case "<":
+                bound = int(values[0])
+                self.below = bound if self.below is None else min(bound, self.below)
+
+    def accepts(self, value: str) -> bool:
+        if self.must_be_absent or value in self.excluded:
             return False
-        return number < bound if self.operator == "<" else number > bound
+        if self.among is not None and value not in self.among:
+            return False
+        if self.above is None and self.below is None:
+            return True
+        number = _integer(value)
+        if number is None or (self.above is not None and number <= self.above):
+            return False
+        return self.below is None or number < self.below
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +78,31 @@ class LabelRequirements:
     """A parsed label selector: all requirements must match."""
 
     requirements: tuple[Requirement, ...] = ()
+    _by_key: dict[str, _LabelTest] = field(default_factory=dict, init=False, repr=False)
+    _n_wanted: int = field(default=0, init=False, repr=False)  # keys that an object must have
+
+    def __post_init__(self) -> None:
+        for requirement in self.requirements:
+            self._by_key.setdefault(requirement.key, _LabelTest()).add(requirement)
+        wanted = sum(test.is_wanted for test in self._by_key.values())
+        object.__setattr__(self, "_n_wanted", wanted)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        """Whether labels match. It takes as long as there are labels, not requirements.
+
+        A selector may have thousands of requirements and is matched against every object.
+        """
+        if self._n_wanted > len(labels):
+            return False
+        n_found = 0
+        for key, value in labels.items():
+            test = self._by_key.get(key)
+            if test is None:
+                continue
+            if not test.accepts(value):
+                return False
+            n_found += test.is_wanted
+        return n_found == self._n_wanted
 
 
 @lru_cache(maxsize=256)  # clients send the same few selectors again and again
@@ -104,24 +152,35 @@ class FieldTerm(NamedTuple):
     value: str
     otherwise: tuple[str, ...] = ()
 
-    def holds(self, text: str | None) -> bool:
-        return ((self.absent if text is None else text) == self.value) is self.equal
-
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
     """A parsed field selector: all terms must hold."""
 
     terms: tuple[FieldTerm, ...] = ()
+    # By path: a term of it, the values that the field must have, those it must not.
+    _tests: dict[tuple[str, ...], tuple[FieldTerm, set[str], set[str]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        for term in self.terms:
+            _, wanted, unwanted = self._tests.setdefault(term.path, (term, set(), set()))
+            (wanted if term.equal else unwanted).add(term.value)
 
     def matches(self, text_at: Callable[[tuple[str, ...]], str | None]) -> bool:
-        """Whether an object matches. `text_at` looks up one of its fields."""
-        return all(term.holds(_text(term, text_at)) for term in self.terms)
+        """Whether an object matches. `text_at` looks up one of its fields.
 
-
-def _text(term: FieldTerm, text_at: Callable[[tuple[str, ...]], str | None]) -> str | None:
-    text = text_at(term.path)
-    return text_at(term.otherwise) if term.otherwise and not text else text
+        It takes as long as there are fields, not terms, of which there may be thousands.
+        """
+        for path, (term, wanted, unwanted) in self._tests.items():
+            found = text_at(path)
+            if term.otherwise and not found:
+                found = text_at(term.otherwise)
+            text = term.absent if found is None else found
+            if text in unwanted or (wanted and wanted != {text}):
+                return False
+        return True
 
 
 def parse_fields(text: str, known: Mapping[str, FieldPath]) -> FieldSelector:
@@ -148,6 +207,7 @@ _OPERATORS = {"in": "in", "notin": "notin", "=": "in", "==": "in", "!=": "notin"
 _OPERATORS |= {"<": "<", ">": ">"}
 _OBJECT_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 _END = ""
+_INTEGER = re.compile(r"[-+]?[0-9]{1,20}")
 
 
 def _tokens(text: str) -> list[str]:
@@ -268,8 +328,7 @@ def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requiremen
 
 def _integer(text: str) -> int | None:
     """A 64-bit integer, as Kubernetes compares labels with < and >; None for other texts."""
-    digits = text[1:] if text[:1] in {"-", "+"} else text
-    number = int(text) if digits.isascii() and digits.isdigit() else None
+    number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
@@ -278,15 +337,16 @@ def _integer(text: str) -> int | None:
 
 def _split_escaped(text: str) -> list[str]:
     """The terms between commas; a comma after a backslash belongs to its term."""
-    parts = [""]
+    parts: list[str] = []
+    start = 0
     escaped = False
-    for char in text:
+    for at, char in enumerate(text):
         if char == "," and not escaped:
-            parts.append("")
+            parts.append(text[start:at])
+            start = at + 1
             continue
-        parts[-1] += char
         escaped = char == "\\" and not escaped
-    return parts
+    return [*parts, text[start:]]
 
 
 def _split_term(term: str) -> tuple[str, bool, str]:
@@ -302,7 +362,7 @@ def _split_term(term: str) -> tuple[str, bool, str]:
 def _unescape(value: str) -> str:
     if not any(char in value for char in "\\,="):
         return value
-    plain = ""
+    plain: list[str] = []
     escaped = False
     for char in value:
         if escaped and char not in "\\,=":
@@ -312,8 +372,8 @@ def _unescape(value: str) -> str:
         if char == "\\" and not escaped:
             escaped = True
             continue
-        plain += char
+        plain.append(char)
         escaped = False
     if escaped:
         raise SelectorError(f"invalid escape sequence in '{value}'")
-    return plain
+    return "".join(plain)

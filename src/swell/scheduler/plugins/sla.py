@@ -18,6 +18,7 @@ ANNOTATION: Final = "volcano.sh/sla-waiting-time"
 _NEVER = float("inf")
 # Units of Go's time.ParseDuration, which Volcano uses.
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION_LENGTH_MAX = 200
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|ms|s|m|h)")
 
 
@@ -62,7 +63,8 @@ def due_time(default_waiting: str) -> Callable[[JobInfo], float]:
 
 def duration_s(text: str) -> float | None:
     """Returns the seconds of a Go duration like 1h30m; None if malformed or not positive."""
-    parts = _PART.findall(text)
+    # The pattern takes more than linear time on a long row of digits.
+    parts = _PART.findall(text) if len(text) <= _DURATION_LENGTH_MAX else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     total = sum(float(number) * _UNIT_S[unit] for number, unit in parts)

@@ -24,7 +24,7 @@ from swell.cluster.embedded.controllers.pods import (
 )
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_COST = re.compile(r"-?[0-9]+")
+_COST = re.compile(r"-?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 _PHASES = {PodPhase.PENDING: 0, PodPhase.UNKNOWN: 1, PodPhase.RUNNING: 2}
 _NS_PER_S = 1e9

@@ -47,7 +47,7 @@ REASONS: Mapping[str, Callable[[str, object, str], FieldError]] = {
 
 # What all rules of one object may cost together. Kubernetes allows ten million; its evaluations run
 # beside other requests and these do not, so they end after some tenths of a second.
-OBJECT_COST_MAX = 2_000_000
+OBJECT_COST_MAX = 1_500_000
 # An evaluation costs some microseconds even if the rule is trivial.
 EVALUATION_COST = 10
 

@@ -135,8 +135,6 @@ async def listening(
         handler.handle,
         handler_cancellation=True,  # a quiet watch ends with its client, too
         access_log=None,
-        # Bodies are inflated by `payloads`, after the token has been checked.
-        auto_decompress=False,
         max_field_size=HEADER_BYTES_MAX,
         max_line_size=HEADER_BYTES_MAX,
         keepalive_timeout=120.0,

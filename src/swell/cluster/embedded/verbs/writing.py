@@ -10,6 +10,7 @@ An update that removes the last finalizer of a deleted object removes the object
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from swell.api.codec import encode
@@ -28,6 +29,7 @@ from swell.runtime.errors import ClusterError
 from swell.schema.field_errors import invalid
 
 NAMESPACES = "namespaces"
+_VERSION = re.compile(r"[0-9]{1,20}")  # of 64 bits
 # Generated names as in Kubernetes: no vowels, so no words; at most 63 characters; eight tries.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
@@ -131,7 +133,7 @@ class WriteVerbs:
         metadata = body["metadata"]
         _set_namespace(kind, namespace, metadata)
         version = metadata.get("resourceVersion") or "0"
-        if version.isdigit() and int(version) > 0:
+        if _VERSION.fullmatch(version) and int(version) > 0:
             raise bad_request("resourceVersion should not be set on objects to be created")
         generated = bool(not metadata.get("name") and metadata.get("generateName"))
         self._check_namespace(kind, namespace, metadata)
@@ -178,7 +180,7 @@ class WriteVerbs:
 
     def _check_version(self, kind: ServedKind, key: Key, stored: Stored, metadata: Body) -> None:
         given = metadata.get("resourceVersion") or "0"
-        if not given.isdigit():
+        if not _VERSION.fullmatch(given):
             raise bad_request(f"invalid resource version {given!r}")
         if int(given) == 0:
             if not kind.unconditional_update:

@@ -9,7 +9,7 @@ import pytest
 from swell.api.meta import Body
 from swell.cluster.embedded.customresources.rule_checks import rule_errors
 from swell.cluster.embedded.customresources.rule_types import converter_of, type_of
-from swell.cluster.embedded.customresources.rules import compile_rule
+from swell.cluster.embedded.customresources.rules import RuleBudget, compile_rule
 from swell.schema.pruning import compile_pruner
 from swell.schema.structural import structural_errors
 from tests.unit.cluster.embedded.server import answers
@@ -52,7 +52,7 @@ def test_rule_as_the_real_server(question: dict[str, Any]) -> None:
     assert type_ is not None
     value = convert(shape(RULES["value"], None, []))
     rule = compile_rule({"rule": question["rule"]}, type_)
-    assert (rule.failure(value, None) is None) == question["holds"]
+    assert (rule.failure(value, None, RuleBudget()) is None) == question["holds"]
 
 
 @pytest.mark.parametrize("question", DEFINITIONS["questions"], ids=lambda q: str(q)[:80])

@@ -5,10 +5,13 @@ They are kept as intervals: even a Job with a million completions has few of tho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
+
+_NUMBER = re.compile(r"[0-9]{1,10}")  # an index has 32 bits
 
 
 class Interval(NamedTuple):
@@ -34,7 +37,7 @@ class Indexes:
         found: list[Interval] = []
         for part in text.split(",") if text else ():
             first, dash, last = part.partition("-")
-            if not first.isdigit() or (dash and not last.isdigit()):
+            if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
                 continue
             interval = Interval(int(first), min(int(last) if dash else int(first), below - 1))
             if interval.first <= interval.last:
@@ -52,11 +55,16 @@ class Indexes:
 
     def overlap(self, other: Indexes) -> int:
         """The number of indexes in both sets."""
-        return sum(
-            max(0, min(mine.last, theirs.last) - max(mine.first, theirs.first) + 1)
-            for mine in self.intervals
-            for theirs in other.intervals
-        )
+        found, at = 0, 0
+        for first, last in self.intervals:
+            # Both are in rising order: an interval that ends before this one is never met again.
+            while at < len(other.intervals) and other.intervals[at].last < first:
+                at += 1
+            for theirs in islice(other.intervals, at, None):
+                if theirs.first > last:
+                    break
+                found += min(last, theirs.last) - max(first, theirs.first) + 1
+        return found
 
     def first_missing(self, count: int, below: int) -> list[int]:
         """The `count` lowest indexes below a limit that are not in the set."""
