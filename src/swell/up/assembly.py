@@ -23,6 +23,7 @@ from swell.cluster.embedded.controllers.assembly import (
     BuiltinControllerSettings as ControllerSettings,
 )
 from swell.cluster.embedded.durable import DurableStorage, ExpectedStore, expected_store
+from swell.cluster.embedded.http.connections import raise_descriptor_limit
 from swell.cluster.embedded.http.serving import listening
 from swell.node.assembly import (
     HOLLOW_PREFIX,
@@ -80,6 +81,7 @@ def run_up(machine: HostMachine, options: UpOptions, on_ready: Callable[[Path], 
     StoreMissingError when the folder has been used and its store is gone.
     """
     home = options.agent.home
+    raise_descriptor_limit()
     with homes.hold_lock(home, what=WHAT), homes.hold_lock(home, homes.NODE_LOCK, WHAT):
         expected = expected_store(home, new=options.new)
         asyncio.run(_run(machine, options, on_ready, expected=expected))

@@ -2,6 +2,7 @@
 
 - `__main__`: the server as a command of its own.
 - `serving`: the server's life on one state folder.
+- `connections`: which connections are accepted, and for how long they may be silent.
 - `credentials`: certificate, token, port and kubeconfig.
 - `handler`: the entry point of every request.
 - `routing`: which resource a path names, and which form Accept asks for.

@@ -70,6 +70,8 @@ def server_tls(files: Files) -> ssl.SSLContext:
         write_private(files.certificate, certificate)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A client could ask for handshakes without end on one connection.
+    tls.options |= ssl.OP_NO_RENEGOTIATION
     tls.load_cert_chain(files.certificate, files.key)
     return tls
 

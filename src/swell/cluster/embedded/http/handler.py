@@ -45,8 +45,16 @@ _DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDisco
 class Handler:
     """Answers all requests of one server."""
 
-    def __init__(self, api: ApiServer, resources: Resources, token: str, port: int) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        resources: Resources,
+        token: str,
+        port: int,
+        on_authenticated: Callable[[web.BaseRequest], None],
+    ) -> None:
         self._api = api
+        self._on_authenticated = on_authenticated
         self._resources = resources
         self._expected = f"Bearer {token}".encode()
         self._port = port
@@ -59,6 +67,7 @@ class Handler:
             # Compared in constant time, so that the token cannot be guessed byte by byte.
             if not hmac.compare_digest(given, self._expected):
                 raise refusals.unauthorized()
+            self._on_authenticated(request)
             path, _, query_text = request.raw_path.partition("?")
             segments = split_path(path)
             query = parse_query(query_text)

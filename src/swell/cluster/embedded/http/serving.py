@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod
@@ -20,6 +21,11 @@ from swell.cluster.embedded.assembly import add_services, new_api_server
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings
 from swell.cluster.embedded.durable import DurableStorage, ExpectedStore, expected_store
 from swell.cluster.embedded.http import credentials, responses
+from swell.cluster.embedded.http.connections import (
+    Connections,
+    HandleRequest,
+    raise_descriptor_limit,
+)
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
 from swell.cluster.embedded.http.resources import Resources
@@ -55,6 +61,7 @@ def serve(
     StoreMissingError when the folder has been used and its store is gone, unless `new` is said.
     """
     with home.hold_lock(folder):
+        raise_descriptor_limit()
         expected = expected_store(folder, new=new)
         asyncio.run(_serve_until_stopped(folder, port, on_ready, settings, expected=expected))
 
@@ -88,7 +95,20 @@ async def _serve_until_stopped(
 class _Protocol(RequestHandler):
     """A connection that answers methods it has never heard of as a real server does."""
 
-    __slots__ = ()
+    __slots__ = ("_connections",)
+
+    def __init__(self, server: _Server, connections: Connections, **settings: Any) -> None:
+        super().__init__(server, **settings)
+        self._connections = connections
+
+    def data_received(self, data: bytes) -> None:
+        if self._current_request is None:
+            self._connections.received(self)
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._connections.lost(self)
+        super().connection_lost(exc)
 
     def handle_error(
         self,
@@ -108,8 +128,12 @@ class _Protocol(RequestHandler):
 class _Server(web.Server):
     """A server of such connections."""
 
+    def __init__(self, handle: HandleRequest, connections: Connections, **settings: Any) -> None:
+        super().__init__(handle, **settings)
+        self._connections = connections
+
     def __call__(self) -> RequestHandler:
-        return _Protocol(self, loop=self._loop, **self._kwargs)
+        return _Protocol(self, self._connections, loop=self._loop, **self._kwargs)
 
 
 @asynccontextmanager
@@ -130,9 +154,13 @@ async def listening(
     listener = credentials.listening_socket(files, port)
     bound = int(listener.getsockname()[1])
     watches = Watches(clock, rng, stall_s)
-    handler = Handler(api, Resources(api, watches, logs or NoLogs()), token, bound)
+    connections = Connections(clock)
+    handler = Handler(
+        api, Resources(api, watches, logs or NoLogs()), token, bound, connections.authenticated
+    )
     server = _Server(
-        handler.handle,
+        connections.watching(handler.handle),
+        connections,
         handler_cancellation=True,  # a quiet watch ends with its client, too
         access_log=None,
         max_field_size=HEADER_BYTES_MAX,
@@ -142,12 +170,12 @@ async def listening(
     )
     runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_S)
     await runner.setup()
-    await web.SockSite(runner, listener, ssl_context=tls, backlog=1024).start()
-    # Clients that find a kubeconfig may rely on the system's objects.
-    await api.wait_durable(api.storage.version)
-    credentials.write_kubeconfig(files, bound)
-    try:
-        yield Served(api, bound, files.kubeconfig, watches)
-    finally:
-        watches.close()
-        await runner.cleanup()
+    async with connections.accepting(listener, tls, server):
+        try:
+            # Clients that find a kubeconfig may rely on the system's objects.
+            await api.wait_durable(api.storage.version)
+            credentials.write_kubeconfig(files, bound)
+            yield Served(api, bound, files.kubeconfig, watches)
+        finally:
+            watches.close()
+            await runner.cleanup()
