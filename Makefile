@@ -55,7 +55,7 @@ bench: $(READY) ## figures of speed and memory
 	@$(BIN)/python -m bench
 
 e2e: $(EXAMPLES) $(PADDLE) ## the long tests: whole clusters, real processes, whole lives of jobs
-	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract \
+	@$(BIN)/python -m pytest -m long tests/e2e tests/sim tests/contract tests/attack \
 		--numprocesses 2 --no-loadscope-reorder
 
 testbed: ## build the real Kubernetes for tests (Go; minutes the first time)

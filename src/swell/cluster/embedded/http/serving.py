@@ -95,19 +95,19 @@ async def _serve_until_stopped(
 class _Protocol(RequestHandler):
     """A connection that answers methods it has never heard of as a real server does."""
 
-    __slots__ = ("_connections",)
+    __slots__ = ("_accepted",)
 
     def __init__(self, server: _Server, connections: Connections, **settings: Any) -> None:
         super().__init__(server, **settings)
-        self._connections = connections
+        self._accepted = connections
 
     def data_received(self, data: bytes) -> None:
         if self._current_request is None:
-            self._connections.received(self)
+            self._accepted.received(self)
         super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._connections.lost(self)
+        self._accepted.lost(self)
         super().connection_lost(exc)
 
     def handle_error(
@@ -130,10 +130,10 @@ class _Server(web.Server):
 
     def __init__(self, handle: HandleRequest, connections: Connections, **settings: Any) -> None:
         super().__init__(handle, **settings)
-        self._connections = connections
+        self._accepted = connections
 
     def __call__(self) -> RequestHandler:
-        return _Protocol(self, self._connections, loop=self._loop, **self._kwargs)
+        return _Protocol(self, self._accepted, loop=self._loop, **self._kwargs)
 
 
 @asynccontextmanager

@@ -98,7 +98,7 @@ def test_duplicates_are_found(raw: bytes, paths: list[str]) -> None:
 
 def test_yaml_is_read() -> None:
     """YAML is JSON written in another way."""
-    assert read_yaml(b"a: {b: [1, x, null]}\n") == {"a": {"b": [1, "x", None]}}
+    assert read_yaml(b"a: {b: [1, x, null]}\n").value == {"a": {"b": [1, "x", None]}}
 
 
 @pytest.mark.parametrize(

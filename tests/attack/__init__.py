@@ -1,0 +1,10 @@
+"""Attacks on the server of a whole process, while another client goes on working.
+
+- `harness`: the server, the other client, and what is measured of both.
+- `bystander`: the other client, a program of its own.
+- `payloads`: attacks by bodies, patches and queries.
+- `definitions`: attacks by custom resource definitions, schemas, rules and columns.
+- `connections`: attacks by connections, headers and watches.
+- `catalogue`: all of them by name.
+- `fuzzing`: random inputs for every parser.
+"""
