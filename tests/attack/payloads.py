@@ -136,6 +136,12 @@ def _many_keys(target: Target) -> None:
     target.ask("POST", CONFIG_MAPS + DRY, f"a: [{'1,' * 700_000}]".encode(), YAML)
 
 
+def _many_values(target: Target) -> None:
+    for inner in ("[]," * 900_000, "{}," * 200_000, "1," * 190_000, '"",' * 60_000):
+        body = json.dumps(widget("values", "V")).replace('"V"', f"[{inner[:-1]}]")
+        target.ask("POST", WIDGETS + DRY, body.encode())
+
+
 def _duplicates(target: Target) -> None:
     name = "n" * 200_000
     inner = ",".join(f'"k{n}":1' for n in range(100_000))
@@ -291,6 +297,7 @@ ATTACKS: Attacks = {
     "json nested to the limit": _posts(WIDGETS, None, _nested(190, b"[", b"]")),
     "json numbers": _numbers,
     "json texts": _texts,
+    "json many values": _many_values,
     "json duplicates": _duplicates,
     "patch copies 100 of 500 KB": _copies(100, 500_000),
     "patch copies 9999 of 500 KB": _copies(9_999, 500_000),

@@ -24,6 +24,8 @@ from swell.cel.types import (
 CALL_COST_MAX = 1_000_000
 # A step of a loop costs this much before its body; between cel-go's 3 for `all` and 13 for `map`.
 STEP_COST = 4
+# The same for a value inside a list or map that is produced or compared.
+NODE_COST = 3
 _SIZED = frozenset({"string", "bytes", "list", "map", "dyn", "object", "optional", "param:A"})
 
 
@@ -85,15 +87,15 @@ def weight(value: object, enough: float, *, nested: bool = True) -> float:
         if isinstance(one, Optional):
             one = one.value
         if isinstance(one, (str, bytes)):
-            total += 1 + len(one) * TRAVERSAL
+            total += NODE_COST + len(one) * TRAVERSAL
         elif isinstance(one, dict):
-            total += 1 + len(one)
+            total += NODE_COST * (1 + len(one))
             waiting.extend(one.values())
         elif isinstance(one, list):
-            total += 1
+            total += NODE_COST
             waiting.extend(one)
         else:
-            total += 1
+            total += NODE_COST
     return total
 
 

@@ -34,7 +34,7 @@ from swell.cel.types import (
     list_of,
     map_of,
 )
-from swell.schema.patterns import PatternError, compile_pattern
+from swell.schema.patterns import PatternError, compile_pattern, text_length_max
 
 INT_RANGE = (-(2**63), 2**63 - 1)
 UINT_RANGE = (0, 2**64 - 1)
@@ -284,7 +284,10 @@ def _part_cost(_text: float, part: float) -> Estimate:
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        return compile_pattern(pattern).search(text) is not None
+        compiled = compile_pattern(pattern)
+        if len(text) > text_length_max(compiled):
+            raise EvaluationError("cost limit exceeded: the pattern is too large for the text")
+        return compiled.search(text) is not None
     except PatternError as error:
         raise EvaluationError(str(error)) from error
 

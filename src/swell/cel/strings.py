@@ -25,7 +25,7 @@ from swell.cel.types import (
     kind_of,
     list_of,
 )
-from swell.schema.patterns import PatternError, compile_pattern
+from swell.schema.patterns import PatternError, compile_pattern, text_length_max
 
 STRINGS = list_of(STRING)
 EMPTY = STRING.sized(0)
@@ -149,7 +149,10 @@ def _find(text: str, pattern: str) -> str:
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     try:
-        matches = compile_pattern(pattern).finditer(text)
+        compiled = compile_pattern(pattern)
+        if len(text) > text_length_max(compiled):
+            raise EvaluationError("cost limit exceeded: the pattern is too large for the text")
+        matches = compiled.finditer(text)
     except PatternError as error:
         raise EvaluationError(str(error)) from error
     found: list[str] = []

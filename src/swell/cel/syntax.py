@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 DEPTH_MAX = 60
 TREE_DEPTH_MAX = 150
 EXPRESSION_LENGTH_MAX = 100_000
+TOKENS_MAX = 20_000  # some tenths of a second to compile; real rules have hundreds
 NUMBER_LENGTH_MAX = 100  # 64 bits have 20 digits; leading zeros are allowed
 
 
@@ -190,6 +191,8 @@ def _tokens(text: str) -> list[Token]:
                 kind = name
         if kind != "space":
             tokens.append(_token(kind, match.group()))
+            if len(tokens) > TOKENS_MAX:
+                raise ExpressionError(f"the expression has more than {TOKENS_MAX:,} tokens")
     tokens.append(Token("end", ""))
     return tokens
 

@@ -18,6 +18,11 @@ _options.log_errors = False
 _options.max_mem = 4 << 20
 
 
+# Characters of a text times instructions of a pattern, about a tenth of a second. Only patterns
+# with thousands of instructions, such as (a{1000}){9}, meet it.
+WORK_MAX = 1_000_000_000
+
+
 class PatternError(ValueError):
     """A text is no regular expression, or one that would need too much memory."""
 
@@ -37,7 +42,13 @@ def _compiled(pattern: str) -> re2._Regexp:
 _cached = lru_cache(maxsize=CACHED_PATTERNS_MAX)(_compiled)
 
 
+def text_length_max(compiled: re2._Regexp) -> int:
+    """The longest text that is matched with a pattern; a longer one counts as no match."""
+    return WORK_MAX // max(int(compiled.programsize), 1)
+
+
 def searcher(pattern: str) -> Callable[[str], bool]:
     """A test of whether the pattern occurs anywhere in a text."""
-    search = compile_pattern(pattern).search
-    return lambda text: search(text) is not None
+    compiled = compile_pattern(pattern)
+    search, length_max = compiled.search, text_length_max(compiled)
+    return lambda text: len(text) <= length_max and search(text) is not None

@@ -70,6 +70,11 @@ def body_too_slow(limit_s: float) -> ClusterError:
     return _refusal(408, "Timeout", message)
 
 
+def too_many_values(limit: int) -> ClusterError:
+    message = f"the body has more than {limit:,} values"
+    return _refusal(413, "RequestEntityTooLarge", message)
+
+
 def object_too_large(n_bytes: int, limit: int) -> ClusterError:
     """An object that etcd would not store.
 

@@ -105,10 +105,18 @@ class LabelRequirements:
         return n_found == self._n_wanted
 
 
-@lru_cache(maxsize=256)  # clients send the same few selectors again and again
 def parse_labels(text: str) -> LabelRequirements:
     """Parse a label selector; SelectorError when the text is none."""
+    return _cached_labels(text) if len(text) <= CACHED_LENGTH_MAX else _parsed_labels(text)
+
+
+def _parsed_labels(text: str) -> LabelRequirements:
     return LabelRequirements(_LabelParser(_tokens(text)).requirements())
+
+
+# Clients send the same few selectors again and again. Long ones would fill the memory.
+CACHED_LENGTH_MAX = 1_000
+_cached_labels = lru_cache(maxsize=256)(_parsed_labels)
 
 
 def from_label_selector(spec: Body | None) -> LabelRequirements | None:

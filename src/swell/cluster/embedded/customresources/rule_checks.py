@@ -24,6 +24,10 @@ RULE_COST_MAX = 10_000_000
 TOTAL_COST_MAX = 100_000_000
 
 
+# Compiling takes microseconds for each character; the largest definitions in use have a third.
+RULES_LENGTH_MAX = 150_000
+
+
 class RulePosition(NamedTuple):
     """A part of a schema that may have rules: how often they run, and if old values are found.
 
@@ -41,6 +45,10 @@ def rule_errors(schema: Body, path: str) -> list[FieldError]:
     """All errors of the rules in a structural schema."""
     errors: list[FieldError] = []
     total = 0.0
+    length = sum(_rule_lengths(schema, path))
+    if length > RULES_LENGTH_MAX:
+        detail = f"all rules together have {length:,} characters, at most {RULES_LENGTH_MAX:,}"
+        return [field_errors.forbidden(path, detail)]
     for part, place in _parts(schema, RulePosition(path, root=True)):
         for index, raw in enumerate(part.get(VALIDATIONS, ())):
             where = f"{place.path}.{VALIDATIONS}[{index}]"
@@ -52,6 +60,12 @@ def rule_errors(schema: Body, path: str) -> list[FieldError]:
         detail = "estimated total cost of all rules exceeds the limit"
         errors.append(field_errors.forbidden(path, detail))
     return errors
+
+
+def _rule_lengths(schema: Body, path: str) -> Iterator[int]:
+    for part, _ in _parts(schema, RulePosition(path)):
+        for raw in part.get(VALIDATIONS, ()):
+            yield len(raw.get("rule", "")) + len(raw.get("messageExpression", ""))
 
 
 def _parts(schema: Body, place: RulePosition) -> Iterator[tuple[Body, RulePosition]]:

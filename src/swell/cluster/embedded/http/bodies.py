@@ -15,16 +15,17 @@ from typing import NamedTuple, NoReturn, TypeAlias
 import msgspec
 
 from swell.api import codec
-from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.embedded.refusals import bad_request, too_many_values
 
 DEPTH_MAX = 200  # no real object comes near, and every recursion of ours survives it
-# More than any object of etcd's 1.5 MiB that is written in YAML; they take seconds to read, so that
-# `payloads` has such bodies read in a thread.
-YAML_VALUES_MAX = 300_000
+# Of one body. Every object in use has fewer by far; checking so many takes half a second, during
+# which no other request is answered.
+VALUES_MAX = 200_000
 DUPLICATES_MAX = 100  # so many are reported; each may become a header of the response
 # Only a number of 19 or more digits can be beyond 64 bits.
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _DOCUMENT_END = re.compile(r"^---$|^--- ", re.MULTILINE)
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _KEY_MARK = re.compile(rb'"\s*:')
 
 
@@ -53,7 +54,7 @@ def read_yaml(raw: bytes) -> ReadBody:
     from swell.api.manifest.composer import ManifestSyntaxError
     from swell.api.manifest.yamldata import YamlBudget, read_document
 
-    budget = YamlBudget(depth=DEPTH_MAX, values=YAML_VALUES_MAX, aliases=False)
+    budget = YamlBudget(depth=DEPTH_MAX, values=VALUES_MAX, aliases=False)
     repeated: list[tuple[int, str]] = []
     text = _first_document(raw.decode("utf-8", "replace"))
     try:
@@ -69,6 +70,10 @@ def read_yaml(raw: bytes) -> ReadBody:
 
 def read_reported_json(raw: bytes) -> ReadBody:
     """Decode JSON, and find the fields that are given twice; 400 when it is invalid."""
+    # Counted before they are decoded: a million empty lists would be slow to make and to free.
+    # Texts are left out only where that can matter.
+    if _n_values_max(raw) > VALUES_MAX and _n_values_max(_TEXT.sub(b"", raw)) > VALUES_MAX:
+        raise too_many_values(VALUES_MAX)
     value = read_json(raw)
     return ReadBody(value, duplicate_fields(raw, value))
 
@@ -82,7 +87,7 @@ def duplicate_fields(raw: bytes, value: object) -> list[str]:
     if len(_KEY_MARK.findall(raw)) == _n_keys(value):
         return []
     try:
-        pairs = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_Pairs)
+        pairs = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_pairs)
     except (ValueError, RecursionError):
         return []
     return list(islice(dict.fromkeys(_duplicates(pairs)), DUPLICATES_MAX))
@@ -127,6 +132,11 @@ class _Pairs(list[tuple[str, object]]):
     """The members of a JSON object, duplicates included."""
 
 
+def _pairs(members: list[tuple[str, object]]) -> _Pairs:
+    # A function of Python: while it is called, other threads get their turn.
+    return _Pairs(members)
+
+
 def _duplicates(root: object) -> Iterator[str]:
     """Yields the paths of repeated fields in the order of the text.
 
@@ -168,6 +178,11 @@ def _n_keys(value: object) -> int:
         elif type(here) is list:
             pending.extend(here)
     return found
+
+
+def _n_values_max(raw: bytes) -> int:
+    """No JSON text has more values than commas and opening brackets, and one."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 def _read_leniently(raw: bytes) -> object:

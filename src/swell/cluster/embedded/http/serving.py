@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMethod
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from swell.cluster import home
@@ -36,6 +36,7 @@ from swell.runtime.watchdog import watch_loop
 
 SHUTDOWN_S = 5.0  # for requests and controllers that are still running
 HEADER_BYTES_MAX = 32 << 10
+LINE_BYTES_MAX = 128 << 10  # a path with a selector of some thousand terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,15 @@ class _Protocol(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        if not isinstance(exc, BadHttpMethod):
+        if isinstance(exc, BadHttpMethod):
+            refused = refusals.path_method_not_allowed()
+        elif isinstance(exc, HttpProcessingError):
+            # The client's fault: a traceback for each would fill the log.
+            refused = refusals.bad_request(f"malformed request: {str(exc.message)[:200]}")
+        else:
             return super().handle_error(request, status, exc, message)
         # The rest of the request could not be read, so that the connection cannot be kept.
-        response = responses.of_refusal(refusals.path_method_not_allowed())
+        response = responses.of_refusal(refused)
         response.force_close()
         return response
 
@@ -164,7 +170,7 @@ async def listening(
         handler_cancellation=True,  # a quiet watch ends with its client, too
         access_log=None,
         max_field_size=HEADER_BYTES_MAX,
-        max_line_size=HEADER_BYTES_MAX,
+        max_line_size=LINE_BYTES_MAX,
         keepalive_timeout=120.0,
         auto_decompress=False,  # a real server takes every body as it is
     )

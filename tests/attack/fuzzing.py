@@ -1,0 +1,198 @@
+"""Random inputs for every parser of outside input.
+
+    python -m tests.attack.fuzzing [--inputs 100000] [--seed 1]
+
+A parser returns a value or refuses with the error that it declares. Any other error would be a 500
+or the end of the process, and an input that takes long would stall every other request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from swell.api import manifest, quantity, times
+from swell.api.manifest import yamldata
+from swell.api.manifest.composer import ManifestSyntaxError
+from swell.cel import EvaluationError, ExpressionError, compile_expression
+from swell.cel.types import DYN, INT, STRING, list_of
+from swell.cluster.embedded import selectors
+from swell.cluster.embedded.http import bodies, options, routing
+from swell.cluster.embedded.http.tables import jsonpath
+from swell.cluster.embedded.patching.jsonpatch import JsonPatchError, apply_operations
+from swell.cluster.embedded.registry import FieldPath
+from swell.runtime.errors import ClusterError
+from swell.schema.formats import format_check
+from swell.schema.patterns import PatternError, compile_pattern
+
+STALL_S_MAX = 0.5
+_LISTS = (INT, STRING, DYN)
+_BODY = {"spec": {"a": [{"b": 1, "c": "x"}] * 5, "d": {"e": [1, 2, 3]}}, "metadata": {"name": "n"}}
+_FIELDS = {"metadata.name": FieldPath("metadata.name"), "spec.nodeName": FieldPath("spec.nodeName")}
+
+
+def _evaluate(text: str) -> None:
+    program = compile_expression(text, {"self": list_of(INT, 100), "s": STRING, "d": DYN})
+    program.evaluate(list(range(100)), "text" * 20, {"a": [1, {"b": "c"}], "n": None})
+
+
+def _patch(text: str) -> None:
+    parsed = msgspec.json.decode(text.encode("utf-8", "replace"))
+    if isinstance(parsed, list) and all(isinstance(one, dict) for one in parsed):
+        apply_operations(_BODY, parsed)
+
+
+def _formats(text: str) -> None:
+    for name in ("duration", "date-time", "uri", "email", "cidr", "ipv4", "isbn", "uuid", "byte"):
+        check = format_check(name)
+        if check is not None:
+            check(text)
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A parser, the errors by which it refuses, and pieces of inputs that it may take."""
+
+    name: str
+    read: Callable[[str], object]
+    refusals: tuple[type[Exception], ...]
+    pieces: tuple[str, ...]
+
+
+_JSON = ('{"a":', '"b"', "[", "]", "{", "}", ",", ":", "1", "1e400", "9" * 30, "null", '"\\ud800"')
+_YAML = ("a: ", "\n", "- ", "  ", "[", "]", "{", "}", "&a ", "*a", "!!int ", '"', "'", "|\n ", "? ")
+_CEL = (
+    "self",
+    "s",
+    "d",
+    ".all(x, ",
+    ".map(x, ",
+    ")",
+    "(",
+    " + ",
+    " == ",
+    "1",
+    "'a'",
+    "[",
+    "]",
+    ",.size()",
+    "!",
+    "-",
+    "? ",
+    " : ",
+    "{",
+    "}",
+    ".a",
+    " in ",
+    "lists.range(9)",
+    ".matches('",
+)
+PARSERS = (
+    Parser("json", lambda t: bodies.read_reported_json(_raw(t)), (ClusterError,), _JSON),
+    Parser("yaml body", lambda t: bodies.read_yaml(_raw(t)), (ClusterError,), _YAML),
+    Parser("yaml", yamldata.read_document, (ManifestSyntaxError,), _YAML),
+    Parser("manifest", lambda t: manifest.read("f.yaml", _raw(t)), (), (*_YAML, *_JSON)),
+    Parser("json patch", _patch, (JsonPatchError, msgspec.DecodeError), (
+        '[{"op":"add","path":"/spec/a/0","value":1},', '{"op":"copy","from":"/spec",', "]", "}",
+        '"path":"/spec/d/x"}', '{"op":"move","from":"/spec/a","path":"/spec/d/y"}', ",", "[", "{",
+        '{"op":"test","path":"/spec/a/-1","value":{}}', '{"op":"remove","path":"/spec/a/0"}')),
+    Parser("label selector", selectors.parse_labels, (selectors.SelectorError,), (
+        "a", "=", "!=", " in ", "(", ")", ",", "!", " notin ", ">", "9" * 30, "x/y", "-", "==")),
+    Parser("field selector", lambda t: selectors.parse_fields(t, _FIELDS), (
+        selectors.SelectorError,), ("metadata.name", "=", "!=", ",", "\\", "\\,", "==", "x")),
+    Parser("json path", lambda t: jsonpath.find_first(_BODY, t), (), (
+        ".spec", ".a", "[*]", "[0]", "['b']", "[?(@.b==1)]", "{", "}", "\\.", "[", "]", "..", " ")),
+    Parser("quantity", quantity.parse, (quantity.QuantityError,), (
+        "1", "9" * 40, ".", "e", "Mi", "m", "-", "+", "E", "0", "Ki", "e9999999", " ")),
+    Parser("time", times.parse_time, (ValueError, OverflowError), (
+        "2030-01-01", "T", "00:00:00", "Z", "+01:00", ".", "9", "-", ":", "0001-01-01")),
+    Parser("path", lambda t: routing.parse_resource_path(routing.split_path("/" + t)), (), (
+        "/", "api", "apis", "v1", "%2f", "%", "%ff", "namespaces", "..", "status")),
+    Parser("query", lambda t: options.list_options(options.parse_query(t), "n"), (ClusterError,), (
+        "limit=", "&", "=", "9" * 30, "%", "watch=1", "labelSelector=a", ";", "resourceVersion=")),
+    Parser("accept", routing.accepted_form, (ClusterError,), (
+        "application/json", ";", ",", "q=", "as=Table", "*/*", "v=v1", "g=meta.k8s.io", "=")),
+    Parser("pattern", compile_pattern, (PatternError,), (
+        "a", "(", ")", "*", "+", "[", "]", "{9}", "{1,999}", "|", "^", "$", "\\p{L}", "(?i)", ".")),
+    Parser("formats", _formats, (), ("1", "h", "s", ".", "-", ":", "/", "http://", "a@b", "T")),
+    Parser("expression", _evaluate, (ExpressionError, EvaluationError), _CEL),
+)  # fmt: skip
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def draw(rng: random.Random, parser: Parser) -> str:
+    """An input: pieces in a row, one of them repeated, or a little noise."""
+    n_pieces = rng.choice([1, 2, 4, 8, 16, 40])
+    pieces = rng.choices(parser.pieces, k=n_pieces)
+    kind = rng.random()
+    if kind < 0.05:
+        pieces[rng.randrange(n_pieces)] *= rng.choice([50, 500, 5_000])
+    elif kind < 0.25:
+        noise = (rng.randrange(0x20), rng.randrange(0x80), rng.randrange(0xD7FF))
+        pieces[rng.randrange(n_pieces)] = chr(rng.choice(noise))
+    return "".join(pieces)
+
+
+@dataclass
+class FuzzReport:
+    """What went wrong, if anything."""
+
+    n_inputs: int = 0
+    n_refused: int = 0
+    errors: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
+    longest_s: float = 0.0
+
+
+def fuzz(n_inputs: int, seed: int) -> FuzzReport:
+    rng = random.Random(seed)
+    report = FuzzReport()
+    for n in range(n_inputs):
+        parser = PARSERS[n % len(PARSERS)]
+        text = draw(rng, parser)
+        # The time of this process: others on the machine do not count.
+        begun = time.process_time()
+        try:
+            parser.read(text)
+        except parser.refusals:
+            report.n_refused += 1
+        except Exception as error:  # each of them is a finding
+            report.errors.append(f"{parser.name}: {error!r} for {text[:200]!r}")
+        took = time.process_time() - begun
+        report.longest_s = max(report.longest_s, took)
+        if took > STALL_S_MAX:
+            report.slow.append(f"{parser.name}: {took:.2f} s for {text[:200]!r}")
+        report.n_inputs += 1
+    return report
+
+
+def main() -> int:
+    flags = argparse.ArgumentParser(description=__doc__)
+    flags.add_argument("--inputs", type=int, default=100_000)
+    flags.add_argument("--seed", type=int, default=1)
+    chosen = flags.parse_args()
+    report = fuzz(chosen.inputs, chosen.seed)
+    for line in (*report.errors[:20], *report.slow[:20]):
+        print(line)  # noqa: T201
+    figures = {
+        "inputs": report.n_inputs,
+        "refused": report.n_refused,
+        "errors": len(report.errors),
+        "slow": len(report.slow),
+        "longest_s": round(report.longest_s, 3),
+    }
+    print(json.dumps(figures))  # noqa: T201
+    return int(bool(report.errors or report.slow))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
