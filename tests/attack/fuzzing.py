@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from swell.api import manifest, quantity, times
 from swell.api.manifest import yamldata
 from swell.api.manifest.composer import ManifestSyntaxError
@@ -32,7 +30,6 @@ from swell.schema.formats import format_check
 from swell.schema.patterns import PatternError, compile_pattern
 
 STALL_S_MAX = 0.5
-_LISTS = (INT, STRING, DYN)
 _BODY = {"spec": {"a": [{"b": 1, "c": "x"}] * 5, "d": {"e": [1, 2, 3]}}, "metadata": {"name": "n"}}
 _FIELDS = {"metadata.name": FieldPath("metadata.name"), "spec.nodeName": FieldPath("spec.nodeName")}
 
@@ -43,7 +40,7 @@ def _evaluate(text: str) -> None:
 
 
 def _patch(text: str) -> None:
-    parsed = msgspec.json.decode(text.encode("utf-8", "replace"))
+    parsed = bodies.read_json(_raw(text))
     if isinstance(parsed, list) and all(isinstance(one, dict) for one in parsed):
         apply_operations(_BODY, parsed)
 
@@ -97,8 +94,8 @@ PARSERS = (
     Parser("json", lambda t: bodies.read_reported_json(_raw(t)), (ClusterError,), _JSON),
     Parser("yaml body", lambda t: bodies.read_yaml(_raw(t)), (ClusterError,), _YAML),
     Parser("yaml", yamldata.read_document, (ManifestSyntaxError,), _YAML),
-    Parser("manifest", lambda t: manifest.read("f.yaml", _raw(t)), (), (*_YAML, *_JSON)),
-    Parser("json patch", _patch, (JsonPatchError, msgspec.DecodeError), (
+    Parser("manifest", lambda t: manifest.read(t, "f.yaml"), (), (*_YAML, *_JSON)),
+    Parser("json patch", _patch, (JsonPatchError, ClusterError), (
         '[{"op":"add","path":"/spec/a/0","value":1},', '{"op":"copy","from":"/spec",', "]", "}",
         '"path":"/spec/d/x"}', '{"op":"move","from":"/spec/a","path":"/spec/d/y"}', ",", "[", "{",
         '{"op":"test","path":"/spec/a/-1","value":{}}', '{"op":"remove","path":"/spec/a/0"}')),

@@ -14,7 +14,7 @@ import pytest
 from swell.api.meta import Key
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
 from swell.cluster.embedded.customresources.kinds import CustomRules
-from swell.cluster.embedded.selectors import Requirement
+from swell.cluster.embedded.selectors import LabelRequirements, Requirement
 from swell.cluster.embedded.storage import Commit, Storage
 from swell.cluster.embedded.verbs import deleting, podverbs
 from swell.cluster.embedded.verbs.core import ServerCore
@@ -124,22 +124,36 @@ def grace_is_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @bug("selectors")
 def comparison_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
-    def compares(self: Requirement, value: str) -> bool:
-        bound = int(self.values[0])
-        return int(value) <= bound if self.operator == "<" else int(value) >= bound
+    def shifted(requirement: Requirement) -> Requirement:
+        step = {"<": 1, ">": -1}.get(requirement.operator)
+        if step is None:
+            return requirement
+        return requirement._replace(values=(str(int(requirement.values[0]) + step),))
 
-    patch.setattr(Requirement, "_compares", compares)
+    _change_requirements(patch, shifted)
 
 
 @bug("selectors")
 def absent_label_does_not_differ(patch: pytest.MonkeyPatch) -> None:
-    matches = Requirement.matches
+    matches = LabelRequirements.matches
 
-    def strict(self: Requirement, labels: Any) -> bool:
-        missing = self.operator == "notin" and self.key not in labels
-        return not missing and matches(self, labels)
+    def strict(self: LabelRequirements, labels: Any) -> bool:
+        negated = (one.key for one in self.requirements if one.operator == "notin")
+        return all(key in labels for key in negated) and matches(self, labels)
 
-    patch.setattr(Requirement, "matches", strict)
+    patch.setattr(LabelRequirements, "matches", strict)
+
+
+def _change_requirements(
+    patch: pytest.MonkeyPatch, change: Callable[[Requirement], Requirement]
+) -> None:
+    prepare = LabelRequirements.__post_init__
+
+    def changed(self: LabelRequirements) -> None:
+        object.__setattr__(self, "requirements", tuple(map(change, self.requirements)))
+        prepare(self)
+
+    patch.setattr(LabelRequirements, "__post_init__", changed)
 
 
 @bug("custom")

@@ -115,8 +115,8 @@ class _Builder:
             top.key = key_text(event)
             if top.key in top.value:
                 self._repeated.append((line_of(event), top.key))
-            top.merges = top.key == "<<" and isinstance(event, yaml.ScalarEvent)
-            top.merges = top.merges and bool(event.implicit[0])
+            plain = isinstance(event, yaml.ScalarEvent) and bool(event.implicit[0])
+            top.merges = top.key == "<<" and plain
             return False, None
         self._count(event, 1)
         if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):

@@ -73,6 +73,7 @@ class Connections:
         self._open: dict[Connection, None] = {}  # oldest first
         self._silent: dict[str, dict[Connection, None]] = {}  # by peer, oldest first
         self._by_protocol: dict[object, Connection] = {}
+        self._turn = asyncio.Lock()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -147,9 +148,9 @@ class Connections:
             connection = Connection(peer, self._clock.monotonic(), accepted)
             self._open[connection] = None
             self._silent.setdefault(peer, {})[connection] = None
-            connection.task = asyncio.ensure_future(self._shake_hands(connection, tls, new))
+            connection.task = asyncio.ensure_future(self._begin_tls(connection, tls, new))
 
-    async def _shake_hands(
+    async def _begin_tls(
         self, connection: Connection, tls: ssl.SSLContext, new: Callable[[], RequestHandler]
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -163,6 +164,10 @@ class Connections:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 if not await _has_data(connection.socket):
                     return self._drop(connection)
+            # One handshake begins in a turn of the loop, so that a burst of them leaves room for
+            # requests in between.
+            async with self._turn:
+                await asyncio.sleep(0)
             transport, _ = await loop.connect_accepted_socket(
                 protocol, connection.socket, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S_MAX
             )
@@ -228,7 +233,12 @@ async def _has_data(accepted: socket.socket) -> bool:
     loop = asyncio.get_running_loop()
     accepted.setblocking(False)
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(accepted, lambda: ready.done() or ready.set_result(None))
+
+    def note() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(accepted, note)
     try:
         await ready
     finally:

@@ -104,7 +104,7 @@ class _Scanner:
         return _at_index(int(match.group()))
 
     def _filter(self) -> Step | None:
-        """`?(@.path == literal)`; the path has no filter of its own."""
+        """A filter, `?(@.path == literal)`; its path has no filter of its own."""
         end = self._text.find(")]", self._at)
         inside = self._text[self._at : end].strip() if end >= 0 else ""
         path, equals, literal = inside.partition("==")
