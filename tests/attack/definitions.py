@@ -31,7 +31,8 @@ def definition(name: str) -> dict[str, Any]:
 
 def _schema(made: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found["properties"]["spec"]
+    spec: dict[str, Any] = found["properties"]["spec"]
+    return spec
 
 
 def _try(target: Target, made: dict[str, Any], *specs: object) -> None:

@@ -14,12 +14,12 @@ A request whose headers do not come to their end in time ends its connection, kn
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -107,7 +107,7 @@ class Connections:
             connection.is_known = True
             self._unmark(connection)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def accepting(
         self, listener: socket.socket, tls: ssl.SSLContext, new: Callable[[], RequestHandler]
     ) -> AsyncIterator[None]:
@@ -149,6 +149,7 @@ class Connections:
             self._open[connection] = None
             self._silent.setdefault(peer, {})[connection] = None
             connection.task = asyncio.ensure_future(self._begin_tls(connection, tls, new))
+            connection.task.add_done_callback(lambda _, one=connection: self._drop_unfinished(one))
 
     async def _begin_tls(
         self, connection: Connection, tls: ssl.SSLContext, new: Callable[[], RequestHandler]
@@ -160,25 +161,22 @@ class Connections:
             self._by_protocol[made] = connection
             return made
 
-        try:
+        with contextlib.suppress(OSError):  # no TLS, or not in time
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 if not await _has_data(connection.socket):
-                    return self._drop(connection)
+                    return
             # One handshake begins in a turn of the loop, so that a burst of them leaves room for
             # requests in between.
             async with self._turn:
                 await asyncio.sleep(0)
-            transport, _ = await loop.connect_accepted_socket(
+            connection.transport, _ = await loop.connect_accepted_socket(
                 protocol, connection.socket, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S_MAX
             )
-            connection.transport = transport
-        except OSError:  # no TLS, or not in time
-            self._drop(connection)
-        except asyncio.CancelledError:
-            self._drop(connection)
-            raise
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop_unfinished(self, connection: Connection) -> None:
+        """Called when the task of a connection ends, even if it was cancelled before it began."""
+        if connection.transport is not None:
+            return
         connection.socket.close()
         self._forget(connection)
         for protocol in [p for p, c in self._by_protocol.items() if c is connection]:
