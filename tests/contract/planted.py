@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from swell.api.meta import Key
+from swell.cluster.embedded import selectors
 from swell.cluster.embedded.controllers.garbage import GarbageCollector
 from swell.cluster.embedded.customresources.kinds import CustomRules
 from swell.cluster.embedded.selectors import LabelRequirements, Requirement
@@ -154,6 +155,8 @@ def _change_requirements(
         prepare(self)
 
     patch.setattr(LabelRequirements, "__post_init__", changed)
+    # Selectors that were parsed meanwhile must not stay.
+    patch.setattr(selectors, "_cached_labels", selectors._parsed_labels)
 
 
 @bug("custom")

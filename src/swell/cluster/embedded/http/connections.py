@@ -21,6 +21,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -149,7 +150,7 @@ class Connections:
             self._open[connection] = None
             self._silent.setdefault(peer, {})[connection] = None
             connection.task = asyncio.ensure_future(self._begin_tls(connection, tls, new))
-            connection.task.add_done_callback(lambda _, one=connection: self._drop_unfinished(one))
+            connection.task.add_done_callback(partial(self._drop_unfinished, connection))
 
     async def _begin_tls(
         self, connection: Connection, tls: ssl.SSLContext, new: Callable[[], RequestHandler]
@@ -173,7 +174,7 @@ class Connections:
                 protocol, connection.socket, ssl=tls, ssl_handshake_timeout=HANDSHAKE_S_MAX
             )
 
-    def _drop_unfinished(self, connection: Connection) -> None:
+    def _drop_unfinished(self, connection: Connection, _task: asyncio.Task[None]) -> None:
         """Called when the task of a connection ends, even if it was cancelled before it began."""
         if connection.transport is not None:
             return
