@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 from collections.abc import Callable
 
 from aiohttp import web
@@ -22,9 +21,11 @@ from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.routing import (
+    YAML,
     Form,
     ResourcePath,
-    accepted_form,
+    encoding_of,
+    negotiate,
     parse_resource_path,
     split_path,
 )
@@ -39,6 +40,13 @@ _HEALTH = frozenset({"healthz", "livez", "readyz"})
 _TOPS = frozenset({*_HEALTH, "", "api", "apis", "openapi", "version"})
 # The path of a backup: the whole store, as `copies` writes it. It is not a path of Kubernetes.
 BACKUP = ("swell", "backup")
+# Documents of a router that knows methods; a real server gives the others for any method.
+_GET_ONLY = frozenset({"api", "version"})
+_DISCOVERY_FORMS = frozenset({Form.OBJECT, Form.DISCOVERY})
+_OBJECT_ONLY = frozenset({Form.OBJECT})
+# Accept headers of the OpenAPI documents; a real server compares these letter by letter.
+_JSON_RANGES = frozenset({"", "*", "*/*", "application/*", responses.JSON})
+_TEXT = "text/plain; charset=utf-8"  # the type Go guesses for the index of schemas
 _DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -62,6 +70,18 @@ class Handler:
         self._revision = -1
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = await self._answer(request)
+        accept = _accept(request)
+        if "yaml" in accept and (response.status >= 400 or not _is_plain(request)):
+            if encoding_of(accept, is_status=response.status >= 400) == YAML:
+                responses.to_yaml(response)
+        elif "pretty" in request.query_string and is_true(
+            parse_query(request.query_string), "pretty"
+        ):
+            responses.prettify(response)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
             # Compared in constant time, so that the token cannot be guessed byte by byte.
@@ -70,21 +90,20 @@ class Handler:
             self._on_authenticated(request)
             path, _, query_text = request.raw_path.partition("?")
             segments = split_path(path)
-            query = parse_query(query_text)
             resource = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
-            if not self._is_routed(segments, resource):
+            if path.startswith("//") or not self._is_routed(segments, resource):
                 return responses.of_text("404 page not found\n", 404)
             if resource is not None and resource.plural:
-                response = await self._resources.handle(request, resource, query)
-            elif segments == BACKUP and request.method == "GET":
-                response = await self._send_backup(request)
-            else:
-                response = self._document(request, segments, resource)
-                # What is not there is missing for every method.
-                if request.method != "GET" and response.status == 200:
-                    raise refusals.path_method_not_allowed()
-            if "pretty" in query and is_true(query, "pretty"):
-                _prettify(response)
+                query = parse_query(query_text)
+                return await self._resources.handle(request, resource, query)
+            if segments == BACKUP and request.method == "GET":
+                return await self._send_backup(request)
+            response = self._document(request, segments, resource)
+            # What is not there is missing for every method.
+            versioned = resource is not None and resource.version
+            get_only = versioned or (len(segments) == 1 and segments[0] in _GET_ONLY)
+            if request.method != "GET" and get_only and response.status == 200:
+                raise refusals.path_method_not_allowed()
         except ClusterError as error:
             return responses.of_refusal(error)
         return response
@@ -119,12 +138,19 @@ class Handler:
         if top in _HEALTH and len(segments) == 1:
             return responses.of_text("ok")
         if top == "version" and len(segments) == 1:
+            if not {"", "*/*", responses.JSON} & _media_types(request):
+                raise refusals.not_acceptable()
             return responses.of_body(_version())
         if top in {"api", "apis"}:
             return self._discovery(request, segments, resource)
         if segments[:2] == ("openapi", "v3"):
             path = "/".join(segments[2:])
-            return self._cached(f"openapi {path}", lambda: self._schemas(path))
+            if path and not _takes_json(request):
+                return web.Response(status=406)
+            response = self._cached(f"openapi {path}", lambda: self._schemas(path))
+            if not path:
+                response.headers["Content-Type"] = _TEXT
+            return response
         if segments == ("openapi", "v2"):
             return self._second_openapi(request)
         if segments == ("",):
@@ -137,7 +163,8 @@ class Handler:
         kinds = self._api.registry
         if len(segments) == 1:
             core = segments[0] == "api"
-            if accepted_form(request.headers.get("Accept", "")) is Form.DISCOVERY:
+            form = negotiate(_accept(request), _DISCOVERY_FORMS, routed=core).form
+            if form is Form.DISCOVERY:
                 response = self._cached(
                     f"aggregated {core}", lambda: discovery.aggregated(kinds, core=core)
                 )
@@ -148,8 +175,7 @@ class Handler:
             return self._cached("groups", lambda: discovery.group_list(kinds))
         if resource is None:
             raise refusals.unknown_path()
-        if accepted_form(request.headers.get("Accept", "")) not in {Form.OBJECT, Form.DISCOVERY}:
-            raise refusals.not_acceptable()
+        negotiate(_accept(request), _OBJECT_ONLY, routed=bool(resource.version))
         group, version = resource.group, resource.version
         if not version:
             if discovery.group(kinds, group) is None:
@@ -171,7 +197,9 @@ class Handler:
         def made() -> Body:
             return openapi2.document(self._api.registry, self._custom_schema)
 
-        if openapi2.PROTOBUF_ASKED not in request.headers.get("Accept", ""):
+        if openapi2.PROTOBUF_ASKED not in _accept(request):
+            if not _takes_json(request):
+                return web.Response(status=406)
             return self._cached("openapi2", made)
         encoded = self._document_bytes("openapi2 protobuf", lambda: openapi2.protobuf(made()))
         return web.Response(body=encoded, headers={"Content-Type": openapi2.PROTOBUF})
@@ -216,7 +244,20 @@ def _version() -> Body:
     }
 
 
-def _prettify(response: web.StreamResponse) -> None:
-    """Indent a response for people to read; a stream stays as it is."""
-    if isinstance(response, web.Response) and isinstance(response.body, bytes) and response.body:
-        response.body = json.dumps(json.loads(response.body), indent=2, ensure_ascii=False).encode()
+def _accept(request: web.BaseRequest) -> str:
+    return request.headers.get("Accept", "")
+
+
+def _is_plain(request: web.BaseRequest) -> bool:
+    """Whether the path is of a document that has no YAML form."""
+    return request.path.startswith(("/openapi", "/version"))
+
+
+def _takes_json(request: web.BaseRequest) -> bool:
+    """Whether the OpenAPI documents, which are negotiated by themselves, may be sent as JSON."""
+    return bool(_JSON_RANGES & _media_types(request))
+
+
+def _media_types(request: web.BaseRequest) -> set[str]:
+    """The media types of the Accept header, without parameters."""
+    return {part.partition(";")[0].strip() for part in _accept(request).split(",")}

@@ -31,7 +31,7 @@ from swell.cluster.embedded.http.payloads import parsed, read_body
 from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
 from swell.cluster.embedded.http.protobuf import read_protobuf
 from swell.cluster.embedded.http.responses import Representation, representation_of
-from swell.cluster.embedded.http.routing import Form, ResourcePath, accepted_form
+from swell.cluster.embedded.http.routing import OBJECT_FORMS, YAML, Form, ResourcePath, negotiate
 from swell.cluster.embedded.http.tables.table import scale_kind
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
@@ -99,15 +99,12 @@ class Resources:
         self, http: web.BaseRequest, path: ResourcePath, query: Query
     ) -> web.StreamResponse:
         kind = self._kind(path)
-        form = accepted_form(http.headers.get("Accept", ""), anything=kind.custom)
-        if form is Form.PARTIAL_LIST and (path.name or http.method == "POST"):
-            raise refusals.not_acceptable()
-        listed = http.method == "GET" and not path.name and not options.is_true(query, "watch")
-        if form is Form.PARTIAL and listed:
-            raise refusals.not_acceptable()
+        # A table of what has no columns is passed over.
+        forms = OBJECT_FORMS - ({Form.TABLE} if path.subresource in _WITHOUT_COLUMNS else set())
+        accepted = negotiate(http.headers.get("Accept", ""), forms, routed=not kind.custom)
         include = (query.get("includeObject") or [""])[0]
         shown = scale_kind(kind) if path.subresource == "scale" else kind
-        representation = representation_of(shown, form, include, self._api.clock.now())
+        representation = representation_of(shown, accepted, include, self._api.clock.now())
         warnings = [kind.deprecation] if kind.deprecation else []
         request = ResourceRequest(http, kind, path, query, representation, warnings)
         try:
@@ -175,6 +172,8 @@ class Resources:
         return responses.of_bytes(request.representation.page(page), 200, request.warnings)
 
     async def _watch(self, request: ResourceRequest) -> web.StreamResponse:
+        if negotiate(request.http.headers.get("Accept", ""), routed=False).media == YAML:
+            raise refusals.not_acceptable()  # YAML has no streams
         chosen = options.watch_options(request.query, request.path.namespace)
         timeout_s = options.number(request.query, "timeoutSeconds")
         watch = await self._api.answer(lambda: self._api.watch(request.kind, chosen))
@@ -257,11 +256,6 @@ class Resources:
     # -- subresources ------------------------------------------------------------------------
 
     async def _subresource(self, request: ResourceRequest) -> web.StreamResponse:
-        if (
-            request.representation.form is Form.TABLE
-            and request.path.subresource in _WITHOUT_COLUMNS
-        ):
-            raise refusals.not_acceptable()
         match request.path.subresource, request.http.method:
             case (("status" | "scale"), ("GET" | "PUT" | "PATCH")):
                 return await self._subobject(request)

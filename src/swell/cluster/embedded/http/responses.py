@@ -6,6 +6,7 @@ from bytes that are encoded already.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,16 +16,15 @@ from multidict import CIMultiDict
 
 from swell.api import codec
 from swell.api.meta import Body, Status, StatusDetails
-from swell.cluster.embedded.http.routing import Form
-from swell.cluster.embedded.http.tables.table import META_VERSION, partial, table
-from swell.cluster.embedded.refusals import bad_request
+from swell.cluster.embedded.http.routing import JSON, META_GROUP, YAML, Accepted, Form
+from swell.cluster.embedded.http.tables.table import partial, table
+from swell.cluster.embedded.refusals import bad_request, not_acceptable
 from swell.cluster.embedded.registry import ServedKind
 from swell.cluster.embedded.storage import Stored
 from swell.cluster.embedded.verbs.requests import Page, StoredEvent
 from swell.runtime.cluster import EventType
 from swell.runtime.errors import ClusterError
 
-JSON = "application/json"
 WARNINGS_MAX = 32  # clients read a bounded number of headers
 WARNING_LENGTH_MAX = 256
 INCLUDES = ("", "None", "Metadata", "Object")
@@ -89,13 +89,20 @@ class Representation:
     form: Form
     now: float
     include: str = "Metadata"
+    meta_version: str = f"{META_GROUP}/v1"
 
     def object(self, stored: Stored) -> bytes:
+        """One object. As on a real server, a list was asked for in vain only after the write."""
+        if self.form is Form.PARTIAL_LIST:
+            raise not_acceptable()
+        return self._one(stored)
+
+    def _one(self, stored: Stored) -> bytes:
         if self.form is Form.TABLE:
             meta = {"resourceVersion": str(stored.version)}
             return codec.encode(self._table([stored.body], meta))
         if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
-            return codec.encode(partial(stored.body))
+            return codec.encode(self._partial(stored.body))
         return stored.raw
 
     def page(self, page: Page) -> bytes:
@@ -107,9 +114,11 @@ class Representation:
             meta["remainingItemCount"] = page.remaining
         if self.form is Form.TABLE:
             return codec.encode(self._table([stored.body for stored in page.items], meta))
-        if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
-            encoded = [codec.encode(partial(stored.body)) for stored in page.items]
-            return _list_bytes("PartialObjectMetadataList", META_VERSION, meta, encoded)
+        if self.form is Form.PARTIAL:
+            raise not_acceptable()
+        if self.form is Form.PARTIAL_LIST:
+            encoded = [codec.encode(self._partial(stored.body)) for stored in page.items]
+            return _list_bytes("PartialObjectMetadataList", self.meta_version, meta, encoded)
         name = self.kind.list_kind or f"{self.kind.kind}List"
         if self.kind.custom:
             # The list of a custom kind is a plain map: nothing is left out for being empty.
@@ -127,11 +136,22 @@ class Representation:
             meta = {"resourceVersion": str(event.version)}
             encoded = codec.encode(self._table([event.stored.body], meta, headed=first))
         else:
-            encoded = self.object(event.stored)
+            encoded = self._one(event.stored)
         return event_line(event.type.value, encoded)
 
     def _table(self, bodies: list[Body], meta: Body, *, headed: bool = True) -> Body:
-        return table(self.kind, bodies, meta, include=self.include, now=self.now, headed=headed)
+        return table(
+            self.kind,
+            bodies,
+            meta,
+            include=self.include,
+            now=self.now,
+            headed=headed,
+            api_version=self.meta_version,
+        )
+
+    def _partial(self, body: Body) -> Body:
+        return partial(body, self.meta_version)
 
     def _bookmark(self, event: StoredEvent) -> Body:
         meta: Body = {"resourceVersion": str(event.version)}
@@ -140,17 +160,40 @@ class Representation:
         if self.form is Form.TABLE:
             return self._table([], meta, headed=False)
         if self.form in {Form.PARTIAL, Form.PARTIAL_LIST}:
-            return partial({"metadata": meta})
+            return self._partial({"metadata": meta})
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
 
 
-def representation_of(kind: ServedKind, form: Form, include: str, now: float) -> Representation:
+def representation_of(
+    kind: ServedKind, accepted: Accepted, include: str, now: float
+) -> Representation:
     """The representation a request asks for; `include` is its query's includeObject."""
-    if form is Form.TABLE and include not in INCLUDES:
+    if accepted.form is Form.TABLE and include not in INCLUDES:
         raise bad_request(f"unrecognized includeObject value: {include!r}")
-    # Discovery is no form of an object: such a client gets the object itself.
-    known = Form.OBJECT if form is Form.DISCOVERY else form
-    return Representation(kind, known, now, include or "Metadata")
+    meta_version = f"{META_GROUP}/{accepted.meta_version}"
+    return Representation(kind, accepted.form, now, include or "Metadata", meta_version)
+
+
+def to_yaml(response: web.StreamResponse) -> None:
+    """Encode a JSON answer as YAML, with sorted keys as a real server has them."""
+    import yaml
+
+    if isinstance(response, web.Response) and response.content_type == JSON:
+        value = codec.decode(_body_bytes(response), object)
+        text = yaml.dump(value, Dumper=yaml.CSafeDumper, default_flow_style=False, width=1 << 20)
+        response.body = text.encode()
+        response.headers["Content-Type"] = YAML
+
+
+def prettify(response: web.StreamResponse) -> None:
+    """Indent a JSON answer for people to read; a stream stays as it is."""
+    if isinstance(response, web.Response) and response.content_type == JSON:
+        value = json.loads(_body_bytes(response))
+        response.body = json.dumps(value, indent=2, ensure_ascii=False).encode()
+
+
+def _body_bytes(response: web.Response) -> bytes:
+    return response.body if isinstance(response.body, bytes) else b"null"
 
 
 def _without_type(stored: Stored, kind: ServedKind) -> bytes:

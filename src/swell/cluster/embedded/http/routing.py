@@ -1,7 +1,10 @@
 """Which resource the path of a request names, and which form its Accept header asks for. Pure.
 
-Only JSON is served. A client that prefers protobuf gets JSON if its Accept header also lists JSON,
-which is what kubectl and client-go send.
+JSON and YAML are served. A client that prefers protobuf gets JSON if its Accept header also lists
+JSON, which is what kubectl and client-go send.
+
+A real server looks at the header twice: its router wants one of the types it produces, letter by
+letter, then one of them is chosen by quality. Custom kinds and some documents have no such router.
 """
 
 from __future__ import annotations
@@ -12,9 +15,13 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from swell.cluster.embedded.refusals import not_acceptable
+from swell.runtime.errors import ClusterError
 
 ANY, ANY_APPLICATION = "*/*", "application/*"
+JSON, YAML = "application/json", "application/yaml"
 META_GROUP, DISCOVERY_GROUP = "meta.k8s.io", "apidiscovery.k8s.io"
+# Protobuf is routed, but never chosen: see above.
+_ROUTED = frozenset({ANY, JSON, YAML, "application/vnd.kubernetes.protobuf"})
 
 
 class ResourcePath(NamedTuple):
@@ -48,12 +55,19 @@ class MediaRange(NamedTuple):
     quality: float = 1.0
 
 
-_FORMS = {
-    ("Table", META_GROUP, "v1"): Form.TABLE,
-    ("PartialObjectMetadata", META_GROUP, "v1"): Form.PARTIAL,
-    ("PartialObjectMetadataList", META_GROUP, "v1"): Form.PARTIAL_LIST,
-    ("APIGroupDiscoveryList", DISCOVERY_GROUP, "v2"): Form.DISCOVERY,
-}
+class Accepted(NamedTuple):
+    """The form and the encoding of an answer; `meta_version` is that of tables and metadata."""
+
+    form: Form = Form.OBJECT
+    media: str = JSON
+    meta_version: str = "v1"
+
+
+_META_VERSIONS = ("v1", "v1beta1")
+_META_FORMS = (Form.TABLE, Form.PARTIAL, Form.PARTIAL_LIST)
+_FORMS = {(form.value, META_GROUP, v): form for form in _META_FORMS for v in _META_VERSIONS}
+_FORMS["APIGroupDiscoveryList", DISCOVERY_GROUP, "v2"] = Form.DISCOVERY
+OBJECT_FORMS = frozenset({Form.OBJECT, *_META_FORMS})
 
 
 def split_path(path: str) -> tuple[str, ...]:
@@ -76,25 +90,38 @@ def parse_resource_path(segments: tuple[str, ...]) -> ResourcePath | None:
 
 
 @lru_cache(maxsize=128)
-def accepted_form(accept: str, *, anything: bool = False) -> Form:
-    """The form that an Accept header prefers among those served; 406 when it takes none.
+def negotiate(
+    accept: str, forms: frozenset[Form] = OBJECT_FORMS, *, routed: bool = True
+) -> Accepted:
+    """What an Accept header prefers among the forms offered; 406 when it takes none.
 
-    With `anything`, `application/*` is understood, too: a real server does so for custom kinds.
+    Alternatives in forms that are not offered are passed over.
     """
     if not accept.strip():
-        return Form.OBJECT
+        return Accepted()
     ranges = [_media_range(part) for part in accept.split(",") if part.strip()]
+    if routed and not any(media.type in _ROUTED for media in ranges):
+        raise not_acceptable()
     # The sort is stable: among equal qualities the one named first wins.
     for media in sorted(ranges, key=lambda one: -one.quality):
-        if media.type == "application/json" and media.form:
-            form = _FORMS.get((media.form, media.group, media.version))
-            if form is not None:
-                return form
-        elif media.type in {"application/json", ANY} or (
-            anything and media.type == ANY_APPLICATION
-        ):
-            return Form.OBJECT
+        if media.type not in {JSON, YAML, ANY, "*", ANY_APPLICATION}:
+            continue
+        form = Form.OBJECT
+        if media.form:
+            form = _FORMS.get((media.form, media.group, media.version), Form.OBJECT)
+        if form in forms and bool(media.form) == (form is not Form.OBJECT):
+            encoding = YAML if media.type == YAML else JSON
+            return Accepted(form, encoding, media.version or "v1")
     raise not_acceptable()
+
+
+def encoding_of(accept: str, *, is_status: bool) -> str:
+    """The encoding of an answer: JSON, unless the header prefers YAML. A Status has one form."""
+    forms = frozenset({Form.OBJECT}) if is_status else OBJECT_FORMS
+    try:
+        return negotiate(accept, forms, routed=False).media
+    except ClusterError:
+        return JSON
 
 
 def _below_version(group: str, version: str, rest: tuple[str, ...]) -> ResourcePath | None:

@@ -15,9 +15,11 @@ from swell.cluster.embedded.http.options import (
     write_context,
 )
 from swell.cluster.embedded.http.routing import (
+    JSON,
+    YAML,
     Form,
     ResourcePath,
-    accepted_form,
+    negotiate,
     parse_resource_path,
     split_path,
 )
@@ -63,20 +65,48 @@ def test_path_names_a_resource(path: str, address: ResourcePath | None) -> None:
         ("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Form.OBJECT),
         ("application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io", Form.TABLE),
         ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Form.PARTIAL_LIST),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Form.TABLE),
+        ("application/yaml", Form.OBJECT),
     ],
 )
 def test_accept_chooses_a_form(accept: str, form: Form) -> None:
     """The best form the client takes is given."""
-    assert accepted_form(accept) is form
+    assert negotiate(accept).form is form
 
 
 @pytest.mark.parametrize(
-    "accept", ["text/html", "application/*", "application/json;as=Table;v=v9;g=meta.k8s.io", ";"]
+    ("accept", "media"),
+    [
+        ("application/yaml", YAML),
+        ("application/json;q=0.1,application/yaml", YAML),
+        ("application/json,application/yaml", JSON),
+        ("application/yaml;as=Table;v=v1;g=meta.k8s.io", YAML),
+    ],
+)
+def test_accept_chooses_an_encoding(accept: str, media: str) -> None:
+    """YAML is sent to the clients that prefer it, in every form."""
+    assert negotiate(accept).media == media
+
+
+def test_unrouted_paths_take_any_type() -> None:
+    """A range of types is understood only where no router compares types letter by letter."""
+    assert negotiate("application/*", routed=False).media == JSON
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "APPLICATION/JSON",
+        "text/html",
+        "application/*",
+        "application/json;as=Table;v=v9;g=meta.k8s.io",
+        ";",
+    ],
 )
 def test_accept_of_nothing_we_have(accept: str) -> None:
     """A client that accepts none of our forms gets 406."""
     with pytest.raises(ClusterError) as refusal:
-        accepted_form(accept)
+        negotiate(accept)
 
     assert refusal.value.status.code == 406
 

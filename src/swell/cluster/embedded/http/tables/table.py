@@ -36,6 +36,7 @@ def table(
     include: str,
     now: float,
     headed: bool = True,
+    api_version: str = META_VERSION,
 ) -> Body:
     """A Table of objects. `include` says what each row carries: None, Metadata or Object.
 
@@ -44,10 +45,12 @@ def table(
     columns = kind.columns or (_NAME, _AGE)
     return {
         "kind": "Table",
-        "apiVersion": META_VERSION,
+        "apiVersion": api_version,
         "metadata": meta,
         "columnDefinitions": [_definition(column) for column in columns] if headed else [],
-        "rows": [_row(kind, columns, body, include, now) for body in bodies],
+        "rows": [
+            _row(kind, columns, body, include, now, api_version=api_version) for body in bodies
+        ],
     }
 
 
@@ -56,11 +59,11 @@ def scale_kind(kind: ServedKind) -> ServedKind:
     return replace(kind, group="autoscaling", plural="scales", columns=_SCALE, custom=False)
 
 
-def partial(body: Body) -> Body:
+def partial(body: Body, api_version: str = META_VERSION) -> Body:
     """An object's metadata and nothing else."""
     return {
         "kind": "PartialObjectMetadata",
-        "apiVersion": META_VERSION,
+        "apiVersion": api_version,
         "metadata": body["metadata"],
     }
 
@@ -76,7 +79,13 @@ def _definition(column: TableColumn) -> Body:
 
 
 def _row(
-    kind: ServedKind, columns: Sequence[TableColumn], body: Body, include: str, now: float
+    kind: ServedKind,
+    columns: Sequence[TableColumn],
+    body: Body,
+    include: str,
+    now: float,
+    *,
+    api_version: str,
 ) -> Body:
     cells = None if kind.custom else cells_of(kind.resource, body, now)
     row: Body = {"cells": cells or [_cell(column, body, now) for column in columns]}
@@ -88,7 +97,7 @@ def _row(
         case "Object":
             row["object"] = body
         case _:
-            row["object"] = partial(body)
+            row["object"] = partial(body, api_version)
     return row
 
 
