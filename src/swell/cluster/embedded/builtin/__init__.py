@@ -10,13 +10,16 @@ Files, from the common parts to the table of all kinds:
 - `rules`: the rules of one kind, put together from its schema and its behaviour.
 - `fields`: checks of single fields that several kinds share.
 - `scheduling`: where a pod may run: tolerations, affinity, topology spread; taints of nodes.
+- `security`: security contexts, and the namespaces of the host.
+- `images`: the names of images, and how they are pulled.
 - `containers`: containers: image, ports, environment, mounts, resources, probes.
 - `volumes`: the volumes of a pod.
 - `podspec`: the spec of a pod, alone or in a template.
 - `pods`: pods.
 - `jobs`: Jobs.
 - `replicasets`: ReplicaSets.
-- `services`: Services, Endpoints and EndpointSlices.
+- `services`: Services.
+- `endpoints`: Endpoints and EndpointSlices.
 - `configuration`: ConfigMaps and Secrets.
 - `nodes`: Nodes and Namespaces.
 - `policies`: PodDisruptionBudgets, PriorityClasses and Leases.

@@ -1,16 +1,16 @@
-"""Containers: ports, environment, mounts, resources, probes; the pull policy of images."""
+"""Containers: ports, environment, mounts, resources, probes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from swell.api import quantity
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
+from swell.cluster.embedded.builtin.security import container_security_errors
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
-from swell.schema.patterns import compile_pattern
 
 FIELD_PATHS = (
     "metadata.name",
@@ -37,10 +37,14 @@ RESOURCE_FIELDS = tuple(
     for side in ("limits", "requests")
     for name in ("cpu", "memory", "ephemeral-storage")
 )
+HUGE_PAGES = re.compile(r"hugepages-([1-9][0-9]{0,3}[KMG]i)")
 ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")
+READ_ONLY_MODES = ("Disabled", "IfPossible", "Enabled")
+RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 
 
@@ -70,7 +74,10 @@ def container_errors(container: Body, volumes: set[str], path: str) -> Iterator[
     yield from _mount_mode_errors(container, volumes, path)
     yield from resource_errors(container.get("resources", {}), f"{path}.resources")
     yield from _restart_errors(container, path)
-    yield from _security_errors(container.get("securityContext", {}), f"{path}.securityContext")
+    yield from container_security_errors(
+        container.get("securityContext", {}), f"{path}.securityContext"
+    )
+    yield from _resize_errors(container.get("resizePolicy", ()), f"{path}.resizePolicy")
 
 
 def handler_errors(container: Body, grace_s: int, path: str) -> Iterator[FieldError]:
@@ -240,12 +247,37 @@ def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterato
             yield field_errors.not_found(where, device.get("name", ""))
     privileged = container.get("securityContext", {}).get("privileged")
     for mount in container.get("volumeMounts", ()):
+        for name, known in (
+            ("mountPropagation", PROPAGATIONS),
+            ("recursiveReadOnly", READ_ONLY_MODES),
+        ):
+            if mount.get(name, known[0]) not in known:
+                yield field_errors.not_supported(f"{path}.volumeMounts.{name}", mount[name], known)
         if mount.get("mountPropagation") == "Bidirectional" and not privileged:
             detail = "Bidirectional mount propagation is available only to privileged containers"
             yield field_errors.forbidden(f"{path}.volumeMounts.mountPropagation", detail)
-        if mount.get("recursiveReadOnly", "Disabled") != "Disabled" and not mount.get("readOnly"):
+        recursive = mount.get("recursiveReadOnly", "Disabled") in READ_ONLY_MODES[1:]
+        if recursive and not mount.get("readOnly"):
             detail = "may only be specified when readOnly is true"
             yield field_errors.forbidden(f"{path}.volumeMounts.recursiveReadOnly", detail)
+
+
+def _resize_errors(policies: list[Body], path: str) -> Iterator[FieldError]:
+    """What a change of resources in place does; errors are of the whole list."""
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        name = policy.get("resourceName", "")
+        if name in seen:
+            yield field_errors.duplicate(f"{path}[{index}]", name)
+        seen.add(name)
+        for value, known in (
+            (name, ("cpu", "memory")),
+            (policy.get("restartPolicy", ""), RESIZE_POLICIES),
+        ):
+            if not value:
+                yield field_errors.required(path)
+            elif value not in known:
+                yield field_errors.not_supported(path, value, known)
 
 
 def resource_errors(resources: Body, path: str) -> Iterator[FieldError]:
@@ -282,6 +314,9 @@ def _amount_errors(name: str, amount: str, where: str) -> Iterator[FieldError]:
         yield field_errors.invalid(where, amount, "must be greater than or equal to 0")
     if "/" in name and value.nano % quantity.NANO:
         yield field_errors.invalid(where, amount, "must be an integer")
+    page = HUGE_PAGES.fullmatch(name)
+    if page and value.nano % quantity.parse(page[1]).nano:
+        yield field_errors.invalid(where, amount, "must be a multiple of the size of a page")
 
 
 def _request_errors(name: str, amount: str, limit: str | None, path: str) -> Iterator[FieldError]:
@@ -360,37 +395,3 @@ def _restart_errors(container: Body, path: str) -> Iterator[FieldError]:
     if policy is None and container.get("restartPolicyRules"):
         detail = "must specify restartPolicy when restart rules are used"
         yield field_errors.required(f"{path}.restartPolicy", detail)
-
-
-def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
-    for field in ("runAsUser", "runAsGroup"):
-        yield from fields.id_errors(context.get(field, 0), f"{path}.{field}")
-    if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
-        detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        yield field_errors.invalid(path, context, detail)
-
-
-# --- images --------------------------------------------------------------------------------------
-
-_HOST_PART = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_PATH_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-IMAGE = compile_pattern(
-    rf"^(?:{_HOST_PART}(?:\.{_HOST_PART})*(?::[0-9]+)?/)?{_PATH_PART}(?:/{_PATH_PART})*"
-    r"(?::([A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
-    r"(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?$"
-)
-
-
-@lru_cache(maxsize=1024)  # the pods of a job all name the same image
-def pull_policy(image: str) -> str:
-    """Always for an image of tag `latest`, IfNotPresent for one with another tag or a digest."""
-    return "Always" if _tag(image) == "latest" else "IfNotPresent"
-
-
-def _tag(image: str) -> str:
-    """The tag an image is pulled by; empty for a digest, and for a text that names no image."""
-    match = IMAGE.search(image)
-    if match is None:
-        return ""
-    tag, digest = match.group(1), match.group(2)
-    return tag or ("" if digest else "latest")

@@ -72,6 +72,8 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}PodReadinessGate": frozenset({"conditionType"}),
     f"{CORE}PodSchedulingGate": frozenset({"name"}),
     f"{CORE}PodTemplateSpec": frozenset({"metadata"}),
+    f"{CORE}ServiceSpec": frozenset({"externalTrafficPolicy"}),
+    f"{CORE}VolumeMount": frozenset({"mountPropagation", "recursiveReadOnly"}),
     f"{CORE}Taint": frozenset({"effect", "key"}),
     f"{CORE}TopologySpreadConstraint": frozenset({"whenUnsatisfiable"}),
     f"{META}LabelSelectorRequirement": frozenset({"key", "operator"}),

@@ -89,9 +89,16 @@ def ip_errors(value: str, field: str) -> Iterator[FieldError]:
         yield field_errors.invalid(field, value, "must be a valid IP address")
 
 
+def special_address_errors(address: str, field: str) -> Iterator[FieldError]:
+    value = ipaddress.ip_address(address)
+    if value.is_unspecified or value.is_loopback or value.is_link_local or value.is_multicast:
+        detail = "may not be unspecified, loopback, link-local or multicast"
+        yield field_errors.invalid(field, address, detail)
+
+
 def network_errors(value: str, field: str) -> Iterator[FieldError]:
     try:
-        ipaddress.ip_network(value, strict=False)
+        ipaddress.ip_network(value if "/" in value else "", strict=False)
     except ValueError:
         yield field_errors.invalid(field, value, "must be a valid CIDR value")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.configuration import CONFIG_MAPS, SECRETS
+from swell.cluster.embedded.builtin.endpoints import ENDPOINTS, SLICES
 from swell.cluster.embedded.builtin.events import CORE_EVENTS, NEW_EVENTS, EventConversion
 from swell.cluster.embedded.builtin.jobs import JOBS
 from swell.cluster.embedded.builtin.nodes import NAMESPACES, NODES
@@ -20,7 +21,7 @@ from swell.cluster.embedded.builtin.pods import PODS
 from swell.cluster.embedded.builtin.policies import BUDGETS, LEASES, PRIORITIES
 from swell.cluster.embedded.builtin.replicasets import REPLICA_SETS
 from swell.cluster.embedded.builtin.rules import Behaviour, BuiltinRules
-from swell.cluster.embedded.builtin.services import ENDPOINTS, SERVICES, SLICES
+from swell.cluster.embedded.builtin.services import SERVICES
 from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS, DEFINITIONS
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,

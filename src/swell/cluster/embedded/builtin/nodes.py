@@ -47,6 +47,10 @@ def node_errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[
     yield from node_status_errors(new, old, context)
     for index, network in enumerate(spec.get("podCIDRs", ())):
         yield from fields.network_errors(network, f"spec.podCIDRs[{index}]")
+    networks = spec.get("podCIDRs", ())
+    if len({":" in network for network in networks}) < len(networks):
+        detail = "may specify no more than one CIDR for each IP family"
+        yield field_errors.invalid("spec.podCIDRs", networks, detail)
     before = (old or {}).get("spec", {})
     for name in ("podCIDRs", "providerID"):
         if before.get(name) and before[name] != spec.get(name):

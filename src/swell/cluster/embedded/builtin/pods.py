@@ -283,6 +283,9 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
         if condition.get("type") not in SYSTEM_CONDITIONS:
             where = f"status.conditions[{index}].Type"
             yield from fields.qualified_name_errors(condition.get("type", ""), where)
+        yield from fields.non_negative(
+            condition, "observedGeneration", f"status.conditions[{index}]"
+        )
     yield from fields.non_negative(status, "observedGeneration", "status")
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName"):
@@ -290,9 +293,23 @@ def status_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterat
     yield from fields.immutable(status.get("qosClass"), before.get("qosClass"), "status.qosClass")
     for name in ("containerStatuses", "initContainerStatuses"):
         yield from _revival_errors(status, before, new["spec"], name)
-    addresses = [one.get("ip", "") for one in status.get("podIPs", ())]
+    hosts = status.get("hostIPs") or [{}]
+    if hosts[0].get("ip", "") != status.get("hostIP", "") and "hostIPs" in status:
+        yield field_errors.invalid("status.hostIPs[0].ip", hosts[0], "must be equal to `hostIP`")
+    for name in ("podIPs", "hostIPs"):
+        yield from _addresses_errors([one.get("ip", "") for one in status.get(name, ())], name)
+
+
+def _addresses_errors(addresses: list[str], name: str) -> Iterator[FieldError]:
+    """Every address is one, and there is at most one of each family."""
+    valid = True
     for index, address in enumerate(addresses):
-        yield from fields.ip_errors(address, f"status.podIPs[{index}]")
+        problems = list(fields.ip_errors(address, f"status.{name}[{index}]"))
+        valid = valid and not problems
+        yield from problems
+    if valid and len({":" in address for address in addresses}) < len(addresses):
+        detail = "may specify no more than one IP for each IP family"
+        yield field_errors.invalid(f"status.{name}", addresses, detail)
 
 
 def _revival_errors(status: Body, before: Body, spec: Body, name: str) -> Iterator[FieldError]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import containers, fields
-from swell.cluster.embedded.builtin.containers import pull_policy
+from swell.cluster.embedded.builtin.images import pull_policy
 from swell.cluster.embedded.builtin.scheduling import scheduling_errors
+from swell.cluster.embedded.builtin.security import host_namespace_errors, pod_security_errors
 from swell.cluster.embedded.builtin.volumes import default_volume, volume_errors
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -17,7 +17,6 @@ from swell.schema.field_errors import FieldError
 NAMESERVERS_MAX = 3
 SEARCHES_MAX = 32
 SYSTEMS = ("linux", "windows")
-SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 
 
 def default_pod_spec(spec: Body) -> None:
@@ -38,6 +37,7 @@ def default_pod_spec(spec: Body) -> None:
 def default_pod_only(spec: Body) -> None:
     """Set the computed defaults of pods that templates do not get."""
     spec.setdefault("enableServiceLinks", True)
+    _default_whole(spec)
     for container in all_containers(spec):
         resources = container.get("resources", {})
         # A limit without a request is also the request.
@@ -48,19 +48,34 @@ def default_pod_only(spec: Body) -> None:
                 port.setdefault("hostPort", port["containerPort"])
 
 
+def _default_whole(spec: Body) -> None:
+    """Make a limit of the whole pod its request, too, where no container requests the resource."""
+    whole = spec.get("resources", {})
+    asked = {
+        name
+        for container in all_containers(spec)
+        for name in container.get("resources", {}).get("requests", {})
+    }
+    added = {name: amount for name, amount in whole.get("limits", {}).items() if name not in asked}
+    if added:
+        whole["requests"] = {**added, **whole.get("requests", {})}
+
+
 def all_containers(spec: Body) -> list[Body]:
     return [*spec.get("containers", ()), *spec.get("initContainers", ())]
 
 
 def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[FieldError]:
-    volumes, errors = volume_errors(spec.get("volumes", []), f"{path}.volumes")
+    volumes, errors = volume_errors(spec.get("volumes", []), f"{path}.volumes", is_pod=is_pod)
     yield from errors
     yield from _container_list_errors(spec, volumes, path)
     yield from scheduling_errors(spec, path)
     yield from _dns_errors(spec, path)
     yield from _host_network_errors(spec, path, is_pod=is_pod)
     yield from _name_errors(spec, path)
-    yield from _security_errors(spec.get("securityContext", {}), f"{path}.securityContext")
+    yield from pod_security_errors(spec.get("securityContext", {}), f"{path}.securityContext")
+    yield from host_namespace_errors(spec, path)
+    yield from _claim_errors(spec.get("resourceClaims", ()), f"{path}.resourceClaims")
     system = spec.get("os", {}).get("name", "linux")
     if system and system not in SYSTEMS:
         yield field_errors.not_supported(f"{path}.os", system, SYSTEMS)
@@ -78,21 +93,15 @@ def pod_spec_errors(spec: Body, path: str, *, is_pod: bool = False) -> Iterator[
         yield from fields.qualified_name_errors(gate.get("conditionType", ""), where)
 
 
-def _security_errors(context: Body, path: str) -> Iterator[FieldError]:
-    for name in ("runAsUser", "runAsGroup", "fsGroup"):
-        yield from fields.id_errors(context.get(name, 0), f"{path}.{name}")
-    for index, group in enumerate(context.get("supplementalGroups", ())):
-        yield from fields.id_errors(group, f"{path}.supplementalGroups[{index}]")
-    for index, sysctl in enumerate(context.get("sysctls", ())):
-        name = sysctl.get("name", "")
-        if name and (len(name) > 253 or not SYSCTL.fullmatch(name)):
-            yield field_errors.invalid(
-                f"{path}.sysctls[{index}].name", name, "is no name of a sysctl"
-            )
-    profile = context.get("seccompProfile", {})
-    if profile.get("type") == "Localhost" and not profile.get("localhostProfile"):
-        detail = "must be set when seccomp type is Localhost"
-        yield field_errors.required(f"{path}.seccompProfile.localhostProfile", detail)
+def _claim_errors(claims: list[Body], path: str) -> Iterator[FieldError]:
+    """A claim names either a claim that exists or the template to make one from."""
+    for index, claim in enumerate(claims):
+        sources = [
+            name for name in ("resourceClaimName", "resourceClaimTemplateName") if name in claim
+        ]
+        if len(sources) != 1:
+            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            yield field_errors.invalid(f"{path}[{index}]", claim, detail)
 
 
 def _container_list_errors(spec: Body, volumes: set[str], path: str) -> Iterator[FieldError]:

@@ -29,6 +29,10 @@ def budget_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
     for name in bounds:
         yield from _bound_errors(spec[name], f"spec.{name}")
     yield from fields.selector_errors(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy == "":  # the schema lets an empty text pass for none
+        where = "spec.unhealthyPodEvictionPolicy"
+        yield field_errors.not_supported(where, policy, ["AlwaysAllow", "IfHealthyBudget"])
 
 
 def _bound_errors(value: int | str, field: str) -> Iterator[FieldError]:

@@ -1,4 +1,4 @@
-"""Services, with cluster IPs from a fixed range; Endpoints and EndpointSlices."""
+"""Services, with cluster IPs from a fixed range and node ports."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ AFFINITY_S_MAX = 86400
 HEADLESS = "None"
 DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 EXTERNAL = ("NodePort", "LoadBalancer")
+TRAFFIC_POLICIES = ("Cluster", "Local")
 # The server fills these in; a write without them means no change.
-KEPT_ON_UPDATE = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
+KEPT_ON_UPDATE = ("clusterIPs", "clusterIP", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
 
 
 def default(service: Body) -> None:
@@ -59,10 +60,26 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     if spec["type"] == "ExternalName":
         if old is not None and old["spec"]["type"] != "ExternalName":
             for name in (*KEPT_ON_UPDATE, "internalTrafficPolicy"):
-                spec.pop(name, None)
+                # An address that the writer chose himself is refused instead.
+                if name != "clusterIPs" or spec.get("clusterIP") in {
+                    None,
+                    old["spec"]["clusterIP"],
+                }:
+                    spec.pop(name, None)
         return
+    if unmet := list(_family_problems(spec, old)):
+        raise refusals.invalid(new["kind"], "", new["metadata"].get("name") or "", unmet)
+    _set_addresses(new, context)
+    if spec["type"] in EXTERNAL:
+        _allocate_node_ports(spec, context)
+
+
+def _set_addresses(new: Body, context: WriteContext) -> None:
+    """Allocate an address where none is given, and say its family."""
+    spec = new["spec"]
     if not spec.get("clusterIP") and not spec.get("clusterIPs"):
-        if problems := name_problems(new["metadata"].get("name") or "", "segment"):
+        name = new["metadata"].get("name") or ""
+        if problems := name_problems(name, "segment") or (() if name else ("is empty",)):
             # A real server notes the address under the service's name before it checks that name.
             error = field_errors.invalid(
                 "spec.clusterIPs", [""], f"the service's name {problems[0]}"
@@ -76,8 +93,6 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     else:  # a headless service without a selector may have endpoints of both families
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
         spec.setdefault("ipFamilyPolicy", "RequireDualStack")
-    if spec["type"] in EXTERNAL:
-        _allocate_node_ports(spec, context)
 
 
 def _keep(spec: Body, old: Body) -> None:
@@ -150,17 +165,71 @@ def errors(new: Body, old: Body | None, context: WriteContext) -> Iterator[Field
         where = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
         yield field_errors.invalid(where, timeout, f"must be between 1 and {AFFINITY_S_MAX}")
     for index, address in enumerate(spec.get("externalIPs", ())):
-        yield from fields.ip_errors(address, f"spec.externalIPs[{index}]")
-    policy, external = spec.get("externalTrafficPolicy"), spec.get("externalIPs")
-    if policy and spec["type"] not in EXTERNAL and not external:
-        detail = "may only be set for externally-accessible services"
-        yield field_errors.invalid("spec.externalTrafficPolicy", policy, detail)
+        where = f"spec.externalIPs[{index}]"
+        problems = list(fields.ip_errors(address, where))
+        yield from problems or fields.special_address_errors(address, where)
+    yield from _external_errors(spec)
+    yield from _balancer_errors(spec)
     distribution = spec.get("trafficDistribution", DISTRIBUTIONS[0])
     if distribution not in DISTRIBUTIONS:
         yield field_errors.not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
     if "allocateLoadBalancerNodePorts" in spec and spec["type"] != "LoadBalancer":
         detail = "may only be used when `type` is 'LoadBalancer'"
         yield field_errors.forbidden("spec.allocateLoadBalancerNodePorts", detail)
+
+
+def _external_errors(spec: Body) -> Iterator[FieldError]:
+    """The fields of services that can be reached from outside."""
+    policy, external = spec.get("externalTrafficPolicy"), spec.get("externalIPs")
+    if policy and spec["type"] not in EXTERNAL and not external:
+        detail = "may only be set for externally-accessible services"
+        yield field_errors.invalid("spec.externalTrafficPolicy", policy, detail)
+    elif policy and policy not in TRAFFIC_POLICIES:
+        yield field_errors.not_supported("spec.externalTrafficPolicy", policy, TRAFFIC_POLICIES)
+    if spec.get("healthCheckNodePort") and not (
+        spec["type"] == "LoadBalancer" and policy == "Local"
+    ):
+        detail = "may only be set when `type` is 'LoadBalancer' and the traffic policy is 'Local'"
+        yield field_errors.invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], detail)
+
+
+def _balancer_errors(spec: Body) -> Iterator[FieldError]:
+    """The fields of load balancers; a real server writes the first with a capital letter."""
+    ranges, balancer = spec.get("loadBalancerSourceRanges", ()), spec.get("loadBalancerClass")
+    if spec["type"] != "LoadBalancer":
+        detail = "may only be used when `type` is 'LoadBalancer'"
+        if ranges:
+            yield field_errors.forbidden("spec.LoadBalancerSourceRanges", detail)
+        if balancer is not None:
+            yield field_errors.forbidden("spec.loadBalancerClass", detail)
+        return
+    for index, network in enumerate(ranges):
+        where = f"spec.LoadBalancerSourceRanges[{index}]"
+        yield from fields.network_errors(network, where)
+    if balancer is not None:
+        yield from fields.qualified_name_errors(balancer, "spec.loadBalancerClass")
+
+
+def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
+    if new["spec"]["type"] != "LoadBalancer" and new["status"].get("loadBalancer", {}).get(
+        "ingress"
+    ):
+        detail = "may only be used when `spec.type` is 'LoadBalancer'"
+        yield field_errors.forbidden("status.loadBalancer.ingress", detail)
+
+
+def _family_problems(spec: Body, old: Body | None) -> Iterator[FieldError]:
+    """What a cluster with IPv4 alone cannot give; a real server notices it before all else."""
+    if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
+        return
+    if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        detail = "this cluster is not configured for dual-stack services"
+        yield field_errors.invalid("spec.ipFamilyPolicy", "RequireDualStack", detail)
+    if old is None and not spec.get("clusterIP"):
+        for index, family in enumerate(spec.get("ipFamilies", ())):
+            if family == "IPv6":
+                detail = "not configured on this cluster"
+                yield field_errors.invalid(f"spec.ipFamilies[{index}]", family, detail)
 
 
 def _external_name_errors(spec: Body) -> Iterator[FieldError]:
@@ -186,19 +255,29 @@ def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
     for index, address in enumerate(addresses):
         if address != HEADLESS:
             problems = list(fields.ip_errors(address, f"spec.clusterIPs[{index}]"))
-            yield from problems or _range_errors(address, addresses)
+            fresh = not old.get("clusterIPs")
+            yield from problems or (_range_errors(address, addresses) if fresh else ())
         elif len(addresses) > 1:
             detail = "'None' must be the first and only value"
             yield field_errors.invalid("spec.clusterIPs", addresses, detail)
-    for index, (address, family) in enumerate(zip(addresses, spec["ipFamilies"], strict=False)):
-        if address != HEADLESS and family in {"IPv4", "IPv6"} and _family(address) != family:
-            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
-            yield field_errors.invalid(f"spec.clusterIPs[{index}]", address, detail)
+    yield from _family_errors(addresses, spec["ipFamilies"])
     if len(addresses) > 2:
         yield field_errors.invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
     before = old.get("clusterIPs", [])
-    if old.get("type") != "ExternalName" and before and before[:1] != addresses[:1]:
+    # A list that begins with None although clusterIP says otherwise is refused above.
+    odd = addresses[:1] == [HEADLESS] != [spec.get("clusterIP")]
+    if old.get("type") != "ExternalName" and before and before[:1] != addresses[:1] and not odd:
         yield field_errors.invalid("spec.clusterIPs[0]", addresses, "may not change once set")
+
+
+def _family_errors(addresses: list[str], families: list[str]) -> Iterator[FieldError]:
+    for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
+        if address != HEADLESS and family in {"IPv4", "IPv6"} and _family(address) != family:
+            detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            yield field_errors.invalid(f"spec.clusterIPs[{index}]", address, detail)
+    for index, family in enumerate(families):
+        if family in families[:index]:
+            yield field_errors.duplicate(f"spec.ipFamilies[{index}]", family)
 
 
 def _range_errors(address: str, addresses: list[str]) -> Iterator[FieldError]:
@@ -265,116 +344,4 @@ def _node_ports(context: WriteContext) -> set[int]:
     }
 
 
-SERVICES = Behaviour(default=default, prepare=prepare, errors=errors)
-
-
-# --- endpoints -----------------------------------------------------------------------------------
-
-ENDPOINTS_MAX = 1000
-ADDRESSES_MAX = 100
-PORTS_MAX = 20_000
-
-
-def endpoints_errors(new: Body, _old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    for index, subset in enumerate(new.get("subsets", ())):
-        path = f"subsets[{index}]"
-        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            yield field_errors.required(path, "must specify `addresses` or `notReadyAddresses`")
-        for name in ("addresses", "notReadyAddresses"):
-            for at, address in enumerate(subset.get(name, ())):
-                yield from _endpoint_address_errors(address, f"{path}.{name}[{at}]")
-        ports = subset.get("ports", [])
-        for at, port in enumerate(ports):
-            where = f"{path}.ports[{at}]"
-            if port.get("name"):
-                yield from fields.name_errors(port["name"], f"{where}.name", "label")
-            elif len(ports) > 1:
-                yield field_errors.required(f"{where}.name")
-            yield from fields.port_number_errors(port.get("port", 0), f"{where}.port")
-
-
-def _endpoint_address_errors(address: Body, path: str) -> Iterator[FieldError]:
-    problems = list(fields.ip_errors(address.get("ip", ""), f"{path}.ip"))
-    yield from problems or special_address_errors(address["ip"], f"{path}.ip")
-    if address.get("hostname"):
-        yield from fields.name_errors(address["hostname"], f"{path}.hostname", "label")
-    if address.get("nodeName"):
-        yield from fields.name_errors(address["nodeName"], f"{path}.nodeName")
-
-
-def special_address_errors(address: str, field: str) -> Iterator[FieldError]:
-    value = ipaddress.ip_address(address)
-    if value.is_unspecified or value.is_loopback or value.is_link_local or value.is_multicast:
-        detail = "may not be unspecified, loopback, link-local or multicast"
-        yield field_errors.invalid(field, address, detail)
-
-
-def slice_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
-    family = new.get("addressType", "")
-    endpoints, ports = new.get("endpoints") or [], new.get("ports") or []
-    if old is not None:
-        yield from fields.immutable(family, old.get("addressType"), "addressType")
-    if len(ports) > PORTS_MAX:
-        yield field_errors.too_many("ports", len(ports), PORTS_MAX)
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        name, where = port.get("name", ""), f"ports[{index}].name"
-        if name:
-            yield from fields.name_errors(name, where, "label")
-        if name in names:
-            yield field_errors.duplicate(where, name)
-        names.add(name)
-    if len(endpoints) > ENDPOINTS_MAX:
-        yield field_errors.too_many("endpoints", len(endpoints), ENDPOINTS_MAX)
-        return
-    if old is not None and old.get("endpoints") == new.get("endpoints"):
-        return  # they were valid when they were stored
-    for index, endpoint in enumerate(endpoints):
-        yield from _endpoint_errors(endpoint, family, f"endpoints[{index}]")
-
-
-def _endpoint_errors(endpoint: Body, family: str, path: str) -> Iterator[FieldError]:
-    addresses = endpoint.get("addresses", [])
-    if not addresses:
-        yield field_errors.required(f"{path}.addresses", "must contain at least 1 address")
-    elif len(addresses) > ADDRESSES_MAX:
-        yield field_errors.too_many(f"{path}.addresses", len(addresses), ADDRESSES_MAX)
-    for index, address in enumerate(addresses):
-        where = f"{path}.addresses[{index}]"
-        if family == "FQDN":
-            yield from fields.name_errors(address, where)
-        elif family in {"IPv4", "IPv6"}:
-            yield from _family_errors(address, family, where, f"{path}.addresses")
-    if endpoint.get("hostname"):
-        yield from fields.name_errors(endpoint["hostname"], f"{path}.hostname", "label")
-    if endpoint.get("nodeName"):
-        yield from fields.name_errors(endpoint["nodeName"], f"{path}.nodeName")
-
-
-def _family_errors(address: str, family: str, field: str, list_field: str) -> Iterator[FieldError]:
-    problems = list(fields.ip_errors(address, field))
-    if problems:
-        yield from problems
-        return
-    if (":" in address) != (family == "IPv6"):
-        yield field_errors.invalid(list_field, address, f"must be an {family} address")
-    yield from special_address_errors(address, field)
-
-
-def default_slice(endpoint_slice: Body) -> None:
-    for name in ("endpoints", "ports"):
-        # kube-apiserver shows null for an empty list here.
-        endpoint_slice[name] = endpoint_slice.get(name) or None
-    for port in endpoint_slice["ports"] or ():
-        port.setdefault("name", "")
-        port.setdefault("protocol", "TCP")
-
-
-def slice_changed(new: Body, old: Body) -> bool:
-    """Whether a write raises the generation. Labels count: consumers select slices by them."""
-    same = all(new.get(name) == old.get(name) for name in ("addressType", "endpoints", "ports"))
-    return not same or new["metadata"].get("labels") != old["metadata"].get("labels")
-
-
-ENDPOINTS = Behaviour(errors=endpoints_errors)
-SLICES = Behaviour(default=default_slice, errors=slice_errors, grows=slice_changed)
+SERVICES = Behaviour(default=default, prepare=prepare, errors=errors, status_errors=status_errors)

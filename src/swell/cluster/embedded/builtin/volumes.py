@@ -10,9 +10,9 @@ from swell.cluster.embedded.builtin.containers import (
     FIELD_PATHS,
     SUBSCRIPTED,
     field_ref_errors,
-    pull_policy,
     resource_ref_errors,
 )
+from swell.cluster.embedded.builtin.images import pull_policy
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
 
@@ -32,17 +32,23 @@ def default_volume(volume: Body) -> None:
     """Make a volume without a source an emptyDir, and set the pull policy of an image volume."""
     if not set(volume) - {"name"}:
         volume["emptyDir"] = {}
+    if "projected" in volume:
+        volume["projected"].setdefault("sources", None)  # as a real server shows it
     if "image" in volume:
         volume["image"].setdefault("pullPolicy", pull_policy(volume["image"].get("reference", "")))
 
 
-def volume_errors(volumes: list[Body], path: str) -> tuple[set[str], list[FieldError]]:
+def volume_errors(
+    volumes: list[Body], path: str, *, is_pod: bool = False
+) -> tuple[set[str], list[FieldError]]:
     """The names of the valid volumes, which containers may mount, and the errors of the others."""
     names: set[str] = set()
     errors: list[FieldError] = []
     for index, volume in enumerate(volumes):
         where, name = f"{path}[{index}]", volume.get("name", "")
         found = list(_source_errors(volume, where))
+        if is_pod and "image" in volume and not volume["image"].get("reference"):
+            found.append(field_errors.required(f"{where}.image.reference"))
         if name:
             found += fields.name_errors(name, f"{where}.name", "label")
         if name in names:
@@ -121,7 +127,12 @@ def _downward(source: Body, path: str) -> Iterator[FieldError]:
 def _projected(source: Body, path: str) -> Iterator[FieldError]:
     yield from fields.file_mode_errors(source, "defaultMode", path)
     checks = {"configMap": _config_map, "secret": _projected_secret, "downwardAPI": _downward}
-    for index, one in enumerate(source.get("sources", ())):
+    paths: set[str] = set()
+    for index, one in enumerate(source.get("sources") or ()):
+        for used in _paths_of(one):
+            if used in paths:
+                yield field_errors.invalid(path, used, "conflicting duplicate paths")
+            paths.add(used)
         where = f"{path}.sources[{index}]"
         if len(one) > 1:
             yield field_errors.forbidden(
@@ -130,6 +141,13 @@ def _projected(source: Body, path: str) -> Iterator[FieldError]:
         for name, check in checks.items():
             if name in one:
                 yield from check(one[name], f"{where}.{name}")
+
+
+def _paths_of(source: Body) -> list[str]:
+    """The files that one source of a projected volume makes."""
+    items = [item for part in source.values() for item in part.get("items", ())]
+    token = source.get("serviceAccountToken", {}).get("path", "")
+    return [path for path in (*(item.get("path", "") for item in items), token) if path]
 
 
 def _projected_secret(source: Body, path: str) -> Iterator[FieldError]:
