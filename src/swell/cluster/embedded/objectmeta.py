@@ -59,7 +59,7 @@ _LABEL_SHAPE = (
     " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
     " '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-_STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
+STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 _IMMUTABLE = (
     *("name", "namespace", "uid"),
     *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
@@ -230,7 +230,7 @@ def _unqualified_errors(finalizers: list[str]) -> list[FieldError]:
     return [
         invalid(f"metadata.finalizers[{n}]", name, problem)
         for n, name in enumerate(finalizers)
-        if "/" not in name and name not in _STANDARD_FINALIZERS
+        if "/" not in name and name not in STANDARD_FINALIZERS
     ]
 
 

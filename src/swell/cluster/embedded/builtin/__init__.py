@@ -13,6 +13,7 @@ Files, from the common parts to the table of all kinds:
 - `security`: security contexts, and the namespaces of the host.
 - `images`: the names of images, and how they are pulled.
 - `containers`: containers: image, ports, environment, mounts, resources, probes.
+- `warnings`: what is valid but unwise.
 - `volumes`: the volumes of a pod.
 - `podspec`: the spec of a pod, alone or in a template.
 - `pods`: pods.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.warnings import slice_warnings
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -116,4 +117,6 @@ def slice_changed(new: Body, old: Body) -> bool:
 
 
 ENDPOINTS = Behaviour(errors=endpoints_errors)
-SLICES = Behaviour(default=default_slice, errors=slice_errors, grows=slice_changed)
+SLICES = Behaviour(
+    default=default_slice, errors=slice_errors, warnings=slice_warnings, grows=slice_changed
+)

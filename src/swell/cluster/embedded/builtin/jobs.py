@@ -10,6 +10,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.warnings import template_warnings
 from swell.cluster.embedded.objectmeta import (
     label_value_problems,
     name_problems,
@@ -363,4 +364,10 @@ def _take(held: Body, given: Body, name: str) -> None:
         held[name] = given[name]
 
 
-JOBS = Behaviour(default=default, prepare=prepare, errors=errors, status_errors=status_errors)
+JOBS = Behaviour(
+    warnings=template_warnings,
+    default=default,
+    prepare=prepare,
+    errors=errors,
+    status_errors=status_errors,
+)

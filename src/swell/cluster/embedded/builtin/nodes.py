@@ -9,6 +9,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import taint_errors
+from swell.cluster.embedded.builtin.warnings import node_warnings
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -112,6 +113,7 @@ NODES = Behaviour(
     default=default_node,
     prepare=prepare_node,
     errors=node_errors,
+    warnings=node_warnings,
     status_errors=node_status_errors,
     keeps_status=True,
 )

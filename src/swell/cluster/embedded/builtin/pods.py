@@ -18,6 +18,7 @@ from swell.cluster.embedded.builtin.podspec import (
 from swell.cluster.embedded.builtin.policies import PRIORITY_CLASSES
 from swell.cluster.embedded.builtin.rules import Behaviour
 from swell.cluster.embedded.builtin.scheduling import toleration_errors
+from swell.cluster.embedded.builtin.warnings import pod_warnings
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
 from swell.schema.field_errors import FieldError
@@ -151,8 +152,9 @@ def qos_class(spec: Body) -> str:
     memory and requests as much, else Burstable.
     """
     guaranteed, asked = True, False
-    for container in all_containers(spec):
-        resources = container.get("resources", {})
+    # Resources of the whole pod count in place of those of its containers.
+    for holder in [spec] if spec.get("resources") else all_containers(spec):
+        resources = holder.get("resources", {})
         for name in ("cpu", "memory"):
             request = _amount(resources.get("requests", {}), name)
             limit = _amount(resources.get("limits", {}), name)
@@ -331,6 +333,7 @@ PODS = Behaviour(
     default=default,
     prepare=prepare,
     errors=errors,
+    warnings=pod_warnings,
     prepare_status=prepare_status,
     status_errors=status_errors,
 )

@@ -8,6 +8,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.podspec import default_pod_spec, template_errors
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.warnings import template_warnings
 from swell.cluster.embedded.registry import WriteContext
 from swell.cluster.embedded.selectors import from_label_selector
 from swell.schema import field_errors
@@ -71,4 +72,6 @@ def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
             yield field_errors.invalid(f"status.{name}", status.get(name, 0), detail)
 
 
-REPLICA_SETS = Behaviour(default=default, errors=errors, status_errors=status_errors)
+REPLICA_SETS = Behaviour(
+    warnings=template_warnings, default=default, errors=errors, status_errors=status_errors
+)

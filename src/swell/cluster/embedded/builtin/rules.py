@@ -20,6 +20,7 @@ from swell.schema.field_errors import FieldError
 Default: TypeAlias = Callable[[Body], None]
 Prepare: TypeAlias = Callable[[Body, Body | None, WriteContext], None]
 Errors: TypeAlias = Callable[[Body, Body | None, WriteContext], Iterable[FieldError]]
+Warnings: TypeAlias = Callable[[Body, Body | None], Iterable[str]]
 Grows: TypeAlias = Callable[[Body, Body], bool]
 
 
@@ -28,6 +29,10 @@ def _nothing(*_: object) -> None:
 
 
 def _no_errors(_new: Body, _old: Body | None, _context: WriteContext) -> Iterable[FieldError]:
+    return ()
+
+
+def _no_warnings(_new: Body, _old: Body | None) -> Iterable[str]:
     return ()
 
 
@@ -45,6 +50,7 @@ class Behaviour:
     status_errors: Errors = _no_errors  # for writes of /status
     prepare_status: Prepare = _nothing
     grows: Grows = spec_changed  # whether a write raises metadata.generation
+    warnings: Warnings = _no_warnings  # of objects that are valid but unwise; not for /status
     keeps_status: bool = False  # whether a status given on create is kept
 
 
@@ -100,6 +106,8 @@ class BuiltinRules:
         if self._enums is not None and not unchanged:
             self._enums(new, None, errors)
         errors += self._behaviour.errors(new, old, context)
+        if not errors:
+            context.warnings.extend(self._behaviour.warnings(new, old))
         return errors
 
     def grows_generation(self, new: Body, old: Body) -> bool:

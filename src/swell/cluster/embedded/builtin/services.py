@@ -9,6 +9,7 @@ from swell.api.meta import Body
 from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import fields
 from swell.cluster.embedded.builtin.rules import Behaviour
+from swell.cluster.embedded.builtin.warnings import service_warnings
 from swell.cluster.embedded.objectmeta import name_problems
 from swell.cluster.embedded.registry import WriteContext
 from swell.schema import field_errors
@@ -264,8 +265,9 @@ def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
     if len(addresses) > 2:
         yield field_errors.invalid("spec.clusterIPs", addresses, "may only hold up to 2 values")
     before = old.get("clusterIPs", [])
-    # A list that begins with None although clusterIP says otherwise is refused above.
-    odd = addresses[:1] == [HEADLESS] != [spec.get("clusterIP")]
+    # Where one of clusterIP and clusterIPs says None and the other does not: refused above.
+    given = spec.get("clusterIP")
+    odd = addresses[:1] != [given] and HEADLESS in {given, *addresses[:1]}
     if old.get("type") != "ExternalName" and before and before[:1] != addresses[:1] and not odd:
         yield field_errors.invalid("spec.clusterIPs[0]", addresses, "may not change once set")
 
@@ -344,4 +346,10 @@ def _node_ports(context: WriteContext) -> set[int]:
     }
 
 
-SERVICES = Behaviour(default=default, prepare=prepare, errors=errors, status_errors=status_errors)
+SERVICES = Behaviour(
+    default=default,
+    prepare=prepare,
+    errors=errors,
+    warnings=service_warnings,
+    status_errors=status_errors,
+)

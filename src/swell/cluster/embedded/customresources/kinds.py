@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import cast
 
@@ -12,6 +12,7 @@ from swell.cluster.embedded import refusals
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.rules import report_unknown
 from swell.cluster.embedded.customresources.rules import TOLERATED, RuleBudget, compile_rules
+from swell.cluster.embedded.objectmeta import STANDARD_FINALIZERS
 from swell.cluster.embedded.registry import (
     METADATA_FIELDS,
     FieldPath,
@@ -87,6 +88,8 @@ class CustomRules:
 
     def validate(self, new: Body, old: Body | None, context: WriteContext) -> list[FieldError]:
         before: object = MISSING if old is None else old
+        if context.subresource != "status":
+            context.warnings.extend(_finalizer_warnings(new, old))
         errors: list[FieldError] = []
         self._values(new, before, None, errors)
         if self._rules is None:
@@ -104,6 +107,14 @@ class CustomRules:
         outside = {"metadata", "status"} if self._has_status else {"metadata"}
         names = dict.fromkeys((*new, *old))
         return any(new.get(name) != old.get(name) for name in names if name not in outside)
+
+
+def _finalizer_warnings(new: Body, old: Body | None) -> Iterator[str]:
+    """Warn of new finalizers without a domain, which built-in kinds refuse."""
+    before = ((old or {}).get("metadata") or {}).get("finalizers") or ()
+    for name in new["metadata"].get("finalizers") or ():
+        if name not in before and "/" not in name and name not in STANDARD_FINALIZERS:
+            yield f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name'
 
 
 def _shape_metadata(value: object, path: Path, unknown: list[str]) -> object:

@@ -117,6 +117,8 @@ def delete_request_from_query(query: Query) -> DeleteRequest:
     orphan = is_true(query, "orphanDependents") if "orphanDependents" in query else None
     return _delete_request(
         DeleteOptions(
+            uid=_text(query, "uid") or None,
+            resource_version=_text(query, "resourceVersion") or None,
             grace_s=number(query, "gracePeriodSeconds"),
             propagation=_text(query, "propagationPolicy") or None,
             orphan_dependents=orphan,
@@ -125,17 +127,10 @@ def delete_request_from_query(query: Query) -> DeleteRequest:
     )
 
 
-class _DeleteBody(DeleteOptionsShape):
-    """Delete options as an object of their own."""
-
-    kind: str | None = None
-    api_version: str | None = None
-
-
 def delete_request_from_body(body: object) -> DeleteRequest:
     """Options sent as a DeleteOptions object; the query is ignored then."""
     try:
-        given = convert({} if body is None else body, _DeleteBody)
+        given = convert({} if body is None else body, DeleteOptionsShape)
     except msgspec.ValidationError as error:
         raise bad_request(f"DeleteOptions: {error}") from error
     if given.kind not in {None, "", "DeleteOptions"}:

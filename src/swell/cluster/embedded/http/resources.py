@@ -98,6 +98,8 @@ class Resources:
     async def handle(
         self, http: web.BaseRequest, path: ResourcePath, query: Query
     ) -> web.StreamResponse:
+        if _is_bindings(path) and http.method == "POST":
+            return await self._bind_by_body(http, path, query)
         kind = self._kind(path)
         # A table of what has no columns is passed over.
         forms = OBJECT_FORMS - ({Form.TABLE} if path.subresource in _WITHOUT_COLUMNS else set())
@@ -130,6 +132,28 @@ class Resources:
         if wrong_scope or no_namespace or unknown:
             raise refusals.unknown_path()
         return kind
+
+    async def _bind_by_body(
+        self, http: web.BaseRequest, path: ResourcePath, query: Query
+    ) -> web.StreamResponse:
+        """A binding sent to the collection of bindings: the pod is named in the body alone."""
+        target = path._replace(plural="pods", subresource="binding")
+        kind = self._kind(target)
+        accepted = negotiate(http.headers.get("Accept", ""), OBJECT_FORMS - {Form.TABLE})
+        shown = representation_of(kind, accepted, "", self._api.clock.now())
+        request = ResourceRequest(http, kind, target, query, shown, [])
+        context = request.write_context("CreateOptions")
+        try:
+            body = await _object_body(request, context)
+            metadata = body.get("metadata")
+            name = metadata.get("name") if isinstance(metadata, dict) else None
+            if not name or not isinstance(name, str):
+                raise bad_request("name is required")
+            key = Key(path.namespace, name)
+            await self._api.answer(lambda: self._api.bind(kind, key, body, context))
+        except ClusterError as error:
+            return responses.of_refusal(error, request.warnings)
+        return responses.of_body(responses.success(201), 201, context.warnings)
 
     # -- collections and objects -------------------------------------------------------------
 
@@ -310,6 +334,15 @@ class Resources:
 
         found = request.representation.object(await self._api.answer(read))
         return responses.of_bytes(found, 200, request.warnings)
+
+
+def _is_bindings(path: ResourcePath) -> bool:
+    """Whether a path is that of a namespace's bindings, which can be created only."""
+    return (
+        path.plural == "bindings"
+        and bool(path.namespace)
+        and path == ResourcePath("", "v1", "bindings", path.namespace)
+    )
 
 
 # -- bodies ----------------------------------------------------------------------------------

@@ -62,12 +62,7 @@ class DeleteVerbs:
         self, kind: ServedKind, key: Key, options: DeleteOptions, request: RequestContext
     ) -> Deleted:
         context = self._core.context("delete", request)
-        # A real server warns, too: only Jobs leave their dependents behind by default.
-        if kind.default_propagation == "Orphan" and not _has_propagation(options):
-            request.warnings.append(
-                "dependents are left behind when no propagation policy is given; "
-                "set propagationPolicy=Background to delete them too"
-            )
+        _warn_of_orphans(kind, options, request)
         stored = self._core.require(kind, key)
         _check_options(options)
         _check_preconditions(kind, key, stored, options)
@@ -84,6 +79,7 @@ class DeleteVerbs:
         request: RequestContext,
     ) -> Page:
         """Delete the listed objects one by one; one that is gone already is no error."""
+        _warn_of_orphans(kind, options, request)
         _check_options(options)
         # A real server lists in pages, and with a limit a version means exactly that one.
         exact = selection.resource_version not in {"", "0"} and not selection.resource_version_match
@@ -266,6 +262,15 @@ def _check_options(options: DeleteOptions) -> None:
         errors.append(not_supported(field, policy, [*_POLICIES, "nil"]))
     if errors:
         raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", errors)
+
+
+def _warn_of_orphans(kind: ServedKind, options: DeleteOptions, request: RequestContext) -> None:
+    # A real server warns, too: only Jobs leave their dependents behind by default.
+    if kind.default_propagation == "Orphan" and not _has_propagation(options):
+        request.warnings.append(
+            "dependents are left behind when no propagation policy is given; "
+            "set propagationPolicy=Background to delete them too"
+        )
 
 
 def _has_propagation(options: DeleteOptions) -> bool:

@@ -36,7 +36,7 @@ class PodVerbs:
 
     def bind(self, kind: ServedKind, key: Key, binding: Body, request: RequestContext) -> int:
         """Set a pod's node, once; returns the pod's new version."""
-        read_shape(binding, BindingShape, "create")
+        read_shape(binding, BindingShape, "create", request)
         _check_name(binding, key)
         metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
         errors = []
@@ -69,10 +69,14 @@ class PodVerbs:
 
     def evict(self, kind: ServedKind, key: Key, eviction: Body, request: RequestContext) -> Deleted:
         """Delete a pod unless that would break a disruption budget."""
-        read = read_shape(eviction, EvictionShape, "create")
+        read = read_shape(eviction, EvictionShape, "create", request)
         _check_name(eviction, key)
         given = read.delete_options or DeleteOptionsShape()
         options = given.options()
+        odd = [value for value in given.dry_run or () if value != "All"]
+        if odd:
+            error = not_supported("dryRun", odd[0], ["All"])
+            raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", [error])
         if given.dry_run:
             request.dry_run = True
         stored = self._core.require(kind, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, TypeVar
@@ -131,6 +132,8 @@ class _MetadataShape(_Shape):
     annotations: dict[str, str] | None = None
     finalizers: list[str] | None = None
     owner_references: list[dict[str, object]] | None = None
+    managed_fields: list[dict[str, object]] | None = None
+    self_link: str | None = None
 
 
 class _TargetShape(_Shape):
@@ -164,6 +167,8 @@ class _PreconditionsShape(_Shape):
 class DeleteOptionsShape(_Shape):
     """The options of a delete, as the body of a request or of an eviction has them."""
 
+    kind: str | None = None
+    api_version: str | None = None
     preconditions: _PreconditionsShape | None = None
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
@@ -213,9 +218,25 @@ class ScaleShape(_Shape):
     status: _ScaleStatusShape | None = None
 
 
-def read_shape(body: object, shape: type[S], verb: str) -> S:
-    """The body as a struct; a body with a field of another type is refused."""
+def read_shape(body: object, shape: type[S], verb: str, request: RequestContext) -> S:
+    """The body as a struct. A field of another type is refused, an unknown one as is asked for."""
     try:
-        return convert(body, shape)
+        read = convert(body, shape)
     except msgspec.ValidationError as error:
         raise refusals.not_of_kind(verb, str(error)) from error
+    found = [f'unknown field "{path}"' for path in _unknown(body, read, "")]
+    if found and request.field_validation == "Strict":
+        raise refusals.strict_decoding(verb, found)
+    if request.field_validation != "Ignore":
+        request.warnings.extend(found)
+    return read
+
+
+def _unknown(body: object, read: _Shape, path: str) -> Iterator[str]:
+    """The paths of the fields that a struct does not have."""
+    known = {field.encode_name: field.name for field in msgspec.structs.fields(read)}
+    for name, value in body.items() if isinstance(body, dict) else ():
+        if name not in known:
+            yield path + name
+        elif isinstance(inner := getattr(read, known[name]), _Shape):
+            yield from _unknown(value, inner, f"{path}{name}.")

@@ -28,14 +28,14 @@ class ScaleVerbs:
 
     def update(self, kind: ServedKind, key: Key, scale: Body, request: RequestContext) -> Stored:
         stored = self._core.require(kind, key)
-        _check_scale(scale, key, "update")
+        _check_scale(scale, key, "update", request)
         if _uid(scale) not in {"", stored.uid}:
             raise refusals.conflict(kind, key.name, "Precondition failed: UID in object meta")
         return self._set(kind, key, scale, request)
 
     def patch(self, kind: ServedKind, key: Key, patch: Patch, request: RequestContext) -> Stored:
         scale = apply_patch(kind, self.get(kind, key).copy(), patch)
-        _check_scale(scale, key, "patch")
+        _check_scale(scale, key, "patch", request)
         if _uid(scale) not in {"", self._core.require(kind, key).uid}:
             raise refusals.subresource_conflict(kind, "scale", key.name, "the UID differs")
         return self._set(kind, key, scale, request)
@@ -53,9 +53,9 @@ class ScaleVerbs:
         return _scale_of(kind, self._writes.update(kind, key, body, request).stored)
 
 
-def _check_scale(scale: Body, key: Key, verb: str) -> None:
+def _check_scale(scale: Body, key: Key, verb: str, request: RequestContext) -> None:
     """Refuse a body that is no Scale, and the Scale of another object."""
-    read_shape(scale, ScaleShape, verb)
+    read_shape(scale, ScaleShape, verb, request)
     metadata = scale.get("metadata") or {}
     if metadata.get("name") != key.name:
         raise bad_request("the name of the object does not match the name on the URL")
