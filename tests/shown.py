@@ -39,6 +39,7 @@ class SampleSizes:
 def checks(sizes: SampleSizes) -> tuple[Check, ...]:
     has_testbed = _has_testbed()
     compare = ("--compare",) if has_testbed else ()
+    mutated = ("tests.contract.generated.compare", "--mutations", "2000", "--least", "0.97")
     spoilt = Check("spoilt kube-apiserver", ("tests.e2e.faults", "--times", "5"))
     return (
         Check("simulation", ("tests.sim.campaign", "--seeds", str(sizes.seeds))),
@@ -51,7 +52,7 @@ def checks(sizes: SampleSizes) -> tuple[Check, ...]:
         Check("quantities", ("tests.property.quantities", "--samples", "100000")),
         Check("scheduler equivalence", ("tests.property.test_scheduler_equivalence", "2000")),
         Check("autoscaler equivalence", ("pytest", "tests/property/test_autoscaler.py")),
-        *((spoilt,) if has_testbed else ()),
+        *((spoilt, Check("mutated behaviours", mutated)) if has_testbed else ()),
     )
 
 

@@ -18,7 +18,7 @@ Place = tuple[Any, Any]
 def mutated(cases: list[Case], n: int, seed: int) -> list[Case]:
     """Returns n behaviours, each one of the given ones with a single value changed."""
     rng = random.Random(seed)
-    with_body = [case for case in cases if any(_has_body(step) for step in case["steps"])]
+    with_body = [case for case in cases if _is_open(case["steps"])]
     return [_mutate(rng.choice(with_body), rng, number) for number in range(n)]
 
 
@@ -31,6 +31,11 @@ def _mutate(case: Case, rng: random.Random, number: int) -> Case:
     else:
         holder[key] = rng.choice(ODD)
     return {"family": case["family"], "name": f"{case['name']} #{number}", "steps": steps}
+
+
+def _is_open(steps: list[dict[str, Any]]) -> bool:
+    """Whether a body can change: no later step may edit the object that came of it."""
+    return any(map(_has_body, steps)) and not any("edit" in step for step in steps)
 
 
 def _has_body(step: dict[str, Any]) -> bool:

@@ -48,7 +48,7 @@ _NAME_RULES: dict[str, tuple[re.Pattern[str], int, str]] = {
         " or 'abc-123',",
     ),
 }
-_SEGMENT = "segment"  # the rule of names that need only be a part of a path
+SEGMENT = "segment"  # the rule of names that need only be a part of a path
 _QUALIFIED_SHAPE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
     " alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for"
@@ -68,7 +68,7 @@ _IMMUTABLE = (
 
 def name_problems(name: str, rule: str = "subdomain", unit: str = "characters") -> Problems:
     """The problems with a name; `unit` is the word for its length, which differs by the place."""
-    if rule == _SEGMENT:
+    if rule == SEGMENT:
         return _segment_problems(name)
     pattern, n_max, description = _NAME_RULES[rule]
     found: Problems = ()

@@ -73,18 +73,17 @@ class PodVerbs:
         _check_name(eviction, key)
         given = read.delete_options or DeleteOptionsShape()
         options = given.options()
+        if given.dry_run:
+            request.dry_run = True
+        stored = self._core.require(kind, key)
+        if not _is_unbudgeted(stored.body):
+            budget = self._budget_of(stored)
+            if budget is not None and not _is_unhealthy_surplus(stored.body, budget.body):
+                self._charge(budget, key, request)
         odd = [value for value in given.dry_run or () if value != "All"]
         if odd:
             error = not_supported("dryRun", odd[0], ["All"])
             raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", [error])
-        if given.dry_run:
-            request.dry_run = True
-        stored = self._core.require(kind, key)
-        if _is_unbudgeted(stored.body):
-            return self._mark_and_delete(kind, key, options, request)
-        budget = self._budget_of(stored)
-        if budget is not None and not _is_unhealthy_surplus(stored.body, budget.body):
-            self._charge(budget, key, request)
         return self._mark_and_delete(kind, key, options, request)
 
     def _mark_and_delete(

@@ -117,11 +117,13 @@ class ReadVerbs:
         items = snapshot.items
         if after is not None:
             items = items[_index_after(items, after) :]
+        end = items[-1][0] if items else None
         if not chosen.selects_all:
             items = [item for item in items if chosen.matches(item[1])]
         page = items[:limit] if limit else items
         token, remaining = "", None
-        if len(page) < len(items):
+        # As on a real server, a full page goes on while any object follows, selected or not.
+        if limit and len(page) == limit and page[-1][0] != end:
             last = page[-1][0]
             token = _encode_token(last, chosen.namespace, snapshot.version)
             # With a selector a real server does not know how many objects are left.

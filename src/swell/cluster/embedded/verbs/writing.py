@@ -17,7 +17,7 @@ from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.objectmeta import metadata_errors
+from swell.cluster.embedded.objectmeta import SEGMENT, metadata_errors
 from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind, WriteContext
@@ -143,7 +143,10 @@ class WriteVerbs:
         kind.rules.prepare(body, None, context)
         key = Key(namespace if kind.namespaced else "", metadata.get("name") or "")
         errors = metadata_errors(kind, metadata, None)
-        refuse_invalid(kind, key.name, errors + kind.rules.validate(body, None, context))
+        own = kind.rules.validate(body, None, context)
+        # A real server looks at such kinds' metadata last, when all else is right.
+        late = kind.name_rule == SEGMENT and own
+        refuse_invalid(kind, key.name, own if late else errors + own)
         if self._core.find(kind, key) is not None:
             raise refusals.already_exists(kind, key.name)
         return self._core.put(kind, key, None, body, context)
