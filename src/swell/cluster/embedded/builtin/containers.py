@@ -263,7 +263,7 @@ def _mount_mode_errors(container: Body, volumes: set[str], path: str) -> Iterato
 
 
 def _resize_errors(policies: list[Body], path: str) -> Iterator[FieldError]:
-    """What a change of resources in place does; errors are of the whole list."""
+    """Policies of resizing in place; errors are of the whole list."""
     seen: set[str] = set()
     for index, policy in enumerate(policies):
         name = policy.get("resourceName", "")

@@ -220,7 +220,7 @@ def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
 
 
 def _family_problems(spec: Body, old: Body | None) -> Iterator[FieldError]:
-    """What a cluster with IPv4 alone cannot give; a real server notices it before all else."""
+    """Families that a cluster with IPv4 alone cannot give; a real server looks at them first."""
     if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
         return
     if spec.get("ipFamilyPolicy") == "RequireDualStack":

@@ -21,6 +21,7 @@ from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.routing import (
+    JSON,
     YAML,
     Form,
     ResourcePath,
@@ -45,9 +46,9 @@ _GET_ONLY = frozenset({"api", "version"})
 _DISCOVERY_FORMS = frozenset({Form.OBJECT, Form.DISCOVERY})
 _OBJECT_ONLY = frozenset({Form.OBJECT})
 # Accept headers of the OpenAPI documents; a real server compares these letter by letter.
-_JSON_RANGES = frozenset({"", "*", "*/*", "application/*", responses.JSON})
+_JSON_RANGES = frozenset({"", "*", "*/*", "application/*", JSON})
 _TEXT = "text/plain; charset=utf-8"  # the type Go guesses for the index of schemas
-_DISCOVERY_TYPE = f"{responses.JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_DISCOVERY_TYPE = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class Handler:
@@ -138,7 +139,7 @@ class Handler:
         if top in _HEALTH and len(segments) == 1:
             return responses.of_text("ok")
         if top == "version" and len(segments) == 1:
-            if not {"", "*/*", responses.JSON} & _media_types(request):
+            if not {"", "*/*", JSON} & _media_types(request):
                 raise refusals.not_acceptable()
             return responses.of_body(_version())
         if top in {"api", "apis"}:

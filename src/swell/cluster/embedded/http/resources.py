@@ -31,7 +31,14 @@ from swell.cluster.embedded.http.payloads import parsed, read_body
 from swell.cluster.embedded.http.protobuf import MEDIA_TYPE as PROTOBUF
 from swell.cluster.embedded.http.protobuf import read_protobuf
 from swell.cluster.embedded.http.responses import Representation, representation_of
-from swell.cluster.embedded.http.routing import OBJECT_FORMS, YAML, Form, ResourcePath, negotiate
+from swell.cluster.embedded.http.routing import (
+    JSON,
+    OBJECT_FORMS,
+    YAML,
+    Form,
+    ResourcePath,
+    negotiate,
+)
 from swell.cluster.embedded.http.tables.table import scale_kind
 from swell.cluster.embedded.http.watches import Watches
 from swell.cluster.embedded.refusals import bad_request
@@ -385,10 +392,10 @@ async def _delete_request(request: ResourceRequest) -> options.DeleteRequest:
 def _body_type(request: ResourceRequest) -> str:
     """The media type of a body; 415 when bodies of the kind have no such form."""
     media = _media_type(request.http)
-    if media in {"", responses.JSON, *_YAML} or (media == PROTOBUF and not request.kind.custom):
+    if media in {"", JSON, *_YAML} or (media == PROTOBUF and not request.kind.custom):
         return media
     # A real server has no messages for custom resources either.
-    forms = (responses.JSON, "application/yaml", *(() if request.kind.custom else (PROTOBUF,)))
+    forms = (JSON, "application/yaml", *(() if request.kind.custom else (PROTOBUF,)))
     raise refusals.unsupported_media(media, *forms)
 
 

@@ -93,7 +93,7 @@ def parse_resource_path(segments: tuple[str, ...]) -> ResourcePath | None:
 def negotiate(
     accept: str, forms: frozenset[Form] = OBJECT_FORMS, *, routed: bool = True
 ) -> Accepted:
-    """What an Accept header prefers among the forms offered; 406 when it takes none.
+    """The answer that an Accept header prefers among the forms offered; 406 when it takes none.
 
     Alternatives in forms that are not offered are passed over.
     """
