@@ -113,7 +113,7 @@ PARSERS = (
         "/", "api", "apis", "v1", "%2f", "%", "%ff", "namespaces", "..", "status")),
     Parser("query", lambda t: options.list_options(options.parse_query(t), "n"), (ClusterError,), (
         "limit=", "&", "=", "9" * 30, "%", "watch=1", "labelSelector=a", ";", "resourceVersion=")),
-    Parser("accept", routing.accepted_form, (ClusterError,), (
+    Parser("accept", routing.negotiate, (ClusterError,), (
         "application/json", ";", ",", "q=", "as=Table", "*/*", "v=v1", "g=meta.k8s.io", "=")),
     Parser("pattern", compile_pattern, (PatternError,), (
         "a", "(", ")", "*", "+", "[", "]", "{9}", "{1,999}", "|", "^", "$", "\\p{L}", "(?i)", ".")),
