@@ -63,6 +63,7 @@ class JobClient:
 
     ledger: Ledger
     rng: random.Random
+    mark: str  # in the environment of every process, to tell them from those of other harnesses
     n: int = 0
 
     async def work(self, cluster: KubeCluster) -> None:
@@ -85,7 +86,7 @@ class JobClient:
         self.n += 1
         name, size = f"job-{self.n}", self.rng.choice(SIZES)
         try:
-            await cluster.create(JOBS, job_body(name, size))
+            await cluster.create(JOBS, job_body(name, size, self.mark))
         except OutcomeUnknownError:
             self.ledger.mark_uncertain(name, str(size))
             raise
@@ -110,12 +111,12 @@ class JobClient:
         self.ledger.keep(name, None)
 
 
-def job_body(name: str, size: int) -> Body:
+def job_body(name: str, size: int, mark: str) -> Body:
     container: Body = {
         "name": "aitj-main",
         "image": "local",
         "command": ["sleep", "86400"],
-        "env": [{"name": JOB, "value": name}],
+        "env": [{"name": JOB, "value": f"{mark} {name}"}],
     }
     trainer: Body = {
         "replicas": size,
@@ -132,8 +133,9 @@ def job_body(name: str, size: int) -> Body:
     }
 
 
-def running_processes() -> Counter[tuple[str, int]]:
+def running_processes(mark: str) -> Counter[tuple[str, int]]:
     """The containers' processes on this machine, by job and index, whatever the cluster thinks."""
+    begin = f"{mark} ".encode()
     found: Counter[tuple[str, int]] = Counter()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
@@ -144,9 +146,10 @@ def running_processes() -> Counter[tuple[str, int]]:
         except OSError:
             continue
         variables = dict(part.split(b"=", 1) for part in raw.split(b"\0") if b"=" in part)
-        if JOB.encode() in variables:
+        job = variables.get(JOB.encode(), b"")
+        if job.startswith(begin):
             index = int(variables.get(INDEX.encode(), b"-1"))
-            found[(variables[JOB.encode()].decode(), index)] += 1
+            found[(job.removeprefix(begin).decode(), index)] += 1
     return found
 
 
@@ -163,7 +166,8 @@ class KillHarness:
         self.machine = machine
         self.rng = random.Random(seed)
         self.configs, self.jobs = Ledger(), Ledger()
-        self.client = JobClient(self.jobs, self.rng)
+        self.mark = str(machine.home)
+        self.client = JobClient(self.jobs, self.rng, self.mark)
         self.findings = Findings()
 
     def run(self, n_rounds: int) -> Findings:
@@ -225,7 +229,7 @@ class KillHarness:
         wanted = expected_processes(self.jobs)
         deadline = time.monotonic() + SETTLE_S
         # What runs on the machine can only be looked at again and again.
-        while (found := running_processes()) != wanted and time.monotonic() < deadline:  # noqa: ASYNC110
+        while (found := running_processes(self.mark)) != wanted and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         if found != wanted:
             over, under = found - wanted, wanted - found
