@@ -17,7 +17,7 @@ import msgspec
 from swell.api import codec
 from swell.cluster.embedded.refusals import bad_request, too_many_values
 
-DEPTH_MAX = 200  # no real object comes near, and every recursion of ours survives it
+DEPTH_MAX = 500  # no real object comes near, and every recursion of ours survives it
 # Of one body. Every object in use has fewer by far; checking so many takes half a second, during
 # which no other request is answered.
 VALUES_MAX = 200_000

@@ -6,6 +6,7 @@ from bytes that are encoded already.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -180,8 +181,13 @@ def to_yaml(response: web.StreamResponse) -> None:
 
     if isinstance(response, web.Response) and response.content_type == JSON:
         value = codec.decode(_body_bytes(response), object)
-        text = yaml.dump(value, Dumper=yaml.CSafeDumper, default_flow_style=False, width=1 << 20)
-        response.body = text.encode()
+        # The dumper takes several frames a level. Where they do not suffice the text stays as it
+        # is: JSON is YAML, too.
+        with contextlib.suppress(RecursionError):
+            text = yaml.dump(
+                value, Dumper=yaml.CSafeDumper, default_flow_style=False, width=1 << 20
+            )
+            response.body = text.encode()
         response.headers["Content-Type"] = YAML
 
 

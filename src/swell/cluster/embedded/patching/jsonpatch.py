@@ -21,7 +21,7 @@ CONTAINER_BYTES = 32
 # Items that stand behind inserted and removed ones: some tenths of a second of moving memory.
 SHIFTED_MAX = 100_000_000
 # Moves can nest values one level deeper with every two operations.
-DEPTH_MAX = 200
+DEPTH_MAX = 500
 
 
 class JsonPatchError(Exception):
