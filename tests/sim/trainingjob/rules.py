@@ -261,6 +261,8 @@ class StatusMoves:
         written, _ = states(commit, TRAINING_JOBS)
         asked = written.status.trainer_target if written else None  # by the autoscaler since
         known = {old.trainer_target, size, asked}
+        if not old.start_time and size is None:
+            return  # it had not begun: nothing of it could be lost
         if new.phase not in FINAL_PHASES and new.trainer_target not in known:
             yield f"{commit.key} has {size} trainers, and a target of {new.trainer_target}"
 

@@ -80,6 +80,9 @@ def recovered(snapshot: AITrainingJobSnapshot, now: float) -> AITrainingJobSnaps
         status = _with_restarts(snapshot, status, members, is_lost=is_lost, now=now)
         status = _with_sizes(snapshot, status, members)
         status = _with_epoch(snapshot, status, members, is_lost=is_lost, now=now)
+    elif status.restart is not None:
+        # Nothing of the job exists, so that nothing of it can be restarted: it only begins.
+        status = replace(status, restart=None)
     if is_lost:
         status = _begun(snapshot, status, now)
     elif status.ending is not None:

@@ -122,6 +122,15 @@ def test_lost_status_of_a_new_job_changes_nothing() -> None:
     assert condition(scene) == ("", "")
 
 
+def test_restart_of_a_job_that_never_began_is_no_restart() -> None:
+    """A status of a new job that names a restart was written by somebody else: the job begins."""
+    scene = damaged(Scene(a_job()), restart=Restart(RestartScope.ALL, "trainer"))
+    scene.settle().running()
+
+    assert scene.status.phase is Phase.RUNNING
+    assert scene.status.restart is None
+
+
 def test_autoscaled_size_is_kept() -> None:
     """The target of an Auto role is not the spec's: pods beyond `replicas` run on."""
     role = a_role(replicas=1, edlPolicy="Auto", minReplicas=1, maxReplicas=6)
