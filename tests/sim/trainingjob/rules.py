@@ -253,7 +253,7 @@ class StatusMoves:
         if old.phase in FINAL_PHASES and ENDING in before.metadata.annotations:
             if new.phase is not old.phase:
                 yield f"{commit.key} ended as {old.phase}, and is {new.phase} now"
-        elif new.phase in FINAL_PHASES and new.phase not in TRANSITIONS[old.phase]:
+        elif new.phase is not old.phase and new.phase in FINAL_PHASES - TRANSITIONS[old.phase]:
             yield f"{commit.key} went from {old.phase} to {new.phase}"
         key = Key(after.metadata.namespace, f"{after.metadata.name}-trainer")
         stored = self.world.storage.get(str(JOBS), key)
