@@ -12,7 +12,7 @@ from swell.runtime.errors import AlreadyExistsError
 from swell.scheduler.live.controller import Scheduler
 from swell.sim.actors.fleet import CLOUD
 from swell.sim.actors.nemesis import Disturbance
-from swell.sim.faults.plan import Fault
+from swell.sim.faults.plan import Fault, FaultInjector
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.disturbances import RATES_MAX as OPERATOR_RATES
 from tests.sim.operator.disturbances import OperatorFault, operator_disturbances
@@ -42,13 +42,16 @@ class HandlerFailedError(Exception):
     """A handler has met a bug of its own."""
 
 
-def make_fragile(scheduler: Scheduler) -> list[str]:
-    """Has the handler of pods fail at the next pod, half-way, once for each entry of the list."""
-    cache, armed = scheduler.cache, list[str]()
+def make_fragile(scheduler: Scheduler) -> list[FaultInjector]:
+    """Has the handler of pods fail at the next pod, half-way, if the list has an entry by then.
+
+    The entry says whether faults still happen: one that met no pod in their time comes to nothing.
+    """
+    cache, armed = scheduler.cache, list[FaultInjector]()
     take = cache._take_pod
 
     def take_or_fail(key: Key) -> None:
-        if armed:
+        if armed and armed.pop().on:
             armed.clear()
             cache.snapshot.remove_pod(str(key))
             raise HandlerFailedError
@@ -75,7 +78,7 @@ def scheduler_disturbances(world: SimulatedWorld) -> Mapping[str, Disturbance]:
         found = [process.exposed.get(FRAGILE) for process in world.processes]
         for armed in found:
             if isinstance(armed, list):
-                armed.append("armed")
+                armed.append(world.injector)
         return any(armed is not None for armed in found)
 
     async def invite(fault: Fault) -> bool:

@@ -49,6 +49,7 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
         NothingFits(world),
         ReasonsGiven(world),
         NothingAssumed(world),
+        SnapshotsAreWhole(world),
         RoomIsTrue(world),
         CachesAreTrue(world, name="L5 caches are true"),
     ]
@@ -166,6 +167,19 @@ class NothingAssumed:
                 yield f"windows are open: {', '.join(scheduler.windows._open)}"
             if scheduler.cache._lowered:
                 yield f"targets are lowered: {', '.join(scheduler.cache._lowered)}"
+
+
+@dataclass
+class SnapshotsAreWhole:
+    """L5: a snapshot that a failed handler left half-changed is built anew, after any back-off."""
+
+    world: SimulatedWorld
+    name: str = "L5 snapshots are whole"
+
+    def missing(self) -> Iterator[str]:
+        for scheduler in schedulers(self.world):
+            if scheduler.cache._was_filled and not scheduler.cache.is_filled:
+                yield "a snapshot waits to be rebuilt"
 
 
 @dataclass
