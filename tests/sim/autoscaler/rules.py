@@ -9,7 +9,7 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJob, EdlPolicy, Scal
 from swell.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
 from swell.api.meta import Uid
 from swell.api.pod import PodPhase
-from swell.api.scheduling import Queue
+from swell.api.scheduling import Queue, QueueState
 from swell.api.times import parse_time
 from swell.autoscaler.plan import AutoscalerObjects, inquiry_resource
 from swell.autoscaler.policies.room import NOWHERE, Room
@@ -252,7 +252,25 @@ def liveness(world: SimulatedWorld) -> list[LivenessCheck]:
     def seen() -> list[ObservedJob]:
         return seen_jobs(world)
 
-    return [JobsEnd(seen), DeletedGo(world, seen, (str(PODS), str(POD_GROUPS)))]
+    gone = (str(PODS), str(POD_GROUPS))
+    return [JobsEnd(seen), DeletedGo(world, seen, gone), QueuesAreCounted(world)]
+
+
+@dataclass
+class QueuesAreCounted:
+    """The numbers of a queue are told late (ADR 41): nothing is at rest before."""
+
+    world: SimulatedWorld
+    name: str = "queues are counted"
+
+    def missing(self) -> Iterator[str]:
+        groups = all_of(self.world, POD_GROUPS)
+        for queue in all_of(self.world, QUEUES):
+            held, name = queue.status, queue.metadata.name
+            told = held.pending + held.inqueue + held.running + held.completed + held.unknown
+            n_groups = sum((group.spec.queue or "default") == name for group in groups)
+            if held.state is not QueueState.EMPTY and told != n_groups:
+                yield f"{name} has {n_groups} groups and reports {told}"
 
 
 def end_state(world: SimulatedWorld) -> object:
