@@ -17,6 +17,8 @@ Nothing here knows a cluster, a clock or the network. In reading order:
 - `scheduling`: Volcano's PodGroup and Queue.
 - `aitrainingjob`: our elastic job.
 - `trainingjob`: the older job of three fixed roles.
+- `injection`: the variables and files that training programs are given.
+- `report`: the report of a training program.
 - `kinds`: every resource with its struct.
 - `requests`: what a pod asks of a node.
 - `matching`: selectors, taints and tolerations.

@@ -1,0 +1,29 @@
+"""The variables and files by which the operator tells a training program its place in the job.
+
+The operator writes them, and the training library reads them.
+"""
+
+from __future__ import annotations
+
+# The folder of the mounted members ConfigMap. Its files: `epoch`; one named as each role, with a
+# `host[:port]` a line; and `instances`, with a line `role number number ...` for each role.
+MEMBERS_VARIABLE = "SWELL_MEMBERS"
+INSTANCES_FILE = "instances"
+# The port at which every member listens for its peers and for those who ask for its report.
+BUS_PORT_VARIABLE = "SWELL_BUS_PORT"
+DEFAULT_BUS_PORT = 23232
+# The file with the job's secret; by it members know each other.
+SECRET_FILE_VARIABLE = "SWELL_SECRET_FILE"  # noqa: S105 (the name of a variable)
+# The file that says that this pod is asked to leave: a JSON object with `reason`, `deadline`
+# (RFC 3339) and `epoch`. It is empty or missing otherwise.
+RELEASE_FILE_VARIABLE = "SWELL_RELEASE_FILE"
+# The address that the bus binds to.
+ADDRESS_VARIABLE = "SWELL_POD_ADDRESS"
+# The file into which a program without the library writes its report.
+REPORT_FILE_VARIABLE = "SWELL_REPORT"
+# The operator's count of pods at this index: it tells a pod from its predecessor.
+INSTANCE_VARIABLE = "TRAININGJOB_INSTANCE"
+# The path of the report at the bus port, and the label from which the token of those who may read
+# it is derived: the hexadecimal HMAC-SHA-256 of the label, by the job's secret.
+REPORT_PATH = "/report"
+REPORT_TOKEN_LABEL = b"swell report"
