@@ -32,7 +32,7 @@ class PodFailureRule(ApiStruct, frozen=True):
 class PodFailurePolicy(ApiStruct, frozen=True):
     """Rules in order; the first that applies to a failed pod decides."""
 
-    rules: tuple[PodFailureRule, ...] = ()
+    rules: tuple[PodFailureRule, ...] | None = None
 
 
 class SuccessRule(ApiStruct, frozen=True):

@@ -20,14 +20,19 @@ Check: TypeAlias = Callable[[object, Path, list[FieldError]], None]
 class EnumChecks:
     """The checks of definitions by name, compiled when first used.
 
-    `elsewhere` names fields, by definition, that are left to the kinds' own rules.
+    `elsewhere` names fields, by definition, that are left to the kinds' own rules. `pointers`
+    names fields in which Go tells an empty string from a missing one.
     """
 
     def __init__(
-        self, definitions: Mapping[str, Body], elsewhere: Mapping[str, frozenset[str]]
+        self,
+        definitions: Mapping[str, Body],
+        elsewhere: Mapping[str, frozenset[str]],
+        pointers: Mapping[str, frozenset[str]],
     ) -> None:
         self._definitions = definitions
         self._elsewhere = elsewhere
+        self._pointers = pointers
         self._compiled: dict[str, Check | None] = {}
 
     def of(self, name: str) -> Check | None:
@@ -35,8 +40,7 @@ class EnumChecks:
         if name not in self._compiled:
             # A definition may refer to itself; the inner reference is resolved at checking.
             self._compiled[name] = partial(self._check_later, name)
-            left = self._elsewhere.get(name, frozenset())
-            self._compiled[name] = self._compile(self._definitions[name], left)
+            self._compiled[name] = self._compile(self._definitions[name], name)
         return self._compiled[name]
 
     def _check_later(self, name: str, value: object, path: Path, errors: list[FieldError]) -> None:
@@ -44,25 +48,28 @@ class EnumChecks:
         if check is not None:
             check(value, path, errors)
 
-    def _compile(self, schema: Body, elsewhere: frozenset[str] = frozenset()) -> Check | None:
+    def _compile(self, schema: Body, name: str = "", *, empty: bool = True) -> Check | None:
+        """The check of a schema; `empty` says whether an empty string means a missing one."""
         if "$ref" in schema:
             return self.of(schema["$ref"])
         if "enum" in schema:
-            return _enum(schema["enum"])
+            return _enum(schema["enum"], empty=empty)
         if schema.get("type") == "array":
-            item = self._compile(schema["items"])
+            item = self._compile(schema["items"], empty=False)
             return _each(item) if item is not None else None
         if schema.get("type") == "object" and "properties" in schema:
-            return self._struct(schema, elsewhere)
+            return self._struct(schema, name)
         return None
 
-    def _struct(self, schema: Body, elsewhere: frozenset[str]) -> Check | None:
+    def _struct(self, schema: Body, definition: str) -> Check | None:
+        elsewhere = self._elsewhere.get(definition, frozenset())
+        pointers = self._pointers.get(definition, frozenset())
         fields: list[tuple[str, Check]] = []
         texts: list[str] = []
         for name, part in schema["properties"].items():
             if name in elsewhere:
                 continue
-            check = self._compile(part)
+            check = self._compile(part, empty=name not in pointers)
             if check is not None:
                 fields.append((name, check))
             if part.get("type") == "string" and name in schema.get("required", ()):
@@ -95,10 +102,9 @@ def _each(item: Check) -> Check:
     return check
 
 
-def _enum(allowed: list[str]) -> Check:
+def _enum(allowed: list[str], *, empty: bool) -> Check:
     def check(value: object, path: Path, errors: list[FieldError]) -> None:
-        # An empty string is how Go writes a missing one.
-        if value not in allowed and value != "":
+        if value not in allowed and not (empty and value == ""):
             errors.append(field_errors.not_supported(render(path), value, allowed))
 
     return check

@@ -130,9 +130,9 @@ def _type_errors(schema: Body, place: SchemaPath) -> Iterator[FieldError]:
     if kind and kind not in TYPES:
         yield field_errors.not_supported(path, kind, TYPES)
     if place.level == "root":
-        if not kind:
+        if not kind and not schema.get(PRESERVE):
             yield field_errors.required(path, "must not be empty at the root")
-        elif kind != "object":
+        elif kind and kind != "object":
             yield field_errors.invalid(path, kind, "must be object at the root")
         if schema.get("nullable"):
             yield field_errors.forbidden(

@@ -21,7 +21,7 @@ A patch is refused in one of these ways:
 
 from __future__ import annotations
 
-from swell.api.meta import Status, StatusCause, StatusDetails
+from swell.api.meta import Body, Status, StatusCause, StatusDetails
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError, error_for
 from swell.schema import field_errors
@@ -180,6 +180,17 @@ def invalid(kind: str, group: str, name: str, errors: list[FieldError]) -> Clust
 def access_denied(plural: str, group: str, name: str, message: str) -> ClusterError:
     """An admission plug-in's refusal."""
     return _forbidden(_details(plural, group, name), message)
+
+
+GENERATED_LENGTH = 5  # of the random end of a generated name
+
+
+def admitted_name(metadata: Body) -> str:
+    """The name by which an admission plug-in knows an object: it sees no generated one."""
+    name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
+    if prefix and name.startswith(prefix) and len(name) == len(prefix) + GENERATED_LENGTH:
+        return str(prefix)
+    return str(name or prefix or "Unknown")
 
 
 def namespace_terminating(kind: ServedKind, namespace: str, name: str) -> ClusterError:

@@ -34,6 +34,7 @@ class WriteContext:
     # Iterates over a whole collection, so only for small ones.
     each: Callable[[str], Iterable[Body]] = lambda _collection: ()
     kind: ServedKind | None = None  # of the object that is written
+    metadata_errors: list[FieldError] = field(default_factory=list)  # found before the rules run
 
 
 class KindRules(Protocol):

@@ -16,6 +16,7 @@ from swell.schema.enums import EnumChecks
 CORE = "io.k8s.api.core.v1."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 OBJECT_META = f"{META}ObjectMeta"
+EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 FILE_MODE = 0o644
 
 # Fixed defaults, which are the same wherever the type is used. kube-apiserver has them in code.
@@ -60,8 +61,10 @@ DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "io.k8s.api.scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
 }
 
+UNCHECKED_AT_ROOT = frozenset({"apiVersion", "kind", "metadata", "status"})
 # Fields left to the kinds' own rules: kube-apiserver reports other reasons there, or none at all.
 ELSEWHERE: Mapping[str, frozenset[str]] = {
+    f"{CORE}EndpointAddress": frozenset({"ip"}),
     f"{CORE}HostAlias": frozenset({"ip"}),
     f"{CORE}DownwardAPIVolumeFile": frozenset({"path"}),
     f"{CORE}HTTPHeader": frozenset({"name"}),
@@ -69,16 +72,22 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{CORE}ContainerResizePolicy": frozenset({"resourceName", "restartPolicy"}),
     f"{CORE}Lifecycle": frozenset({"stopSignal"}),
     f"{CORE}Pod": frozenset({"metadata", "status"}),
+    f"{CORE}PersistentVolumeClaimSpec": frozenset({"accessModes"}),
     f"{CORE}PodReadinessGate": frozenset({"conditionType"}),
     f"{CORE}PodSchedulingGate": frozenset({"name"}),
     f"{CORE}PodTemplateSpec": frozenset({"metadata"}),
-    f"{CORE}ServiceSpec": frozenset({"externalTrafficPolicy"}),
+    f"{CORE}ServiceAccountTokenProjection": frozenset({"path"}),
+    f"{CORE}ServiceSpec": frozenset({"externalTrafficPolicy", "ipFamilies"}),
     f"{CORE}VolumeMount": frozenset({"mountPropagation", "recursiveReadOnly"}),
     f"{CORE}Taint": frozenset({"effect", "key"}),
     f"{CORE}TopologySpreadConstraint": frozenset({"whenUnsatisfiable"}),
     f"{META}LabelSelectorRequirement": frozenset({"key", "operator"}),
+    f"{EXTENSIONS}CustomResourceDefinitionNames": frozenset({"kind", "plural"}),
+    f"{EXTENSIONS}CustomResourceDefinitionSpec": frozenset({"group"}),
+    f"{EXTENSIONS}CustomResourceDefinitionVersion": frozenset({"name"}),
+    f"{EXTENSIONS}ValidationRule": frozenset({"reason"}),
+    "io.k8s.api.scheduling.v1.PriorityClass": frozenset({"preemptionPolicy"}) | UNCHECKED_AT_ROOT,
 }
-UNCHECKED_AT_ROOT = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 @cache
@@ -104,7 +113,9 @@ def decoders() -> Decoders:
 @cache
 def enum_checks() -> EnumChecks:
     roots = dict.fromkeys(names().values(), UNCHECKED_AT_ROOT)
-    return EnumChecks(schemas(), {**roots, **ELSEWHERE})
+    zeros = read_data("zero-values.json")
+    pointers = {name: frozenset(held.get("pointers", ())) for name, held in zeros.items()}
+    return EnumChecks(schemas(), {**roots, **ELSEWHERE}, pointers)
 
 
 def merge_schema(name: str) -> MergeSchema:

@@ -57,6 +57,9 @@ def default(job: Body) -> None:
     spec.setdefault("backoffLimit", fields.INT32_MAX if per_index else BACKOFF_LIMIT)
     # A failure policy needs the exit codes, so a pod must have ended before it is replaced.
     has_policy = "podFailurePolicy" in spec
+    if has_policy:
+        # An empty list is null, as a real server shows it.
+        spec["podFailurePolicy"]["rules"] = spec["podFailurePolicy"].get("rules") or None
     spec.setdefault("podReplacementPolicy", "Failed" if has_policy else "TerminatingOrFailed")
     default_pod_spec(spec["template"]["spec"])
 
@@ -202,7 +205,7 @@ def _restart_policy_errors(spec: Body) -> Iterator[FieldError]:
 
 
 def _failure_policy_errors(spec: Body, path: str) -> Iterator[FieldError]:
-    rules = spec["podFailurePolicy"].get("rules", [])
+    rules = spec["podFailurePolicy"].get("rules") or []
     if spec.get("podReplacementPolicy") != "Failed":
         given = spec.get("podReplacementPolicy")
         yield field_errors.not_supported("spec.podReplacementPolicy", given, ["Failed"])

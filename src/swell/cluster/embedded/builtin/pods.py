@@ -97,7 +97,9 @@ def _set_priority(pod: Body, context: WriteContext) -> None:
         detail = "the integer value of priority must not be provided in pod spec"
         raise _refused(pod, detail)
     if spec.get("preemptionPolicy", policy) != policy:
-        raise _refused(pod, "the string value of PreemptionPolicy must not be provided in pod spec")
+        given = spec["preemptionPolicy"]
+        detail = f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec"
+        raise _refused(pod, detail)
     spec["priority"], spec["preemptionPolicy"] = value, policy
 
 
@@ -120,7 +122,7 @@ def _default_class(context: WriteContext) -> Body | None:
 
 
 def _refused(pod: Body, message: str) -> Exception:
-    return refusals.access_denied("pods", "", pod["metadata"].get("name", ""), message)
+    return refusals.access_denied("pods", "", refusals.admitted_name(pod["metadata"]), message)
 
 
 def _missing_tolerations(spec: Body) -> list[Body]:

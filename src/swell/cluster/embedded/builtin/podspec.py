@@ -43,9 +43,19 @@ def default_pod_only(spec: Body) -> None:
         # A limit without a request is also the request.
         if "limits" in resources:
             resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+        _drop_stop_signal(container)
         if spec.get("hostNetwork"):
             for port in container.get("ports", ()):
                 port.setdefault("hostPort", port["containerPort"])
+
+
+def _drop_stop_signal(container: Body) -> None:
+    """Drop a field of a feature that a real server has off by default, as it does."""
+    lifecycle = container.get("lifecycle") or {}
+    if "stopSignal" in lifecycle:
+        del lifecycle["stopSignal"]
+        if not lifecycle:
+            del container["lifecycle"]
 
 
 def _default_whole(spec: Body) -> None:

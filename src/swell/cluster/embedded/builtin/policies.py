@@ -16,6 +16,7 @@ from swell.schema.field_errors import FieldError
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 USER_PRIORITY_MAX = 1_000_000_000  # Kubernetes keeps higher values for system classes
 SYSTEM_PREFIX = "system-"
+PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
@@ -29,10 +30,6 @@ def budget_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
     for name in bounds:
         yield from _bound_errors(spec[name], f"spec.{name}")
     yield from fields.selector_errors(spec.get("selector"), "spec.selector")
-    policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy == "":  # the schema lets an empty text pass for none
-        where = "spec.unhealthyPodEvictionPolicy"
-        yield field_errors.not_supported(where, policy, ["AlwaysAllow", "IfHealthyBudget"])
 
 
 def _bound_errors(value: int | str, field: str) -> Iterator[FieldError]:
@@ -65,11 +62,17 @@ def prepare_priority(new: Body, _old: Body | None, context: WriteContext) -> Non
     for other in context.each(PRIORITY_CLASSES):
         if other.get("globalDefault") and other["metadata"]["name"] != name:
             message = f"PriorityClass {other['metadata']['name']} is already marked as default"
-            raise refusals.access_denied("priorityclasses", "scheduling.k8s.io", name, message)
+            shown = refusals.admitted_name(new["metadata"])
+            raise refusals.access_denied("priorityclasses", "scheduling.k8s.io", shown, message)
 
 
 def priority_errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[FieldError]:
     name, value = new["metadata"].get("name", ""), new.get("value", 0)
+    policy = new.get("preemptionPolicy")
+    if policy == "":
+        yield field_errors.required("preemptionPolicy")
+    elif policy not in PREEMPTION_POLICIES:
+        yield field_errors.not_supported("preemptionPolicy", policy, PREEMPTION_POLICIES)
     if old is not None:
         if value != old.get("value", 0):
             yield field_errors.forbidden("value", "may not be changed in an update.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from swell.api.meta import Body
 from swell.cluster.embedded import refusals
@@ -24,6 +24,8 @@ AFFINITY_S_MAX = 86400
 HEADLESS = "None"
 DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 EXTERNAL = ("NodePort", "LoadBalancer")
+FAMILIES = ("IPv4", "IPv6")
+STACKS = ("PreferDualStack", "RequireDualStack", "SingleStack")
 TRAFFIC_POLICIES = ("Cluster", "Local")
 # The server fills these in; a write without them means no change.
 KEPT_ON_UPDATE = ("clusterIPs", "clusterIP", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
@@ -220,17 +222,39 @@ def status_errors(new: Body, _old: Body | None, _context: WriteContext) -> Itera
 
 
 def _family_problems(spec: Body, old: Body | None) -> Iterator[FieldError]:
-    """Families that a cluster with IPv4 alone cannot give; a real server looks at them first."""
+    """Families that are unknown, or that a cluster with IPv4 alone cannot give.
+
+    A real server looks at them before anything else, and at those that are known last.
+    """
+    families = spec.get("ipFamilies", ())
+    if malformed := list(_malformed_families(spec, families)):
+        yield from malformed
+        return
     if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
         return
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
         detail = "this cluster is not configured for dual-stack services"
         yield field_errors.invalid("spec.ipFamilyPolicy", "RequireDualStack", detail)
     if old is None and not spec.get("clusterIP"):
-        for index, family in enumerate(spec.get("ipFamilies", ())):
+        if len(families) > 1 and spec.get("ipFamilyPolicy", "SingleStack") == "SingleStack":
+            detail = "must allow two stacks when multiple IP families are specified"
+            yield field_errors.invalid("spec.ipFamilyPolicy", "SingleStack", detail)
+            return
+        for index, family in enumerate(families):
             if family == "IPv6":
                 detail = "not configured on this cluster"
                 yield field_errors.invalid(f"spec.ipFamilies[{index}]", family, detail)
+
+
+def _malformed_families(spec: Body, families: Sequence[str]) -> Iterator[FieldError]:
+    if spec.get("ipFamilyPolicy", STACKS[0]) not in STACKS:
+        yield field_errors.not_supported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], STACKS)
+    for index, family in enumerate(families):
+        field = f"spec.ipFamilies[{index}]"
+        if family not in FAMILIES:
+            yield field_errors.not_supported(field, family, FAMILIES)
+        if family in families[:index]:
+            yield field_errors.duplicate(field, family)
 
 
 def _external_name_errors(spec: Body) -> Iterator[FieldError]:
@@ -274,12 +298,9 @@ def _address_errors(spec: Body, old: Body) -> Iterator[FieldError]:
 
 def _family_errors(addresses: list[str], families: list[str]) -> Iterator[FieldError]:
     for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
-        if address != HEADLESS and family in {"IPv4", "IPv6"} and _family(address) != family:
+        if address != HEADLESS and family in FAMILIES and _family(address) != family:
             detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
             yield field_errors.invalid(f"spec.clusterIPs[{index}]", address, detail)
-    for index, family in enumerate(families):
-        if family in families[:index]:
-            yield field_errors.duplicate(f"spec.ipFamilies[{index}]", family)
 
 
 def _range_errors(address: str, addresses: list[str]) -> Iterator[FieldError]:

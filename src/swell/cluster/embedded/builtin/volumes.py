@@ -22,6 +22,9 @@ SOURCES = (
     "emptyDir", "hostPath", "secret", "nfs", "iscsi", "persistentVolumeClaim", "downwardAPI",
     "configMap", "projected", "csi", "ephemeral", "image",
 )  # fmt: skip
+TOKEN_S_MIN, TOKEN_S_MAX = 600, 1 << 32
+SINGLE_MODE = "ReadWriteOncePod"
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", SINGLE_MODE)
 HOST_PATH_TYPES = (
     "", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice",
     "BlockDevice",
@@ -126,7 +129,12 @@ def _downward(source: Body, path: str) -> Iterator[FieldError]:
 
 def _projected(source: Body, path: str) -> Iterator[FieldError]:
     yield from fields.file_mode_errors(source, "defaultMode", path)
-    checks = {"configMap": _config_map, "secret": _projected_secret, "downwardAPI": _downward}
+    checks = {
+        "configMap": _config_map,
+        "secret": _projected_secret,
+        "downwardAPI": _downward,
+        "serviceAccountToken": _account_token,
+    }
     paths: set[str] = set()
     for index, one in enumerate(source.get("sources") or ()):
         for used in _paths_of(one):
@@ -150,6 +158,21 @@ def _paths_of(source: Body) -> list[str]:
     return [path for path in (*(item.get("path", "") for item in items), token) if path]
 
 
+def _account_token(source: Body, path: str) -> Iterator[FieldError]:
+    seconds = source.get("expirationSeconds", TOKEN_S_MIN)
+    if seconds < TOKEN_S_MIN:
+        detail = "may not specify a duration less than 10 minutes"
+        yield field_errors.invalid(f"{path}.expirationSeconds", seconds, detail)
+    if seconds > TOKEN_S_MAX:
+        detail = "may not specify a duration larger than 2^32 seconds"
+        yield field_errors.invalid(f"{path}.expirationSeconds", seconds, detail)
+    where = path.partition(".sources[")[0] + ".path"  # kube-apiserver does not name the source
+    if not source.get("path"):
+        yield field_errors.required(where)
+    else:
+        yield from _file_path(source["path"], where)
+
+
 def _projected_secret(source: Body, path: str) -> Iterator[FieldError]:
     if not source.get("name"):
         yield field_errors.required(f"{path}.name")
@@ -162,6 +185,33 @@ def _nfs(source: Body, path: str) -> Iterator[FieldError]:
         yield field_errors.invalid(f"{path}.path", target, "must be an absolute path")
 
 
+def _ephemeral(source: Body, path: str) -> Iterator[FieldError]:
+    template = source.get("volumeClaimTemplate")
+    if template is None:
+        yield field_errors.required(f"{path}.volumeClaimTemplate")
+        return
+    where = f"{path}.volumeClaimTemplate.spec"
+    modes = template.get("spec", {}).get("accessModes", [])
+    if not modes:
+        yield field_errors.required(f"{where}.accessModes", "at least 1 access mode is required")
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            yield field_errors.not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
+    if SINGLE_MODE in modes and len(modes) > 1:
+        detail = f"may not use {SINGLE_MODE} with other access modes"
+        yield field_errors.forbidden(f"{where}.accessModes", detail)
+    storage = template.get("spec", {}).get("resources", {}).get("requests", {}).get("storage")
+    if storage is None:
+        yield field_errors.required(f"{where}.resources[storage]")
+
+
+def _azure_disk(source: Body, path: str) -> Iterator[FieldError]:
+    prefix = "/subscriptions/" if source.get("kind") == "Managed" else "https://"
+    target = source.get("diskURI", "")
+    if target and not target.startswith(prefix):
+        yield field_errors.not_supported(f"{path}.diskURI", target, [f"{prefix}..."])
+
+
 def _empty_dir(source: Body, path: str) -> Iterator[FieldError]:
     limit = source.get("sizeLimit", "")
     if limit.startswith("-"):
@@ -171,9 +221,11 @@ def _empty_dir(source: Body, path: str) -> Iterator[FieldError]:
 
 
 CHECKS = {
+    "azureDisk": _azure_disk,
     "configMap": _config_map,
     "downwardAPI": _downward,
     "emptyDir": _empty_dir,
+    "ephemeral": _ephemeral,
     "hostPath": _host_path,
     "nfs": _nfs,
     "projected": _projected,

@@ -11,7 +11,8 @@ from swell.cluster.embedded.objectmeta import name_problems
 
 
 def pod_warnings(new: Body, old: Body | None) -> Iterator[str]:
-    if old is None and name_problems(new["metadata"].get("name") or "", "label"):
+    name = new["metadata"].get("name")
+    if old is None and name and name_problems(name, "label"):
         yield (
             "metadata.name: this is used in the Pod's hostname, which can result in surprising"
             " behavior; a DNS label is recommended"

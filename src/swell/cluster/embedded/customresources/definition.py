@@ -50,8 +50,8 @@ def prepare(new: Body, old: Body | None, context: WriteContext) -> None:
     status = new["status"]
     stored = status["storedVersions"] = list(status.get("storedVersions") or ())
     for version in new["spec"].get("versions", ()):
-        if version.get("storage") and version["name"] not in stored:
-            stored.append(version["name"])
+        if version.get("storage") and version.get("name", "") not in stored:
+            stored.append(version.get("name", ""))
     if old is not None and old["spec"] == new["spec"]:
         return
     problem = _names_problem(new, context)
@@ -139,9 +139,12 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields in the schema"
         yield field_errors.invalid("spec.preserveUnknownFields", True, detail)
     yield from _name_errors(spec.get("names", {}), "spec.names")
-    yield from _version_list_errors(spec.get("versions", []))
-    shared = _shared_parts(spec.get("versions", []))
-    for index, version in enumerate(spec.get("versions", ())):
+    versions = spec.get("versions", [])
+    yield from _version_list_errors(versions)
+    if versions and versions[0].get("name"):  # which a real server keeps as the version, too
+        yield from fields.name_errors(versions[0]["name"], "spec.version", "label1035")
+    shared = _shared_parts(versions)
+    for index, version in enumerate(versions):
         yield from _version_errors(version, index, shared)
     yield from _stored_version_errors(new)
     yield from _conversion_errors(spec.get("conversion", {}))
@@ -152,6 +155,7 @@ def errors(new: Body, old: Body | None, _context: WriteContext) -> Iterator[Fiel
 def _group_errors(definition: Body) -> Iterator[FieldError]:
     group = definition["spec"].get("group", "")
     if not group:
+        yield field_errors.required("spec.group")
         return
     yield from fields.name_errors(group, "spec.group")
     if "." not in group:
@@ -295,6 +299,9 @@ def _column_errors(column: Body, path: str) -> Iterator[FieldError]:
 
 def _stored_version_errors(definition: Body) -> Iterator[FieldError]:
     names = {version.get("name") for version in definition["spec"].get("versions", ())}
+    if not definition["status"].get("storedVersions"):
+        detail = "must have at least one stored version"
+        yield field_errors.invalid("status.storedVersions", None, detail)
     for index, name in enumerate(definition["status"].get("storedVersions") or ()):
         if name not in names:
             where = f"status.storedVersions[{index}]"

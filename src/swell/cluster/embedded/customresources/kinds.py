@@ -94,7 +94,7 @@ class CustomRules:
         self._values(new, before, None, errors)
         if self._rules is None:
             return errors
-        if any(error.reason in BLOCKING for error in errors):
+        if any(error.reason in BLOCKING for error in (*context.metadata_errors, *errors)):
             detail = "some validation rules were not checked because the object was invalid"
             errors.append(field_errors.invalid(field_errors.NO_FIELD, "", detail))
         else:

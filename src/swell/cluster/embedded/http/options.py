@@ -135,7 +135,7 @@ def delete_request_from_body(body: object) -> DeleteRequest:
         raise bad_request(f"DeleteOptions: {error}") from error
     if given.kind not in {None, "", "DeleteOptions"}:
         raise bad_request(f"expected DeleteOptions, got {given.kind}")
-    return _delete_request(given.options(), given.dry_run or [])
+    return _delete_request(given.options(), [value or "" for value in given.dry_run or ()])
 
 
 def _delete_request(options: DeleteOptions, dry_run: list[str]) -> DeleteRequest:

@@ -205,6 +205,7 @@ class Resources:
     async def _watch(self, request: ResourceRequest) -> web.StreamResponse:
         if negotiate(request.http.headers.get("Accept", ""), routed=False).media == YAML:
             raise refusals.not_acceptable()  # YAML has no streams
+        request.representation.check()
         chosen = options.watch_options(request.query, request.path.namespace)
         timeout_s = options.number(request.query, "timeoutSeconds")
         watch = await self._api.answer(lambda: self._api.watch(request.kind, chosen))

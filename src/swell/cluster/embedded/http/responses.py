@@ -140,7 +140,13 @@ class Representation:
             encoded = self._one(event.stored)
         return event_line(event.type.value, encoded)
 
+    def check(self) -> None:
+        """Refuse a table that cannot be made; otherwise a write or read is done before that."""
+        if self.form is Form.TABLE and self.include not in INCLUDES:
+            raise bad_request(f"unrecognized includeObject value: {self.include!r}")
+
     def _table(self, bodies: list[Body], meta: Body, *, headed: bool = True) -> Body:
+        self.check()
         return table(
             self.kind,
             bodies,
@@ -169,8 +175,6 @@ def representation_of(
     kind: ServedKind, accepted: Accepted, include: str, now: float
 ) -> Representation:
     """The representation a request asks for; `include` is its query's includeObject."""
-    if accepted.form is Form.TABLE and include not in INCLUDES:
-        raise bad_request(f"unrecognized includeObject value: {include!r}")
     meta_version = f"{META_GROUP}/{accepted.meta_version}"
     return Representation(kind, accepted.form, now, include or "Metadata", meta_version)
 

@@ -63,8 +63,8 @@ class DeleteVerbs:
     ) -> Deleted:
         context = self._core.context("delete", request)
         _warn_of_orphans(kind, options, request)
-        stored = self._core.require(kind, key)
         _check_options(options)
+        stored = self._core.require(kind, key)
         _check_preconditions(kind, key, stored, options)
         if kind.collection == NAMESPACES and key.name in PROTECTED_NAMESPACES:
             raise access_denied(kind.plural, "", key.name, "this namespace may not be deleted")

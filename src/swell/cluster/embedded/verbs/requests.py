@@ -173,7 +173,9 @@ class DeleteOptionsShape(_Shape):
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
     orphan_dependents: bool | None = None
-    dry_run: list[str] | None = None
+    dry_run: list[str | None] | None = None
+    # Its type is checked; deleting what cannot be read is not served.
+    ignore_store_read_error_with_cluster_breaking_potential: bool | None = None
 
     def options(self) -> DeleteOptions:
         conditions = self.preconditions or _PreconditionsShape()

@@ -27,8 +27,8 @@ class ScaleVerbs:
         return _scale_of(kind, self._core.as_served(kind, self._core.require(kind, key)))
 
     def update(self, kind: ServedKind, key: Key, scale: Body, request: RequestContext) -> Stored:
-        stored = self._core.require(kind, key)
         _check_scale(scale, key, "update", request)
+        stored = self._core.require(kind, key)
         if _uid(scale) not in {"", stored.uid}:
             raise refusals.conflict(kind, key.name, "Precondition failed: UID in object meta")
         return self._set(kind, key, scale, request)

@@ -32,8 +32,7 @@ NAMESPACES = "namespaces"
 _VERSION = re.compile(r"[0-9]{1,20}")  # of 64 bits
 # Generated names as in Kubernetes: no vowels, so no words; at most 63 characters; eight tries.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX_LENGTH = 5
-_PREFIX_LENGTH_MAX = 63 - _SUFFIX_LENGTH
+_PREFIX_LENGTH_MAX = 63 - refusals.GENERATED_LENGTH
 _GENERATE_TRIES_MAX = 8
 _STALE = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -143,6 +142,7 @@ class WriteVerbs:
         kind.rules.prepare(body, None, context)
         key = Key(namespace if kind.namespaced else "", metadata.get("name") or "")
         errors = metadata_errors(kind, metadata, None)
+        context.metadata_errors.extend(errors)
         own = kind.rules.validate(body, None, context)
         # A real server looks at such kinds' metadata last, when all else is right.
         late = kind.name_rule == SEGMENT and own
@@ -167,6 +167,7 @@ class WriteVerbs:
         if kind.has_generation and kind.rules.grows_generation(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
         errors = metadata_errors(kind, metadata, old["metadata"])
+        context.metadata_errors.extend(errors)
         refuse_invalid(kind, key.name, errors + kind.rules.validate(new, old, context))
         if ends_deletion(kind, new, old):
             return self._finish_deletion(kind, key, stored, new, context)
@@ -200,14 +201,14 @@ class WriteVerbs:
         if found is None:
             raise refusals.not_found(NAMESPACES, "", namespace)
         if found.metadata.get("deletionTimestamp"):
-            name = metadata.get("name") or metadata.get("generateName") or ""
+            name = refusals.admitted_name(metadata)
             raise refusals.namespace_terminating(kind, namespace, name)
 
     def _free_name(self, kind: ServedKind, namespace: str, prefix: str) -> str:
         """A generated name. After a few tries a taken one is returned, and the create refused."""
         name = ""
         for _ in range(_GENERATE_TRIES_MAX):
-            suffix = "".join(self._core.rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+            suffix = "".join(self._core.rng.choices(_SUFFIX_ALPHABET, k=refusals.GENERATED_LENGTH))
             name = prefix[:_PREFIX_LENGTH_MAX] + suffix
             if self._core.find(kind, Key(namespace if kind.namespaced else "", name)) is None:
                 break

@@ -40,7 +40,7 @@ COUNTED = FailureOutcome(FailureAction.COUNT)
 
 def failure_outcome(policy: PodFailurePolicy | None, pod: Pod) -> FailureOutcome:
     """The outcome of a failed pod by the policy; counted when there is no policy."""
-    for number, rule in enumerate(policy.rules if policy else ()):
+    for number, rule in enumerate((policy and policy.rules) or ()):
         cause = _cause(rule, pod)
         action = _ACTIONS.get(rule.action)
         if cause and action is not None:
