@@ -172,7 +172,8 @@ class Registry:
         self._by_path: dict[tuple[str, str, str], ServedKind] = {}
         self._by_object: dict[tuple[str, str], ServedKind] = {}
         self._stored: dict[str, ServedKind] = {}
-        self._groups: frozenset[str] = frozenset()
+        self._builtin_groups: frozenset[str] = frozenset()
+        self._routes: frozenset[tuple[str, ...]] = frozenset()
         self.revision = 0  # grows with every change, so that derived documents can be cached
 
     def add(self, kind: ServedKind) -> None:
@@ -193,14 +194,18 @@ class Registry:
         self._changed()
 
     def _changed(self) -> None:
-        self._groups = frozenset(kind.group for kind in self._by_path.values())
+        kinds = self._by_path.values()
+        self._builtin_groups = frozenset(kind.group for kind in kinds if not kind.custom)
+        self._routes = frozenset(path[:length] for path in self._by_path for length in (1, 2, 3))
         self.revision += 1
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._by_path.get((group, version, plural))
 
-    def serves_group(self, group: str) -> bool:
-        return group in self._groups
+    def is_routed(self, group: str, version: str, plural: str) -> bool:
+        """Whether a path leads anywhere: in a group of custom kinds alone, to what is served."""
+        parts = tuple(part for part in (group, version, plural) if part)
+        return not group or group in self._builtin_groups or parts in self._routes
 
     def of_object(self, api_version: str, kind: str) -> ServedKind | None:
         """The kind that an object or an owner reference names."""

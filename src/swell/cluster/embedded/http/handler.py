@@ -116,7 +116,7 @@ class Handler:
         client libraries make a message of their own.
         """
         if resource is not None:
-            return not resource.group or self._api.registry.serves_group(resource.group)
+            return self._api.registry.is_routed(*resource[:3]) and not _is_namespace_of(resource)
         return segments[0] in _TOPS or segments == BACKUP
 
     async def _send_backup(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -228,6 +228,11 @@ class Handler:
                 raise refusals.unknown_path()
             cached = self._documents[name] = made if isinstance(made, bytes) else encode(made)
         return cached
+
+
+def _is_namespace_of(path: ResourcePath) -> bool:
+    """Whether a path ends at a namespace below a group, where nothing is."""
+    return bool(path.group and path.namespace and not path.plural)
 
 
 def _version() -> Body:
