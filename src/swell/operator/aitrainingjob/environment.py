@@ -163,6 +163,10 @@ def _pytorch(peers: Peers, role: str, index: int) -> list[tuple[str, str]]:
         ("PET_RDZV_ID", peers.job),
         ("PET_RDZV_ENDPOINT", f"{host}:{port}"),
         ("PET_RDZV_BACKEND", "static" if low == high else "c10d"),
+        # Since PyTorch 2.5 agents share one store; after a change of the membership survivors then
+        # use bootstrap data of the old round, nobody sets the master's address, and newcomers wait
+        # for it until every agent gives up.
+        ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),
     ]
 
 

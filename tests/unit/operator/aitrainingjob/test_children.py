@@ -346,6 +346,18 @@ def test_pytorch_elastic_bounds() -> None:
     assert env["MASTER_PORT"] == "29500"
 
 
+def test_torchrun_does_not_share_its_store() -> None:
+    """A shared store makes every agent crash after a resize; a user's own value comes last."""
+    own = {"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "0"}
+    role = a_role(replicas=1)
+    role["template"]["spec"]["containers"][0]["env"] = [own]
+    body = body_of(born({"trainer": role}, frameworkType="pytorch").look(), "pods", "fit-trainer-0")
+    held = [e for e in body["spec"]["containers"][0]["env"] if e["name"] == own["name"]]
+
+    assert held == [{**own, "value": "1"}, own]
+    assert own["name"] not in env_of(born({"trainer": a_role()}), "fit-trainer-0")
+
+
 def test_tensorflow_variables() -> None:
     """TF_CONFIG names the cluster and the task."""
     roles = {"chief": a_role(replicas=1), "ps": a_role(replicas=1)}
