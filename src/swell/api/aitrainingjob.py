@@ -164,6 +164,7 @@ class AITrainingJobSpec(ApiStruct, frozen=True):
     fail_policy: JobEndPolicy = JobEndPolicy.ANY
     complete_policy: JobEndPolicy = JobEndPolicy.ALL
     restarting_exit_code: str | int = ""
+    reporting: bool | None = None
     replica_specs: dict[str, ReplicaSpec] = {}
 
     @property

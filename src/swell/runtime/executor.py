@@ -7,11 +7,15 @@ goes to the informers before the next action, so that later decisions read these
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import base64
+import hmac
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from swell.api.kinds import SECRETS
 from swell.api.meta import Body, Key, Uid
 from swell.api.resource import Resource
 from swell.runtime.cluster import Cluster, Deletion, WriteOptions, merge_patch
@@ -31,7 +35,9 @@ from swell.runtime.plan import (
     Action,
     CreateObject,
     DeleteObject,
+    DeleteSecret,
     EmitEvent,
+    IssueSecret,
     PatchObject,
     PatchStatus,
     Plan,
@@ -116,6 +122,7 @@ class Executor:
         meter: WriteMeter | None = None,
         concurrency: int = 32,
         write_s: float = 60.0,
+        draw: Callable[[], str] = secrets.token_hex,
     ) -> None:
         self._cluster = cluster
         self._informers: dict[str, list[Observer]] = {}
@@ -125,6 +132,7 @@ class Executor:
         self._meter = meter
         self._concurrency = concurrency
         self._write_s = write_s
+        self._draw = draw
 
     async def execute(self, plan: Plan) -> Outcome:
         """Do the steps of a plan in order, up to the first that fails."""
@@ -200,6 +208,10 @@ class Executor:
                 self._observe(resource, answer)
             case DeleteObject():
                 return await self._delete(action)
+            case IssueSecret(resource):
+                self._observe(resource, await self._issue(action))
+            case DeleteSecret(resource, key):
+                await self._delete_secret(resource, key)
         return None
 
     async def _write_status(self, action: PatchStatus) -> object:
@@ -211,6 +223,26 @@ class Executor:
         body["metadata"] |= {"name": key.name, "namespace": key.namespace}
         body |= {"apiVersion": resource.api_version, "kind": resource.kind}
         return await self._cluster.update(resource.status, body)
+
+    async def _issue(self, action: IssueSecret) -> object:
+        value = self._draw().encode()
+        data = {action.entry: base64.b64encode(value).decode()}
+        try:
+            await self._cluster.create(SECRETS, {**action.secret, "data": data})
+        except AlreadyExistsError as error:
+            # Whether it was made by a plan whose answer was lost or by somebody else, its value
+            # is not known. As a conflict it lets the owner be decided on anew.
+            raise ConflictError(error.status) from error
+        token = hmac.digest(value, action.label, "sha256").hex()
+        record: Body = {"uid": action.uid, "annotations": {action.annotation: token}}
+        patch = merge_patch({"metadata": record})
+        return await self._cluster.patch(action.resource, action.key, patch)
+
+    async def _delete_secret(self, resource: Resource[object], key: Key) -> None:
+        try:
+            await self._cluster.delete(resource, key, Deletion())
+        except NotFoundError:
+            return  # what was wanted holds
 
     async def _create(self, action: CreateObject) -> Failure | None:
         options = WriteOptions(dry_run=action.dry_run)

@@ -89,6 +89,39 @@ class DeleteObject:
 
 
 @dataclass(frozen=True, slots=True)
+class IssueSecret:
+    """Create a Secret with a value that is drawn at random, and record on its owner that it exists.
+
+    The value is drawn when the plan is carried out. The record is an annotation of the owner: the
+    HMAC of `label` by the value, from which the value cannot be told. A Secret that exists already
+    fails the action: nobody can read its value, so the plan that comes next has to replace it.
+    """
+
+    resource: Resource[object]  # of the owner
+    key: Key
+    uid: Uid
+    secret: Body
+    entry: str
+    annotation: str
+    label: bytes
+
+    def __post_init__(self) -> None:
+        if not self.uid:
+            raise PlanError(f"secret of {self.resource} {self.key} without its UID")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSecret:
+    """Delete a Secret by a name that only its owner's Secret can have, since it has its UID.
+
+    Controllers have no right to read Secrets, and so do not know the UID of this one.
+    """
+
+    resource: Resource[object]
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Record a Kubernetes event. It never fails and is never waited for."""
 
@@ -102,7 +135,7 @@ class EmitEvent:
     related: ObjectReference | None = None  # another object that it is about
 
 
-Write = CreateObject | PatchStatus | PatchObject | DeleteObject
+Write = CreateObject | PatchStatus | PatchObject | DeleteObject | IssueSecret | DeleteSecret
 Action = Write | EmitEvent
 
 

@@ -73,6 +73,8 @@ STORIES: tuple[Scenario, ...] = (
           runs(), ends("a-0", code=1), restarts("a-0", "a-1"), somebody_deletes("a-1"),
           restarts("a-0", "a-1"), ends("a-0", code=1), becomes("Failed"), deletes_job(),
           nothing_is_left()),
+    scenario("trains", job({"a": pods(1)}, reporting=True),
+          runs(), ends("a-0"), becomes("Succeed"), deletes_job(), nothing_is_left()),
     scenario("fails-on", job({"a": pods(1, restartPolicy="Always")}),
           runs(), ends("a-0", code=1), restarts("a-0"), ends("a-0", code=1), restarts("a-0")),
 )

@@ -76,7 +76,11 @@ async def run_operator(
     ports: Ports, settings: AITrainingJobSettings, flaw: Flaw | None = None
 ) -> None:
     dependencies = ControllerDependencies(
-        HalfBlindCluster(ports.cluster), ports.clock, ports.random, passes=BugMeter()
+        HalfBlindCluster(ports.cluster),
+        ports.clock,
+        ports.random,
+        passes=BugMeter(),
+        draw=lambda: f"{ports.random.getrandbits(256):064x}",
     )
     operator = JobOperator(ai_training_job_kind(settings), dependencies)
     if flaw is not None:

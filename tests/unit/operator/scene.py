@@ -36,7 +36,9 @@ from swell.runtime.plan import (
     Action,
     CreateObject,
     DeleteObject,
+    DeleteSecret,
     EmitEvent,
+    IssueSecret,
     PatchObject,
     PatchStatus,
     Plan,
@@ -103,6 +105,7 @@ class Scene:
         self.gang_served = True
         self.refused = ""
         self.settings = AITrainingJobSettings(**settings)  # type: ignore[arg-type]
+        self.secrets: set[str] = set()
         self._n_made = 0
 
     # -- looking -----------------------------------------------------------------------------
@@ -246,6 +249,13 @@ class Scene:
                 self._patch(resource.plural, body)
             case DeleteObject():
                 self._delete(action)
+            case IssueSecret():
+                name = action.secret["metadata"]["name"]
+                assert name not in self.secrets, f"{name} is there"
+                self.secrets.add(name)
+                self._patch("", {"metadata": {"annotations": {action.annotation: "token"}}})
+            case DeleteSecret(key=key):
+                self.secrets.discard(key.name)
 
     def _create(self, action: CreateObject) -> None:
         self._n_made += 1

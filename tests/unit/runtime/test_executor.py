@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import dataclasses
+import hashlib
+import hmac
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from swell.api.core import EventSeverity
-from swell.api.kinds import PODS
-from swell.api.meta import Uid
+from swell.api.kinds import PODS, SECRETS
+from swell.api.meta import Body, Uid
 from swell.runtime.cluster import merge_patch
 from swell.runtime.errors import NotFoundError, OutcomeUnknownError, UnreachableError
 from swell.runtime.executor import NAME_TAKEN, Executor, FailureKind, Outcome
@@ -17,7 +21,9 @@ from swell.runtime.plan import (
     Action,
     CreateObject,
     DeleteObject,
+    DeleteSecret,
     EmitEvent,
+    IssueSecret,
     PatchObject,
     PatchStatus,
     Plan,
@@ -413,5 +419,70 @@ def test_answer_that_cannot_be_read_is_an_unknown_outcome() -> None:
         assert kinds(outcome) == [FailureKind.UNKNOWN]
         await asyncio.sleep(1)
         assert (await world.user.get(TOYS.untyped(), key("t")))["metadata"]["labels"] == {"a": "b"}
+
+    play(story)
+
+
+def issue(toy: Toy) -> IssueSecret:
+    meta: Body = {"name": "s", "namespace": key("s").namespace}
+    body: Body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
+    return IssueSecret(TOYS, key("t"), toy.metadata.uid, body, "key", "toys.dev/token", b"label")
+
+
+def test_secret_is_drawn_and_its_owner_says_so() -> None:
+    """The owner gets what only those can compute who know the value."""
+
+    async def story(world: World) -> None:
+        toy = await world.add_toy()
+        line = world.line()
+
+        assert await execute(line, issue(toy), draw=lambda: "drawn") == Outcome(1)
+        found = await world.user.get(SECRETS, key("s"))
+        owner = await world.user.get(TOYS, key("t"))
+        assert base64.b64decode(found["data"]["key"]) == b"drawn"
+        token = hmac.new(b"drawn", b"label", hashlib.sha256).hexdigest()
+        assert owner.metadata.annotations == {"toys.dev/token": token}
+        assert not [call for call in line.calls if call.startswith(("get", "list"))]
+
+    play(story)
+
+
+def test_secrets_differ() -> None:
+    """By default they come from the machine's own source of random numbers."""
+
+    async def story(world: World) -> None:
+        toy = await world.add_toy()
+        found: set[str] = set()
+        for _ in range(3):
+            remove = DeleteSecret(SECRETS, key("s"))
+            assert await execute(world.line(), remove, issue(toy)) == Outcome(2)
+            found.add((await world.user.get(SECRETS, key("s")))["data"]["key"])
+        assert len(found) == 3
+        assert all(len(base64.b64decode(text)) == 64 for text in found)
+
+    play(story)
+
+
+def test_secret_that_is_there_lets_its_owner_be_decided_on_anew() -> None:
+    """Its value cannot be known, so that there is no token to record."""
+
+    async def story(world: World) -> None:
+        toy = await world.add_toy()
+        await execute(world.line(), issue(toy))
+        before = await world.user.get(TOYS, key("t"))
+
+        assert kinds(await execute(world.line(), issue(toy))) == [FailureKind.STALE]
+        assert await world.user.get(TOYS, key("t")) == before
+
+    play(story)
+
+
+def test_secret_of_another_owner_of_the_name_is_not_recorded() -> None:
+    async def story(world: World) -> None:
+        toy = await world.add_toy()
+        action = dataclasses.replace(issue(toy), uid=Uid("other"))
+
+        assert kinds(await execute(world.line(), action)) == [FailureKind.STALE]
+        assert (await world.user.get(TOYS, key("t"))).metadata.annotations == {}
 
     play(story)

@@ -187,6 +187,9 @@ def spec() -> Schema:
                 pattern=EXIT_CODES,
                 example="137,128",
             ),
+            "reporting": boolean(
+                "Whether the programs train together by Swell's library or launcher, and report."
+            ),
             "replicaSpecs": replace(roles, rules=(ROLE_NAMES, ROLE_NOT_RESERVED, ROLES_DISTINCT)),
         },
         required=("replicaSpecs",),

@@ -17,6 +17,7 @@ FROZEN_JOB_FIELDS = (
     "failPolicy",
     "completePolicy",
     "restartingExitCode",
+    "reporting",
 )
 FROZEN_ROLE_FIELDS = (
     "restartPolicy",

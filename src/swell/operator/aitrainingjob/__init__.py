@@ -13,6 +13,7 @@ In reading order:
 - `endings`: whether the job ends, how, and why.
 - `phases`: the phase machine, and the reasons that go with phases.
 - `status`: the new status, its write, and its events.
+- `instances`: the numbers that tell a pod from its predecessors.
 - `membership`: the members ConfigMap and its epoch.
 - `children`: the steps to the pods, services and group there should be.
 - `pods`: pods and services from a role's template.

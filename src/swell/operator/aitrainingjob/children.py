@@ -10,7 +10,7 @@ from itertools import islice
 
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.aitrainingjob import AITrainingJobStatus
-from swell.api.kinds import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
+from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from swell.api.meta import Body
 from swell.api.pod import PodPhase
 from swell.api.quantity import Quantity
@@ -18,7 +18,8 @@ from swell.api.requests import template_requests
 from swell.operator.aitrainingjob import labels, restarts
 from swell.operator.aitrainingjob.causes import Cause
 from swell.operator.aitrainingjob.cleanup import delete_pods, delete_services
-from swell.operator.aitrainingjob.membership import members_body, members_data, restarts_record
+from swell.operator.aitrainingjob.instances import Instances, raised_instances
+from swell.operator.aitrainingjob.membership import members_body, members_data, members_notes
 from swell.operator.aitrainingjob.pods import pod_bodies, service_body
 from swell.operator.aitrainingjob.snapshot import (
     AITrainingJobSnapshot,
@@ -28,7 +29,8 @@ from swell.operator.aitrainingjob.snapshot import (
     missing,
 )
 from swell.operator.framework.children import controller_reference, gang_spec, together
-from swell.runtime.plan import Action, CreateObject, Step, patch_object
+from swell.operator.framework.training import REPORT_TOKEN, delete_secret, issue_secret
+from swell.runtime.plan import Action, CreateObject, DeleteSecret, Step, patch_object
 
 # One pass creates no more pods and no more services for one job, so that a large job does not keep
 # others waiting; the rest follows in the next passes.
@@ -55,15 +57,16 @@ def child_steps(
     ]
     waits = restarts.must_wait(snapshot, status, now)
     wanted = [] if waits else list(islice(missing(snapshot, status), CREATES_MAX))
-    pods = pod_bodies(snapshot, status, wanted, now)
-    shared = [*_dry_run(snapshot, pods), *_members_steps(snapshot, status, owner)]
+    numbers = raised_instances(snapshot, status, wanted, now)
+    pods = pod_bodies(snapshot, status, wanted, numbers, now)
+    shared = [*_dry_run(snapshot, pods), *_members_steps(snapshot, status, numbers, owner)]
     if snapshot.group is None or is_written:
         shared += _group_steps(snapshot, status, final, owner)
     deletes = [
         *delete_pods(to_delete, snapshot, now),
         *delete_services(snapshot, _surplus_services(snapshot, status)),
     ]
-    steps: list[Step] = [*together(shared), *together(deletes)]
+    steps: list[Step] = [*together(shared), *together(deletes), *_secret_steps(snapshot, wanted)]
     if not waits:
         # Pods first: by the time a pod looks for its peers' services, a node has started it.
         services = _service_steps(snapshot, status)[:CREATES_MAX]
@@ -81,18 +84,47 @@ def _dry_run(snapshot: AITrainingJobSnapshot, pods: list[Body]) -> list[Action]:
     return [CreateObject(PODS, body, dry_run=True) for body in pods[:1]]
 
 
+def _secret_steps(snapshot: AITrainingJobSnapshot, wanted: list[tuple[str, int]]) -> list[Step]:
+    """The steps to the job's secret, before the first pod that mounts it.
+
+    The record on the job says that it exists. Without a record there may be one all the same, if
+    an operator died between the two; nobody uses it yet, and it is replaced.
+    """
+    meta = snapshot.job.metadata
+    has_one = REPORT_TOKEN in meta.annotations or bool(snapshot.pods)
+    if not snapshot.is_training or not wanted or has_one:
+        return []
+    issue = issue_secret(AI_TRAINING_JOBS, snapshot.job, labels.of_job(meta.name))
+    if snapshot.job.status.phase is Phase.EMPTY:
+        return [issue]
+    return [delete_secret(meta), issue]
+
+
+def must_be_certain(snapshot: AITrainingJobSnapshot, steps: list[Step]) -> bool:
+    """Whether the steps are right only if something is missing that a stale cache may lack.
+
+    A secret in use must not be replaced, nor pods numbered as if none had been before.
+    """
+    if not snapshot.is_training or snapshot.job.status.phase is Phase.EMPTY:
+        return False
+    return snapshot.members is None or any(isinstance(step, DeleteSecret) for step in steps)
+
+
 def _members_steps(
-    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, owner: Body
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    numbers: Instances | None,
+    owner: Body,
 ) -> list[Action]:
     held = snapshot.members
     if held is None:
-        return [CreateObject(CONFIG_MAPS, members_body(snapshot, status, owner))]
-    data = members_data(snapshot, status)
+        return [CreateObject(CONFIG_MAPS, members_body(snapshot, status, numbers, owner))]
+    data = members_data(snapshot, status, numbers)
     if data == held.data:
         return []
     stale: Body = {name: None for name in held.data if name not in data}
     meta = held.metadata
-    notes: Body = {labels.RESTARTS: restarts_record(status)}
+    notes = members_notes(status, numbers)
     body: Body = {"data": {**data, **stale}, "metadata": {"annotations": notes}}
     # The version prevents that a late write puts an older membership over a newer one.
     version = meta.resource_version

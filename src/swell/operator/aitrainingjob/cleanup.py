@@ -16,6 +16,7 @@ from swell.operator.framework.children import together
 from swell.operator.framework.fencing import fence_deadline, is_fenced
 from swell.operator.framework.recovery import EndingMark, mark_ending
 from swell.operator.framework.status import remove_finalizer
+from swell.operator.framework.training import delete_secret
 from swell.runtime.plan import Action, DeleteObject, PatchObject, PatchStatus, Plan
 
 
@@ -133,11 +134,16 @@ def fail_malformed(snapshot: AITrainingJobSnapshot, message: str, now: float) ->
 def _delete_shared(snapshot: AITrainingJobSnapshot) -> list[Action]:
     """Delete the objects a job has one of. A PodGroup would go on asking the scheduler for room."""
     shared = ((POD_GROUPS, snapshot.group), (CONFIG_MAPS, snapshot.members))
-    return [
+    actions: list[Action] = [
         DeleteObject(resource, held.metadata.key, held.metadata.uid)
         for resource, held in shared
         if held is not None and held.metadata.deletion_timestamp is None
     ]
+    # It cannot be seen whether the secret is there. It goes with the ConfigMap, which was there
+    # before it; what is left of it then goes with its owner.
+    if actions and snapshot.is_training:
+        actions.append(delete_secret(snapshot.job.metadata))
+    return actions
 
 
 def _service_names(snapshot: AITrainingJobSnapshot) -> frozenset[str]:

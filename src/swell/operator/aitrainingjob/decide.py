@@ -14,7 +14,7 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobStatus, Ending
 from swell.api.aitrainingjob import AITrainingJobPhase as Phase
 from swell.api.kinds import AI_TRAINING_JOBS
 from swell.api.times import format_time, parse_time
-from swell.operator.aitrainingjob import cleanup, labels, restarts, sizes
+from swell.operator.aitrainingjob import cleanup, instances, labels, restarts, sizes
 from swell.operator.aitrainingjob.causes import (
     Cause,
     CauseKind,
@@ -23,7 +23,7 @@ from swell.operator.aitrainingjob.causes import (
     find_causes,
     will_be_lost_at,
 )
-from swell.operator.aitrainingjob.children import child_steps
+from swell.operator.aitrainingjob.children import child_steps, must_be_certain
 from swell.operator.aitrainingjob.endings import ending, new_ending, time_limit_at
 from swell.operator.aitrainingjob.membership import read_members, with_epoch
 from swell.operator.aitrainingjob.phases import JobReason, active, living_phase
@@ -86,16 +86,14 @@ def _live(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, now: flo
     status = counted(snapshot, status)
     status = in_phase(snapshot, status, phase, reason=reason, message=message, now=now)
     written = write_status(snapshot, status, now)
+    steps = child_steps(snapshot, status, causes.final, now, is_written=not written.is_late)
+    # That a pod is gone must be confirmed by a consistent read before it is replaced.
+    is_gone = begun is not None and begun.kind is CauseKind.GONE
     return Plan(
-        (
-            *written.steps,
-            *events(snapshot, status, begun),
-            *child_steps(snapshot, status, causes.final, now, is_written=not written.is_late),
-        ),
+        (*written.steps, *events(snapshot, status, begun), *steps),
         wake_at=_wake_at(snapshot, status, written, now),
         reasons=(reason,),
-        # That a pod is gone must be confirmed by a consistent read before it is replaced.
-        needs_consistent_read=begun is not None and begun.kind is CauseKind.GONE,
+        needs_consistent_read=is_gone or must_be_certain(snapshot, steps),
     )
 
 
@@ -119,7 +117,8 @@ def _problems(snapshot: AITrainingJobSnapshot) -> list[str]:
     """
     if snapshot.job.status.phase is not Phase.EMPTY:
         return []
-    return [text for text in (*snapshot.problems, sizes.problem(snapshot)) if text]
+    own = (sizes.problem(snapshot), instances.problem(snapshot))
+    return [text for text in (*snapshot.problems, *own) if text]
 
 
 def _continue_ending(

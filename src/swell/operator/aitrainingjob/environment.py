@@ -13,6 +13,7 @@ from swell.api.aitrainingjob import AITrainingJobStatus
 from swell.api.meta import Body
 from swell.operator.aitrainingjob.labels import OURS, pod_name
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
+from swell.operator.framework.training import objects
 
 # PyTorch's default of MASTER_PORT.
 DEFAULT_PORT = 29500
@@ -238,9 +239,3 @@ def containers(template: Body) -> list[Body]:
 def spec_of(template: Body) -> Body:
     spec = template.get("spec")
     return spec if isinstance(spec, dict) else {}
-
-
-def objects(value: object) -> Iterator[Body]:
-    """The objects of a list; none of a value that is no list."""
-    if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, dict))

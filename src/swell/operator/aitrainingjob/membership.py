@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from swell.api.aitrainingjob import AITrainingJobStatus, RestartsRecord
 from swell.api.codec import decode, encode_stable
 from swell.api.core import ConfigMap
+from swell.api.injection import INSTANCES_FILE
 from swell.api.meta import Body
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.environment import our_ports
+from swell.operator.aitrainingjob.instances import FIRST, Instances, instances_text
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, is_number
 from swell.operator.framework.recovery import sound_counts
 
@@ -59,18 +61,27 @@ def with_epoch(
     return replace(status, epoch=status.epoch + 1) if is_new else status
 
 
-def members_data(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> dict[str, str]:
-    """The ConfigMap's data: for each role one `host[:port]` a line, and the epoch."""
+def members_data(
+    snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, numbers: Instances | None
+) -> dict[str, str]:
+    """The ConfigMap's data: for each role one `host[:port]` a line, the epoch, the instances."""
     data = {
         role: "".join(f"{host}\n" for host in _hosts(snapshot, role, target))
         for role, target in sorted(status.target_replicas.items())
         if role in snapshot.roles
     }
+    if numbers is not None:
+        data[INSTANCES_FILE] = instances_text(numbers)
     return {**data, EPOCH: str(status.epoch)}
 
 
-def restarts_record(status: AITrainingJobStatus) -> str:
-    """The text of the annotation that keeps the restarts."""
+def members_notes(status: AITrainingJobStatus, numbers: Instances | None) -> dict[str, str]:
+    """The ConfigMap's annotations, which keep what its data does not tell."""
+    notes = {labels.RESTARTS: _restarts_record(status)}
+    return {**notes, FIRST: str(numbers.first)} if numbers and numbers.first else notes
+
+
+def _restarts_record(status: AITrainingJobStatus) -> str:
     record = RestartsRecord(
         status.restart_counts, status.uncharged, status.restart, status.creation_restarts
     )
@@ -92,7 +103,12 @@ def _read_restarts(held: ConfigMap) -> RestartsRecord:
     )
 
 
-def members_body(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, owner: Body) -> Body:
+def members_body(
+    snapshot: AITrainingJobSnapshot,
+    status: AITrainingJobStatus,
+    numbers: Instances | None,
+    owner: Body,
+) -> Body:
     meta = snapshot.job.metadata
     return {
         "apiVersion": "v1",
@@ -101,10 +117,10 @@ def members_body(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus, o
             "name": labels.members_name(meta.name),
             "namespace": meta.namespace,
             "labels": labels.of_job(meta.name),
-            "annotations": {labels.RESTARTS: restarts_record(status)},
+            "annotations": members_notes(status, numbers),
             "ownerReferences": [owner],
         },
-        "data": members_data(snapshot, status),
+        "data": members_data(snapshot, status, numbers),
     }
 
 

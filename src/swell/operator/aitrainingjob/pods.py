@@ -2,13 +2,15 @@
 
 Only these parts of the template change: labels, annotations, owner, scheduler, restart policy,
 variables before the user's own, the DNS policy that the host network needs, the priority class,
-and the nodes to avoid.
+and the nodes to avoid; and, where the job asks for them, the parts that a training program gets
+(`framework.training`).
 """
 
 from __future__ import annotations
 
 from swell.api import codec
 from swell.api.aitrainingjob import AITrainingJobStatus
+from swell.api.injection import INSTANCE_VARIABLE
 from swell.api.meta import Body
 from swell.api.times import parse_time
 from swell.operator.aitrainingjob import labels
@@ -17,16 +19,24 @@ from swell.operator.aitrainingjob.environment import (
     container_variables,
     containers,
     named_ports,
-    objects,
     peers_of,
     shared_variables,
     spec_of,
 )
+from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot
 from swell.operator.framework.children import (
     GANG_ANNOTATION,
     TASK_ANNOTATION,
     controller_reference,
+)
+from swell.operator.framework.training import (
+    INSTANCE,
+    TrainingParts,
+    add_training_parts,
+    free_port,
+    objects,
+    secret_name,
 )
 
 
@@ -34,13 +44,18 @@ def pod_bodies(
     snapshot: AITrainingJobSnapshot,
     status: AITrainingJobStatus,
     wanted: list[tuple[str, int]],
+    numbers: Instances | None,
     now: float,
 ) -> list[Body]:
-    """The pods of several replicas, which all get the same addresses of their peers."""
+    """The pods of several replicas, which all get the same addresses of their peers.
+
+    `numbers` are those of the pods of a job whose programs train together.
+    """
     if not wanted:
         return []
     peers = peers_of(snapshot, status)
     shared = shared_variables(peers)
+    parts = _training_parts(snapshot)
     made = []
     for role, index in wanted:
         body = _from_template(snapshot, status, role, index)
@@ -48,9 +63,26 @@ def pod_bodies(
         for kind in ("initContainers", "containers"):
             for container in objects(body["spec"].get(kind)):
                 _add_variables(container, [*common, *container_variables(container)])
+        if parts is not None and numbers is not None:
+            _add_training(body, parts, numbers.by_role[role][index])
         _avoid_nodes(body["spec"], status, now)
         made.append(body)
     return made
+
+
+def _training_parts(snapshot: AITrainingJobSnapshot) -> TrainingParts | None:
+    """The parts by which the job's programs train together; None where it does not ask for them."""
+    if not snapshot.is_training:
+        return None
+    meta = snapshot.job.metadata
+    every = (one for spec in snapshot.roles.values() for one in containers(spec.template))
+    return TrainingParts(labels.members_name(meta.name), secret_name(meta), free_port(every))
+
+
+def _add_training(body: Body, parts: TrainingParts, instance: int) -> None:
+    body["metadata"]["annotations"][INSTANCE] = str(instance)
+    own = [(INSTANCE_VARIABLE, str(instance))]
+    add_training_parts(body["spec"], parts, own)
 
 
 def service_body(snapshot: AITrainingJobSnapshot, role: str, index: int) -> Body:

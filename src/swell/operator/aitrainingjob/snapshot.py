@@ -18,6 +18,7 @@ from swell.api.scheduling import PodGroup
 from swell.operator.aitrainingjob import labels
 from swell.operator.aitrainingjob.settings import AITrainingJobSettings
 from swell.operator.framework.fencing import NodeState
+from swell.operator.framework.training import asks_for_training, objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,22 @@ class AITrainingJobSnapshot:
         known = [one for one in self.everything if one.role in self.roles]
         return tuple(sorted(known, key=lambda one: (one.role, one.index)))
 
+    @cached_property
+    def is_training(self) -> bool:
+        """Whether the job asks for the parts by which its programs train together."""
+        every = (one for spec in self.roles.values() for one in _containers(spec.template))
+        return asks_for_training(self.job.spec.reporting, self.job.metadata, every)
+
     def of_role(self, role: str) -> tuple[Replica, ...]:
         return tuple(one for one in self.replicas if one.role == role)
 
     def node_of(self, replica: Replica) -> NodeState | None:
         return self.nodes.get(replica.pod.spec.node_name) if replica.is_bound else None
+
+
+def _containers(template: Body) -> Iterator[Body]:
+    spec = template.get("spec")
+    return objects(spec.get("containers")) if isinstance(spec, dict) else iter(())
 
 
 def _replica(pod: Pod, job: str) -> Replica:

@@ -11,11 +11,13 @@ out. In reading order:
 - `fencing`: when a pod's processes have certainly ended although nothing reports it.
 - `status`: writes on the job object: phase transitions, status patches, finalizers, events.
 - `children`: content that child objects of all kinds have in common.
+- `training`: the parts that a training program gets if its job asks for them.
 - `recovery`: what a lost or damaged status is rebuilt from.
 - `metrics`: jobs by phase, and what is counted and logged of the events.
 - `malformed`: the plan for a job that cannot be decoded.
 - `orphans`: what deleted jobs left behind, and the collector that deletes it.
 - `program`: an operator as a process runs it: CRDs, leader election, readiness.
 
-`fencing`, `status`, `children`, `recovery` and `malformed` are pure: the kinds' decisions use them.
+`fencing`, `status`, `children`, `training`, `recovery` and `malformed` are pure: the kinds'
+decisions use them.
 """

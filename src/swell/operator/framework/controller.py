@@ -93,6 +93,7 @@ class JobOperator(Generic[JobT, SnapshotT, InformersT]):
                 informers=[informers.jobs, *(informer for informer, _ in informers.children)],
                 events=sink,
                 meter=dependencies.writes,
+                draw=dependencies.draw,
             ),
             queue=dependencies.queue(),
             clock=dependencies.clock,

@@ -6,6 +6,7 @@ A kind's folder has a `kind` module with a function that takes the kind's settin
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -99,6 +100,8 @@ class ControllerDependencies:
     passes: ControllerMeter | None = None
     writes: WriteMeter | None = None
     caches: InformerMeter | None = None
+    # Draws the secret of a job whose programs train together.
+    draw: Callable[[], str] = secrets.token_hex
 
     def informer(
         self,
