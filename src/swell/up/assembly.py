@@ -192,7 +192,7 @@ class _Parts:
 
     async def _operate_jobs(self) -> None:
         await operate(
-            ai_training_job_kind(AITrainingJobSettings()),
+            ai_training_job_kind(AITrainingJobSettings(touched_pods_max=0)),
             self._as(ACTOR),
             clock=self._clock,
             random=self._rng,

@@ -17,6 +17,7 @@ from swell.api.aitrainingjob import FINAL_PHASES, AITrainingJobPhase, AITraining
 from swell.api.kinds import AI_TRAINING_JOBS, PODS
 from swell.api.meta import Body, Key, Uid
 from swell.operator.aitrainingjob import children, decide, recovery, restarts
+from swell.operator.aitrainingjob.instances import Instances
 from swell.operator.aitrainingjob.kind import OWNED
 from swell.operator.aitrainingjob.snapshot import AITrainingJobSnapshot, Replica
 from swell.operator.framework.fencing import NodeState
@@ -24,6 +25,8 @@ from swell.runtime.controller import Reconciler
 from swell.runtime.plan import (
     Action,
     DeleteObject,
+    DeleteSecret,
+    IssueSecret,
     PatchStatus,
     Plan,
     Step,
@@ -271,6 +274,44 @@ def _blind(operator: Operator) -> None:
         hide_malformed(informer)
 
 
+def _secret_last(_: AITrainingJobSnapshot, plan: Plan) -> Plan:
+    """Pods are created before the secret that they mount."""
+    secrets = [step for step in plan.actions if isinstance(step, IssueSecret | DeleteSecret)]
+    others = [step for step in plan.actions if not isinstance(step, IssueSecret | DeleteSecret)]
+    return replace(plan, actions=(*others, *secrets))
+
+
+def _first_number(
+    seen: AITrainingJobSnapshot, status: AITrainingJobStatus, *_: object
+) -> Instances | None:
+    """Every pod at an index is the first."""
+    sizes = {role: status.target_replicas.get(role, 0) for role in seen.roles}
+    return Instances({role: (1,) * n for role, n in sizes.items()}) if seen.is_training else None
+
+
+def _numbers_by_memory(operator: Operator) -> None:
+    """Numbers are kept by the process, which counts from the beginning when it starts."""
+    counted: dict[tuple[Uid, str, int], int] = {}
+
+    def count(
+        seen: AITrainingJobSnapshot,
+        status: AITrainingJobStatus,
+        wanted: Iterable[tuple[str, int]],
+        _: float,
+    ) -> Instances | None:
+        if not seen.is_training:
+            return None
+        uid = seen.job.metadata.uid
+        for role, index in wanted:
+            counted[uid, role, index] = counted.get((uid, role, index), 0) + 1
+        sizes = {role: range(status.target_replicas.get(role, 0)) for role in seen.roles}
+        return Instances(
+            {role: tuple(counted.get((uid, role, i), 1) for i in n) for role, n in sizes.items()}
+        )
+
+    _inside(children, "raised_instances", count)(operator)
+
+
 PLANTED: Mapping[str, Flaw] = {
     "operator acts then records": _planning(_act_then_record),
     "operator takes names for UIDs": _all(_names_for_uids, _stale_lists),
@@ -294,4 +335,7 @@ PLANTED: Mapping[str, Flaw] = {
     "operator forgets how jobs ended": _inside(recovery, "read_mark", lambda *_: None),
     "operator believes any status": _CREDULOUS,
     "operator takes the undecodable for absent": _blind,
+    "operator creates pods before their secret": _planning(_secret_last),
+    "operator does not raise instances": _inside(children, "raised_instances", _first_number),
+    "operator counts instances in memory": _numbers_by_memory,
 }

@@ -13,6 +13,7 @@ from swell.api.aitrainingjob import (
     CleanPodPolicy,
     RestartScope,
 )
+from swell.api.injection import INSTANCES_FILE
 from swell.api.kinds import AI_TRAINING_JOBS, CONFIG_MAPS, PODS, SERVICES
 from swell.api.meta import Uid
 from swell.api.pod import Pod, PodPhase
@@ -26,6 +27,7 @@ from swell.sim.observation import ENDED, owner_of, pod_states
 from swell.sim.world import SimulatedWorld
 from tests.sim.operator.fleets import fleet_of
 from tests.sim.operator.observation import count_of, job_states, replica_of
+from tests.sim.operator.training_rules import NumbersGrow, SecretBeforePods
 from tests.sim.rules import NothingLeftBehind, OneLivePod, owned_by
 from tests.sim.wiping import SoundHistory
 
@@ -52,6 +54,8 @@ def safety(world: SimulatedWorld, settings: AITrainingJobSettings) -> list[Safet
         SpecUntouched(world),
         OneWorldAnEpoch(history),
         EndingsAreTrue(history),
+        SecretBeforePods(world),
+        NumbersGrow(world),
     ]
 
 
@@ -294,7 +298,7 @@ class OneWorldAnEpoch:
             sizes = {
                 f"{role.upper().replace('-', '_')}_INSTANCES_NUM": str(len(text.splitlines()))
                 for role, text in body["data"].items()
-                if role != "epoch"
+                if role not in {"epoch", INSTANCES_FILE}
             }
             yield from self._compare(commit, (uid, body["data"]["epoch"]), sizes)
 

@@ -207,6 +207,27 @@ async def creation(world: SimulatedWorld) -> None:
     await user.submit("bee", {"trainer": a_role(replicas=1, restartPolicy="Always")})
 
 
+async def train(world: SimulatedWorld) -> None:
+    """Programs that train together are resized, restarted, ended and begun again by name."""
+    user = await arrive(world)
+    sizes = {"minReplicas": 1, "maxReplicas": 5}
+    again = {"restartPolicy": "Always", "restartScope": "Pod"}
+    manual = a_role(Pods(fails=2, runs_s=120), replicas=3, edlPolicy="Manual", **sizes, **again)
+    await user.submit("ant", {"trainer": manual}, reporting=True)
+    auto = a_role(Pods(fails=1, runs_s=90), replicas=2, edlPolicy="Auto", **sizes, **again)
+    await user.submit("bee", {"ps": a_role(replicas=1), "worker": auto}, reporting=True)
+    rigid = a_role(Pods(fails=1), replicas=2, restartPolicy="OnFailure")
+    await user.submit("cat", {"trainer": rigid}, reporting=world.chance.integer(0, 1, "cat") > 0)
+    await user.until_running("ant", 3)
+    await user.edit("ant", sized(1))
+    await user.wait("smaller", up_to_s=10)
+    await user.edit("ant", sized(4))
+    await user.wait("cat", up_to_s=30)
+    await user.delete("cat")
+    await user.until_gone("cat")
+    await user.submit("cat", {"trainer": rigid}, reporting=True)
+
+
 SCENARIOS = tuple(
     Scenario(play.__name__, play, disturbances=RATES_MAX, settle_s=8000)
     for play in (
@@ -220,5 +241,6 @@ SCENARIOS = tuple(
         hostile,
         roles,
         creation,
+        train,
     )
 )

@@ -286,6 +286,11 @@ class Scene:
             self.group = convert(_merged(to_body(self.group), body), PodGroup)
         elif plural == CONFIG_MAPS.plural:
             self.members = convert(_merged(to_body(self.members), body), ConfigMap)
+        elif plural == PODS.plural:
+            uid = body["metadata"]["uid"]
+            found = next(pod for pod in self.pods.values() if pod.metadata.uid == uid)
+            meta = convert(_merged(to_body(found.metadata), body["metadata"]), ObjectMeta)
+            self.pods[meta.name] = replace(found, metadata=meta)
         else:
             merged = _merged(to_body(self.job.metadata), body["metadata"])
             self._write_job(metadata=convert(merged, ObjectMeta))

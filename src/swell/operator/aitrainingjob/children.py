@@ -29,7 +29,12 @@ from swell.operator.aitrainingjob.snapshot import (
     missing,
 )
 from swell.operator.framework.children import controller_reference, gang_spec, together
-from swell.operator.framework.training import REPORT_TOKEN, delete_secret, issue_secret
+from swell.operator.framework.training import (
+    MEMBERS_EPOCH,
+    REPORT_TOKEN,
+    delete_secret,
+    issue_secret,
+)
 from swell.runtime.plan import Action, CreateObject, DeleteSecret, Step, patch_object
 
 # One pass creates no more pods and no more services for one job, so that a large job does not keep
@@ -71,7 +76,25 @@ def child_steps(
         # Pods first: by the time a pod looks for its peers' services, a node has started it.
         services = _service_steps(snapshot, status)[:CREATES_MAX]
         steps += together([*(CreateObject(PODS, body) for body in pods), *services])
-    return steps
+    return [*steps, *together(_touches(snapshot, status))]
+
+
+def _touches(snapshot: AITrainingJobSnapshot, status: AITrainingJobStatus) -> list[Action]:
+    """Patch the first pods of the job that were not told of this epoch.
+
+    A kubelet that sees its pod change renews its volumes at once.
+    """
+    if not snapshot.is_training:
+        return []
+    running = (one for one in current(snapshot, status) if one.is_bound and not one.is_finished)
+    first = islice(running, snapshot.settings.touched_pods_max)
+    epoch = str(status.epoch)
+    note: Body = {"metadata": {"annotations": {MEMBERS_EPOCH: epoch}}}
+    return [
+        patch_object(PODS, one.pod.metadata.key, one.pod.metadata.uid, note)
+        for one in first
+        if not one.is_leaving and one.pod.metadata.annotations.get(MEMBERS_EPOCH) != epoch
+    ]
 
 
 def _dry_run(snapshot: AITrainingJobSnapshot, pods: list[Body]) -> list[Action]:

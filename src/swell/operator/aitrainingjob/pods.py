@@ -32,6 +32,7 @@ from swell.operator.framework.children import (
 )
 from swell.operator.framework.training import (
     INSTANCE,
+    MEMBERS_EPOCH,
     TrainingParts,
     add_training_parts,
     free_port,
@@ -64,7 +65,7 @@ def pod_bodies(
             for container in objects(body["spec"].get(kind)):
                 _add_variables(container, [*common, *container_variables(container)])
         if parts is not None and numbers is not None:
-            _add_training(body, parts, numbers.by_role[role][index])
+            _add_training(body, parts, numbers.by_role[role][index], status.epoch)
         _avoid_nodes(body["spec"], status, now)
         made.append(body)
     return made
@@ -79,8 +80,8 @@ def _training_parts(snapshot: AITrainingJobSnapshot) -> TrainingParts | None:
     return TrainingParts(labels.members_name(meta.name), secret_name(meta), free_port(every))
 
 
-def _add_training(body: Body, parts: TrainingParts, instance: int) -> None:
-    body["metadata"]["annotations"][INSTANCE] = str(instance)
+def _add_training(body: Body, parts: TrainingParts, instance: int, epoch: int) -> None:
+    body["metadata"]["annotations"] |= {INSTANCE: str(instance), MEMBERS_EPOCH: str(epoch)}
     own = [(INSTANCE_VARIABLE, str(instance))]
     add_training_parts(body["spec"], parts, own)
 

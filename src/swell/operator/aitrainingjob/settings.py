@@ -40,5 +40,9 @@ class AITrainingJobSettings(OperatorSettings):
     # New pods of a job avoid a node with a broken GPU for this long: a repair takes a while, and
     # a node is not lost to the job for good.
     node_avoid_s: float = 3600.0
+    # After a change of the membership so many pods of a job are touched, by an annotation, for
+    # their kubelets to renew the members folder at once instead of within a minute. The programs
+    # tell each other what the first of them has read. A node agent of ours needs none of it.
+    touched_pods_max: int = 32
     gpu_fault_conditions: tuple[str, ...] = GPU_FAULT_CONDITIONS
     gpu_fault_taints: tuple[str, ...] = GPU_FAULT_TAINTS

@@ -26,6 +26,8 @@ TRAINING = f"{API_GROUP}/training"
 REPORT_TOKEN = f"{API_GROUP}/report-token"
 # On the pod: the number by which its program tells it from its predecessors at the same index.
 INSTANCE = f"{API_GROUP}/instance"
+# On the pod: the epoch of the membership it was created with or last touched for.
+MEMBERS_EPOCH = f"{API_GROUP}/members-epoch"
 # On the pod: the request to leave, which its release file shows.
 RELEASE = f"{API_GROUP}/release"
 

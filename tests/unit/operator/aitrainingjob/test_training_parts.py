@@ -11,7 +11,7 @@ from swell.api.codec import encode_stable
 from swell.api.injection import INSTANCES_FILE
 from swell.api.meta import Body
 from swell.api.times import format_time
-from swell.operator.framework.training import INSTANCE, REPORT_TOKEN, TRAINING
+from swell.operator.framework.training import INSTANCE, MEMBERS_EPOCH, REPORT_TOKEN, TRAINING
 from swell.runtime.plan import CreateObject, DeleteSecret, IssueSecret, PatchObject, Plan
 from tests.unit.operator.scene import START, Scene, a_job, a_role, body_of, created, with_ports
 
@@ -308,3 +308,33 @@ def test_role_cannot_have_the_name_of_the_file() -> None:
     assert scene.status.phase.value == "Failed"
     assert INSTANCES_FILE in scene.status.message
     assert Scene(a_job({INSTANCES_FILE: a_role(replicas=1)})).settle().pods
+
+
+def touched(plan: Plan) -> list[str]:
+    return [
+        one.key.name
+        for one in plan.each_action()
+        if isinstance(one, PatchObject) and one.resource.kind == "Pod"
+    ]
+
+
+def test_kubelets_of_pods_that_stay_are_shown_a_new_membership() -> None:
+    """Once for each epoch, after the ConfigMap; new pods are created with it."""
+    scene = trains().running()
+    assert touched(scene.look()) == []
+    scene.edit_role("trainer", replicas=3)
+    plan = scene.look()
+
+    assert touched(plan) == ["fit-trainer-0", "fit-trainer-1"]
+    assert kinds(plan).index("ConfigMap") < kinds(plan).index("Pod")
+    scene.settle()
+    assert {pod.metadata.annotations[MEMBERS_EPOCH] for pod in scene.pods.values()} == {"2"}
+
+
+@pytest.mark.parametrize(("reporting", "most"), [(False, 32), (True, 0), (True, 1)])
+def test_few_pods_are_touched_and_only_of_jobs_that_ask(reporting: bool, most: int) -> None:
+    role = a_role(replicas=2, minReplicas=1, maxReplicas=4, edlPolicy="Manual")
+    scene = Scene(a_job({"trainer": role}, reporting=reporting), touched_pods_max=most).running()
+    scene.edit_role("trainer", replicas=3)
+
+    assert len(touched(scene.look())) == (most if reporting else 0)

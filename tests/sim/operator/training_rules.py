@@ -1,0 +1,96 @@
+"""What the operator must never do to jobs whose programs train together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from swell.api.injection import INSTANCE_VARIABLE, INSTANCES_FILE
+from swell.api.kinds import CONFIG_MAPS, PODS, SECRETS
+from swell.api.meta import Body, Key, Uid
+from swell.cluster.embedded.storage import Commit
+from swell.operator.aitrainingjob import labels
+from swell.operator.framework.training import REPORT_TOKEN
+from swell.sim.observation import owner_of, pod_states
+from swell.sim.world import SimulatedWorld
+from tests.sim.operator.observation import job_states, replica_of
+
+
+def _created_pod(world: SimulatedWorld, commit: Commit) -> Body | None:
+    """The pod that the operator creates by a commit for a program that trains with others."""
+    if commit.collection != str(PODS) or commit.before or not commit.after:
+        return None
+    body = commit.after.body
+    if not world.is_subject(commit.actor) or "swell-secret" not in _volumes(body):
+        return None
+    return body
+
+
+def _volumes(pod: Body) -> dict[str, Body]:
+    return {volume["name"]: volume for volume in pod["spec"].get("volumes", [])}
+
+
+@dataclass
+class SecretBeforePods:
+    """A pod's secret and the record of it are there when the pod is created, and stay."""
+
+    world: SimulatedWorld
+    name: str = "T1 secret before pods"
+    _held: dict[Key, str] = field(default_factory=dict)
+    _recorded: set[Uid] = field(default_factory=set)
+    _mounted: dict[Key, Uid] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        _, job = job_states(commit)
+        if job is not None and REPORT_TOKEN in job.metadata.annotations:
+            self._recorded.add(job.metadata.uid)
+        if commit.collection == str(SECRETS):
+            if commit.after is None:
+                self._held.pop(commit.key, None)
+            else:
+                self._held[commit.key] = str(commit.after.body["data"])
+                if commit.key in self._mounted:
+                    yield f"{commit.key} was replaced under the pods that know the old one"
+        body = _created_pod(self.world, commit)
+        if body is None:
+            return
+        name = _volumes(body)["swell-secret"]["secret"]["secretName"]
+        key = Key(commit.key.namespace, name)
+        uid = body["metadata"]["ownerReferences"][0]["uid"]
+        self._mounted[key] = uid
+        if key not in self._held:
+            yield f"{commit.key} was created before its secret"
+        if uid not in self._recorded:
+            yield f"{commit.key} was created before its secret was on record"
+
+
+@dataclass
+class NumbersGrow:
+    """Each pod at an index has a higher number than those before it, recorded before it is made."""
+
+    world: SimulatedWorld
+    name: str = "T2 numbers grow"
+    _recorded: dict[Key, dict[str, list[int]]] = field(default_factory=dict)
+    _used: dict[tuple[Uid, str, int], int] = field(default_factory=dict)
+
+    def on_commit(self, commit: Commit) -> Iterator[str]:
+        if commit.collection == str(CONFIG_MAPS):
+            data = (commit.after.body.get("data") or {}) if commit.after else {}
+            lines = [line.split() for line in data.get(INSTANCES_FILE, "").splitlines()]
+            self._recorded[commit.key] = {line[0]: [int(n) for n in line[1:]] for line in lines}
+        body = _created_pod(self.world, commit)
+        _, pod = pod_states(commit)
+        if body is None or pod is None:
+            return
+        env = {one["name"]: one.get("value") for one in body["spec"]["containers"][0]["env"]}
+        number = int(env[INSTANCE_VARIABLE])
+        role, index = replica_of(pod)
+        place = (owner_of(pod), role, index)
+        if number <= self._used.get(place, 0):
+            yield f"{commit.key} is number {number} again"
+        self._used[place] = number
+        job = body["metadata"]["labels"][labels.JOB_NAME]
+        key = Key(commit.key.namespace, labels.members_name(job))
+        listed = self._recorded.get(key, {}).get(role, [])
+        if not (index < len(listed) and listed[index] >= number):
+            yield f"{commit.key} is number {number}, recorded are {listed}"
