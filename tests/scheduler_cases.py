@@ -13,6 +13,7 @@ from swell.api.core import Node
 from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, Queue
+from swell.api.topology import HyperNode
 from swell.scheduler.config import SWITCHES, Config, PluginOption
 from swell.scheduler.config_file import KnownNames, KnownPlugin, parse
 from swell.scheduler.cycle import KNOWN, SchedulingPlan, run_cycle
@@ -25,17 +26,15 @@ from swell.scheduler.plugins import PLUGINS
 from swell.scheduler.session import Session
 
 FOLDER = Path(__file__).parent / "data" / "scheduler_cases"
-LATER = {"allocate_hypernode.json"}  # topologies are not placed yet
 BORN = "2026-01-01T00:00:00Z"
 Case = dict[str, Any]
 
 
 def load(*, units: bool) -> Iterator[Case]:
     for path in sorted(FOLDER.glob("*.json")):
-        if path.name not in LATER:
-            for case in json.loads(path.read_text())["cases"]:
-                if ("unit" in case) == units:
-                    yield case
+        for case in json.loads(path.read_text())["cases"]:
+            if ("unit" in case) == units:
+                yield case
 
 
 def config_of(case: Case) -> Config:
@@ -105,9 +104,28 @@ def objects_of(case: Case) -> SchedulerObjects:
                 Queue,
             )
         )
+    nodes = {row["name"] for row in case.get("nodes", ())}
+    found.hyper_nodes += (hyper_node_of(row, nodes) for row in case.get("hyperNodes", ()))
     found.groups += map(group_of, case.get("podGroups", ()))
     found.pods += map(pod_of, case.get("pods", ()))
     return found
+
+
+def hyper_node_of(row: Case, nodes: set[str]) -> HyperNode:
+    members = [
+        {
+            "type": "Node" if name in nodes else "HyperNode",
+            "selector": {"exactMatch": {"name": name}},
+        }
+        for name in row["members"]
+    ]
+    spec = {"tier": row["tier"], "tierName": row.get("tierName", ""), "members": members}
+    return codec.convert({"metadata": _meta(row["name"]), "spec": spec}, HyperNode)
+
+
+def _topology_of(row: Case) -> dict[str, object]:
+    names = {"highestTier": "highestTierAllowed"}
+    return {names.get(key, key): value for key, value in row.items()}
 
 
 def group_of(row: Case) -> PodGroup:
@@ -116,9 +134,22 @@ def group_of(row: Case) -> PodGroup:
         for key in ("minMember", "queue", "minTaskMember", "minResources", "priorityClassName")
         if key in row
     }
+    if "topology" in row:
+        spec["networkTopology"] = _topology_of(row["topology"])
+    if "subGroups" in row:
+        spec["subGroupPolicy"] = [
+            {
+                **{key: value for key, value in part.items() if key != "topology"},
+                "networkTopology": _topology_of(part["topology"]) if "topology" in part else None,
+            }
+            for part in row["subGroups"]
+        ]
+    notes = {}
+    if "allocatedHyperNode" in row:
+        notes["volcano.sh/job-allocated-hypernode"] = row["allocatedHyperNode"]
     return codec.convert(
         {
-            "metadata": _meta(row["name"], row["namespace"]),
+            "metadata": _meta(row["name"], row["namespace"], annotations=notes),
             "spec": spec,
             "status": {"phase": row["phase"]},
         },
@@ -258,11 +289,15 @@ def differences(case: Case, expect: Mapping[str, Any], outcome: Outcome) -> list
         "binds": {task.key: node for task, node in plan.binds.items()},
         "bindCount": len(plan.binds),
         "bindsPerGroup": _per_group(plan),
+        "bindsPerHyperNode": _per_hyper_node(case, plan),
         "evicts": sorted(eviction.task.key for eviction in plan.evictions),
         "evictCount": len(plan.evictions),
     }
     expected = {key: expect.get(key, actual) for key, actual in facts.items()}
     expected["evicts"] = sorted(expected["evicts"])
+    per_domain = expected["bindsPerHyperNode"]
+    counts = per_domain.values() if isinstance(per_domain, dict) else per_domain
+    expected["bindsPerHyperNode"] = sorted(counts)
     expected["bindsPerGroup"] = {
         _full(case, name): n for name, n in expected["bindsPerGroup"].items() if n
     }
@@ -308,6 +343,20 @@ def _per_group(plan: SchedulingPlan) -> dict[str, int]:
         assert task.job is not None
         counts[task.job.key] = counts.get(task.job.key, 0) + 1
     return counts
+
+
+def _per_hyper_node(case: Case, plan: SchedulingPlan) -> list[int]:
+    """Returns how many binds each tier-1 HyperNode got, without saying which."""
+    lowest = {
+        member: row["name"]
+        for row in case.get("hyperNodes", ())
+        if row["tier"] == 1
+        for member in row["members"]
+    }
+    counts: dict[str | None, int] = {}
+    for node in plan.binds.values():
+        counts[lowest.get(node)] = counts.get(lowest.get(node), 0) + 1
+    return sorted(counts.values())
 
 
 def _promised(plan: SchedulingPlan, group: str) -> set[str]:

@@ -11,10 +11,14 @@ from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import Resource
 from swell.api.scheduling import PodGroup, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.api.workloads import Job, ReplicaSet
 
 SCHEDULING = "scheduling.volcano.sh"
+TOPOLOGY = "topology.volcano.sh"
+# The API groups whose kinds we share with Volcano: where it installed them, they stay as they are.
+SHARED_GROUPS = frozenset({SCHEDULING, TOPOLOGY})
 
 # The kinds of Kubernetes itself.
 PODS = Resource("", "v1", "Pod", "pods", Pod, short_names=("po",))
@@ -78,7 +82,7 @@ CUSTOM_RESOURCE_DEFINITIONS: Resource[Body] = Resource(
     short_names=("crd", "crds"),
 )
 
-# Our own kinds, and the two we share with Volcano.
+# Our own kinds, and the three we share with Volcano.
 AI_TRAINING_JOBS = Resource(
     aitrainingjob.API_GROUP,
     "v1",
@@ -102,6 +106,15 @@ QUEUES = Resource(
     namespaced=False,
     short_names=("q", "queue-v1beta1"),
 )
+HYPER_NODES = Resource(
+    TOPOLOGY,
+    "v1alpha1",
+    "HyperNode",
+    "hypernodes",
+    HyperNode,
+    namespaced=False,
+    short_names=("hn",),
+)
 
 # The kinds that `swell get` knows without asking the server, in the order of a short name's search.
 ALL: tuple[Resource[Body], ...] = (
@@ -109,6 +122,7 @@ ALL: tuple[Resource[Body], ...] = (
     TRAINING_JOBS.untyped(),
     POD_GROUPS.untyped(),
     QUEUES.untyped(),
+    HYPER_NODES.untyped(),
     PODS.untyped(),
     NODES.untyped(),
     NAMESPACES.untyped(),

@@ -112,6 +112,8 @@ DEFAULT: Final = Config(
             PluginOption("predicates"),
             PluginOption("nodeorder"),
             PluginOption("binpack"),
+            # Without a HyperNode it costs nothing and changes no score.
+            PluginOption("network-topology-aware"),
         ),
     ),
     # Otherwise a full queue would admit no job, and a job that is not admitted cannot preempt.

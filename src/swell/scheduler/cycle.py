@@ -15,6 +15,7 @@ from swell.scheduler import actions, plugins
 from swell.scheduler.actions import ACTIONS
 from swell.scheduler.config import Config
 from swell.scheduler.config_file import KnownNames
+from swell.scheduler.domains import domains_of
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo, QueueShare
@@ -55,6 +56,8 @@ class SchedulingPlan:
     shrunk_for: dict[tuple[str, str], str]  # (training job, role) -> preemptor
     pipelined: dict[Task, str]  # task -> node that is still being freed
     groups: dict[str, GroupStatus]
+    # Group, or group and sub-group, with a network topology -> the domain that has its pods.
+    domains: dict[str, str]
     pod_refusals: Callable[[JobInfo], dict[Task, Refusal]]
     # What the plugin in charge of quotas says of a queue, also after the cycle.
     queue_share: Callable[[QueueInfo], QueueShare | None]
@@ -93,6 +96,7 @@ def run_cycle(
             for task in job.in_status(TaskStatus.PIPELINED)
         },
         groups=groups,
+        domains=dict(domains_of(session)),
         pod_refusals=lambda job: dict(pod_refusals(session, job)),
         queue_share=session.votes.queue_share,
     )

@@ -12,7 +12,8 @@ from itertools import groupby, islice
 
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
-from swell.scheduler.model.tasks import Task, TaskStatus
+from swell.scheduler.model.sub_groups import SubGroup
+from swell.scheduler.model.tasks import Task, TaskStatus, class_of
 from swell.scheduler.session import Session, Statement
 
 # A job gets one surplus task per pass, so with thousands of equal tasks left there is no need to
@@ -20,11 +21,18 @@ from swell.scheduler.session import Session, Statement
 RUN_MAX = 256
 
 
-def place_gang(session: Session, statement: Statement, job: JobInfo, order: deque[Task]) -> bool:
+def place_gang(
+    session: Session,
+    statement: Statement,
+    job: JobInfo,
+    order: deque[Task],
+    part: SubGroup | None = None,
+) -> bool:
     """Places tasks in order until the job is ready; whether any task was placed.
 
     A job that is ready already gets one task more. Stops early when the job can no longer become
     ready. `order` is kept between calls; tasks that are no longer pending are dropped from it.
+    With `part` the tasks are those of one sub-group, and it is the one to become ready.
     """
     queue, votes = job.queue, session.votes
     failed_roles: set[str] = set()
@@ -33,7 +41,7 @@ def place_gang(session: Session, statement: Statement, job: JobInfo, order: dequ
         first = run[0]
         if queue is None or (first.role and first.role in failed_roles):
             continue
-        n_wanted = min(len(run), max(votes.shortfall(job, first.role), 1))
+        n_wanted = min(len(run), max(votes.part_shortfall(job, part, first.role), 1))
         n_allowed = votes.allowance(queue, first.shape, n_wanted)
         if n_allowed < n_wanted:
             refusal = votes.quota_refusal(queue, first.shape, n_wanted)
@@ -47,9 +55,9 @@ def place_gang(session: Session, statement: Statement, job: JobInfo, order: dequ
             session.refuse(job, Refusal(WaitReason.NOT_ENOUGH_RESOURCES, ""))
             session.stuck[job.key] = run[n_placed]
             failed_roles.add(first.role)
-            if not _can_become_ready(job, failed_roles):
+            if part is None and not _can_become_ready(job, failed_roles):
                 break
-        if placed and votes.is_ready(job):
+        if placed and votes.part_shortfall(job, part) == 0:
             break
     return placed
 
@@ -59,7 +67,7 @@ def _runs(order: deque[Task]) -> Iterator[list[Task]]:
     while order and order[0].status is not TaskStatus.PENDING:
         order.popleft()
     pending = (task for task in order if task.status is TaskStatus.PENDING)
-    for _, alike in groupby(pending, key=lambda task: (task.shape.serial, task.role)):
+    for _, alike in groupby(pending, key=class_of):
         while run := list(islice(alike, RUN_MAX)):
             yield run
 

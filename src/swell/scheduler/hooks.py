@@ -20,6 +20,7 @@ from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.queues import QueueInfo, QueueShare
 from swell.scheduler.model.reasons import Refusal, WaitReason
 from swell.scheduler.model.resources import Mask, Vector
+from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import Shape, Task
 
 if TYPE_CHECKING:
@@ -106,6 +107,16 @@ class Hooks:
     load_score: Callable[[Shape, Matrix], Vector] | None = None
     task_score: Callable[[Task], Vector | None] | None = None
 
+    # Network topology (`domains`). Whether gangs are kept within the tiers that they ask for.
+    offers_gradients: bool = False
+    # Scores every domain for the pods of a gang or sub-group.
+    domain_score: Callable[[JobInfo, SubGroup | None], Vector] | None = None
+    # Sub-groups: how many more tasks make one ready, whether it is once its tasks have started,
+    # and in which order they are placed.
+    sub_group_shortfall: Callable[[SubGroup], int] | None = None
+    sub_group_pipelined: Callable[[SubGroup], Vote] | None = None
+    sub_group_key: Callable[[SubGroup], SortKey] | None = None
+
     # The end of a session: why the job counts as unschedulable, or None.
     unschedulable: Callable[[JobInfo], Refusal | None] | None = None
 
@@ -160,6 +171,14 @@ class Votes:
         self._reclaimable_job = flat(tiers, lambda h: h.reclaimable_job, "enableReclaimable")
         self._shuffle_victims = by_tier(tiers, lambda h: h.shuffle_victims, "enabledVictim")
         self._unschedulable = flat(tiers, lambda h: h.unschedulable)
+        offers = flat(tiers, lambda h: h.offers_gradients or None, "enabledHyperNodeGradient")
+        self.offers_gradients = any(offers)
+        self._domain_scores = flat(tiers, lambda h: h.domain_score, "enabledHyperNodeOrder")
+        self._sub_shortfall = flat(tiers, lambda h: h.sub_group_shortfall, "enabledSubJobReady")
+        self._sub_pipelined = by_tier(
+            tiers, lambda h: h.sub_group_pipelined, "enabledSubJobPipelined"
+        )
+        self._sub_keys = flat(tiers, lambda h: h.sub_group_key, "enabledSubJobOrder")
 
     # --- order: the first plugin that sees a difference decides, then creation time, then name
 
@@ -227,13 +246,7 @@ class Votes:
         In each tier one REJECT decides, then one PERMIT; a tier that abstains passes the question
         on. Without any answer the job counts as pipelined.
         """
-        for tier in self._pipelined:
-            votes = [vote(job) for vote in tier]
-            if Vote.REJECT in votes:
-                return False
-            if Vote.PERMIT in votes:
-                return True
-        return True
+        return _is_permitted([vote(job) for vote in tier] for tier in self._pipelined)
 
     def is_starving(self, job: JobInfo) -> bool:
         """Whether all plugins of the first tier with this hook call the job starving.
@@ -242,6 +255,28 @@ class Votes:
         """
         tier = next((tier for tier in self._starving if tier), [])
         return bool(tier) and all(vote(job) for vote in tier)
+
+    # --- domains and sub-groups
+
+    def domain_scores(self, job: JobInfo, part: SubGroup | None) -> Vector | None:
+        """Returns the score of every domain for a part of the job; None if no plugin has one."""
+        scores = [score(job, part) for score in self._domain_scores]
+        return sum(scores[1:], scores[0]) if scores else None
+
+    def part_shortfall(self, job: JobInfo, part: SubGroup | None, role: str = "") -> int:
+        """How many more tasks make a sub-group ready. A job without sub-groups is one part."""
+        if part is None:
+            return self.shortfall(job, role)
+        return max((vote(part) for vote in self._sub_shortfall), default=0)
+
+    def is_part_pipelined(self, job: JobInfo, part: SubGroup | None) -> bool:
+        """The same as `is_pipelined`, for a sub-group."""
+        if part is None:
+            return self.is_pipelined(job)
+        return _is_permitted([vote(part) for vote in tier] for tier in self._sub_pipelined)
+
+    def sub_group_key(self, part: SubGroup) -> tuple[object, ...]:
+        return (*(key(part) for key in self._sub_keys), part.order)
 
     # --- admission and quota
 
@@ -316,6 +351,16 @@ class Votes:
 
     def unschedulable(self, job: JobInfo) -> Refusal | None:
         return next((r for vote in self._unschedulable if (r := vote(job))), None)
+
+
+def _is_permitted(tiers: Iterable[Sequence[Vote]]) -> bool:
+    """Whether the first tier that does not abstain permits; true if all abstain."""
+    for votes in tiers:
+        if Vote.REJECT in votes:
+            return False
+        if Vote.PERMIT in votes:
+            return True
+    return True
 
 
 def _agreed(

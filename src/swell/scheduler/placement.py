@@ -85,6 +85,8 @@ class Placer:
         self._load_scores = flat(tiers, lambda h: h.load_score, "enableNodeOrder")
         self._task_scores = flat(tiers, lambda h: h.task_score, "enableNodeOrder")
         self._explained: dict[Shape, tuple[int, str]] = {}
+        # The nodes that may be used at all, while a gang is placed in one part of the network.
+        self.scope: Mask | None = None
 
     # --- placing
 
@@ -98,7 +100,11 @@ class Placer:
         n = min(len(tasks), CHUNK)
         # One by one where each task has a node of its own to prefer, or where a placed task changes
         # what the next one may use.
-        if any(t.nominated for t in tasks) or self._depends_on_others(task):
+        if (
+            self.scope is not None
+            or any(t.nominated for t in tasks)
+            or self._depends_on_others(task)
+        ):
             choice = self.node_for(task)
             return [] if choice is None else [choice]
         if n == 1:
@@ -152,6 +158,8 @@ class Placer:
         """Returns every node's score for a task; -inf where it cannot go."""
         of_shape = self._updated(task.shape)
         scores = of_shape.now if now else of_shape.later
+        if self.scope is not None:
+            scores = np.where(self.scope, scores, -np.inf)
         for mask in self._masks(task, now=now):
             scores = np.where(mask, scores, -np.inf)
         for score in self._task_scores:
@@ -164,7 +172,8 @@ class Placer:
 
     def allowed(self, shape: Shape) -> Mask:
         """Returns the nodes that take the shape if they have room. No eviction changes this."""
-        return self._updated(shape).allowed
+        allowed = self._updated(shape).allowed
+        return allowed if self.scope is None else allowed & self.scope
 
     def passing(self, task: Task) -> Mask:
         """Returns the nodes that take the task now if they have the resources."""
@@ -183,6 +192,8 @@ class Placer:
         """Whether the task can go to the node once everything leaving has left."""
         shape = task.shape
         if not self._updated(shape).allowed[node]:
+            return False
+        if self.scope is not None and not self.scope[node]:
             return False
         # One node only: scalars are faster than `fits` with its arrays.
         future, request = self._nodes.future[:, node], shape.request

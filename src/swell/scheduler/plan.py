@@ -18,6 +18,7 @@ from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.resource import ApiObject
 from swell.api.scheduling import PodGroup, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.topology import HyperNode
 from swell.scheduler.config import DEFAULT, Config
 from swell.scheduler.cycle import SchedulingPlan, run_cycle
 from swell.scheduler.model.snapshot import SCHEDULER_NAMES, SchedulerSnapshot
@@ -40,6 +41,7 @@ class SchedulerObjects:
     training_jobs: list[AITrainingJob] = field(default_factory=list)
     claims: list[PersistentVolumeClaim] = field(default_factory=list)
     storage_classes: list[StorageClass] = field(default_factory=list)
+    hyper_nodes: list[HyperNode] = field(default_factory=list)
     # By kind and key: why an object, of which a placeholder is in the lists, cannot be read.
     unreadable: dict[tuple[str, Key], str] = field(default_factory=dict)
 
@@ -63,6 +65,7 @@ class SchedulerObjects:
         _put_all(self.budgets, snapshot.put_budget)
         _put_all(self.claims, snapshot.put_claim)
         _put_all(self.storage_classes, snapshot.put_storage_class)
+        _put_all(self.hyper_nodes, snapshot.hyper_nodes.put)
         return snapshot
 
     def _why_unreadable(self, one: Node | Pod | PodGroup | Queue) -> str:
@@ -95,6 +98,8 @@ def answer(plan: SchedulingPlan) -> dict[str, object]:
             for key, status in sorted(plan.groups.items())
         },
     }
+    if plan.domains:
+        body["domains"] = dict(sorted(plan.domains.items()))
     if plan.shrinks:
         body["shrinks"] = {
             job: dict(sorted(roles.items())) for job, roles in sorted(plan.shrinks.items())

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from swell.api.scheduling import PodGroupPhase
 from swell.scheduler.config import Config
+from swell.scheduler.domains import Domains
 from swell.scheduler.eviction_units import EvictionCost, EvictionUnit
 from swell.scheduler.hooks import OpenPlugin, Plugin, Votes
 from swell.scheduler.model.elastic import ElasticRole
@@ -95,6 +97,11 @@ class Session:
                 on_opened(option.name)
         self.votes = Votes(tiers)
         self.placer = Placer(snapshot, tiers)
+
+    @cached_property
+    def domains(self) -> Domains:
+        """The parts of the network. Made on first use: sessions without topologies do without."""
+        return Domains(self)
 
     @property
     def admits_on_allocate(self) -> bool:
@@ -175,6 +182,10 @@ class Session:
         for statement in self._held.values():
             statement.hold()
         self._held.clear()
+
+
+# A placement that was undone: the task, and the status and node that it had.
+TakenBack = tuple[Task, TaskStatus, int]
 
 
 class _Moved(NamedTuple):
@@ -265,6 +276,17 @@ class Statement:
                     role.target = target
                 case _Evicted():
                     self._n_evicted -= 1
+
+    def take_back(self, mark: int) -> list[TakenBack]:
+        """Undoes the placements since the mark, and returns them for `redo`."""
+        tasks = dict.fromkeys(step.task for step in self._steps[mark:] if isinstance(step, _Moved))
+        placed = [(task, task.status, task.node) for task in tasks]
+        self.rollback(mark)
+        return placed
+
+    def redo(self, placed: Sequence[TakenBack]) -> None:
+        for task, status, node in placed:
+            self._move(task, status, node)
 
     def discard(self) -> None:
         self.rollback()

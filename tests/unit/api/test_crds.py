@@ -101,12 +101,13 @@ def test_training_job_has_both_versions_with_one_schema() -> None:
 
 
 def test_every_kind_has_a_status_of_its_own() -> None:
-    """Status is written apart from spec, and PodGroup and Queue are called as Volcano has them."""
+    """Status is written apart from spec, and PodGroup, Queue and HyperNode are called as Volcano has them."""
     assert [definition.name for definition in DEFINITIONS] == [
         "aitrainingjobs.elasticdeeplearning.ai",
         "trainingjobs.paddlepaddle.org",
         "podgroups.scheduling.volcano.sh",
         "queues.scheduling.volcano.sh",
+        "hypernodes.topology.volcano.sh",
     ]
     for definition in DEFINITIONS:
         for version in crd(definition)["spec"]["versions"]:

@@ -6,5 +6,6 @@
 - `aitrainingjob`: AITrainingJob.
 - `trainingjob`: TrainingJob.
 - `scheduling`: PodGroup and Queue.
+- `topology`: HyperNode.
 - `definitions`: the names, versions and printer columns of each kind.
 """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from swell.api.schemas.aitrainingjob import ai_training_job
 from swell.api.schemas.model import Schema
 from swell.api.schemas.scheduling import pod_group, queue
+from swell.api.schemas.topology import hyper_node
 from swell.api.schemas.trainingjob import training_job
 
 
@@ -99,6 +100,21 @@ DEFINITIONS = (
             PrinterColumn("WEIGHT", ".spec.weight", "integer"),
             PrinterColumn("STATE", ".status.state"),
             _AGE,
+        ),
+        namespaced=False,
+    ),
+    Definition(
+        group="topology.volcano.sh",
+        kind="HyperNode",
+        plural="hypernodes",
+        short_names=("hn",),
+        versions=("v1alpha1",),
+        schema=hyper_node,
+        columns=(
+            PrinterColumn("Tier", ".spec.tier", "integer"),
+            PrinterColumn("TierName", ".spec.tierName"),
+            PrinterColumn("NodeCount", ".status.nodeCount", "integer"),
+            PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
         ),
         namespaced=False,
     ),

@@ -8,6 +8,7 @@ raised, except by `check`. In reading order:
 - `aitrainingjob`: rules between the fields of an AITrainingJob.
 - `trainingjob`: rules between the fields of a TrainingJob.
 - `scheduling`: rules between the fields of a PodGroup or a Queue.
+- `topology`: rules for the members of a HyperNode.
 - `amounts`: amounts of resources, and requests above their limits.
 - `transitions`: changes that a job under way does not allow.
 - `hints`: suggestions for misspelt and misplaced fields.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from swell.api.kinds import SCHEDULING
+from swell.api.kinds import SHARED_GROUPS
 from swell.api.schemas.definitions import DEFINITIONS, Definition
 from swell.api.schemas.model import Schema, SchemaType, open_object
 from swell.api.validation.access import at
@@ -15,6 +15,7 @@ from swell.api.validation.hints import Places, choices_hint, nearest, places_of,
 from swell.api.validation.problems import FieldProblem, ValidationError, show
 from swell.api.validation.scheduling import pod_group_problems, queue_problems
 from swell.api.validation.structure import structure_problems
+from swell.api.validation.topology import hyper_node_problems
 from swell.api.validation.trainingjob import training_job_problems
 
 _RULES: dict[str, Callable[[object], Iterator[FieldProblem]]] = {
@@ -22,6 +23,7 @@ _RULES: dict[str, Callable[[object], Iterator[FieldProblem]]] = {
     "TrainingJob": training_job_problems,
     "PodGroup": pod_group_problems,
     "Queue": queue_problems,
+    "HyperNode": hyper_node_problems,
 }
 _OURS = {definition.kind: definition for definition in DEFINITIONS}
 
@@ -77,8 +79,8 @@ def _served_problems(kind: str, version: str, meant: Definition | None) -> Itera
     """Yields a wrong kind or version where one of ours must be meant."""
     group = version.rpartition("/")[0]
     siblings = [definition.kind for definition in DEFINITIONS if definition.group == group]
-    # Volcano has more kinds in this group than the two we share with it.
-    is_foreign = not siblings or (group == SCHEDULING and meant is None)
+    # Volcano may have more kinds in these groups than those we share with it.
+    is_foreign = not siblings or (group in SHARED_GROUPS and meant is None)
     if kind and not is_foreign and kind not in siblings:
         message = f"{group} has no kind {show(kind)}"
         yield FieldProblem(("kind",), message, choices_hint(kind, siblings))

@@ -21,7 +21,7 @@ from swell.api.kinds import (
     LEASES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
-    SCHEDULING,
+    SHARED_GROUPS,
     SERVICES,
     TRAINING_JOBS,
 )
@@ -194,13 +194,13 @@ def _definitions(connection: ClusterConnection) -> Iterator[InstalledObject]:
     resource = CUSTOM_RESOURCE_DEFINITIONS
     listed = connection.client.send(calls.list_page(resource)).items
     groups = {body["spec"]["group"] for body in listed}
-    # Volcano defines more groups than the one we share with it.
-    is_shared = any(group.endswith("volcano.sh") and group != SCHEDULING for group in groups)
+    # Volcano defines more groups than those we share with it.
+    is_shared = any(group.endswith("volcano.sh") and group not in SHARED_GROUPS for group in groups)
     if is_shared or _has_groups(connection):
         sys.stderr.write("PodGroups and Queues are in use by others: their definitions stay\n")
         is_shared = True
     for definition in DEFINITIONS:
-        if is_shared and definition.group == SCHEDULING:
+        if is_shared and definition.group in SHARED_GROUPS:
             continue
         name = crd(definition)["metadata"]["name"]
         yield from _named(connection, resource, "", (name,))

@@ -22,6 +22,7 @@ from swell.api.pod import Pod
 from swell.api.policy import PodDisruptionBudget, PriorityClass
 from swell.api.scheduling import PodGroup, Queue
 from swell.api.storage import PersistentVolumeClaim, StorageClass
+from swell.api.topology import HyperNode
 from swell.api.trainingjob import TrainingJob
 from swell.cli.command_line import CommandError
 from swell.scheduler.config import DEFAULT, Config, SchedulerConfigError
@@ -39,6 +40,7 @@ _STRUCTS: Mapping[tuple[str, str], tuple[type[object], str]] = {
     ("scheduling.k8s.io", "PriorityClass"): (PriorityClass, "priority_classes"),
     ("", "PersistentVolumeClaim"): (PersistentVolumeClaim, "claims"),
     ("storage.k8s.io", "StorageClass"): (StorageClass, "storage_classes"),
+    ("topology.volcano.sh", "HyperNode"): (HyperNode, "hyper_nodes"),
     ("policy", "PodDisruptionBudget"): (PodDisruptionBudget, "budgets"),
     ("elasticdeeplearning.ai", "AITrainingJob"): (AITrainingJob, "training_jobs"),
     ("paddlepaddle.org", "TrainingJob"): (TrainingJob, "trainer_jobs"),

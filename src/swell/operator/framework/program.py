@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from swell.api.crds import crd
-from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, SCHEDULING
+from swell.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, SHARED_GROUPS
 from swell.api.meta import Body, Key
 from swell.api.schemas.definitions import DEFINITIONS
 from swell.operator.framework.controller import JobOperator
@@ -74,7 +74,7 @@ async def install_crds(cluster: Cluster, clock: Clock) -> None:
         try:
             await cluster.create(CUSTOM_RESOURCE_DEFINITIONS, body)
         except AlreadyExistsError:
-            if definition.group == SCHEDULING:
+            if definition.group in SHARED_GROUPS:
                 continue
             change = merge_patch({"spec": body["spec"]})
             await cluster.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change)

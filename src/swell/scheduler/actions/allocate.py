@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from swell.scheduler.domain_fit import place_in_domains
 from swell.scheduler.gang_fit import place_gang
 from swell.scheduler.job_order import JobOrder
 from swell.scheduler.model.jobs import JobInfo
@@ -42,7 +43,8 @@ def _serve(session: Session, job: JobInfo, orders: dict[str, deque[Task]]) -> bo
     _unpipeline(session, statement, job)
     if job.key not in orders:
         orders[job.key] = deque(votes.tasks_in_order(filter(_is_placeable, job.tasks.values())))
-    placed = place_gang(session, statement, job, orders[job.key])
+    place = place_in_domains if job.is_constrained else place_gang
+    placed = place(session, statement, job, orders[job.key])
     if placed and votes.is_ready(job):
         statement.commit()
         return job.counts.asking > 0

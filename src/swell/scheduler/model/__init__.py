@@ -3,11 +3,15 @@
 - `resources`: amounts as vectors, and the comparisons of quotas and nodes.
 - `tasks`: pods, their statuses, and shapes (classes of equal pods).
 - `elastic`: roles of training jobs, which can be shrunk.
-- `jobs`: PodGroups with their tasks, and counts by status.
+- `task_counts`: how many tasks are in each status.
+- `sub_groups`: parts of a gang with a minimum of their own.
+- `jobs`: PodGroups with their tasks.
 - `ungrouped`: a virtual group for each pod that names none.
 - `queue_rules`: the state of a queue, and which queues may exist beside each other.
 - `queues`: queues with what their jobs hold, and their tree.
 - `nodes`: all nodes as matrices, with what is idle now and later.
+- `domain_tree`: parts of the network as a tree above the nodes.
+- `hyper_nodes`: the objects that describe the tree.
 - `affinity`: which pods are where by label, for pod affinity and topology spread.
 - `volumes`: whether the volume claims of a pod are bound.
 - `snapshot`: all of the above, kept in step by one function that moves tasks.

@@ -7,7 +7,7 @@ the trainers of a TrainingJob may not, but their target is known, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,8 @@ ROLE_LABEL: Final = "TrainingJobReplicaName"
 INDEX_LABEL: Final = "TrainingJobReplicaIndex"
 TRAINERS_LABEL: Final = "paddle-job"
 TRAINER: Final = "trainer"
+# Statuses that the server can report of a pod that is neither leaving nor finished.
+PRESENT: Final = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
 @dataclass(eq=False, slots=True)
@@ -44,6 +46,50 @@ class ElasticRole:
     def from_index(self, index: int) -> Iterator[Task]:
         """Returns the pods that a shrink to this size removes."""
         return (task for task in self.tasks.values() if index <= task.index < self.target)
+
+
+class RoleMembers:
+    """The roles of all training jobs, and the tasks that belong to each job."""
+
+    def __init__(self) -> None:
+        self._roles: dict[str, dict[str, ElasticRole]] = {}
+        self._members: dict[str, dict[str, Task]] = {}  # tasks by training job
+
+    def set_roles(self, training_job: str, roles: dict[str, ElasticRole]) -> None:
+        self._roles[training_job] = roles
+
+    def remove_roles(self, training_job: str) -> None:
+        self._roles.pop(training_job, None)
+
+    def of(self, training_job: str) -> Iterable[Task]:
+        """Returns every task of a training job."""
+        return self._members.get(training_job, {}).values()
+
+    def join(self, task: Task, status: TaskStatus) -> TaskStatus:
+        """Adds the task to its role; returns its status with regard to the target."""
+        place = place_in_job(task)
+        if place is None:
+            return status
+        self._members.setdefault(place[0], {})[task.key] = task
+        task.index = place[2]
+        role = task.elastic = self._roles.get(place[0], {}).get(place[1])
+        if role is None:
+            return status
+        role.tasks[task.key] = task
+        # The operator will delete it, so its room counts as being freed already.
+        leaving = status in PRESENT and task.index >= role.target
+        return TaskStatus.RELEASING if leaving else status
+
+    def leave(self, task: Task) -> None:
+        place = place_in_job(task)
+        if place is None:
+            return
+        members = self._members[place[0]]
+        del members[task.key]
+        if not members:
+            del self._members[place[0]]
+        if task.elastic is not None:
+            task.elastic.tasks.pop(task.key, None)
 
 
 def roles_of(job: AITrainingJob) -> dict[str, ElasticRole]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -14,70 +14,9 @@ from swell.api.scheduling import PodGroup, PodGroupPhase
 from swell.scheduler.model.queue_rules import DEFAULT_QUEUE
 from swell.scheduler.model.queues import QueueInfo
 from swell.scheduler.model.resources import Dimensions, Vector, excess, widened
-from swell.scheduler.model.tasks import (
-    ALLOCATED,
-    EVICTABLE,
-    N_STATUSES,
-    READY,
-    Task,
-    TaskStatus,
-)
-
-# Plain numbers: counters are read all the time, and indexing with an IntEnum member is slower.
-_ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = map(int, READY)
-_PENDING = int(TaskStatus.PENDING)
-_BEST_EFFORT_PENDING = N_STATUSES  # one more counter behind those of the statuses
-
-
-class TaskCounts:
-    """How many tasks of a job, or of one of its roles, are in each status."""
-
-    __slots__ = ("_counts",)
-
-    def __init__(self) -> None:
-        self._counts = [0] * (N_STATUSES + 1)
-
-    def add(self, status: TaskStatus, n: int, *, best_effort: bool) -> None:
-        self._counts[status] += n
-        if best_effort and status is TaskStatus.PENDING:
-            self._counts[_BEST_EFFORT_PENDING] += n
-
-    def shift(self, old: TaskStatus, new: TaskStatus, n: int, *, best_effort: bool) -> None:
-        """Records that n tasks went from one status to another."""
-        self.add(old, -n, best_effort=best_effort)
-        self.add(new, n, best_effort=best_effort)
-
-    def __getitem__(self, status: TaskStatus) -> int:
-        return self._counts[status]
-
-    def of(self, statuses: Sequence[TaskStatus]) -> int:
-        counts = self._counts
-        return sum(counts[status] for status in statuses)
-
-    @property
-    def ready(self) -> int:
-        """Tasks that are allocated, binding, bound, running or succeeded."""
-        counts = self._counts
-        held = counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING]
-        return held + counts[_SUCCEEDED]
-
-    @property
-    def ready_or_best_effort(self) -> int:
-        """Ready tasks, and pending ones that ask for nothing: backfill finds those a node."""
-        return self.ready + self._counts[_BEST_EFFORT_PENDING]
-
-    @property
-    def asking(self) -> int:
-        """Pending tasks that ask for resources: the work of allocate."""
-        return self._counts[_PENDING] - self._counts[_BEST_EFFORT_PENDING]
-
-    @property
-    def waiting(self) -> int:
-        return self._counts[TaskStatus.PIPELINED]
-
-    @property
-    def live(self) -> int:
-        return self.ready + self.waiting + self._counts[TaskStatus.PENDING]
+from swell.scheduler.model.sub_groups import SubGroups
+from swell.scheduler.model.task_counts import TaskCounts
+from swell.scheduler.model.tasks import ALLOCATED, EVICTABLE, Task, TaskStatus
 
 
 class JobInfo:
@@ -91,6 +30,7 @@ class JobInfo:
         "created",
         "elastic",
         "group",
+        "is_constrained",
         "key",
         "min_member",
         "min_resources",
@@ -100,6 +40,7 @@ class JobInfo:
         "queue",
         "reserved",
         "role_minimums",
+        "sub_groups",
         "tasks",
         "unreadable",
     )
@@ -120,6 +61,9 @@ class JobInfo:
         self.min_resources = (
             None if spec.min_resources is None else dimensions.vector(spec.min_resources)
         )
+        # Whether it matters which nodes are close to each other: see `scheduler.domains`.
+        self.is_constrained = bool(spec.network_topology or spec.sub_group_policy)
+        self.sub_groups = SubGroups(spec) if spec.sub_group_policy else None
         self.unreadable = ""  # why its minimum is not known
         self.tasks: dict[str, Task] = {}
         self.counts = TaskCounts()

@@ -65,6 +65,7 @@ class NodeTable:
         # has changed since.
         self.changes = array("q")  # 64-bit numbers, which numpy can read without a copy
         self.version = 0  # of all that does not change with tasks: nodes, labels, taints
+        self.layout = 0  # the version of which nodes there are, with which labels and places
 
     def __len__(self) -> int:
         return len(self.names)
@@ -128,6 +129,7 @@ class NodeTable:
         if is_temporary:
             self._temporary[place] = None
         self.version += 1
+        self.layout += 1
         return place
 
     def find(self, name: str) -> int:
@@ -144,6 +146,8 @@ class NodeTable:
         self._close_if(place, "node", unreadable)
         if old is not None and _facts(old) == _facts(node):
             return  # a heartbeat: versions and scores stay valid
+        if old is None or old.metadata.labels != node.metadata.labels:
+            self.layout += 1
         wrong = ""
         try:
             self._set_allocatable(place, self._dimensions.vector(node.status.allocatable))
@@ -170,6 +174,7 @@ class NodeTable:
         self.reopen(place, "node")
         self.reopen(place, "allocatable")
         self.version += 1
+        self.layout += 1
 
     def close(self, place: int, cause: str, why: str) -> None:
         """Has a node take no new pods, because something that it holds cannot be read."""
@@ -357,6 +362,7 @@ class NodeTable:
         # All that readers remember of the log is about other places now.
         self.forget_changes()
         self.version += 1
+        self.layout += 1
 
     def _resize(self, room: int, order: Sequence[int] | None = None) -> None:
         """Gives the arrays this many columns: all that there are, or those of `order`."""

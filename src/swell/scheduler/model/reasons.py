@@ -33,6 +33,9 @@ class WaitReason(Enum):
     GANG_SHORT = "GangShort"
     QUEUE_OVERUSED = "QueueOverused"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
+    TOPOLOGY_NO_DOMAIN = "TopologyNoDomain"
+    TOPOLOGY_HELD = "TopologyHeld"
+    TOPOLOGY_TREE = "TopologyTreeInvalid"
     GATED = "SchedulingGated"
     UNREADABLE = "Unreadable"
     # a node refuses a pod
@@ -166,6 +169,18 @@ WAITING: Final[Mapping[WaitReason, tuple[str, str]]] = {
         "wait for others in the queue, or raise its weight",
     ),
     WaitReason.WAITING_FOR_VICTIMS: ("nodes are promised; pods there are leaving", "nothing"),
+    WaitReason.TOPOLOGY_NO_DOMAIN: (
+        "no part of the network that its topology allows has room for its minimum",
+        "wait, allow a higher tier, or ask for `mode: soft`; `swell explain` counts the domains",
+    ),
+    WaitReason.TOPOLOGY_HELD: (
+        "its pods must stay close to those that run, and there is no room there",
+        "wait, or restart it as a whole: it may fit elsewhere",
+    ),
+    WaitReason.TOPOLOGY_TREE: (
+        "it would fit into a HyperNode that is left out because it contradicts others",
+        "the message names the HyperNode; its condition `Valid` says what is wrong",
+    ),
     WaitReason.GATED: ("the pod has scheduling gates", "whoever set them removes them"),
     WaitReason.UNREADABLE: (
         "the pod, its group or its queue has a field of a wrong type, which was never readable",

@@ -24,12 +24,13 @@ from swell.api.storage import PersistentVolumeClaim, StorageClass
 from swell.api.trainingjob import TrainingJob
 from swell.scheduler.model.affinity import AffinityIndex
 from swell.scheduler.model.elastic import (
-    ElasticRole,
-    place_in_job,
+    PRESENT,
+    RoleMembers,
     roles_of,
     trainers_key,
     trainers_of,
 )
+from swell.scheduler.model.hyper_nodes import HyperNodes
 from swell.scheduler.model.jobs import JobInfo, read_job
 from swell.scheduler.model.nodes import NodeTable
 from swell.scheduler.model.queues import QueueInfo, link_queues, read_queue
@@ -46,13 +47,12 @@ from swell.scheduler.model.tasks import (
     ShapeCache,
     Task,
     TaskStatus,
+    class_of,
     status_of,
 )
 from swell.scheduler.model.volumes import Volumes
 
 SCHEDULER_NAMES = frozenset({"swell"})
-# Statuses that the server can report of a pod that is neither leaving nor finished.
-_PRESENT = frozenset({TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING})
 
 
 class SchedulerSnapshot:
@@ -75,13 +75,13 @@ class SchedulerSnapshot:
         self.queues: dict[str, QueueInfo] = {}
         self.budgets: dict[str, PodDisruptionBudget] = {}
         self.volumes = Volumes()
+        self.hyper_nodes = HyperNodes()
         self._tasks: dict[str, Task] = {}
         self._groupless: dict[str, dict[str, Task]] = {}  # by the group that does not exist yet
         self._shapes = ShapeCache(self.dimensions)
         self._width = self.dimensions.width
         self._classes: dict[str, PriorityClass] = {}
-        self._roles: dict[str, dict[str, ElasticRole]] = {}
-        self._members: dict[str, dict[str, Task]] = {}  # tasks by training job
+        self._roles = RoleMembers()
         # Jobs that may have pending work, and jobs whose sums for admission are out of date.
         self._active: dict[str, JobInfo] = {}
         self._unsettled: dict[str, JobInfo] = {}
@@ -183,7 +183,7 @@ class SchedulerSnapshot:
         self._leave_queue(job)
         self._active.pop(key, None)
         for task in job.tasks.values():
-            task.job = None
+            task.job = task.sub_group = None
             self._groupless.setdefault(key, {})[task.key] = task
 
     def put_pod(self, pod: Pod, group: str = "", unreadable: str = "") -> Task:
@@ -203,7 +203,7 @@ class SchedulerSnapshot:
         self._match_width()
         task = self._tasks[key] = Task(pod, shape)
         task.unreadable = unreadable
-        task.status = self._join_role(task, status_of(pod))
+        task.status = self._roles.join(task, status_of(pod))
         task.node = self.place_of(pod, task.status)
         self._count_on_node(task, 1)
         group = pod.metadata.annotations.get(GROUP_ANNOTATION) or group
@@ -238,24 +238,26 @@ class SchedulerSnapshot:
         if task.job is not None:
             self._count_in_job(task, task.job, -1)
             del task.job.tasks[key]
+            if task.job.sub_groups is not None:
+                task.job.sub_groups.leave(task)
             self._touch(task.job)
         else:
             self._leave_groupless(task)
-        self._leave_role(task)
+        self._roles.leave(task)
 
     def put_training_job(self, job: AITrainingJob) -> None:
         """Sets the roles' targets. A pod at or above its role's target counts as RELEASING."""
-        self._roles[str(job.metadata.key)] = roles_of(job)
+        self._roles.set_roles(str(job.metadata.key), roles_of(job))
         self._rejoin_roles(str(job.metadata.key))
 
     def put_trainers(self, job: TrainingJob) -> None:
         """Does the same for the trainers of a TrainingJob."""
         key = trainers_key(str(job.metadata.key))
-        self._roles[key] = trainers_of(job)
+        self._roles.set_roles(key, trainers_of(job))
         self._rejoin_roles(key)
 
     def remove_training_job(self, key: str) -> None:
-        self._roles.pop(key, None)
+        self._roles.remove_roles(key)
         self._rejoin_roles(key)
 
     # --- used by sessions
@@ -279,7 +281,7 @@ class SchedulerSnapshot:
 
     def members(self, training_job: str) -> Iterable[Task]:
         """Returns every task of a training job."""
-        return self._members.get(training_job, {}).values()
+        return self._roles.of(training_job)
 
     def move(self, task: Task, status: TaskStatus, node: int) -> None:
         """Gives a task a status, and a node or NOWHERE."""
@@ -307,7 +309,7 @@ class SchedulerSnapshot:
     def confirm(self, tasks: Sequence[Task]) -> None:
         """Makes allocated tasks of one job BINDING. The nodes count both statuses alike."""
         # Runs of equal tasks are counted at once; tasks of a gang come in such runs.
-        for _, alike in groupby(tasks, key=lambda task: (task.role, task.shape.serial)):
+        for _, alike in groupby(tasks, key=class_of):
             run = list(alike)
             for task in run:
                 task.status = TaskStatus.BINDING
@@ -353,6 +355,8 @@ class SchedulerSnapshot:
         status, shape = task.status, task.shape
         job.counts.add(status, sign, best_effort=shape.best_effort)
         job.role(task.role).add(status, sign, best_effort=shape.best_effort)
+        if task.sub_group is not None:
+            task.sub_group.counts.add(status, sign, best_effort=shape.best_effort)
         if HELD[status]:
             self._hold(job, sign * shape.request)
         elif ASKED[status]:
@@ -365,6 +369,8 @@ class SchedulerSnapshot:
             return
         job.counts.shift(old, new, n, best_effort=shape.best_effort)
         job.role(task.role).shift(old, new, n, best_effort=shape.best_effort)
+        if task.sub_group is not None:
+            task.sub_group.counts.shift(old, new, n, best_effort=shape.best_effort)
         held = HELD[new] - HELD[old]
         if held:
             self._hold(job, held * n * shape.request)
@@ -386,6 +392,7 @@ class SchedulerSnapshot:
     def _enlist(self, task: Task, job: JobInfo) -> None:
         task.job = job
         job.tasks[task.key] = task
+        task.sub_group = None if job.sub_groups is None else job.sub_groups.join(task)
         self._count_in_job(task, job, 1)
         self._touch(job)
 
@@ -453,38 +460,12 @@ class SchedulerSnapshot:
         for job in self.jobs.values():
             job.priority = self._priority(job.group)
 
-    def _join_role(self, task: Task, status: TaskStatus) -> TaskStatus:
-        """Adds the task to its elastic role; returns its status with regard to the target."""
-        place = place_in_job(task)
-        if place is None:
-            return status
-        self._members.setdefault(place[0], {})[task.key] = task
-        task.index = place[2]
-        role = task.elastic = self._roles.get(place[0], {}).get(place[1])
-        if role is None:
-            return status
-        role.tasks[task.key] = task
-        # The operator will delete it, so its room counts as being freed already.
-        leaving = status in _PRESENT and task.index >= role.target
-        return TaskStatus.RELEASING if leaving else status
-
-    def _leave_role(self, task: Task) -> None:
-        place = place_in_job(task)
-        if place is None:
-            return
-        members = self._members[place[0]]
-        del members[task.key]
-        if not members:
-            del self._members[place[0]]
-        if task.elastic is not None:
-            task.elastic.tasks.pop(task.key, None)
-
     def _rejoin_roles(self, key: str) -> None:
-        for task in list(self._members.get(key, {}).values()):
+        for task in list(self._roles.of(key)):
             # The old target may have made it RELEASING: then the status before that counts.
-            is_present = task.status in {*_PRESENT, TaskStatus.RELEASING}
+            is_present = task.status in {*PRESENT, TaskStatus.RELEASING}
             status = _present_status(task) if is_present else task.status
-            self.move(task, self._join_role(task, status), task.node)
+            self.move(task, self._roles.join(task, status), task.node)
 
     def _match_width(self) -> None:
         """Widens all vectors if a new resource name needs more places."""
@@ -503,7 +484,7 @@ class SchedulerSnapshot:
 def _present_status(task: Task) -> TaskStatus:
     """Returns the status as the server reports it, corrected by our own unconfirmed writes."""
     status = status_of(task.pod)
-    if task.marked_for_deletion and status in _PRESENT:
+    if task.marked_for_deletion and status in PRESENT:
         return TaskStatus.RELEASING
     # A pending pod with a node here was bound by us, and the server does not show it yet.
     return TaskStatus.BOUND if status is TaskStatus.PENDING and task.node != NOWHERE else status

@@ -28,6 +28,7 @@ from swell.scheduler.model.resources import (
 if TYPE_CHECKING:
     from swell.scheduler.model.elastic import ElasticRole
     from swell.scheduler.model.jobs import JobInfo
+    from swell.scheduler.model.sub_groups import SubGroup
 
 GROUP_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 ROLE_KEY: Final = "volcano.sh/task-spec"
@@ -210,6 +211,7 @@ class Task:
         "role",
         "shape",
         "status",
+        "sub_group",
         "unreadable",
     )
 
@@ -218,6 +220,7 @@ class Task:
         self.pod = pod
         self.key = f"{meta.namespace}/{meta.name}"
         self.job: JobInfo | None = None
+        self.sub_group: SubGroup | None = None  # of a job with policies for sub-groups
         self.role = meta.annotations.get(ROLE_KEY) or meta.labels.get(ROLE_KEY, "")
         self.shape = shape
         self.priority = _priority_of(pod)
@@ -250,6 +253,13 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<{self.key} {self.status.label}>"
+
+
+def class_of(task: Task) -> tuple[object, ...]:
+    """Returns a key that is equal for tasks of one job that are counted alike in everything."""
+    if task.sub_group is None:
+        return task.shape.serial, task.role
+    return task.shape.serial, task.role, task.sub_group.key
 
 
 def status_of(pod: Pod) -> TaskStatus:

@@ -10,6 +10,7 @@ decide:
 - `overcommit`: how much is admitted into the whole cluster.
 - `predicates`: which nodes may take a pod.
 - `nodeorder`, `binpack`: which of those nodes is best.
+- `network_topology`: which part of the network is best for a gang.
 - `conformance`, `pdb`: which pods are never victims.
 """
 
@@ -26,6 +27,7 @@ from swell.scheduler.plugins import (
     conformance,
     drf,
     gang,
+    network_topology,
     nodeorder,
     overcommit,
     pdb,
@@ -41,6 +43,7 @@ PLUGINS: Final[Mapping[str, Plugin]] = {
     "conformance": conformance.open_conformance,
     "drf": drf.open_drf,
     "gang": gang.open_gang,
+    "network-topology-aware": network_topology.open_network_topology,
     "nodeorder": nodeorder.open_nodeorder,
     "overcommit": overcommit.open_overcommit,
     "pdb": pdb.open_pdb,
@@ -63,15 +66,19 @@ KNOWN: Final[Mapping[str, KnownPlugin]] = {
     "gang": KnownPlugin(
         switches=(
             "enableJobOrder", "enableJobReady", "enableJobPipelined", "enableJobStarving",
-            *_VICTIMS,
+            "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder", *_VICTIMS,
         )
     ),
+    "network-topology-aware": network_topology.KNOWN,
     "nodeorder": nodeorder.KNOWN,
     "overcommit": overcommit.KNOWN,
     "pdb": KnownPlugin(switches=_VICTIMS),
     "predicates": predicates.KNOWN,
     "priority": KnownPlugin(
-        switches=("enableTaskOrder", "enableJobOrder", "enableJobStarving", "enablePreemptable")
+        switches=(
+            "enableTaskOrder", "enableJobOrder", "enableJobStarving", "enablePreemptable",
+            "enabledSubJobOrder",
+        )
     ),
     "proportion": KnownPlugin(
         switches=(
@@ -87,7 +94,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "cdp": "a victim takes its room back from its preemptor after 5 minutes at the earliest",
     "deviceshare": "ask for whole GPUs, or for slices that the device plugin offers (MIG)",
     "extender": "write a plugin",
-    "network-topology-aware": "keep pods together by pod affinity over a topology key",
     "nodegroup": "tie queues to nodes by node selectors and taints",
     "numaaware": "use the kubelet's topology manager",
     "numa-aware": "use the kubelet's topology manager",

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from swell.scheduler.config import PluginOption
 from swell.scheduler.eviction_units import EvictionUnit
 from swell.scheduler.hooks import UNREACHABLE, Hooks, Vote
-from swell.scheduler.model.jobs import JobInfo, TaskCounts
+from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.reasons import Refusal, WaitReason
+from swell.scheduler.model.task_counts import TaskCounts
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session
 
@@ -35,6 +36,9 @@ def open_gang(session: Session, option: PluginOption) -> Hooks:
         preemptable=surplus_only,
         reclaimable=surplus_only,
         unschedulable=unschedulable,
+        sub_group_shortfall=lambda part: part.shortfall,
+        sub_group_pipelined=lambda part: Vote.PERMIT if part.is_pipelined else Vote.REJECT,
+        sub_group_key=lambda part: float(not part.shortfall),  # those that are not ready first
     )
 
 
@@ -52,6 +56,11 @@ def invalid(job: JobInfo) -> Refusal | None:
                 WaitReason.NOT_ENOUGH_PODS_OF_TASK,
                 f"{live} of the {minimum} pods of role {role!r} exist",
             )
+    for policy, n in job.sub_groups.lacks() if job.sub_groups is not None else ():
+        return Refusal(
+            WaitReason.NOT_ENOUGH_PODS_OF_TASK,
+            f"{n} of the {policy.min_sub_groups} sub-groups of {policy.name!r} exist",
+        )
     return None
 
 
@@ -65,6 +74,8 @@ def shortfall(job: JobInfo, role: str) -> int:
             if name != role:
                 return UNREACHABLE
             missing = max(missing, short)
+    if job.sub_groups is not None and not job.sub_groups.has_minimum(with_waiting=False):
+        return UNREACHABLE
     return missing
 
 
@@ -74,6 +85,8 @@ def _is_complete(job: JobInfo) -> bool:
     def there(counts: TaskCounts) -> int:
         return counts.ready_or_best_effort + counts.waiting
 
+    if job.sub_groups is not None and not job.sub_groups.has_minimum(with_waiting=True):
+        return False
     return there(job.counts) >= job.min_member and all(
         there(job.role(role)) >= minimum for role, minimum in job.role_minimums.items()
     )

@@ -23,6 +23,7 @@ def open_priority(session: Session, option: PluginOption) -> Hooks:
         job_key=lambda job: -job.priority,
         # Any missing replica, also beyond the minimum.
         starving=lambda job: job.counts.ready + job.counts.waiting < len(job.tasks),
+        sub_group_key=lambda part: -part.priority,
         preemptable=_less_important,
         preemptable_job=_may_give_way,
     )

@@ -1,0 +1,191 @@
+"""The domains of a session: where a gang may be, where it is, and how much room each domain has.
+
+A limit is the highest tier of a domain that may hold all pods of a gang or sub-group; None means
+that there is none. The rules are Volcano's, with the differences of ADR 95. Nothing is placed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swell.api.scheduling import NetworkTopology
+from swell.scheduler.model.domain_tree import DomainTree, build_tree
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.nodes import slots
+from swell.scheduler.model.resources import TOLERANCE, Mask, Vector
+from swell.scheduler.model.sub_groups import NO_POLICY, SubGroup
+from swell.scheduler.model.tasks import ALLOCATED, NOWHERE, Shape, Task, TaskStatus
+
+if TYPE_CHECKING:
+    from swell.scheduler.session import Session
+
+SOFT = "soft"
+# Tasks that decide where a gang is: those with a node, and those with a promised one.
+_STANDING = frozenset({*ALLOCATED, TaskStatus.PIPELINED})
+_STANDING_OR_UNKNOWN = frozenset({*_STANDING, TaskStatus.UNKNOWN})
+
+
+class Domains:
+    """The tree of domains as one session sees it. Without HyperNodes it is the root alone."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._nodes = session.snapshot.nodes
+        found = session.snapshot.hyper_nodes.tree(self._nodes)
+        self.tree: DomainTree = build_tree((), self._nodes) if found is None else found
+        self.has_tree = found is not None
+        self._rooms: dict[tuple[Shape, bool], tuple[int, Vector]] = {}
+
+    # --- limits
+
+    def limit_of(self, job: JobInfo) -> int | None:
+        """Returns the highest tier that the job may span."""
+        return self._limit(job.group.spec.network_topology, self.tree.root_tier)
+
+    def limit_of_part(self, job: JobInfo, part: SubGroup | None) -> int | None:
+        """Returns the same for a sub-group, or for all pods of a job without sub-groups."""
+        of_job = self.limit_of(job)
+        if part is None or part.policy == NO_POLICY:
+            return of_job
+        # A sub-group that only prefers to be close does so within the limit of its job.
+        return self._limit(part.topology, self.tree.root_tier if of_job is None else of_job)
+
+    def is_limited(self, job: JobInfo) -> bool:
+        """Whether the job, or a sub-group of it, may not be everywhere."""
+        limits = [self.limit_of(job)]
+        limits += [self.limit_of_part(job, part) for part in job.sub_groups or ()]
+        return any(limit is not None and limit < self.tree.root_tier for limit in limits)
+
+    def not_applied(self, job: JobInfo) -> str:
+        """Returns why a constraint of the job has no effect; empty if all have."""
+        given = [job.group.spec.network_topology]
+        given += [policy.network_topology for policy in job.group.spec.sub_group_policy]
+        asked = [one for one in given if one is not None]
+        if asked and not self._session.votes.offers_gradients:
+            return "no plugin for it is configured: add network-topology-aware"
+        for one in asked:
+            name = one.highest_tier_name
+            if one.mode != SOFT and name and self._limit(one, 0) is None:
+                return f"no HyperNode has the tier name {name!r}"
+        if any(one.mode != SOFT for one in asked) and not self.has_tree:
+            return "there is no HyperNode"
+        return ""
+
+    def _limit(self, topology: NetworkTopology | None, if_soft: int) -> int | None:
+        if topology is None or not self._session.votes.offers_gradients:
+            return None
+        if topology.mode == SOFT:
+            return if_soft
+        if topology.highest_tier_allowed is not None:
+            return topology.highest_tier_allowed
+        return self.tree.tier_names.get(topology.highest_tier_name)
+
+    # --- where a gang is, and where it may be
+
+    def held_by(self, tasks: Iterable[Task]) -> int | None:
+        """Returns the lowest domain that has all these tasks' nodes; None without any node."""
+        places = {
+            task.node
+            for task in tasks
+            if task.node != NOWHERE and task.status in _STANDING_OR_UNKNOWN
+        }
+        return self.tree.holding(places) if places else None
+
+    def widest(self, limit: int, held: int) -> int | None:
+        """Returns the highest domain around a held one within the limit; None if there is none."""
+        allowed = [one for one in self.tree.lineages[held] if self.tree.tiers[one] <= limit]
+        return allowed[-1] if allowed else None
+
+    def gradients(self, limit: int | None, inside: int, held: int | None) -> list[list[int]]:
+        """Returns the domains to try, in groups of one tier, the lowest first."""
+        tree, base = self.tree, inside
+        if limit is None:
+            return [[inside]]
+        if held is not None:
+            widest = self.widest(limit, held)
+            if widest is None:
+                return []
+            if tree.contains(inside, widest):
+                base = widest
+            elif not tree.contains(widest, inside):
+                return []
+        by_tier: dict[int, list[int]] = {}
+        for one in tree.below(base):
+            if tree.tiers[one] <= limit:
+                by_tier.setdefault(int(tree.tiers[one]), []).append(one)
+        return [sorted(by_tier[tier]) for tier in sorted(by_tier)]
+
+    def nodes_within(self, limit: int | None, held: int | None) -> Mask | None:
+        """Returns the nodes that a task of a gang may use beside the others; None for all."""
+        tree = self.tree
+        if limit is None or limit >= tree.root_tier:
+            return None
+        mask = np.zeros(len(self._nodes), dtype=np.bool_)
+        if held is None:
+            mask[tree.places[tree.tiers[tree.owners] <= limit]] = True
+        elif (widest := self.widest(limit, held)) is not None:
+            mask[tree.members[widest]] = True
+        return mask
+
+    # --- room
+
+    def room_for(self, shape: Shape, *, now: bool) -> Vector:
+        """Returns how many tasks of the shape each domain takes: now, or once all have left."""
+        position = len(self._nodes.changes)
+        known = self._rooms.get((shape, now))
+        if known is None or known[0] != position:
+            room = self._nodes.idle if now else self._nodes.future
+            allowed = self._session.placer.allowed(shape)
+            per_node = np.where(allowed, slots(shape, room), 0.0)
+            known = (position, self.tree.sums(per_node[None, :])[0])
+            self._rooms[shape, now] = known
+        return known[1]
+
+    def capacity_for(self, tasks: Sequence[Task], *, now: bool) -> Vector:
+        """Returns how many of these tasks each domain takes, counted by shape.
+
+        It is an upper bound: tasks of several shapes compete for the same room.
+        """
+        n_alike: dict[Shape, int] = {}
+        for task in tasks:
+            n_alike[task.shape] = n_alike.get(task.shape, 0) + 1
+        total = np.zeros(len(self.tree.names))
+        for shape, n in n_alike.items():
+            total += np.minimum(self.room_for(shape, now=now), n)
+        return total
+
+    def holds_minimum(self, job: JobInfo) -> Mask:
+        """Returns the domains whose idle or future sum is not below the job's minResources."""
+        asked = job.asks_for_admission()
+        if asked is None:
+            return np.ones(len(self.tree.names), dtype=np.bool_)
+        ready = self._nodes.ready
+        enough = np.zeros(len(self.tree.names), dtype=np.bool_)
+        for room in (self._nodes.idle, self._nodes.future):
+            sums = self.tree.sums(room * ready)
+            asks = asked[: len(sums)]
+            enough |= (asks[:, None] <= sums + TOLERANCE)[asks > 0].all(axis=0)
+        return enough
+
+
+def domains_of(session: Session) -> Iterator[tuple[str, str]]:
+    """Yields the domain of each job and sub-group that the session has placed tasks of."""
+    placed = {task.job.key: task.job for task in session.binds if task.job is not None}
+    for job in placed.values():
+        if not job.is_constrained:
+            continue
+        domains = session.domains
+        if job.group.spec.network_topology is not None:
+            yield from _named(domains, job.key, job.tasks.values())
+        for part in job.sub_groups or ():
+            if part.policy != NO_POLICY and part.topology is not None:
+                yield from _named(domains, f"{job.key}/{part.name}", part.tasks.values())
+
+
+def _named(domains: Domains, key: str, tasks: Iterable[Task]) -> Iterator[tuple[str, str]]:
+    held = domains.held_by(tasks)
+    if held is not None:
+        yield key, domains.tree.names[held]

@@ -1,0 +1,287 @@
+"""The tree of domains: HyperNodes above the nodes of a cluster, with a virtual root above all.
+
+A HyperNode that contradicts others breaks only itself. They are taken in the order of their age,
+then of their names, and each that has a second claim to a child, closes a cycle, does not stand
+below its parent's tier, or has a node that another domain of its tier has, is left out with the
+reason. Everything here is a function of the HyperNodes and the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swell.scheduler.model.nodes import Matrix, NodeTable
+from swell.scheduler.model.resources import Places
+
+# Volcano's name for the domain that has every node.
+ROOT_NAME: Final = "<cluster-top-hypernode>"
+NO_DOMAIN: Final = -1
+Indexes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """One domain as it is described: its own nodes by place, and its children by name."""
+
+    name: str
+    created: str
+    tier: int
+    tier_name: str
+    children: tuple[str, ...]
+    places: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why a HyperNode is not in the tree, and the nodes that it would have."""
+
+    reason: str
+    message: str
+    tier: int
+    places: Places
+
+
+class DomainTree:
+    """The domains, sorted by name with the root last, and which nodes each of them has."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        tiers: Sequence[int],
+        tier_names: dict[str, int],
+        parents: Sequence[int],
+        members: Sequence[Places],
+        n_nodes: int,
+        left_out: dict[str, LeftOut],
+    ) -> None:
+        self.names = tuple(names)
+        self.tiers = np.array(tiers, dtype=np.intp)
+        self.tier_names = tier_names
+        self.parents = tuple(parents)
+        self.members = tuple(members)
+        self.left_out = left_out
+        self.root = len(names) - 1
+        self.places_of_name = {name: index for index, name in enumerate(self.names)}
+        self.lineages = tuple(tuple(self._upwards(index)) for index in range(len(names)))
+        children: list[list[int]] = [[] for _ in names]
+        for index, parent in enumerate(self.parents):
+            if parent != NO_DOMAIN:
+                children[parent].append(index)
+        self._children = tuple(map(tuple, children))
+        # All memberships as pairs (domain, place), sorted by domain.
+        sizes = np.array([len(places) for places in members], dtype=np.intp)
+        self.owners: Indexes = np.repeat(np.arange(len(names)), sizes)
+        self.places: Places = np.concatenate(members) if len(members) else np.empty(0, np.intp)
+        self._filled = np.flatnonzero(sizes)
+        self._starts = (np.cumsum(sizes) - sizes)[self._filled]
+        self.leaf = self._leaves(n_nodes)
+        # By tier: the domain of each node. No node is in two domains of one tier.
+        self._layers: dict[int, Indexes] = {}
+        for tier in set(tiers):
+            layer = self._layers[tier] = np.full(n_nodes, len(names), dtype=np.intp)
+            of_tier = self.tiers[self.owners] == tier
+            layer[self.places[of_tier]] = self.owners[of_tier]
+
+    @property
+    def root_tier(self) -> int:
+        return int(self.tiers[self.root])
+
+    @property
+    def lowest_tier(self) -> int:
+        return int(self.tiers.min())
+
+    def sums(self, amounts: Matrix) -> Matrix:
+        """Returns the sum over each domain's nodes of amounts (rows x nodes): rows x domains."""
+        found = np.zeros((amounts.shape[0], len(self.names)))
+        if len(self._starts):
+            picked = amounts[:, self.places]
+            found[:, self._filled] = np.add.reduceat(picked, self._starts, axis=1)
+        return found
+
+    def add(self, totals: Matrix, places: Places, amounts: Matrix) -> None:
+        """Adds amounts of some nodes (rows x places) to the sums over their domains."""
+        for layer in self._layers.values():
+            at = layer[places]
+            inside = at < len(self.names)
+            np.add.at(totals.T, at[inside], amounts[:, inside].T)
+
+    def at_tier(self, tier: int) -> Indexes | None:
+        """Returns each node's domain of a tier; one beyond the last where it is in none.
+
+        None if there is no domain of the tier.
+        """
+        return self._layers.get(tier)
+
+    def contains(self, wide: int, narrow: int) -> bool:
+        """Whether the second domain is the first or below it."""
+        return wide in self.lineages[narrow]
+
+    def common(self, first: int, second: int) -> int:
+        """Returns the lowest domain that both are, or are below."""
+        above = self.lineages[second]
+        return next(one for one in self.lineages[first] if one in above)
+
+    def below(self, index: int) -> list[int]:
+        """Returns the domain and all below it."""
+        found = [index]
+        for one in found:
+            found.extend(self._children[one])
+        return found
+
+    def holding(self, places: Iterable[int]) -> int:
+        """Returns the lowest domain that has all these nodes: the root if nothing smaller has.
+
+        Of several of the lowest tier it is the first by name.
+        """
+        wanted = sorted(set(places))
+        if not wanted:
+            return self.root
+        hits = np.isin(self.places, wanted)
+        n_hits = np.bincount(self.owners[hits], minlength=len(self.names))
+        holders = np.flatnonzero(n_hits == len(wanted))
+        if not len(holders):
+            return self.root  # a node that is only named by a pod
+        return int(holders[np.argmin(self.tiers[holders])])
+
+    def _upwards(self, index: int) -> Iterator[int]:
+        while index != NO_DOMAIN:
+            yield index
+            index = self.parents[index]
+
+    def _leaves(self, n_nodes: int) -> Indexes:
+        """Returns the narrowest domain of each node; the root of those that are in no other."""
+        leaf = np.full(n_nodes, self.root, dtype=np.intp)
+        # From the widest tier to the narrowest, and names backwards, so that the last write wins.
+        order = np.lexsort((-self.owners, -self.tiers[self.owners]))
+        leaf[self.places[order]] = self.owners[order]
+        return leaf
+
+
+def build_tree(entries: Sequence[TreeEntry], nodes: NodeTable) -> DomainTree:
+    """Returns the tree of all entries that contradict no older one."""
+    acceptance = _Acceptance(len(nodes))
+    for entry in sorted(entries, key=lambda one: (one.created, one.name)):
+        acceptance.take(entry)
+    kept = sorted(acceptance.kept)
+    index_of = {name: index for index, name in enumerate(kept)}
+    root = len(kept)
+    tiers = [acceptance.kept[name].tier for name in kept]
+    everywhere = np.array(
+        [place for place, node in enumerate(nodes.objects) if node is not None], dtype=np.intp
+    )
+    return DomainTree(
+        names=[*kept, ROOT_NAME],
+        tiers=[*tiers, max(tiers, default=0) + 1],
+        # Of one name on several tiers the last HyperNode by name counts, whether valid or not.
+        tier_names={
+            one.tier_name: one.tier for one in sorted(entries, key=_name_of) if one.tier_name
+        },
+        parents=[*(index_of.get(acceptance.parent_of(n), root) for n in kept), NO_DOMAIN],
+        members=[*(acceptance.nodes_of[name] for name in kept), everywhere],
+        n_nodes=len(nodes),
+        left_out=acceptance.left_out,
+    )
+
+
+def _name_of(entry: TreeEntry) -> str:
+    return entry.name
+
+
+@dataclass(slots=True)
+class _Acceptance:
+    """The entries taken so far, and what they have claimed."""
+
+    n_nodes: int
+    kept: dict[str, TreeEntry] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    nodes_of: dict[str, Places] = field(default_factory=dict)
+    # The parent that claims a name, whether a HyperNode of that name exists or not.
+    _claimed: dict[str, str] = field(default_factory=dict)
+    # By tier: which entry has each node.
+    _holders: dict[int, NDArray[np.object_]] = field(default_factory=dict)
+
+    def parent_of(self, name: str) -> str:
+        return self._claimed.get(name, "")
+
+    def take(self, entry: TreeEntry) -> None:
+        """Takes an entry in, or leaves it out with the reason."""
+        parts = [np.array(entry.places, dtype=np.intp)]
+        parts += [self.nodes_of[child] for child in entry.children if child in self.nodes_of]
+        places: Places = np.unique(np.concatenate(parts))
+        lineage = self._lineage(entry.name)
+        wrong = (
+            self._claim_problem(entry)
+            or self._cycle_problem(entry, lineage)
+            or self._tier_problem(entry)
+            or self._node_problem(entry, lineage, places)
+        )
+        if wrong is not None:
+            self.left_out[entry.name] = LeftOut(*wrong, entry.tier, places)
+            return
+        self.kept[entry.name] = entry
+        self._claimed.update((child, entry.name) for child in entry.children)
+        self.nodes_of[entry.name] = places
+        self._hold(entry.name, entry.tier, places)
+        for above in lineage:
+            self.nodes_of[above] = np.union1d(self.nodes_of[above], places)
+            self._hold(above, self.kept[above].tier, places)
+
+    def _lineage(self, name: str) -> list[str]:
+        """Returns the entries above a name, as far as they have been taken."""
+        found: list[str] = []
+        while (name := self._claimed.get(name, "")) and name not in found:
+            found.append(name)
+        return found
+
+    def _claim_problem(self, entry: TreeEntry) -> tuple[str, str] | None:
+        for child in entry.children:
+            other = self._claimed.get(child)
+            if other is not None:
+                return "SecondParent", f"its member {child} belongs to {other} already"
+        return None
+
+    def _cycle_problem(self, entry: TreeEntry, lineage: Sequence[str]) -> tuple[str, str] | None:
+        above = {entry.name, *lineage}
+        closing = next((child for child in entry.children if child in above), None)
+        if closing is None:
+            return None
+        return "Cycle", f"its member {closing} is itself, or above it"
+
+    def _tier_problem(self, entry: TreeEntry) -> tuple[str, str] | None:
+        parent = self.kept.get(self.parent_of(entry.name))
+        if parent is not None and entry.tier >= parent.tier:
+            text = f"its tier {entry.tier} is not below {parent.tier}, that of {parent.name} above"
+            return "TierOrder", text
+        for name in entry.children:
+            child = self.kept.get(name)
+            if child is not None and child.tier >= entry.tier:
+                text = f"its tier {entry.tier} is not above {child.tier}, that of its member {name}"
+                return "TierOrder", text
+        return None
+
+    def _node_problem(
+        self, entry: TreeEntry, lineage: Sequence[str], places: Places
+    ) -> tuple[str, str] | None:
+        """Returns a node that this entry, or one above it, would share with one of its tier."""
+        chain = [(entry.name, entry.tier), *((name, self.kept[name].tier) for name in lineage)]
+        for name, tier in chain:
+            holders = self._holders.get(tier)
+            if holders is None:
+                continue
+            at = holders[places]
+            others = np.flatnonzero((at != None) & (at != name))  # noqa: E711 - elementwise
+            if len(others):
+                other, n = at[others[0]], len(others)
+                return "NodeShared", f"{n} of its nodes belong to {other}, also of tier {tier}"
+        return None
+
+    def _hold(self, name: str, tier: int, places: Places) -> None:
+        holders = self._holders.get(tier)
+        if holders is None:
+            holders = self._holders[tier] = np.full(self.n_nodes, None, dtype=object)
+        holders[places] = name

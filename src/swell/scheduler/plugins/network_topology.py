@@ -1,0 +1,246 @@
+"""The plugin network-topology-aware keeps gangs in one part of the network, and packs its parts.
+
+It offers gradients, so that a gang stays within the tiers that it asks for; and it scores domains
+for gangs and nodes for pods, fuller domains first. Where there is no tree it scores nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from swell.scheduler.config import Arguments, PluginOption, number_in
+from swell.scheduler.config_file import ArgumentKind, KnownPlugin
+from swell.scheduler.domains import Domains
+from swell.scheduler.hooks import Hooks
+from swell.scheduler.model.domain_tree import DomainTree
+from swell.scheduler.model.jobs import JobInfo
+from swell.scheduler.model.nodes import Matrix
+from swell.scheduler.model.resources import Vector
+from swell.scheduler.model.sub_groups import SubGroup
+from swell.scheduler.model.tasks import NOWHERE, Task, TaskStatus
+from swell.scheduler.session import Session
+
+NAME: Final = "network-topology-aware"
+WEIGHT: Final = "weight"
+CPU: Final = "hypernode.binpack.cpu"
+MEMORY: Final = "hypernode.binpack.memory"
+RESOURCES: Final = "hypernode.binpack.resources"
+_OF_RESOURCE: Final = "hypernode.binpack.resources."
+NORMAL_PODS: Final = "hypernode.binpack.normal-pod.enable"
+FADING: Final = "hypernode.binpack.normal-pod.fading"
+EVICT_MAX: Final = "hypernode.gradient.evict.max-hypernodes"
+_FADING_DEFAULT = 0.8  # Volcano's
+_SCORE_MAX = 100.0  # of a plugin with weight 1, as in kube-scheduler
+# Shares are compared for equality; sums of the same amounts in another order must be equal, too.
+_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyArguments:
+    """The arguments, with their defaults in the place of negative values."""
+
+    weight: float
+    resources: dict[str, float]
+    scores_normal_pods: bool
+    fading: float
+
+
+def arguments_of(arguments: Arguments) -> TopologyArguments:
+    def weight(name: str, default: float = 1.0) -> float:
+        value = arguments.number(name, default)
+        return default if value < 0 else value
+
+    resources = {"cpu": weight(CPU), "memory": weight(MEMORY)}
+    for name in arguments.text(RESOURCES).split(","):
+        if name.strip():
+            resources[name.strip()] = weight(f"{_OF_RESOURCE}{name.strip()}")
+    return TopologyArguments(
+        weight=weight(WEIGHT),
+        resources=resources,
+        scores_normal_pods=arguments.flag(NORMAL_PODS, default=True),
+        fading=weight(FADING, _FADING_DEFAULT),
+    )
+
+
+def open_network_topology(session: Session, option: PluginOption) -> Hooks:
+    if not session.snapshot.hyper_nodes:
+        return Hooks(offers_gradients=True)
+    scores = _TopologyScores(session, arguments_of(option.arguments))
+    return Hooks(
+        offers_gradients=True, domain_score=scores.of_domains, task_score=scores.of_nodes
+    )
+
+
+class _TopologyScores:
+    """Scores domains and nodes by how full domains are and where the pods of a gang are."""
+
+    def __init__(self, session: Session, arguments: TopologyArguments) -> None:
+        self._session = session
+        self._arguments = arguments
+        self._domains: Domains = session.domains
+        self._tree: DomainTree = self._domains.tree
+        dimensions = session.snapshot.dimensions
+        weights = {dimensions.known(name): w for name, w in arguments.resources.items()}
+        # A resource that no object names counts with its weight, and is used nowhere.
+        self._total_weight = sum(arguments.resources.values())
+        self._rows = np.array([r for r in weights if r is not None], dtype=np.intp)
+        self._weights = np.array([w for r, w in weights.items() if r is not None])
+        nodes = session.snapshot.nodes
+        ready = nodes.ready
+        self._allocatable = self._tree.sums(nodes.allocatable[self._rows] * ready)
+        self._position = len(nodes.changes)
+        self._used_at = self._used_by_node()
+        self._used = self._tree.sums(self._used_at)
+        self._tiers = _FadingTiers(self._tree, arguments.fading)
+
+    def of_domains(self, job: JobInfo, part: SubGroup | None) -> Vector:
+        """Returns the score of every domain for the pods of a job or sub-group.
+
+        Of the fullest, those that have most of its pods already are better.
+        """
+        tasks = job.tasks if part is None else part.tasks
+        request = np.zeros(len(self._rows))
+        placed: list[int] = []
+        for task in tasks.values():
+            if task.status is TaskStatus.PENDING:
+                request += task.shape.request[self._rows]
+            elif task.node != NOWHERE:
+                placed.append(task.node)
+        score = self._packing(request)
+        score = self._with_shares(score, self._counts(placed), len(tasks))
+        return score * (_SCORE_MAX * self._arguments.weight)
+
+    def of_nodes(self, task: Task) -> Vector | None:
+        """Returns the score of every node: by distance for a gang's pod, else by packing."""
+        job = task.job
+        if job is not None and job.is_constrained:
+            part = task.sub_group
+            if self._domains.limit_of_part(job, part) is not None:
+                return self._by_distance(job.tasks if part is None else part.tasks)
+        if not self._arguments.scores_normal_pods:
+            return None
+        packing = self._packing(task.shape.request[self._rows])
+        return self._tiers.spread(packing) * (_SCORE_MAX * self._arguments.weight)
+
+    def _by_distance(self, tasks: dict[str, Task]) -> Vector:
+        """Scores nodes by how close they are to the pods of the gang that have nodes."""
+        tree = self._tree
+        held = self._domains.held_by(tasks.values())
+        if held is None:
+            return np.zeros(len(tree.leaf))  # the first pod may be anywhere
+        top, lowest = tree.root_tier, tree.lowest_tier
+        common = np.array([tree.common(one, held) for one in range(len(tree.names))])
+        span = top - lowest
+        score = (top - tree.tiers[common]) / span if span else np.ones(len(common))
+        score[held] = 1.0
+        score[tree.root] = 0.0  # nodes in no domain
+        placed = [task.node for task in tasks.values() if task.node != NOWHERE]
+        counts = np.bincount(tree.leaf[placed], minlength=len(tree.names)).astype(float)
+        score = self._with_shares(score, counts, len(tasks))
+        return (score * (_SCORE_MAX * self._arguments.weight))[tree.leaf]
+
+    def _with_shares(self, score: Vector, counts: Vector, n_tasks: int) -> Vector:
+        """Adds to the highest scores the share of the pods that are in the domain already."""
+        score = np.round(score, _DIGITS)
+        is_best = score == score.max()
+        return np.where(is_best, score + counts / max(n_tasks, 1), score)
+
+    def _packing(self, request: Vector) -> Vector:
+        """Returns how full each domain would be with a request, 0 where it would be too full."""
+        self._follow()
+        filled = self._used + request[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = filled / self._allocatable
+        shares[np.isnan(shares)] = 0.0  # nothing of nothing
+        too_full = (np.round(shares, _DIGITS) > 1.0).any(axis=0)
+        if not self._total_weight:
+            return np.zeros(len(too_full))
+        shares[:, too_full] = 0.0
+        total: Vector = (self._weights @ shares) / self._total_weight
+        return total
+
+    def _counts(self, places: list[int]) -> Vector:
+        per_node = np.bincount(places, minlength=len(self._tree.leaf)).astype(float)
+        return self._tree.sums(per_node[None, :])[0]
+
+    def _used_by_node(self) -> Matrix:
+        nodes = self._session.snapshot.nodes
+        used: Matrix = (nodes.allocatable[self._rows] - nodes.idle[self._rows]) * nodes.ready
+        return used
+
+    def _follow(self) -> None:
+        """Brings the sums up to date with what the session has placed and taken back."""
+        nodes = self._session.snapshot.nodes
+        position = len(nodes.changes)
+        if position == self._position:
+            return
+        changed = np.unique(nodes.changed_since(self._position))
+        self._position = position
+        now = nodes.allocatable[self._rows][:, changed] - nodes.idle[self._rows][:, changed]
+        now *= nodes.ready[changed]
+        difference = now - self._used_at[:, changed]
+        self._used_at[:, changed] = now
+        self._tree.add(self._used, changed, difference)
+
+
+class _FadingTiers:
+    """Combines the scores of a node's domains, those of higher tiers faded."""
+
+    def __init__(self, tree: DomainTree, fading: float) -> None:
+        tiers = range(tree.lowest_tier, tree.root_tier + 1)
+        weights = [_fade(fading, tier, tree.lowest_tier) for tier in tiers]
+        self._total = sum(weights)
+        self._layers: list[tuple[float, Vector]] = []
+        self._constant = 0.0
+        for tier, weight in zip(tiers, weights, strict=True):
+            if not weight:
+                continue
+            at = tree.at_tier(tier)
+            if at is None:
+                self._constant += weight  # no node is in a domain of this tier
+            else:
+                self._layers.append((weight, at))
+
+    def spread(self, packing: Vector) -> Vector:
+        """Returns the score of every node by the packing of its domains."""
+        # A node that is in no domain of a tier counts as in a full one there.
+        padded = np.append(packing, 1.0)
+        total = sum(weight * padded[at] for weight, at in self._layers) + self._constant
+        return np.asarray(total / self._total, dtype=np.float64)
+
+
+def _fade(fading: float, tier: int, lowest: int) -> float:
+    if fading == 0:
+        return float(tier == lowest)  # the lowest tier only, whatever its number
+    return float(fading ** (tier - 1))
+
+
+def remarks(option: PluginOption) -> Iterator[str]:
+    """Yields which arguments have no effect."""
+    listed = [name.strip() for name in option.arguments.text(RESOURCES).split(",")]
+    for name, value in option.arguments.values.items():
+        resource = name.removeprefix(_OF_RESOURCE)
+        if name.startswith(_OF_RESOURCE) and resource not in listed:
+            yield f"argument {name!r} has no effect: list {resource} in {RESOURCES!r} as well"
+        elif name not in {RESOURCES, NORMAL_PODS} and (number_in(value) or 0.0) < 0:
+            yield f"argument {name!r} has no effect: {value!r} is negative, the default counts"
+
+
+KNOWN: Final = KnownPlugin(
+    switches=("enabledHyperNodeGradient", "enabledHyperNodeOrder", "enableNodeOrder"),
+    arguments={
+        WEIGHT: ArgumentKind.NUMBER,
+        CPU: ArgumentKind.NUMBER,
+        MEMORY: ArgumentKind.NUMBER,
+        RESOURCES: ArgumentKind.TEXT,
+        _OF_RESOURCE: ArgumentKind.NUMBER,
+        NORMAL_PODS: ArgumentKind.FLAG,
+        FADING: ArgumentKind.NUMBER,
+        EVICT_MAX: ArgumentKind.NUMBER,
+    },
+    remarks=remarks,
+)
