@@ -129,7 +129,7 @@ def _topology_of(row: Case) -> dict[str, object]:
 
 
 def group_of(row: Case) -> PodGroup:
-    spec = {
+    spec: dict[str, Any] = {
         key: row[key]
         for key in ("minMember", "queue", "minTaskMember", "minResources", "priorityClassName")
         if key in row

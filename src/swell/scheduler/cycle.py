@@ -15,7 +15,7 @@ from swell.scheduler import actions, plugins
 from swell.scheduler.actions import ACTIONS
 from swell.scheduler.config import Config
 from swell.scheduler.config_file import KnownNames
-from swell.scheduler.domains import domains_of
+from swell.scheduler.domains import domains_of, not_applied
 from swell.scheduler.hooks import Plugin
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.queues import QueueInfo, QueueShare
@@ -58,6 +58,8 @@ class SchedulingPlan:
     groups: dict[str, GroupStatus]
     # Group, or group and sub-group, with a network topology -> the domain that has its pods.
     domains: dict[str, str]
+    # Group -> why its network topology has no effect.
+    not_applied: dict[str, str]
     pod_refusals: Callable[[JobInfo], dict[Task, Refusal]]
     # What the plugin in charge of quotas says of a queue, also after the cycle.
     queue_share: Callable[[QueueInfo], QueueShare | None]
@@ -97,6 +99,7 @@ def run_cycle(
         },
         groups=groups,
         domains=dict(domains_of(session)),
+        not_applied=dict(not_applied(session, session.jobs)),
         pod_refusals=lambda job: dict(pod_refusals(session, job)),
         queue_share=session.votes.queue_share,
     )

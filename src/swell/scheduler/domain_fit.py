@@ -13,6 +13,7 @@ take the minimum, counted by shape, are not tried at all.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,7 +23,7 @@ from swell.scheduler.domain_reasons import refuse_domains
 from swell.scheduler.domains import Domains
 from swell.scheduler.gang_fit import RUN_MAX, place_gang
 from swell.scheduler.model.jobs import JobInfo
-from swell.scheduler.model.resources import Vector
+from swell.scheduler.model.resources import Mask
 from swell.scheduler.model.sub_groups import SubGroup
 from swell.scheduler.model.tasks import Task, TaskStatus
 from swell.scheduler.session import Session, Statement
@@ -60,9 +61,7 @@ def place_in_domains(
     return False
 
 
-def _parts(
-    domains: Domains, session: Session, job: JobInfo, order: deque[Task]
-) -> list[JobPart]:
+def _parts(domains: Domains, session: Session, job: JobInfo, order: deque[Task]) -> list[JobPart]:
     pending = (task for task in order if task.status is TaskStatus.PENDING)
     if job.sub_groups is None:
         # A job that is ready gets one more task, so it is enough to know the next ones.
@@ -159,7 +158,7 @@ class _DomainSearch:
 
     # --- one part
 
-    def _place_part(self, part: JobPart, inside: int, enough: Vector | None) -> float | None:
+    def _place_part(self, part: JobPart, inside: int, enough: Mask | None) -> float | None:
         """Places a part in the best domain that takes it; returns the domain's score or None.
 
         `enough` are the domains that could hold its minimum in sum, where nothing is held yet.
@@ -185,9 +184,7 @@ class _DomainSearch:
                     return float(scores[domain])
         return None
 
-    def _possible(
-        self, part: JobPart, pending: list[Task], gradients: list[list[int]]
-    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _possible(self, part: JobPart, pending: list[Task], gradients: list[list[int]]) -> Mask:
         """Returns the domains that take as many tasks as must be placed at once, by count."""
         if gradients == [[self._tree.root]]:
             # There is one choice, and the trial itself is the best test.
@@ -211,13 +208,8 @@ class _DomainSearch:
         """Places the part in a domain. Returns False, with all undone, if it does not fit."""
         session, votes, job = self._session, self._votes, self._job
         mark = self._statement.mark()
-        scope = None
-        if domain != self._tree.root:
-            scope = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
-            scope[self._tree.members[domain]] = True
-        session.placer.scope = scope
-        placed = place_gang(session, self._statement, job, deque(pending), part.sub_group)
-        session.placer.scope = None
+        with session.placer.within(self.domains.nodes_of(domain)):
+            placed = place_gang(session, self._statement, job, deque(pending), part.sub_group)
         if placed and (
             votes.part_shortfall(job, part.sub_group) == 0
             or votes.is_part_pipelined(job, part.sub_group)
@@ -234,3 +226,26 @@ def missing_of(session: Session, job: JobInfo, part: SubGroup | None) -> int:
     if part is not None:
         return max(part.shortfall, 1)
     return max(job.min_member - job.counts.ready_or_best_effort, 1)
+
+
+def scopes_of(session: Session, job: JobInfo) -> Iterator[Callable[[Task], Mask | None]]:
+    """Yields ways to limit the nodes of a job's best-effort tasks, the closest domains first.
+
+    Each way is asked for a task's nodes when the task's turn comes, with those before it placed.
+    """
+    domains = session.domains
+    limit = domains.limit_of(job)
+    held = None if limit is None else domains.held_by(job.tasks.values())
+    for tier in domains.gradients(limit, domains.tree.root, held):
+        for domain in tier:
+            yield lambda task, inside=domain: _scope_of(domains, job, task, inside)  # type: ignore[misc]
+
+
+def _scope_of(domains: Domains, job: JobInfo, task: Task, inside: int) -> Mask | None:
+    part = task.sub_group
+    scope = domains.nodes_of(inside)
+    if part is None:
+        return scope
+    limit = domains.limit_of_part(job, part)
+    own = domains.nodes_within(limit, domains.held_by(part.tasks.values()))
+    return scope if own is None else own if scope is None else scope & own

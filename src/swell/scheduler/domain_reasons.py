@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from swell.scheduler.domains import Domains
-from swell.scheduler.model.domain_tree import ROOT_NAME
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import slots
 from swell.scheduler.model.reasons import Refusal, WaitReason
@@ -19,7 +18,7 @@ from swell.scheduler.session import Session
 # How many domains `swell explain` names.
 _BEST_MAX = 3
 # Refusals that say only that nodes are full. Any other, of a quota say, is the real reason.
-_REPLACED = frozenset({WaitReason.NOT_ENOUGH_RESOURCES, WaitReason.NOT_ENOUGH_PODS_OF_TASK})
+_REPLACED = frozenset({WaitReason.NOT_ENOUGH_RESOURCES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +48,15 @@ def refuse_domains(
     session: Session, job: JobInfo, parts: Sequence[tuple[SubGroup | None, list[Task]]]
 ) -> None:
     """Records why no domain takes the job, unless something else than room is in the way."""
+    incomplete = next((one for part, _ in parts if (one := _incomplete(part))), None)
+    if incomplete is not None:
+        session.refuse(job, incomplete)
+        return
     known = session.refusals.get(job.key)
     if known is not None and known.reason not in _REPLACED:
         return
     for part, pending in parts:
-        refusal = _incomplete(part) or _refusal(session, job, part, pending)
+        refusal = _refusal(session, job, part, pending)
         if refusal is not None:
             session.refuse(job, refusal)
             return
@@ -117,7 +120,7 @@ def _refusal(
     tasks = list((job.tasks if part is None else part.tasks).values())
     held = domains.held_by(tasks)
     if held is not None:
-        text = _held_text(session, domains, tasks, pending, held=held, limit=limit)
+        text = _held_text(domains, tasks, pending, held=held, limit=limit)
         return Refusal(WaitReason.TOPOLOGY_HELD, subject + text)
     counts = counts_of(session, job, part, pending)
     if counts is None:
@@ -129,7 +132,6 @@ def _refusal(
 
 
 def _held_text(
-    session: Session,
     domains: Domains,
     tasks: Sequence[Task],
     pending: Sequence[Task],
@@ -139,14 +141,12 @@ def _held_text(
 ) -> str:
     tree = domains.tree
     n_there = sum(task.status in ALLOCATED for task in tasks)
-    head = f"{n_there} of {len(tasks)} run in "
+    head = f"{n_there} of {len(tasks)} run"
     widest = domains.widest(limit, held)
     if widest is None:
-        where = "several domains" if tree.names[held] == ROOT_NAME else tree.names[held]
-        tier = int(tree.tiers[held])
-        return f"{head}{where} of tier {tier}, above the limit {limit}: nothing is added"
+        return f"{head}, and no domain of tier ≤ {limit} has all of them: nothing is added"
     n_more = len(pending)
-    text = f"{head}{tree.names[widest]}, which has no room for {n_more} more"
+    text = f"{head} in {tree.names[widest]}, which has no room for {n_more} more"
     room = domains.capacity_for(list(tasks), now=True)
     elsewhere = [
         one

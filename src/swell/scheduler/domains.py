@@ -118,6 +118,14 @@ class Domains:
                 by_tier.setdefault(int(tree.tiers[one]), []).append(one)
         return [sorted(by_tier[tier]) for tier in sorted(by_tier)]
 
+    def nodes_of(self, domain: int) -> Mask | None:
+        """Returns the nodes of a domain; None for all, where it is the root."""
+        if domain == self.tree.root:
+            return None
+        mask = np.zeros(len(self._nodes), dtype=np.bool_)
+        mask[self.tree.members[domain]] = True
+        return mask
+
     def nodes_within(self, limit: int | None, held: int | None) -> Mask | None:
         """Returns the nodes that a task of a gang may use beside the others; None for all."""
         tree = self.tree
@@ -169,6 +177,13 @@ class Domains:
             asks = asked[: len(sums)]
             enough |= (asks[:, None] <= sums + TOLERANCE)[asks > 0].all(axis=0)
         return enough
+
+
+def not_applied(session: Session, jobs: Iterable[JobInfo]) -> Iterator[tuple[str, str]]:
+    """Yields the jobs with a network topology that has no effect, and why."""
+    for job in jobs:
+        if job.is_constrained and (why := session.domains.not_applied(job)):
+            yield job.key, why
 
 
 def domains_of(session: Session) -> Iterator[tuple[str, str]]:

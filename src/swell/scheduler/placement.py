@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
@@ -89,6 +90,15 @@ class Placer:
         self.scope: Mask | None = None
 
     # --- placing
+
+    @contextmanager
+    def within(self, scope: Mask | None) -> Iterator[None]:
+        """Uses only these nodes meanwhile; None stands for all."""
+        self.scope = scope
+        try:
+            yield
+        finally:
+            self.scope = None
 
     def nodes_for(self, tasks: Sequence[Task]) -> list[NodeChoice]:
         """Returns nodes for the first of these equal tasks, as many as are known at once.

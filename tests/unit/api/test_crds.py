@@ -101,7 +101,7 @@ def test_training_job_has_both_versions_with_one_schema() -> None:
 
 
 def test_every_kind_has_a_status_of_its_own() -> None:
-    """Status is written apart from spec, and PodGroup, Queue and HyperNode are called as Volcano has them."""
+    """Status is written apart from spec, and shared kinds are called as Volcano has them."""
     assert [definition.name for definition in DEFINITIONS] == [
         "aitrainingjobs.elasticdeeplearning.ai",
         "trainingjobs.paddlepaddle.org",

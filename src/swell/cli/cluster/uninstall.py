@@ -21,8 +21,8 @@ from swell.api.kinds import (
     LEASES,
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
-    SHARED_GROUPS,
     SERVICES,
+    SHARED_GROUPS,
     TRAINING_JOBS,
 )
 from swell.api.meta import Body, Key

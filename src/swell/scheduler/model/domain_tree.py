@@ -51,6 +51,7 @@ class DomainTree:
 
     def __init__(
         self,
+        *,
         names: Sequence[str],
         tiers: Sequence[int],
         tier_names: dict[str, int],

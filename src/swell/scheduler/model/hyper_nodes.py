@@ -21,7 +21,7 @@ NodeTest = Callable[[Node], bool]
 
 
 class _Members:
-    """What the selectors of one HyperNode say, and the nodes that they have selected."""
+    """The selectors of one HyperNode, and the nodes that they have selected."""
 
     def __init__(self, hyper_node: HyperNode) -> None:
         self.children: dict[str, None] = {}

@@ -11,8 +11,8 @@ from typing import Final
 
 from swell.api.matching import selector_matches
 from swell.api.scheduling import NetworkTopology, PodGroupSpec, SubGroupPolicy
-from swell.scheduler.model.tasks import ROLE_KEY, Task, TaskStatus
 from swell.scheduler.model.task_counts import TaskCounts
+from swell.scheduler.model.tasks import ROLE_KEY, Task, TaskStatus
 
 # The place of the default sub-group, which no policy describes.
 NO_POLICY: Final = -1

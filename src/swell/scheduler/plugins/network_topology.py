@@ -16,7 +16,7 @@ from swell.scheduler.config import Arguments, PluginOption, number_in
 from swell.scheduler.config_file import ArgumentKind, KnownPlugin
 from swell.scheduler.domains import Domains
 from swell.scheduler.hooks import Hooks
-from swell.scheduler.model.domain_tree import DomainTree
+from swell.scheduler.model.domain_tree import DomainTree, Indexes
 from swell.scheduler.model.jobs import JobInfo
 from swell.scheduler.model.nodes import Matrix
 from swell.scheduler.model.resources import Vector
@@ -70,9 +70,7 @@ def open_network_topology(session: Session, option: PluginOption) -> Hooks:
     if not session.snapshot.hyper_nodes:
         return Hooks(offers_gradients=True)
     scores = _TopologyScores(session, arguments_of(option.arguments))
-    return Hooks(
-        offers_gradients=True, domain_score=scores.of_domains, task_score=scores.of_nodes
-    )
+    return Hooks(offers_gradients=True, domain_score=scores.of_domains, task_score=scores.of_nodes)
 
 
 class _TopologyScores:
@@ -140,8 +138,10 @@ class _TopologyScores:
         score[tree.root] = 0.0  # nodes in no domain
         placed = [task.node for task in tasks.values() if task.node != NOWHERE]
         counts = np.bincount(tree.leaf[placed], minlength=len(tree.names)).astype(float)
-        score = self._with_shares(score, counts, len(tasks))
-        return (score * (_SCORE_MAX * self._arguments.weight))[tree.leaf]
+        counts[tree.root] = 0.0
+        # Only domains that are the narrowest of a node compete for the highest score.
+        of_nodes = self._with_shares(score[tree.leaf], counts[tree.leaf], len(tasks))
+        return of_nodes * (_SCORE_MAX * self._arguments.weight)
 
     def _with_shares(self, score: Vector, counts: Vector, n_tasks: int) -> Vector:
         """Adds to the highest scores the share of the pods that are in the domain already."""
@@ -156,11 +156,10 @@ class _TopologyScores:
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = filled / self._allocatable
         shares[np.isnan(shares)] = 0.0  # nothing of nothing
-        too_full = (np.round(shares, _DIGITS) > 1.0).any(axis=0)
-        if not self._total_weight:
-            return np.zeros(len(too_full))
-        shares[:, too_full] = 0.0
-        total: Vector = (self._weights @ shares) / self._total_weight
+        total: Vector = np.zeros(filled.shape[1])
+        if self._total_weight:
+            total = np.dot(self._weights, shares) / self._total_weight
+        total[(np.round(shares, _DIGITS) > 1.0).any(axis=0)] = 0.0
         return total
 
     def _counts(self, places: list[int]) -> Vector:
@@ -194,7 +193,7 @@ class _FadingTiers:
         tiers = range(tree.lowest_tier, tree.root_tier + 1)
         weights = [_fade(fading, tier, tree.lowest_tier) for tier in tiers]
         self._total = sum(weights)
-        self._layers: list[tuple[float, Vector]] = []
+        self._layers: list[tuple[float, Indexes]] = []
         self._constant = 0.0
         for tier, weight in zip(tiers, weights, strict=True):
             if not weight:
