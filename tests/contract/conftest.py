@@ -48,6 +48,9 @@ def swell(
         kubeconfig = request.getfixturevalue("embedded_kubeconfig")
     else:
         kubeconfig = request.getfixturevalue("control_plane").kubeconfig
+    # No cluster or choice of the person who runs the tests is ever found.
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("SWELL_HOME", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     namespace = f"t-{abs(hash(request.node.name)):x}"[:40]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.contract.swell_command import Swell
+from tests.contract.terminal import on_terminal
 
 JOB = """\
 apiVersion: elasticdeeplearning.ai/v1
@@ -163,9 +164,13 @@ def test_delete_without_names_is_refused(swell: Swell) -> None:
     assert swell.here("delete", "cm").code == 2
 
 
-def test_changing_a_cluster_names_it_on_stderr(swell: Swell) -> None:
-    """A kubeconfig may mean production: say which."""
-    assert swell.apply(CONFIG).err.startswith("cluster: ")
+def test_changing_a_cluster_names_it_on_a_terminal(swell: Swell) -> None:
+    """A kubeconfig may mean production: a person reads which, and a script gets no such line."""
+    with on_terminal("apply", "-f", swell.file(CONFIG), "-n", swell.namespace) as terminal:
+        assert terminal.ends() == 0
+
+    assert terminal.seen.startswith("cluster: ")
+    assert swell.apply(CONFIG).err == ""
 
 
 def test_version_names_client_and_server(swell: Swell) -> None:

@@ -9,6 +9,7 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `booleans`: boolean flags that are given a value.
 - `options`: options that commands share, and dataclasses of options as parameters.
 - `choice`: which cluster a command talks to.
+- `saved_choice`: the file of a choice that lasts.
 - `connection`: opens that cluster for a few calls.
 - `error_texts`: a sentence and a hint for every error of a cluster or of this machine.
 - `store_errors`: the same for the store of the embedded cluster.
@@ -22,6 +23,6 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.
 - `plan`: `plan`, decisions over objects in files.
-- `cluster`: `up`, `down`, `backup`, `restore`, `check`, `chaos` and `uninstall`.
+- `cluster`: `up`, `down`, `cluster`, `use`, `backup`, `restore`, `check`, `chaos` and `uninstall`.
 - `controllers`: `operator`, `scheduler`, `server` and `node`, the programs that stay.
 """

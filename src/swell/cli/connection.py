@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,13 @@ from swell.cli.choice import ClusterChoice, CommandEnvironment, NoClusterError, 
 from swell.cli.command_line import CommandError
 from swell.cli.error_texts import CHECK_KUBECONFIG, CLUSTER_FAILURES, from_cluster_failure
 from swell.cli.options import ClusterOptions
+from swell.cli.saved_choice import SavedChoiceError, read_saved_choice, saved_choice_file
 from swell.cluster.home import is_running
 from swell.cluster.kube.access import Access, AccessError
 from swell.cluster.kube.kubeconfig import in_cluster, read_kubeconfig
 from swell.cluster.kube.oneshot import OneShot
+
+FORGET = "make a new one: swell use embedded, or swell use CONTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +39,18 @@ class ClusterConnection:
         """Returns the namespace to use: the flag's, else the manifest's, else the context's."""
         return asked or in_manifest or self.access.namespace or "default"
 
-    def announce_change(self) -> None:
-        """Print the cluster that is about to be changed, unless it is an embedded one."""
-        if not self.embedded:
-            sys.stderr.write(f"cluster: {self.access.context}\n")
-
 
 @contextmanager
-def connected(flags: ClusterOptions) -> Iterator[ClusterConnection]:
-    """Opens the chosen cluster. Errors of its calls are raised as CommandError."""
-    choice = _chosen(flags)
-    access = _access(choice)
+def connected(flags: ClusterOptions, *, writes: bool = False) -> Iterator[ClusterConnection]:
+    """Opens the chosen cluster. Errors of its calls are raised as CommandError.
+
+    With `writes` a cluster that is not the embedded one is named on a terminal, and nothing is
+    opened where two clusters could be meant.
+    """
+    choice = _chosen(flags, writes=writes)
+    access = access_of(choice)
+    if writes and not choice.embedded and sys.stderr.isatty():
+        sys.stderr.write(f"cluster: {access.context}\n")
     try:
         client = OneShot(access, random.Random())  # noqa: S311
         home = choice.kubeconfigs[0].parent if choice.embedded else None
@@ -59,7 +63,7 @@ def connected(flags: ClusterOptions) -> Iterator[ClusterConnection]:
 
 def chosen_access(flags: ClusterOptions) -> Access:
     """Returns the access to the chosen cluster, for programs that stay connected."""
-    return _access(_chosen(flags))
+    return access_of(_chosen(flags, writes=True))
 
 
 def access_if_any(flags: ClusterOptions) -> Access | None:
@@ -68,24 +72,60 @@ def access_if_any(flags: ClusterOptions) -> Access | None:
         choice = choose(flags, current_environment())
     except NoClusterError:
         return None
-    return _access(choice)
+    return access_of(choice)
 
 
 def current_environment() -> CommandEnvironment:
     """Returns the facts about this machine by which a cluster is chosen."""
+    home = Path.home()
+    path = saved_choice_file(os.environ, home)
+    try:
+        saved = read_saved_choice(path)
+    except SavedChoiceError as error:
+        raise CommandError(f"the saved choice of a cluster is damaged: {error}", FORGET) from error
     return CommandEnvironment(
-        environ=os.environ, user_home=Path.home(), is_running=is_running, is_file=Path.is_file
+        environ=os.environ,
+        user_home=home,
+        is_running=is_running,
+        is_file=Path.is_file,
+        server_of=_server_of,
+        saved=saved,
     )
 
 
-def _chosen(flags: ClusterOptions) -> ClusterChoice:
+def refuse_rival(choice: ClusterChoice) -> None:
+    """Refuse to write where two clusters could be meant."""
+    if choice.rival:
+        state = "is running" if is_running(choice.kubeconfigs[0].parent) else "was used last"
+        raise CommandError(
+            f"the embedded cluster {state}, and KUBECONFIG names another: {choice.rival}",
+            "say which is meant: --embedded, or --kubeconfig $KUBECONFIG (for good: swell use)",
+        )
+
+
+def _server_of(paths: Sequence[Path]) -> str:
     try:
-        return choose(flags, current_environment())
+        return read_kubeconfig(paths).server
+    except (AccessError, OSError):
+        return ""  # files that name no cluster do not compete with one that runs
+
+
+def _chosen(flags: ClusterOptions, *, writes: bool) -> ClusterChoice:
+    try:
+        choice = choose(flags, current_environment())
     except NoClusterError as error:
         raise CommandError(str(error), error.hint) from error
+    if writes:
+        refuse_rival(choice)
+    elif choice.rival:
+        sys.stderr.write(
+            f"note: asked the embedded cluster, not that of KUBECONFIG ({choice.rival})\n"
+        )
+    return choice
 
 
-def _access(choice: ClusterChoice) -> Access:
+def access_of(choice: ClusterChoice) -> Access:
+    """Returns the address of a cluster and the way to log in there."""
     try:
         found = (
             read_kubeconfig(choice.kubeconfigs, choice.context)

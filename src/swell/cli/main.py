@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("up", "swell.cli.cluster.up:up", "Run a whole cluster on this machine."),
     ("down", "swell.cli.cluster.up:down", "Stop that cluster, and all it runs."),
+    ("cluster", "swell.cli.cluster.choosing:cluster", "Tell which cluster commands talk to."),
+    ("use", "swell.cli.cluster.choosing:use", "Choose the cluster of all further commands."),
     ("run", "swell.cli.jobs.run:run", "Submit a job, print what it prints, end as it ends."),
     ("logs", "swell.cli.jobs.run:logs", "Print what the containers of a job have printed."),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),

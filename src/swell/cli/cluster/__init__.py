@@ -1,6 +1,7 @@
 """Commands for whole clusters.
 
 - `up`: `swell up` and `down`, the embedded cluster.
+- `choosing`: `swell cluster` and `use`, which cluster commands talk to.
 - `store`: `swell backup`, `restore` and `check`, for the data of the embedded cluster.
 - `chaos`: `swell chaos`, faults on purpose.
 - `uninstall`: `swell uninstall`, takes Swell out of a cluster.

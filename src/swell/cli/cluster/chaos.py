@@ -40,8 +40,7 @@ def kill_pod(
     cluster: ClusterOptions,
 ) -> None:
     """Kill a pod's processes; where there are none of ours, delete the pod without grace."""
-    with connected(cluster) as connection:
-        connection.announce_change()
+    with connected(cluster, writes=True) as connection:
         key = Key(connection.namespace(namespace), pod)
         try:
             found = connection.client.send(calls.get(PODS, key))
@@ -68,8 +67,7 @@ def kill_node(
     cluster: ClusterOptions,
 ) -> None:
     """Delete a node from the cluster, as when a machine is taken away."""
-    with connected(cluster) as connection:
-        connection.announce_change()
+    with connected(cluster, writes=True) as connection:
         try:
             found = connection.client.send(calls.get(NODES, Key("", node)))
         except NotFoundError as error:
@@ -87,7 +85,7 @@ def stop_node(
     cluster: ClusterOptions,
 ) -> None:
     """Have a node fall silent, as when its network is cut; start-node brings it back."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         _set_silent(connection, node, "true")
         sys.stdout.write(f"node/{node} stopped\n")
 
@@ -100,13 +98,12 @@ def start_node(
     cluster: ClusterOptions,
 ) -> None:
     """End the silence of a stopped node."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         _set_silent(connection, node, None)
         sys.stdout.write(f"node/{node} started\n")
 
 
 def _set_silent(connection: ClusterConnection, node: str, value: str | None) -> None:
-    connection.announce_change()
     key, nodes = Key("", node), NODES.untyped()
     try:
         found = connection.client.send(calls.get(nodes, key))

@@ -97,7 +97,7 @@ def uninstall(
     """Take Swell out of a cluster. Jobs and their definitions stay unless --crds says otherwise."""
     if jobs and not crds:
         raise CommandError("--jobs goes with --crds", "to delete jobs alone: swell delete", 2)
-    with connected(ClusterOptions(kubeconfig, context)) as connection:
+    with connected(ClusterOptions(kubeconfig, context), writes=True) as connection:
         # Of all namespaces: the definitions are the cluster's.
         left = list(_jobs(connection))
         if crds and left and not jobs:
@@ -111,7 +111,6 @@ def uninstall(
         if not programs and not definitions:
             sys.stdout.write(f"nothing of Swell is in namespace {namespace}\n")
             return
-        connection.announce_change()
         _print_objects([*programs, *jobs_to_delete, *definitions])
         if dry_run:
             return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.choice import state_folder
+from swell.cli.cluster.choosing import remember_embedded
 from swell.cli.command_line import CommandError, Invocation
 from swell.cli.controllers.standalone import NewCluster, NodeOptions, ServerOptions
 from swell.cli.options import option_groups
@@ -46,6 +47,7 @@ def up(
         return
     from swell.up.assembly import UpOptions
 
+    remember_embedded()
     _run(UpOptions(nodes.agent_options(home), server.port, server.controller_settings(), new))
 
 
@@ -75,6 +77,7 @@ def start_in_background(home: Path, flags: list[str]) -> None:
         if error.tail:
             sys.stderr.write(f"{error.tail}\n")
         raise CommandError(f"the cluster did not start: {error}", f"see {error.log}") from error
+    remember_embedded()
 
 
 def wait_for_parts(home: Path) -> None:

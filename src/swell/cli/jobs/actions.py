@@ -38,7 +38,7 @@ def fail(
     cluster: ClusterOptions,
 ) -> None:
     """End a job as failed; its pods are deleted."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         _end(connection, connection.namespace(namespace), job, "Failed", reason)
 
 
@@ -51,7 +51,7 @@ def preempt(
     cluster: ClusterOptions,
 ) -> None:
     """End a job as preempted; its pods are deleted."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         _end(connection, connection.namespace(namespace), job, "Preempted", reason)
 
 
@@ -66,8 +66,7 @@ def scale(
     """Set the size of roles whose edlPolicy is Manual, or of a TrainingJob's trainers."""
     new_sizes = dict(_size(text) for text in sizes)
     given = parse_job_name(job)
-    with connected(cluster) as connection:
-        connection.announce_change()
+    with connected(cluster, writes=True) as connection:
         scope = connection.namespace(namespace)
         for _ in range(_TRIES_MAX):
             found = read_job(connection, scope, given)
@@ -97,7 +96,6 @@ def _resize(connection: ClusterConnection, found: FoundJob, sizes: Mapping[str, 
 
 
 def _end(connection: ClusterConnection, namespace: str, job: str, ending: str, reason: str) -> None:
-    connection.announce_change()
     key = Key(namespace, job)
     found = _read(connection, key)
     if found.status.phase in FINAL_PHASES:

@@ -6,6 +6,7 @@ import secrets
 import string
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,9 +18,14 @@ from swell.api.aitrainingjob import AITrainingJobPhase
 from swell.api.manifest import ManifestFile, findings_of, read
 from swell.api.meta import Body
 from swell.cli import options
-from swell.cli.choice import home_to_use
+from swell.cli.choice import NoClusterError, choose_running_or_not, home_to_use
 from swell.cli.command_line import INTERRUPTED, USAGE, CommandError
-from swell.cli.connection import ClusterConnection, connected, current_environment
+from swell.cli.connection import (
+    ClusterConnection,
+    connected,
+    current_environment,
+    refuse_rival,
+)
 from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
 from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
 from swell.cli.jobs.logs import ContainerFilter, check_filter, logs_of
@@ -90,11 +96,10 @@ def run(
     else:
         bodies = [doc.body for reading in read_valid([file]) for doc in reading.documents]
     job, others = _split(bodies, name)
-    with connected(_with_embedded_cluster(cluster)) as connection:
+    with connected(_with_embedded_cluster(cluster), writes=True) as connection:
         if file is None and connection.embedded:
             # The processes run on this machine, where relative paths of the command are meant.
             _container_of(job)["workingDir"] = str(Path.cwd())
-        connection.announce_change()
         for other in others:
             apply_one(resolve(other, connection, namespace), connection)
         created = _submit(job, connection, namespace)
@@ -214,9 +219,12 @@ def _with_embedded_cluster(flags: ClusterOptions) -> ClusterOptions:
     """Start the embedded cluster if it is the one to use and does not run yet."""
     from swell.cli.cluster.up import start_in_background, wait_for_parts
 
-    home = home_to_use(flags, current_environment())
+    environment = current_environment()
+    home = home_to_use(flags, environment)
     if home is None:
         return flags
+    with suppress(NoClusterError):  # where none is chosen, this one is
+        refuse_rival(choose_running_or_not(flags, environment))
     running = lock_holder(home)
     if running is None:
         start_in_background(home, [])

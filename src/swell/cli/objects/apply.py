@@ -46,10 +46,9 @@ def apply(
     bodies = [document.body for reading in readings for document in reading.documents]
     if not bodies:
         raise CommandError("there is no object in these manifests", "are they saved?")
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         # All of them are resolved before the first is sent: an unknown kind changes nothing.
         resolved = [resolve(body, connection, namespace) for body in bodies]
-        connection.announce_change()
         for one in resolved:
             done = apply_one(one, connection)
             sys.stdout.write(f"{kind_and_name(one.body)} {done}\n")

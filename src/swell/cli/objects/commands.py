@@ -100,12 +100,11 @@ def delete(
     cluster: ClusterOptions,
 ) -> None:
     """Delete objects and wait until they are gone."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         target = parse_object_arguments(arguments, connection.client)
         if not target.names:
             raise CommandError(f"which {target.resource.plural}? give their names", exit_code=2)
         _refuse_built_in(target)
-        connection.announce_change()
         scope = _scope(target, connection, namespace, everywhere=False)
         found = [
             (one.resource, _read(one.resource, scope, name, connection))

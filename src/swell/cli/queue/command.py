@@ -86,13 +86,12 @@ def create(
     }
     # Checked here although the server would: all problems are shown together, by flag.
     problems = validate(body)
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         snapshot = _QueueSnapshot(connection)
         problems += placing_problems(
             _without_wrong_amounts(body, problems), snapshot.queues, snapshot.n_groups
         )
         _refuse([(_flag(problem), problem.message, problem.hint) for problem in problems])
-        connection.announce_change()
         made = connection.client.send(calls.create(QUEUES.untyped(), body))
         print_names([made], suffix=" created")
 
@@ -152,10 +151,9 @@ def close(
     cluster: ClusterOptions,
 ) -> None:
     """Let queues take no new groups; those below them close, too. What runs stays."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         snapshot = _QueueSnapshot(connection)
         _refuse(_unknown(names, snapshot))
-        connection.announce_change()
         for name in names:
             if is_closed_by_parent(snapshot.queues[name]):
                 # Closed by name from now on: it must not open again with its parent.
@@ -179,7 +177,7 @@ def open_(
     cluster: ClusterOptions,
 ) -> None:
     """Let queues take groups again, and those below that were closed with them."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         snapshot = _QueueSnapshot(connection)
         problems = _unknown(names, snapshot)
         for name in names:
@@ -197,7 +195,6 @@ def open_(
                 message = f"queue {name} cannot be open while {shut} above it is closed"
                 problems.append(("", message, f"open that one: swell queue open {shut}"))
         _refuse(problems)
-        connection.announce_change()
         for name in names:
             _write_state(connection, snapshot, name, QueueState.OPEN)
             sys.stdout.write(f"queue/{name} open\n")
@@ -213,7 +210,7 @@ def delete(
     cluster: ClusterOptions,
 ) -> None:
     """Delete queues that nobody uses."""
-    with connected(cluster) as connection:
+    with connected(cluster, writes=True) as connection:
         snapshot = _QueueSnapshot(connection)
         problems = _unknown(names, snapshot)
         # A parent may be deleted together with all queues below it.
@@ -224,7 +221,6 @@ def delete(
                 problem = deletion_problem(name, {**others, name: snapshot.queues[name]}, n_groups)
                 problems += [("", *problem)] if problem else []
         _refuse(problems)
-        connection.announce_change()
         bodies = [_read(connection, name) for name in names]
         for body in bodies:
             delete_one(QUEUES.untyped(), body, connection)
