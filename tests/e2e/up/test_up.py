@@ -160,3 +160,22 @@ def _wait_as_job(machine: Machine, name: str, go: Path) -> None:
     script = WAITING.format(begun=begun, go=go)
     machine.swell("run", "--detach", "--name", name, "--", "sh", "-c", script)
     until(begun.exists, lambda: str(machine.job(name).get("status")))
+
+
+def test_stopped_cluster_of_a_user_stays_the_choice(tmp_path: Path) -> None:
+    """After `swell down` no command goes to the cluster that KUBECONFIG names instead."""
+    other = tmp_path / "other-kubeconfig"
+    user = Machine(tmp_path, {"SWELL_HOME": "", "KUBECONFIG": str(other)})
+    assert "no such file" in user.swell("get", "nodes", expect=1).stderr
+    user.swell("up", "--detach", *FLAGS)
+    try:
+        assert "here-0" in user.swell("get", "nodes").stdout
+    finally:
+        user.swell("down")
+
+    answer = user.swell("get", "nodes", expect=1)
+
+    assert f"{tmp_path}/.local/state/swell is not running" in answer.stderr
+    assert "swell up" in answer.stderr
+    assert user.swell("use", "-").stderr == "the choice is forgotten\n"
+    assert "no such file" in user.swell("get", "nodes", expect=1).stderr
