@@ -16,9 +16,10 @@ parses its options, connects to the chosen cluster, does its work and prints. It
 - `arguments`: the kind and the names in `[KIND] [NAME]...`.
 - `job_kinds`: finds a job by name, of either kind.
 - `manifests`: reads manifests; `validate`, `render` and `crds`.
+- `manifest_checks`: checks pod templates and built-in kinds as an API server does.
 - `output`: tables, JSON and YAML on stdout.
 - `about`: `version` and `completion`.
-- `objects`: `get`, `describe`, `delete`, `apply` and `top`, for objects of any kind.
+- `objects`: `get`, `describe`, `delete`, `apply`, `replace` and `top`, for objects of any kind.
 - `jobs`: `run`, `logs`, `fail`, `preempt` and `scale`.
 - `queue`: `queue` and its subcommands.
 - `explain`: `explain`, why a job waits.

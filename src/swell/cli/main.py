@@ -11,12 +11,21 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from swell.cli.command_line import INTERRUPTED, USAGE, CommandError, Invocation, split
+from swell.cli.command_line import (
+    END_OF_OPTIONS,
+    INTERRUPTED,
+    USAGE,
+    CommandError,
+    Invocation,
+    split,
+)
 
 if TYPE_CHECKING:
     from typing import TextIO
+
+    import typer
 
 # Name, module and attribute, and the overview's text. A typer.Typer is a group of commands.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -27,6 +36,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "swell.cli.jobs.run:run", "Submit a job, print what it prints, end as it ends."),
     ("logs", "swell.cli.jobs.run:logs", "Print what the containers of a job have printed."),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),
+    ("replace", "swell.cli.objects.apply:replace", "Delete objects and create them anew."),
     ("get", "swell.cli.objects.commands:get", "Show objects: jobs, or those of a kind."),
     (
         "describe",
@@ -115,11 +125,36 @@ def _run_command(arguments: Sequence[str]) -> int:
     from swell.cli.booleans import with_plain_flags
 
     parser = typer.main.get_command(app)
+    # The base of all complaints about a command line, which typer does not export by its name.
+    usage_error = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
     try:
-        parser(with_plain_flags(parser, invocation.arguments), prog_name="swell", obj=invocation)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 0
-    return 0
+        ended = parser(
+            with_plain_flags(parser, invocation.arguments),
+            prog_name="swell",
+            obj=invocation,
+            standalone_mode=False,
+        )
+    except usage_error as error:
+        path = error.ctx.command_path if error.ctx is not None else f"swell {name}"
+        raise CommandError(*_usage_texts(error, path, invocation), USAGE) from error
+    except SystemExit as left:
+        ended = left.code
+    return ended if isinstance(ended, int) else 0
+
+
+def _usage_texts(error: typer.BadParameter, path: str, invocation: Invocation) -> tuple[str, str]:
+    """Return the sentence and the hint for a command line that could not be parsed."""
+    message = error.format_message().rstrip(".")
+    if message.startswith("Usage: "):  # a group of commands without one of them
+        return "which of its commands?", f"see: {path} --help"
+    name, rest = invocation.arguments[0], invocation.arguments[1:]
+    plain = [at for at, word in enumerate(rest) if not word.startswith("-")]
+    if name in _TAKES_COMMAND and invocation.command is None and plain:
+        flags, command = rest[: plain[0]], rest[plain[0] :]
+        if not os.path.exists(command[0]):  # noqa: PTH110 - pathlib is slow to load
+            meant = " ".join(["swell", name, *flags, END_OF_OPTIONS, *command])
+            return message, f"put -- before the command: {meant}"
+    return message, f"see: {path} --help"
 
 
 def _several() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from swell.api.manifest import Finding, ManifestFile, findings_of, read
+from swell.api.manifest import Finding, ManifestFile, read
 from swell.cli.command_line import CommandError
 from swell.cli.options import JsonFormat, JsonOption
 
@@ -24,10 +24,17 @@ FileArguments = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="Manifest; - is stdin.")
 ]
 
+IgnoreUnknown = Annotated[
+    bool, typer.Option("--ignore-unknown", help="Pass over objects of unknown kinds.")
+]
 
-def validate(files: FileArguments, *, output: JsonOption = None) -> None:
+
+def validate(
+    files: FileArguments, *, ignore_unknown: IgnoreUnknown = False, output: JsonOption = None
+) -> None:
     """Check manifests: every problem at once, with file, line and what to do."""
-    findings = findings_of(read_files(files))
+    readings = read_files(files)
+    findings = problems_in(readings, refuses_unknown_kinds=not ignore_unknown)
     if output is JsonFormat.JSON:
         from swell.cli.output import to_json
 
@@ -82,12 +89,26 @@ def read_files(files: Sequence[str]) -> list[ManifestFile]:
 def read_valid(files: Sequence[str]) -> list[ManifestFile]:
     """Read every file as `read_files` does; end the command if any of them breaks a rule."""
     readings = read_files(files)
-    findings = findings_of(readings)
+    refuse_problems(problems_in(readings))
+    return readings
+
+
+def problems_in(
+    readings: Sequence[ManifestFile], *, refuses_unknown_kinds: bool = False
+) -> list[Finding]:
+    """Return everything that is wrong in some manifests, ordered by file and line."""
+    # Imported here: it brings the rules of Kubernetes' kinds, which most commands do not need.
+    from swell.cli.manifest_checks import all_findings
+
+    return all_findings(readings, refuses_unknown_kinds=refuses_unknown_kinds)
+
+
+def refuse_problems(findings: Sequence[Finding]) -> None:
+    """Print all findings and end the command, if there are any."""
     if findings:
         print_findings(findings)
         counted = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
         raise CommandError(f"{counted} found, nothing was done")
-    return readings
 
 
 def print_findings(findings: Iterable[Finding]) -> None:

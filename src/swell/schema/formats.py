@@ -14,7 +14,7 @@ from datetime import date
 from urllib.parse import urlsplit
 
 from swell.api.times import parse_time
-from swell.schema.patterns import searcher
+from swell.schema.patterns import late_searcher
 
 UUID = r"(?i)^[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}-?{variant}-?[0-9a-f]{{12}}$"
 HEX4, VARIANT = "[0-9a-f]{4}", "[89ab][0-9a-f]{3}"
@@ -28,6 +28,7 @@ CARD = (
     r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
     r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})$"
 )
+MAC = r"^(?i)([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?i)([0-9a-f]{4}\.){2}[0-9a-f]{4}$"
 RGB = r"^rgb\(\s*((25[0-5]|2[0-4]\d|1?\d?\d)\s*(,\s*|\))){3}$"
 DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 DURATION_LENGTH_MAX = 200
@@ -106,37 +107,37 @@ def is_credit_card(text: str) -> bool:
     return _card(re.sub(r"\D+", "", text))
 
 
-_hostname = searcher(HOSTNAME)
-_card = searcher(CARD)
+_hostname = late_searcher(HOSTNAME)
+_card = late_searcher(CARD)
 _base64 = parses(lambda text: base64.b64decode(text, validate=True))
 _date = parses(date.fromisoformat)
 _time = parses(parse_time)
 _ip = parses(ipaddress.ip_address)
 
 FORMATS: Mapping[str, Callable[[str], bool]] = {
-    "bsonobjectid": searcher("^[0-9a-fA-F]{24}$"),
+    "bsonobjectid": late_searcher("^[0-9a-fA-F]{24}$"),
     "byte": lambda text: bool(text) and _base64(text),  # an empty string is none
     "cidr": is_cidr,
     "creditcard": is_credit_card,
     "date": lambda text: len(text) == 10 and _date(text),  # Python also reads 20260131
     "datetime": lambda text: bool(DATE_TIME.fullmatch(text)) and _time(text.upper()),
     "duration": is_duration,
-    "email": searcher(r"^([^<>]*<)?[^@\s<>()\[\],;:\\]+@[^@\s<>()\[\],;:\\]+>?$"),
-    "hexcolor": searcher("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
+    "email": late_searcher(r"^([^<>]*<)?[^@\s<>()\[\],;:\\]+@[^@\s<>()\[\],;:\\]+>?$"),
+    "hexcolor": late_searcher("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"),
     "hostname": is_hostname,
     "ipv4": is_ipv4,
     "ipv6": is_ipv6,
     "isbn": lambda text: is_isbn10(text) or is_isbn13(text),
     "isbn10": is_isbn10,
     "isbn13": is_isbn13,
-    "k8s-long-name": searcher(rf"^{LABEL}(\.{LABEL})*$"),
-    "k8s-short-name": searcher(f"^{LABEL}$"),
-    "mac": searcher(r"^(?i)([0-9a-f]{2}[:-]){5}[0-9a-f]{2}$|^(?i)([0-9a-f]{4}\.){2}[0-9a-f]{4}$"),
-    "rgbcolor": searcher(RGB),
-    "ssn": searcher(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
+    "k8s-long-name": late_searcher(rf"^{LABEL}(\.{LABEL})*$"),
+    "k8s-short-name": late_searcher(f"^{LABEL}$"),
+    "mac": late_searcher(MAC),
+    "rgbcolor": late_searcher(RGB),
+    "ssn": late_searcher(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$"),
     "uri": is_uri,
-    "uuid": searcher(UUID.format(version=HEX4, variant=HEX4)),
-    "uuid3": searcher(UUID.format(version="3[0-9a-f]{3}", variant=HEX4)),
-    "uuid4": searcher(UUID.format(version="4[0-9a-f]{3}", variant=VARIANT)),
-    "uuid5": searcher(UUID.format(version="5[0-9a-f]{3}", variant=VARIANT)),
+    "uuid": late_searcher(UUID.format(version=HEX4, variant=HEX4)),
+    "uuid3": late_searcher(UUID.format(version="3[0-9a-f]{3}", variant=HEX4)),
+    "uuid4": late_searcher(UUID.format(version="4[0-9a-f]{3}", variant=VARIANT)),
+    "uuid5": late_searcher(UUID.format(version="5[0-9a-f]{3}", variant=VARIANT)),
 }

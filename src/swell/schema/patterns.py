@@ -47,6 +47,22 @@ def text_length_max(compiled: re2._Regexp) -> int:
     return WORK_MAX // max(int(compiled.programsize), 1)
 
 
+def late_searcher(pattern: str) -> Callable[[str], bool]:
+    """A test as `searcher` makes it, of a pattern of ours that is compiled when first used.
+
+    Patterns with classes of Unicode take tens of milliseconds, which a command has no time for.
+    """
+    found: Callable[[str], bool] | None = None
+
+    def check(text: str) -> bool:
+        nonlocal found
+        if found is None:
+            found = searcher(pattern)
+        return found(text)
+
+    return check
+
+
 def searcher(pattern: str) -> Callable[[str], bool]:
     """A test of whether the pattern occurs anywhere in a text."""
     compiled = compile_pattern(pattern)

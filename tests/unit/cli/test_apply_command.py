@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from swell.api.meta import Body
-from swell.cli.objects.apply import LAST_APPLIED, patch_to, with_last_applied
+from swell.cli.objects.three_way import LAST_APPLIED, patch_to, with_last_applied
 
 
 def manifest(**data: object) -> Body:

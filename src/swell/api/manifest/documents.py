@@ -31,7 +31,8 @@ class Finding:
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: "
-        return f"{where}{self.path + ': ' if self.path else ''}{self.message} ({self.hint})"
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where}{self.path + ': ' if self.path else ''}{self.message}{hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class ManifestFile:
 
     documents: tuple[Document, ...]
     findings: tuple[Finding, ...]
+    file: str = "-"
 
 
 def read(text: str | bytes, file: str = "-") -> ManifestFile:
@@ -82,7 +84,7 @@ def read(text: str | bytes, file: str = "-") -> ManifestFile:
                     findings.append(part)
     except ManifestSyntaxError as error:
         findings.append(Finding(file, error.line, "", error.message, error.hint))
-    return ManifestFile(tuple(documents), tuple(findings))
+    return ManifestFile(tuple(documents), tuple(findings), file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +180,25 @@ def _is_list(value: Mapping[str, Value]) -> bool:
     return isinstance(kind, str) and kind.endswith("List") and "items" in value
 
 
-def findings_of(readings: Iterable[ManifestFile]) -> list[Finding]:
+# Returns further problems of an object, besides those that validation has found.
+FurtherChecks = Callable[[Body, Sequence[FieldProblem]], Iterable[FieldProblem]]
+
+
+def findings_of(
+    readings: Iterable[ManifestFile], further: FurtherChecks = lambda *_: ()
+) -> list[Finding]:
     """Returns everything that is wrong in some files, ordered by file and line."""
     findings: list[Finding] = []
     for reading in readings:
         found = list(reading.findings)
         for document in reading.documents:
-            found += [document.finding(problem) for problem in validate(document.body)]
+            problems = validate(document.body)
+            known = {problem.steps for problem in problems}
+            for problem in further(document.body, tuple(problems)):
+                # One mistake is reported once, in the words of those who found it first.
+                if problem.steps not in known:
+                    problems.append(problem)
+                    known.add(problem.steps)
+            found += [document.finding(problem) for problem in problems]
         findings += sorted(found, key=lambda finding: finding.line)
     return findings

@@ -5,6 +5,7 @@ raised, except by `check`. In reading order:
 
 - `kinds`: finds the rules for a manifest by its kind, and applies them.
 - `structure`: compares a value with its schema.
+- `published`: schemas of Kubernetes' own kinds, from what servers publish.
 - `aitrainingjob`: rules between the fields of an AITrainingJob.
 - `trainingjob`: rules between the fields of a TrainingJob.
 - `scheduling`: rules between the fields of a PodGroup or a Queue.

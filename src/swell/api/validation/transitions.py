@@ -6,7 +6,8 @@ compared before one is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from swell.api.aitrainingjob import EdlPolicy
 from swell.api.schemas.aitrainingjob import replica_spec, spec
@@ -19,10 +20,11 @@ from swell.api.schemas.transitions import (
     ROLES_FROZEN,
 )
 from swell.api.validation.access import at, fields, same
-from swell.api.validation.problems import FieldProblem, Steps
+from swell.api.validation.problems import FieldProblem, Steps, path_text, show
 
 _ROLES = ("spec", "replicaSpecs")
-_NEW_JOB = "create another job instead"
+_NEW_JOB = "start anew: swell replace -f FILE, or swell delete and swell apply"
+_DIFFERENCES_MAX = 3  # of one field; a template written anew differs in everything
 
 
 def change_problems(old: object, new: object) -> list[FieldProblem]:
@@ -36,7 +38,7 @@ def _job_changes(old: object, new: object) -> Iterator[FieldProblem]:
     schema = spec()
     for name in FROZEN_JOB_FIELDS:
         if not same(_effective(schema, old, "spec", name), _effective(schema, new, "spec", name)):
-            yield FieldProblem(("spec", name), FIELDS_FROZEN, f"undo the change, or {_NEW_JOB}")
+            yield from _frozen(("spec", name), at(old, "spec", name), at(new, "spec", name))
 
 
 def _role_changes(old: object, new: object) -> Iterator[FieldProblem]:
@@ -51,7 +53,7 @@ def _role_changes(old: object, new: object) -> Iterator[FieldProblem]:
         before, after = old_roles[role], new_roles[role]
         for name in FROZEN_ROLE_FIELDS:
             if not same(_effective(schema, before, name), _effective(schema, after, name)):
-                yield FieldProblem((*steps, name), FIELDS_FROZEN, f"undo the change, or {_NEW_JOB}")
+                yield from _frozen((*steps, name), at(before, name), at(after, name))
         yield from _size_change(before, after, steps)
 
 
@@ -60,7 +62,35 @@ def _size_change(before: object, after: object, steps: Steps) -> Iterator[FieldP
         return
     if at(after, "edlPolicy") != EdlPolicy.MANUAL.value:
         hint = "set edlPolicy: Manual to choose the size yourself; or change minReplicas and"
-        yield FieldProblem((*steps, "replicas"), REPLICAS_FROZEN, f"{hint} maxReplicas")
+        values = _values(at(before, "replicas"), at(after, "replicas"))
+        message = f"{REPLICAS_FROZEN}; it was {values}"
+        yield FieldProblem((*steps, "replicas"), message, f"{hint} maxReplicas")
+
+
+def _frozen(steps: Steps, old: object, new: object) -> Iterator[FieldProblem]:
+    """Yields the problem of a frozen field, with the innermost parts of it that differ."""
+    parts = [
+        f"{f'{path_text(inner)} was' if inner else 'it was'} {_values(before, after)}"
+        for inner, before, after in islice(_differences((), old, new), _DIFFERENCES_MAX)
+    ]
+    message = f"{FIELDS_FROZEN}; {', '.join(parts)}"
+    yield FieldProblem(steps, message, f"undo the change, or {_NEW_JOB}")
+
+
+def _differences(steps: Steps, old: object, new: object) -> Iterator[tuple[Steps, object, object]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in dict.fromkeys([*old, *new]):
+            yield from _differences((*steps, str(name)), old.get(name), new.get(name))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differences((*steps, index), before, after)
+    elif not same(old, new):
+        yield steps, old, new
+
+
+def _values(old: object, new: object) -> str:
+    before, after = ("not set" if value is None else show(value) for value in (old, new))
+    return f"{before} and would be {after}"
 
 
 def _effective(schema: Schema, value: object, *names: str) -> object:

@@ -31,7 +31,7 @@ from swell.api.schemas.definitions import DEFINITIONS
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.objects.commands import delete_one, wait_until_gone
+from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.options import ClusterOptions
 from swell.cluster.kube import calls
 from swell.runtime.cluster import merge_patch

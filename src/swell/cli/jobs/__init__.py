@@ -1,6 +1,8 @@
 """Commands for jobs.
 
 - `run`: `swell run` and `swell logs`.
+- `submission`: reads what warnings about a job depend on, and prints them.
+- `warnings`: which jobs cannot start, or will disappoint.
 - `follow`: stays with a job to its end.
 - `logs`: the output of a job's containers, from files or from the API server.
 - `job_pods`: the pods, roles and log folders of a job of either kind.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import shlex
+import shutil
 import string
 import sys
 import time
@@ -15,7 +17,7 @@ import typer
 
 from swell.api import codec
 from swell.api.aitrainingjob import AITrainingJobPhase
-from swell.api.manifest import ManifestFile, findings_of, read
+from swell.api.manifest import Document, read
 from swell.api.meta import Body
 from swell.cli import options
 from swell.cli.choice import NoClusterError, choose_running_or_not, home_to_use
@@ -29,9 +31,11 @@ from swell.cli.connection import (
 from swell.cli.job_kinds import JOB_KINDS, FoundJob, parse_job_name, read_job, try_read
 from swell.cli.jobs.follow import JobFollower, print_plain, print_prefixed
 from swell.cli.jobs.logs import ContainerFilter, check_filter, logs_of
-from swell.cli.manifests import print_findings, read_valid
-from swell.cli.objects.apply import apply_one, resolve, with_last_applied
-from swell.cli.objects.commands import delete_one, wait_until_gone
+from swell.cli.jobs.submission import Strict, warn
+from swell.cli.manifests import problems_in, read_valid, refuse_problems
+from swell.cli.objects.apply import apply_one, resolve
+from swell.cli.objects.deleting import delete_one, wait_until_gone
+from swell.cli.objects.three_way import with_last_applied
 from swell.cli.options import ClusterOptions, option_groups
 from swell.cluster.home import SERVER, lock_holder
 from swell.cluster.kube import calls
@@ -48,13 +52,17 @@ EXIT_CODES = {
     AITrainingJobPhase.TIMEOUT.value: 124,
     AITrainingJobPhase.PREEMPTED.value: 75,
 }
+# A job that cannot start on this cluster as it is; no shell or tool gives this code a meaning.
+CANNOT_START = 3
 ROLE, CONTAINER, IMAGE = "trainer", "aitj-trainer", "local"
 # As long as the suffixes of generateName.
 SUFFIX_LENGTH = 5
 # Stands for the file's name in messages about a job made from flags.
 COMMAND_LINE = "command line"
 
-File = Annotated[str | None, typer.Argument(metavar="FILE | -- CMD...", help="Manifest, or -.")]
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="FILE | -- CMD...", help="Manifest, or -.")
+]
 Name = Annotated[str, typer.Option("--name", help="Name of the job.", show_default=False)]
 Least = Annotated[int | None, typer.Option("--min", min=1, help="Pods at least; 1.")]
 Most = Annotated[int | None, typer.Option("--max", min=1, help="Pods at most; as --min.")]
@@ -62,12 +70,15 @@ Cpu = Annotated[str, typer.Option("--cpu", help="Processors of each pod.", show_
 Memory = Annotated[str, typer.Option("--memory", help="Memory of each pod.", show_default=False)]
 Gpu = Annotated[str, typer.Option("--gpu", help="GPUs of each pod.", show_default=False)]
 Detach = Annotated[bool, typer.Option("--detach", help="Only submit.")]
+WaitForever = Annotated[
+    bool, typer.Option("--wait-forever", help="Also for a job that cannot start as things are.")
+]
 
 
 @option_groups
 def run(
     invoked: typer.Context,
-    file: File = None,
+    words: Words = None,
     *,
     name: Name = "",
     least: Least = None,
@@ -76,6 +87,8 @@ def run(
     memory: Memory = "",
     gpu: Gpu = "",
     detach: Detach = False,
+    strict: Strict = False,
+    wait_forever: WaitForever = False,
     namespace: options.Namespace = "",
     cluster: ClusterOptions,
 ) -> None:
@@ -86,25 +99,31 @@ def run(
     # Typer drops a `--`: the command after it comes from the line as it was written.
     invocation: Invocation = invoked.obj
     size = _Size(least, most, cpu, memory, gpu)
+    file = _manifest_of(words or [])
     if (file is None) == (invocation.command is None):
         raise CommandError("give a manifest, or a command after --", "see: swell run --help", USAGE)
     if file is not None and size != _Size():
         hint = "they are for: swell run [OPTIONS] -- CMD"
         raise CommandError("a manifest says itself how large its pods are", hint, USAGE)
     if file is None:
-        bodies = [_command_job(name, invocation.command or (), size)]
+        documents = [_command_job(name, invocation.command or (), size)]
     else:
-        bodies = [doc.body for reading in read_valid([file]) for doc in reading.documents]
-    job, others = _split(bodies, name)
+        documents = [doc for reading in read_valid([file]) for doc in reading.documents]
+    job, others = _split([document.body for document in documents], name)
     with connected(_with_embedded_cluster(cluster), writes=True) as connection:
         if file is None and connection.embedded:
             # The processes run on this machine, where relative paths of the command are meant.
             _container_of(job)["workingDir"] = str(Path.cwd())
+        warnings = warn(documents, connection, is_strict=strict)
         for other in others:
             apply_one(resolve(other, connection, namespace), connection)
         created = _submit(job, connection, namespace)
         if detach:
             sys.stdout.write(f"{created.title} created\n")
+        elif not wait_forever and any(warning.is_never for warning in warnings):
+            hint = f"it stays submitted; remove it: swell delete {created.key.name}; or wait for"
+            message = f"{created.key.name} cannot start on this cluster as it is"
+            raise CommandError(message, f"{hint} a change: --wait-forever", CANNOT_START)
         else:
             raise typer.Exit(_follow(created, connection))
 
@@ -152,7 +171,18 @@ class _Size:
         return {name: amount for name, amount in asked.items() if amount}
 
 
-def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Body:
+def _manifest_of(words: list[str]) -> str | None:
+    """Return the one manifest that is named; a command in its place is explained."""
+    if not words:
+        return None
+    looks_like_command = not Path(words[0]).exists() and shutil.which(words[0]) is not None
+    if len(words) > 1 or looks_like_command:
+        meant = f"swell run -- {shlex.join(words)}"
+        raise CommandError("put -- before the command", meant, USAGE)
+    return words[0]
+
+
+def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Document:
     """Return the job that runs a command. Its problems are shown as those of a manifest are."""
     if not command:
         hint = "for example: swell run -- python train.py"
@@ -179,20 +209,14 @@ def _command_job(name: str, command: tuple[str, ...], size: _Size) -> Body:
         "metadata": {"name": name or f"run-{_suffix()}"},
         "spec": {"replicaSpecs": {ROLE: role}},
     }
-    _refuse_invalid([read(codec.encode(body), COMMAND_LINE)])
-    return body
+    reading = read(codec.encode(body), COMMAND_LINE)
+    refuse_problems(problems_in([reading]))
+    return reading.documents[0]
 
 
 def _suffix() -> str:
     letters = string.ascii_lowercase + string.digits
     return "".join(secrets.choice(letters) for _ in range(SUFFIX_LENGTH))
-
-
-def _refuse_invalid(readings: list[ManifestFile]) -> None:
-    findings = findings_of(readings)
-    if findings:
-        print_findings(findings)
-        raise CommandError("nothing was done")
 
 
 def _container_of(job: Body) -> Body:

@@ -3,6 +3,8 @@
 - `commands`: `swell get`, `describe` and `delete`.
 - `describe`: the long form of an object.
 - `events`: the events about an object, and their order.
-- `apply`: `swell apply`, and the three-way patch it sends.
+- `deleting`: deletes objects and waits until they are gone.
+- `apply`: `swell apply` and `replace`.
+- `three_way`: the patch that `apply` sends.
 - `top`: `swell top`.
 """

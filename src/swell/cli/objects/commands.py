@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, TypeVar
 
 import typer
 
 from swell.api import codec
-from swell.api.backoff import Backoff
 from swell.api.kinds import EVENTS, NAMESPACES, QUEUES, RECORDED_EVENTS
-from swell.api.meta import Body, Key, Uid
+from swell.api.meta import Body, Key
 from swell.api.resource import Resource
 from swell.cli import options
 from swell.cli.arguments import ObjectArguments, parse_object_arguments
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
 from swell.cli.job_kinds import by_kind
+from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.objects.describe import describe_object
 from swell.cli.objects.events import event_order
 from swell.cli.options import ClusterOptions, OutputFormat, option_groups
 from swell.cli.output import aligned, print_list, print_names, print_object, table_rows
 from swell.cluster.kube import calls
-from swell.runtime.cluster import Deletion, Selection
+from swell.runtime.cluster import Selection
 from swell.runtime.errors import ClusterError, NotFoundError
 
 T = TypeVar("T")
 # Asks for a Table as kubectl does; a server that makes none sends the objects.
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-POLL = Backoff(base_s=0.05, cap_s=1.0)
-# Most objects are gone before this; a longer wait is explained on stderr.
-REPORT_AFTER_S = 1.0
 
 OptionalArguments = Annotated[
     list[str] | None, typer.Argument(metavar="[KIND] [NAME]...", help="Kind; then names.")
@@ -261,35 +256,3 @@ def _has_namespace(name: str, connection: ClusterConnection) -> bool:
     except ClusterError:
         return True  # a hint that may be wrong is worse than none
     return True
-
-
-def delete_one(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
-    """Delete the object that was read. A later one of its name stays, and so does a missing one.
-
-    The uid is a precondition of the request.
-    """
-    meta = body["metadata"]
-    key = Key(meta.get("namespace", ""), meta["name"])
-    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background")
-    try:
-        connection.client.send(calls.delete(resource, key, deletion))
-    except NotFoundError:
-        return
-
-
-def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
-    """Wait until the object that was read is gone; another one of its name counts as gone."""
-    meta = body["metadata"]
-    started, is_reported = time.monotonic(), False
-    for n_reads in itertools.count(1):
-        try:
-            now = _read(resource, meta.get("namespace", ""), meta["name"], connection)
-        except NotFoundError:
-            return
-        if now["metadata"]["uid"] != meta["uid"]:
-            return  # a new object of the same name
-        if not is_reported and time.monotonic() - started > REPORT_AFTER_S:
-            holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
-            sys.stderr.write(f"waiting for {meta['name']} to go (held by {holders}) ...\n")
-            is_reported = True
-        time.sleep(POLL.full_s(n_reads))

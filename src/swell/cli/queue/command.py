@@ -18,7 +18,7 @@ from swell.api.validation import FieldProblem, validate
 from swell.cli import options
 from swell.cli.command_line import CommandError
 from swell.cli.connection import ClusterConnection, connected
-from swell.cli.objects.commands import delete_one, wait_until_gone
+from swell.cli.objects.deleting import delete_one, wait_until_gone
 from swell.cli.options import ClusterOptions, OutputFormat, option_groups
 from swell.cli.output import print_list, print_names, print_object
 from swell.cli.queue.table import described, listed

@@ -1,0 +1,72 @@
+"""Warns about jobs before they are sent: reads what a warning depends on, and prints.
+
+A cluster that may not be asked, or has no such kind, gives no warnings: they are a service, and a
+job is never refused for want of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from swell.api.core import Node
+from swell.api.kinds import NODES, PRIORITY_CLASSES, QUEUES
+from swell.api.manifest import Document
+from swell.api.resource import ApiObject, Resource
+from swell.api.validation.problems import FieldProblem
+from swell.cli.command_line import CommandError
+from swell.cli.connection import ClusterConnection
+from swell.cli.job_kinds import JOB_KINDS
+from swell.cli.jobs.warnings import ClusterFacts, SubmitWarning, warnings_about
+from swell.cluster.kube import calls
+from swell.node.nodes import PRIVATE_PORTS
+from swell.runtime.errors import ForbiddenError, NotFoundError
+
+T = TypeVar("T", bound=ApiObject)
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse what is only warned about.")]
+
+
+def warn(
+    documents: Sequence[Document], connection: ClusterConnection, *, is_strict: bool
+) -> list[SubmitWarning]:
+    """Print the warnings about jobs among some objects and return them; if strict, refuse."""
+    kinds = {kind.kind for kind in JOB_KINDS}
+    jobs = [document for document in documents if document.body.get("kind") in kinds]
+    if not jobs:
+        return []
+    facts = _facts(connection)
+    found = [(job, warning) for job in jobs for warning in warnings_about(job.body, facts)]
+    for job, warning in found:
+        shown = job.finding(FieldProblem(warning.steps, warning.message, warning.hint))
+        sys.stderr.write(f"warning: {shown}\n")
+    if is_strict and found:
+        counted = "1 warning" if len(found) == 1 else f"{len(found)} warnings"
+        raise CommandError(f"{counted}, nothing was done", "leave --strict out to go on")
+    return [warning for _, warning in found]
+
+
+def _facts(connection: ClusterConnection) -> ClusterFacts:
+    nodes = _listed(connection, NODES)
+    queues = _listed(connection, QUEUES)
+    classes = _listed(connection, PRIORITY_CLASSES)
+    return ClusterFacts(
+        nodes=nodes,
+        queues=None if queues is None else {queue.metadata.name for queue in queues},
+        priority_classes=None if classes is None else {one.metadata.name for one in classes},
+        runs_processes=connection.embedded or any(map(_runs_processes, nodes or ())),
+    )
+
+
+def _runs_processes(node: Node) -> bool:
+    """Whether pods on a node are processes of it, which need no image."""
+    return node.metadata.annotations.get(PRIVATE_PORTS) == "true"
+
+
+def _listed(connection: ClusterConnection, resource: Resource[T]) -> Sequence[T] | None:
+    try:
+        return connection.client.send(calls.list_page(resource)).items
+    except (ForbiddenError, NotFoundError):
+        return None

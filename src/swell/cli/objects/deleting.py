@@ -1,0 +1,52 @@
+"""Deletes objects that were read, and waits until they are gone."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+
+from swell.api.backoff import Backoff
+from swell.api.meta import Body, Key, Uid
+from swell.api.resource import Resource
+from swell.cli.connection import ClusterConnection
+from swell.cluster.kube import calls
+from swell.runtime.cluster import Deletion
+from swell.runtime.errors import NotFoundError
+
+POLL = Backoff(base_s=0.05, cap_s=1.0)
+# Most objects are gone before this; a longer wait is explained on stderr.
+REPORT_AFTER_S = 1.0
+
+
+def delete_one(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
+    """Delete the object that was read. A later one of its name stays, and so does a missing one.
+
+    The uid is a precondition of the request.
+    """
+    meta = body["metadata"]
+    key = Key(meta.get("namespace", ""), meta["name"])
+    deletion = Deletion(uid=Uid(meta["uid"]), propagation="Background")
+    try:
+        connection.client.send(calls.delete(resource, key, deletion))
+    except NotFoundError:
+        return
+
+
+def wait_until_gone(resource: Resource[Body], body: Body, connection: ClusterConnection) -> None:
+    """Wait until the object that was read is gone; another one of its name counts as gone."""
+    meta = body["metadata"]
+    key = Key(meta.get("namespace", ""), meta["name"])
+    started, is_reported = time.monotonic(), False
+    for n_reads in itertools.count(1):
+        try:
+            now = connection.client.send(calls.get(resource, key))
+        except NotFoundError:
+            return
+        if now["metadata"]["uid"] != meta["uid"]:
+            return  # a new object of the same name
+        if not is_reported and time.monotonic() - started > REPORT_AFTER_S:
+            holders = ", ".join(now["metadata"].get("finalizers") or []) or "its processes"
+            sys.stderr.write(f"waiting for {meta['name']} to go (held by {holders}) ...\n")
+            is_reported = True
+        time.sleep(POLL.full_s(n_reads))
