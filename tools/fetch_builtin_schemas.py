@@ -43,7 +43,21 @@ SERVED: tuple[tuple[str, str, str], ...] = (
     ("discovery.k8s.io", "v1", "EndpointSlice"),
     ("events.k8s.io", "v1", "Event"),
     ("policy", "v1", "PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io", "v1", "Role"),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
     ("scheduling.k8s.io", "v1", "PriorityClass"),
+)
+
+# Kinds that are answered and never stored: they can be created only, and have no list kind.
+REVIEWS: tuple[tuple[str, str, str], ...] = (
+    ("authentication.k8s.io", "v1", "SelfSubjectReview"),
+    ("authentication.k8s.io", "v1", "TokenReview"),
+    ("authorization.k8s.io", "v1", "LocalSubjectAccessReview"),
+    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "v1", "SubjectAccessReview"),
 )
 
 # Kinds that only travel: bodies of subresources and of answers.
@@ -203,7 +217,7 @@ def server_from_kubeconfig(file: Path) -> Server:
 def schemas(server: Server) -> JsonObject:
     """Definitions of every kind taken and of all they refer to, and which definition is whose."""
     definitions: dict[str, JsonObject] = {}
-    for path in sorted({_version_path(group, version) for group, version, _ in SERVED}):
+    for path in sorted({_version_path(group, version) for group, version, _ in SERVED + REVIEWS}):
         for name, schema in _documented(server.get(f"/openapi/v3{path}")).items():
             definition = _compact(schema)
             # Every document repeats what it refers to.
@@ -229,10 +243,11 @@ def kinds(server: Server) -> JsonObject:
                 for resource in version.resources:
                     kind = resource.responseKind.kind
                     found[group.metadata.name, version.version, kind] = resource
-    served_groups = {group for group, _, _ in SERVED}
+    taken = SERVED + REVIEWS
+    served_groups = {group for group, _, _ in taken}
     return {
         "groups": [name for name in group_order if name in served_groups],
-        "kinds": [_kind_entry(server, gvk, found[gvk]) for gvk in SERVED],
+        "kinds": [_kind_entry(server, gvk, found[gvk]) for gvk in taken],
     }
 
 
@@ -251,14 +266,17 @@ def _roots(definitions: Mapping[str, JsonObject]) -> dict[str, str]:
         if isinstance(owners, list) and isinstance(owners[0], dict):
             names[_key(*(str(owners[0][part]) for part in ("group", "version", "kind")))] = name
     lists = tuple((group, version, f"{kind}List") for group, version, kind in SERVED)
-    return {key: names[key] for key in (_key(*gvk) for gvk in SERVED + lists + TRAVELLING)}
+    return {
+        key: names[key] for key in (_key(*gvk) for gvk in SERVED + lists + REVIEWS + TRAVELLING)
+    }
 
 
 def _kind_entry(server: Server, gvk: tuple[str, str, str], resource: ServedResource) -> JsonObject:
     group, version, kind = gvk
-    table = msgspec.json.decode(
-        server.get(f"{_version_path(group, version)}/{resource.resource}", AS_TABLE), type=Table
-    )
+    table = Table([])
+    if "list" in resource.verbs:
+        path = f"{_version_path(group, version)}/{resource.resource}"
+        table = msgspec.json.decode(server.get(path, AS_TABLE), type=Table)
     return {
         "group": group,
         "version": version,

@@ -13,12 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.access_answers import exchange
 from tests.testbed.control_plane import ControlPlane, running_control_plane
 
 ANSWERS = Path("tests/data/real_answers")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "answers.example.com"
 SERVED_S = 5.0  # a new definition is served a little after it is established
+RIGHTS_S = 0.3  # a real server decides by roles that it knew a moment ago
 FIELDS_MAX = 30  # rules in one definition, so that their total cost stays within bounds
 
 Json = dict[str, Any]
@@ -44,6 +46,11 @@ class Asker:
         pairs = {(cause.get("field", ""), cause.get("reason", "")) for cause in causes}
         shown = [list(pair) for pair in sorted(pairs) if pair[0] != "<nil>"]
         return {"status": answer.status, "causes": shown, "object": found}
+
+    def ask(self, question: Json) -> tuple[int, Json]:
+        """Status and comparable answer of a request, as another user if the question says so."""
+        headers = {"Authorization": f"Bearer {self._token}"}
+        return exchange(self._connection, question, headers)
 
 
 def definition(plural: str, schema: Json) -> Json:
@@ -127,7 +134,15 @@ def ask_rules(asker: Asker, document: Json) -> None:
             question["holds"] = asker.post(f"/apis/{GROUP}/v1/{plural}", body)["status"] == 201
 
 
+def ask_access(asker: Asker, document: Json) -> None:
+    for question in document["questions"]:
+        question["status"], question["answer"] = asker.ask(question)
+        if "as" not in question:
+            time.sleep(RIGHTS_S)
+
+
 QUESTIONS = {
+    "access": ask_access,
     "pods": ask_objects,
     "kinds": ask_objects,
     "custom": ask_custom,

@@ -9,6 +9,7 @@ its kind, and ends as a commit in `storage`, whose log feeds the watches.
 - `apiserver`: every verb on every kind, as one object.
 - `verbs`: the verbs themselves.
 - `refusals`: every refusal: code, reason, message and causes.
+- `access`: who may do what: roles, bindings, reviews.
 - `patching`: the three kinds of patches.
 - `selectors`: label and field selectors.
 - `objectmeta`: the rules of metadata, the same for every kind.

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
+from swell.cluster.embedded.access.index import AccessIndex
+from swell.cluster.embedded.access.reviews import Reviews
 from swell.cluster.embedded.registry import Registry, ServedKind
 from swell.cluster.embedded.storage import NotDurableError, Storage, Stored
 from swell.cluster.embedded.verbs.core import ServerCore
@@ -57,7 +59,9 @@ class ApiServer:
         self.clock = clock
         # Tasks that have to run for as long as the server serves.
         self.background: list[Callable[[], Coroutine[None, None, None]]] = []
-        self._core = ServerCore(storage, registry, clock, new_uid, rng)
+        self.access = AccessIndex(storage)
+        self.reviews = Reviews(self.access, clock)
+        self._core = ServerCore(storage, registry, clock, new_uid, rng, self.access)
         self._reads = ReadVerbs(self._core)
         self._writes = WriteVerbs(self._core)
         self._deletes = DeleteVerbs(self._core, self._reads)
@@ -89,6 +93,8 @@ class ApiServer:
         self, kind: ServedKind, namespace: str, body: Body, request: RequestContext
     ) -> Stored:
         """POST of an object. The server may change the body, here and in `update`."""
+        if kind.is_review:
+            return self.reviews.answer(self._writes.review(kind, namespace, body, request), request)
         return self._writes.create(kind, namespace, body, request)
 
     def update(

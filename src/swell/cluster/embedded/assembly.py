@@ -12,6 +12,12 @@ import uuid
 from swell.api.crds import crd
 from swell.api.meta import Body, Key
 from swell.api.schemas.definitions import DEFINITIONS
+from swell.cluster.embedded.access.defaultroles import (
+    default_bindings,
+    default_cluster_roles,
+    updated_role,
+)
+from swell.cluster.embedded.access.index import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.builtin.kinds import builtin_registry
 from swell.cluster.embedded.controllers.assembly import BuiltinControllerSettings, add_controllers
@@ -46,6 +52,10 @@ def new_api_server(storage: Storage, clock: Clock, rng: random.Random) -> ApiSer
         _ensure(api, _PRIORITY_CLASSES, _priority_class(name, value))
     for definition in DEFINITIONS:
         _ensure(api, _CRDS, crd(definition))
+    for role in default_cluster_roles():
+        _ensure_role(api, role)
+    for binding in default_bindings():
+        _ensure(api, CLUSTER_ROLE_BINDINGS, binding)
     return api
 
 
@@ -68,6 +78,18 @@ def _ensure(api: ApiServer, collection: str, body: Body) -> None:
         raise AssertionError(f"{collection} is a built-in kind")
     if api.storage.get(collection, Key("", body["metadata"]["name"])) is None:
         api.create(kind, "", body, RequestContext(ACTOR))
+
+
+def _ensure_role(api: ApiServer, role: Body) -> None:
+    """Create a default role, or give the rules of this release to one of an earlier release."""
+    _ensure(api, CLUSTER_ROLES, role)
+    key = Key("", role["metadata"]["name"])
+    kind, stored = api.registry.stored(CLUSTER_ROLES), api.storage.get(CLUSTER_ROLES, key)
+    if kind is None or stored is None:
+        raise AssertionError("cluster roles are a built-in kind, and this one has been made")
+    updated = updated_role(role, stored.copy())
+    if updated is not None:
+        api.update(kind, key, updated, RequestContext(ACTOR))
 
 
 def _priority_class(name: str, value: int) -> Body:

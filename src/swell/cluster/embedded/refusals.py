@@ -22,6 +22,7 @@ A patch is refused in one of these ways:
 from __future__ import annotations
 
 from swell.api.meta import Body, Status, StatusCause, StatusDetails
+from swell.cluster.embedded.access.attributes import Identity, RequestAttributes, denial
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError, error_for
 from swell.schema import field_errors
@@ -36,6 +37,17 @@ def bad_request(message: str) -> ClusterError:
 
 def unauthorized() -> ClusterError:
     return _refusal(401, "Unauthorized", "Unauthorized")
+
+
+def not_allowed(identity: Identity, wanted: RequestAttributes, why: str = "") -> ClusterError:
+    """No role allows the request; `why` names a binding that leads to no role."""
+    message = denial(identity, wanted) + (f": {why}" if why else "")
+    details = _details(wanted.resource, wanted.group, wanted.name)
+    if not wanted.resource:
+        return _refusal(403, "Forbidden", f"forbidden: {message}", details)
+    where = _qualified(wanted.resource, wanted.group)
+    named = f'{where} "{wanted.name}"' if wanted.name else where
+    return _refusal(403, "Forbidden", f"{named} is forbidden: {message}", details)
 
 
 def unknown_path() -> ClusterError:

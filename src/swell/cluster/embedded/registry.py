@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from swell.api.meta import Body, Key
+from swell.cluster.embedded.access.attributes import ADMIN, Identity
+from swell.cluster.embedded.access.index import AccessIndex
 from swell.schema.field_errors import FieldError
 
 
@@ -35,6 +37,8 @@ class WriteContext:
     each: Callable[[str], Iterable[Body]] = lambda _collection: ()
     kind: ServedKind | None = None  # of the object that is written
     metadata_errors: list[FieldError] = field(default_factory=list)  # found before the rules run
+    identity: Identity = ADMIN
+    access: AccessIndex | None = None  # decides what the identity may grant to others
 
 
 class KindRules(Protocol):
@@ -138,6 +142,8 @@ class ServedKind:
     create_on_update: bool = False  # PUT of a missing object creates it
     default_propagation: str = "Background"
     name_rule: str = "subdomain"  # or "label", "label1035", "segment": see `objectmeta`
+    metadata_last: bool = False  # errors of metadata are reported when there are no others
+    is_review: bool = False  # objects are answered with a status, and never stored
     qualified_finalizers: bool = False  # finalizers need a domain, except well-known ones
     graceful: bool = False  # deletion waits for a grace period: pods
     deletion_finalizer: str = ""  # added when deletion begins; a controller cleans up

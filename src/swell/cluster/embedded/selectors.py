@@ -207,6 +207,12 @@ def parse_fields(text: str, known: Mapping[str, FieldPath]) -> FieldSelector:
     return FieldSelector(tuple(terms))
 
 
+def exact_value(text: str, field_name: str) -> str:
+    """The value that a field selector wants a field to have; empty when it wants none."""
+    terms = (_split_term(part) for part in _split_escaped(text) if part)
+    return next((value for name, equal, value in terms if name == field_name and equal), "")
+
+
 # -- labels ------------------------------------------------------------------------------------
 
 _SYMBOLS = frozenset("=!(),<>")

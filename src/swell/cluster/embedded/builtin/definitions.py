@@ -15,6 +15,7 @@ from swell.schema.enums import EnumChecks
 
 CORE = "io.k8s.api.core.v1."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+RBAC = "io.k8s.api.rbac.v1."
 OBJECT_META = f"{META}ObjectMeta"
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 FILE_MODE = 0o644
@@ -87,6 +88,8 @@ ELSEWHERE: Mapping[str, frozenset[str]] = {
     f"{EXTENSIONS}CustomResourceDefinitionVersion": frozenset({"name"}),
     f"{EXTENSIONS}ValidationRule": frozenset({"reason"}),
     "io.k8s.api.scheduling.v1.PriorityClass": frozenset({"preemptionPolicy"}) | UNCHECKED_AT_ROOT,
+    f"{RBAC}RoleRef": frozenset({"kind", "name"}),
+    f"{RBAC}Subject": frozenset({"kind", "name"}),
 }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from swell.cluster.embedded.access import index as access
 from swell.cluster.embedded.builtin import definitions
 from swell.cluster.embedded.builtin.configuration import CONFIG_MAPS, SECRETS
 from swell.cluster.embedded.builtin.endpoints import ENDPOINTS, SLICES
@@ -20,6 +21,7 @@ from swell.cluster.embedded.builtin.nodes import NAMESPACES, NODES
 from swell.cluster.embedded.builtin.pods import PODS
 from swell.cluster.embedded.builtin.policies import BUDGETS, LEASES, PRIORITIES
 from swell.cluster.embedded.builtin.replicasets import REPLICA_SETS
+from swell.cluster.embedded.builtin.roles import BINDINGS, ROLES
 from swell.cluster.embedded.builtin.rules import Behaviour, BuiltinRules
 from swell.cluster.embedded.builtin.services import SERVICES
 from swell.cluster.embedded.customresources.definition import CLEANUP_FINALIZER, CRDS, DEFINITIONS
@@ -77,9 +79,16 @@ _EVENT: dict[str, Any] = {
     "has_generation": False,
     "create_on_update": True,
     "name_rule": "segment",
+    "metadata_last": True,
     "qualified_finalizers": False,
     "default_propagation": "Unsupported",
     "ttl_s": EVENT_TTL_S,
+}
+
+_ACCESS: dict[str, Any] = {
+    "has_generation": False,
+    "create_on_update": True,
+    "name_rule": "segment",
 }
 
 _TRAITS: dict[str, dict[str, Any]] = {
@@ -127,8 +136,13 @@ _TRAITS: dict[str, dict[str, Any]] = {
     "poddisruptionbudgets.policy": {
         "unconditional_update": False,
         "name_rule": "segment",
+        "metadata_last": True,
         "qualified_finalizers": False,
     },
+    **dict.fromkeys(
+        (access.ROLES, access.CLUSTER_ROLES, access.ROLE_BINDINGS, access.CLUSTER_ROLE_BINDINGS),
+        _ACCESS,
+    ),
     CRDS: {
         "unconditional_update": False,
         "qualified_finalizers": False,
@@ -160,6 +174,10 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
     "replicasets.apps": REPLICA_SETS,
     "secrets": SECRETS,
     "services": SERVICES,
+    access.ROLES: ROLES,
+    access.CLUSTER_ROLES: ROLES,
+    access.ROLE_BINDINGS: BINDINGS,
+    access.CLUSTER_ROLE_BINDINGS: BINDINGS,
     CRDS: DEFINITIONS,
 }
 
@@ -175,6 +193,7 @@ def builtin_registry() -> Registry:
 def _kind(entry: Mapping[str, Any]) -> ServedKind:
     resource = f"{entry['plural']}.{entry['group']}" if entry["group"] else entry["plural"]
     definition = definitions.names()[entry["group"], entry["version"], entry["kind"]]
+    is_review = tuple(entry["verbs"]) == ("create",)
     return ServedKind(
         group=entry["group"],
         version=entry["version"],
@@ -197,7 +216,8 @@ def _kind(entry: Mapping[str, Any]) -> ServedKind:
             )
             for column in entry["columns"]
         ),
-        rules=BuiltinRules(definition, BEHAVIOURS[resource]),
+        is_review=is_review,
+        rules=BuiltinRules(definition, Behaviour() if is_review else BEHAVIOURS[resource]),
         merge_schema=definitions.merge_schema(definition),
         **{"qualified_finalizers": True, **_TRAITS.get(resource, {})},
     )

@@ -4,6 +4,9 @@
 - `serving`: the server's life on one state folder.
 - `connections`: which connections are accepted, and for how long they may be silent.
 - `credentials`: certificate, token, port and kubeconfig.
+- `users`: the users of the folder, with digests of their tokens.
+- `tokens`: the identity of a bearer token.
+- `authorization`: what a request asks for, as roles name it, and on whose behalf.
 - `handler`: the entry point of every request.
 - `routing`: which resource a path names, and which form Accept asks for.
 - `resources`: requests for resources, from method and path to a verb and its response.

@@ -54,9 +54,13 @@ class Files:
     def port_file(self) -> Path:
         return self.folder / "port"
 
+    @property
+    def users_file(self) -> Path:
+        return self.folder / "users.json"
+
 
 def token_of(files: Files) -> str:
-    """The only token that the server accepts; it is made on first use."""
+    """The token of the folder's owner, who may do everything; it is made on first use."""
     if not files.token_file.exists():
         write_private(files.token_file, secrets.token_urlsafe(32))
     return files.token_file.read_text().strip()

@@ -1,4 +1,4 @@
-"""The entry point of every request: the token, the path, then a resource or a document.
+"""The entry point of every request: identity, path and rights, then a resource or a document.
 
 It is one function without middlewares, because every write pays for what happens here.
 """
@@ -6,7 +6,6 @@ It is one function without middlewares, because every write pays for what happen
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Callable
 
 from aiohttp import web
@@ -15,9 +14,11 @@ from swell import __version__
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
+from swell.cluster.embedded.access.attributes import Identity, RequestAttributes
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.copies import backup_pieces
 from swell.cluster.embedded.http import discovery, openapi, openapi2, responses
+from swell.cluster.embedded.http.authorization import impersonated, wanted_by
 from swell.cluster.embedded.http.options import is_true, parse_query
 from swell.cluster.embedded.http.resources import Resources
 from swell.cluster.embedded.http.routing import (
@@ -30,6 +31,7 @@ from swell.cluster.embedded.http.routing import (
     parse_resource_path,
     split_path,
 )
+from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.watches import STALL_S
 from swell.cluster.embedded.registry import ServedKind
 from swell.runtime.errors import ClusterError
@@ -58,14 +60,14 @@ class Handler:
         self,
         api: ApiServer,
         resources: Resources,
-        token: str,
+        tokens: Tokens,
         port: int,
         on_authenticated: Callable[[web.BaseRequest], None],
     ) -> None:
         self._api = api
         self._on_authenticated = on_authenticated
         self._resources = resources
-        self._expected = f"Bearer {token}".encode()
+        self._tokens = tokens
         self._port = port
         self._documents: dict[str, bytes] = {}
         self._revision = -1
@@ -84,19 +86,21 @@ class Handler:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-            # Compared in constant time, so that the token cannot be guessed byte by byte.
-            if not hmac.compare_digest(given, self._expected):
+            identity = self._tokens.identity_of(request.headers.get("Authorization", ""))
+            if identity is None:
                 raise refusals.unauthorized()
             self._on_authenticated(request)
             path, _, query_text = request.raw_path.partition("?")
             segments = split_path(path)
             resource = parse_resource_path(segments) if segments[0] in {"api", "apis"} else None
+            identity = impersonated(request.headers, identity, self._api.access)
+            if not identity.is_master:
+                self._authorize(identity, wanted_by(request.method, segments, resource, query_text))
             if path.startswith("//") or not self._is_routed(segments, resource):
                 return responses.of_text("404 page not found\n", 404)
             if resource is not None and resource.plural:
                 query = parse_query(query_text)
-                return await self._resources.handle(request, resource, query)
+                return await self._resources.handle(request, resource, query, identity)
             if segments == BACKUP and request.method == "GET":
                 return await self._send_backup(request)
             response = self._document(request, segments, resource)
@@ -108,6 +112,12 @@ class Handler:
         except ClusterError as error:
             return responses.of_refusal(error)
         return response
+
+    def _authorize(self, identity: Identity, wanted: RequestAttributes) -> None:
+        """Refuse what no role allows. That comes before routing: a 404 would tell what is there."""
+        decision = self._api.access.decide(identity, wanted)
+        if not decision.allowed:
+            raise refusals.not_allowed(identity, wanted, decision.reason)
 
     def _is_routed(self, segments: tuple[str, ...], resource: ResourcePath | None) -> bool:
         """Whether a path begins with something that is served.

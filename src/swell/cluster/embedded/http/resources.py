@@ -13,6 +13,7 @@ from aiohttp import web
 from swell.api import codec
 from swell.api.meta import Body, Key, StatusDetails
 from swell.cluster.embedded import refusals
+from swell.cluster.embedded.access.attributes import Identity
 from swell.cluster.embedded.apiserver import ApiServer
 from swell.cluster.embedded.http import options, responses
 from swell.cluster.embedded.http.bodies import (
@@ -71,6 +72,7 @@ class ResourceRequest:
     path: ResourcePath
     query: Query
     representation: Representation
+    identity: Identity
     # Warnings for the response, also for one that refuses the request.
     warnings: list[str]
 
@@ -91,7 +93,14 @@ class ResourceRequest:
         return self.http.headers.get("User-Agent", "").partition("/")[0][:64] or "unknown"
 
     def write_context(self, options_kind: str) -> RequestContext:
-        return options.write_context(self.query, self.actor, options_kind, self.warnings)
+        context = options.write_context(self.query, self.actor, options_kind, self.warnings)
+        context.identity = self.identity
+        return context
+
+    def delete_context(self, delete: options.DeleteRequest) -> RequestContext:
+        return RequestContext(
+            self.actor, delete.dry_run, warnings=self.warnings, identity=self.identity
+        )
 
 
 class Resources:
@@ -103,10 +112,10 @@ class Resources:
         self._logs = logs
 
     async def handle(
-        self, http: web.BaseRequest, path: ResourcePath, query: Query
+        self, http: web.BaseRequest, path: ResourcePath, query: Query, identity: Identity
     ) -> web.StreamResponse:
         if _is_bindings(path) and http.method == "POST":
-            return await self._bind_by_body(http, path, query)
+            return await self._bind_by_body(http, path, query, identity)
         kind = self._kind(path)
         # A table of what has no columns is passed over.
         forms = OBJECT_FORMS - ({Form.TABLE} if path.subresource in _WITHOUT_COLUMNS else set())
@@ -115,7 +124,7 @@ class Resources:
         shown = scale_kind(kind) if path.subresource == "scale" else kind
         representation = representation_of(shown, accepted, include, self._api.clock.now())
         warnings = [kind.deprecation] if kind.deprecation else []
-        request = ResourceRequest(http, kind, path, query, representation, warnings)
+        request = ResourceRequest(http, kind, path, query, representation, identity, warnings)
         try:
             if path.subresource:
                 return await self._subresource(request)
@@ -136,19 +145,19 @@ class Resources:
         if unknown and kind.custom and not wrong_scope and not no_namespace:
             # A real server routes every subresource of a custom resource, and then finds nothing.
             raise refusals.not_found(kind.plural, kind.group, path.name)
-        if wrong_scope or no_namespace or unknown:
+        if wrong_scope or no_namespace or unknown or (kind.is_review and path.name):
             raise refusals.unknown_path()
         return kind
 
     async def _bind_by_body(
-        self, http: web.BaseRequest, path: ResourcePath, query: Query
+        self, http: web.BaseRequest, path: ResourcePath, query: Query, identity: Identity
     ) -> web.StreamResponse:
         """A binding sent to the collection of bindings: the pod is named in the body alone."""
         target = path._replace(plural="pods", subresource="binding")
         kind = self._kind(target)
         accepted = negotiate(http.headers.get("Accept", ""), OBJECT_FORMS - {Form.TABLE})
         shown = representation_of(kind, accepted, "", self._api.clock.now())
-        request = ResourceRequest(http, kind, target, query, shown, [])
+        request = ResourceRequest(http, kind, target, query, shown, identity, [])
         context = request.write_context("CreateOptions")
         try:
             body = await _object_body(request, context)
@@ -168,6 +177,8 @@ class Resources:
         # A write to all namespaces would not say where its objects belong.
         placed = bool(request.path.namespace) or not request.kind.namespaced
         match request.http.method:
+            case "GET" if request.kind.is_review:
+                raise refusals.path_method_not_allowed()
             case "GET" if options.is_true(request.query, "watch"):
                 return await self._watch(request)
             case "GET":
@@ -258,7 +269,7 @@ class Resources:
 
     async def _delete(self, request: ResourceRequest) -> web.StreamResponse:
         delete = await _delete_request(request)
-        context = RequestContext(request.actor, delete.dry_run, warnings=request.warnings)
+        context = request.delete_context(delete)
         deleted = await self._api.answer(
             lambda: self._api.delete(request.kind, request.key, delete.options, context)
         )
@@ -279,7 +290,7 @@ class Resources:
     async def _delete_collection(self, request: ResourceRequest) -> web.StreamResponse:
         chosen = options.list_options(request.query, request.path.namespace)
         delete = await _delete_request(request)
-        context = RequestContext(request.actor, delete.dry_run, warnings=request.warnings)
+        context = request.delete_context(delete)
         page = await self._api.answer(
             lambda: self._api.delete_collection(request.kind, chosen, delete.options, context)
         )

@@ -29,6 +29,7 @@ from swell.cluster.embedded.http.connections import (
 from swell.cluster.embedded.http.handler import Handler
 from swell.cluster.embedded.http.logs import LogSource, NodeLogs, NoLogs
 from swell.cluster.embedded.http.resources import Resources
+from swell.cluster.embedded.http.tokens import Tokens
 from swell.cluster.embedded.http.watches import STALL_S, Watches
 from swell.runtime.clock import Clock, SystemClock
 from swell.runtime.manager import Manager
@@ -155,14 +156,15 @@ async def listening(
 ) -> AsyncIterator[Served]:
     """Serve an API server over HTTPS. The kubeconfig is written when this is entered."""
     files = credentials.Files(folder)
-    token = credentials.token_of(files)
+    tokens = Tokens(files, clock.now)
+    api.reviews.authenticate = tokens.identity_of_token
     tls = credentials.server_tls(files)
     listener = credentials.listening_socket(files, port)
     bound = int(listener.getsockname()[1])
     watches = Watches(clock, rng, stall_s)
     connections = Connections(clock)
     handler = Handler(
-        api, Resources(api, watches, logs or NoLogs()), token, bound, connections.authenticated
+        api, Resources(api, watches, logs or NoLogs()), tokens, bound, connections.authenticated
     )
     server = _Server(
         connections.watching(handler.handle),

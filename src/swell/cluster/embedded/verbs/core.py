@@ -15,6 +15,8 @@ from typing import NamedTuple
 from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.cluster.embedded import refusals
+from swell.cluster.embedded.access.attributes import RequestAttributes
+from swell.cluster.embedded.access.index import AccessIndex
 from swell.cluster.embedded.registry import Registry, ServedKind, WriteContext
 from swell.cluster.embedded.storage import (
     OBJECT_BYTES_MAX,
@@ -53,6 +55,7 @@ class ServerCore:
     clock: Clock
     new_uid: Callable[[], str]
     rng: random.Random
+    access: AccessIndex
     # Oldest first. That holds because all kinds that expire have the same time to live.
     _expiries: deque[_Expiry] = field(default_factory=deque, init=False)
 
@@ -92,7 +95,18 @@ class ServerCore:
             actor=request.actor,
             dry_run=request.dry_run,
             each=self._each,
+            identity=request.identity,
+            access=self.access,
         )
+
+    def check_creation(self, kind: ServedKind, key: Key, context: WriteContext) -> None:
+        """Refuse an update that creates its object when its author may not create any."""
+        wanted = RequestAttributes(
+            "create", kind.group, kind.plural, namespace=key.namespace, name=key.name
+        )
+        decision = self.access.decide(context.identity, wanted)
+        if not decision.allowed:
+            raise refusals.not_allowed(context.identity, wanted, decision.reason)
 
     def put(
         self, kind: ServedKind, key: Key, before: Stored | None, body: Body, context: WriteContext

@@ -11,6 +11,7 @@ import msgspec
 
 from swell.api.codec import convert
 from swell.cluster.embedded import refusals
+from swell.cluster.embedded.access.attributes import ADMIN, Identity
 from swell.cluster.embedded.storage import Stored
 from swell.runtime.cluster import EventType
 
@@ -29,6 +30,7 @@ class RequestContext:
     warnings: list[str] = field(default_factory=list)
     # Fields that the body of a patch gives twice: reported once the patched object could be read.
     duplicates: list[str] = field(default_factory=list)
+    identity: Identity = ADMIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from swell.api.codec import encode
 from swell.api.meta import Body, Key
 from swell.api.times import format_time
 from swell.cluster.embedded import refusals
-from swell.cluster.embedded.objectmeta import SEGMENT, metadata_errors
+from swell.cluster.embedded.objectmeta import metadata_errors
 from swell.cluster.embedded.patching.apply import apply_patch
 from swell.cluster.embedded.refusals import bad_request
 from swell.cluster.embedded.registry import ServedKind, WriteContext
@@ -59,6 +59,13 @@ class WriteVerbs:
         body = self._shaped(kind, body, context)
         return self._create(kind, namespace, body, context)
 
+    def review(self, kind: ServedKind, namespace: str, body: Body, request: RequestContext) -> Body:
+        """The body of a review, read as one that would be created. Nothing is stored."""
+        body = self._shaped(kind, body, self._core.context("create", request))
+        if kind.namespaced:
+            _set_namespace(kind, namespace, body["metadata"])
+        return body
+
     def update(
         self, kind: ServedKind, key: Key, body: Body, request: RequestContext, subresource: str = ""
     ) -> Written:
@@ -74,6 +81,7 @@ class WriteVerbs:
             if metadata.get("uid"):
                 raise refusals.conflict(kind, key.name, "Precondition failed: there is no object")
             metadata.pop("resourceVersion", None)
+            self._core.check_creation(kind, key, context)
             return Written(self._create(kind, key.namespace, new, context), created=True)
         if metadata.get("uid") not in {None, "", stored.uid}:
             uids = f"UID in precondition: {metadata['uid']}, UID in object meta: {stored.uid}"
@@ -145,7 +153,7 @@ class WriteVerbs:
         context.metadata_errors.extend(errors)
         own = kind.rules.validate(body, None, context)
         # A real server looks at such kinds' metadata last, when all else is right.
-        late = kind.name_rule == SEGMENT and own
+        late = kind.metadata_last and own
         refuse_invalid(kind, key.name, own if late else errors + own)
         if self._core.find(kind, key) is not None:
             raise refusals.already_exists(kind, key.name)

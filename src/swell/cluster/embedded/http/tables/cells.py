@@ -58,9 +58,22 @@ def _scale(body: Body, now: float) -> Cells:
     return [_name(body), wanted, observed, _age(body, now)]
 
 
-def _definition(body: Body, _now: float) -> Cells:
-    # The only built-in kind whose creation time is printed as it is.
+def _created(body: Body, _now: float) -> Cells:
+    """The cells of definitions and roles, whose creation time is printed as it is."""
     return [_name(body), _part(body, "metadata").get("creationTimestamp")]
+
+
+def _role_binding(body: Body, now: float) -> Cells:
+    reference, named = _part(body, "roleRef"), {"User": "", "Group": "", "ServiceAccount": ""}
+    for kind in named:
+        subjects = [one for one in body.get("subjects") or () if one.get("kind") == kind]
+        prefix = "{namespace}/{name}" if kind == "ServiceAccount" else "{name}"
+        named[kind] = ", ".join(
+            prefix.format(namespace=one.get("namespace", ""), name=one.get("name", ""))
+            for one in subjects
+        )
+    role = f"{reference.get('kind')}/{reference.get('name')}"
+    return [_name(body), role, _age(body, now), *named.values()]
 
 
 def _node(body: Body, now: float) -> Cells:
@@ -266,7 +279,9 @@ def _part(body: Body, name: str) -> Body:
 
 _BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
     "configmaps": _config_map,
-    "customresourcedefinitions.apiextensions.k8s.io": _definition,
+    "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
+    "clusterroles.rbac.authorization.k8s.io": _created,
+    "customresourcedefinitions.apiextensions.k8s.io": _created,
     "endpoints": _endpoints,
     "endpointslices.discovery.k8s.io": _endpoint_slice,
     "events": _event,
@@ -279,6 +294,8 @@ _BY_RESOURCE: Mapping[str, Callable[[Body, float], Cells]] = {
     "pods": pod_cells,
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "replicasets.apps": _replica_set,
+    "rolebindings.rbac.authorization.k8s.io": _role_binding,
+    "roles.rbac.authorization.k8s.io": _created,
     "scales.autoscaling": _scale,
     "secrets": _secret,
     "services": _service,
