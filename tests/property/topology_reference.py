@@ -102,7 +102,7 @@ def _parts_fit(
     distinct = {frozenset(tree.nodes[name]) for name in widest}
     size = policy["subGroupSize"]
     n = sum(sum(free[node] for node in nodes) // size for nodes in distinct)
-    return n >= policy["minSubGroups"]
+    return bool(n >= policy["minSubGroups"])
 
 
 def is_allowed(case: Row, group: Row, nodes: dict[str, str]) -> bool:

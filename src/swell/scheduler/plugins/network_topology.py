@@ -164,7 +164,8 @@ class _TopologyScores:
 
     def _counts(self, places: list[int]) -> Vector:
         per_node = np.bincount(places, minlength=len(self._tree.leaf)).astype(float)
-        return self._tree.sums(per_node[None, :])[0]
+        counts: Vector = self._tree.sums(per_node[None, :])[0]
+        return counts
 
     def _used_by_node(self) -> Matrix:
         nodes = self._session.snapshot.nodes
