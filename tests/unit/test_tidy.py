@@ -37,12 +37,14 @@ PURE = (
     "src/swell/node/process/setup/environment.py",
     "src/swell/node/process/setup/spec.py",
     "src/swell/node/process/setup/volumes.py",
+    "src/swell/train/bus",
 )
 # What makes decisions of the same folder happen.
 SHELLS = (
     "src/swell/autoscaler/controller.py",
     "src/swell/autoscaler/informers.py",
     "src/swell/scheduler/live/",
+    "src/swell/train/bus/shell/",
 )
 BROAD_EXCEPT_ALLOWED = {"src/swell/runtime/manager.py"}
 

@@ -36,6 +36,7 @@ class Member:
     host: str
     meeting: int
     held: Held
+    bus: int = 0  # the port at which the member listens for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +71,5 @@ class Departure(enum.Enum):
     LEAVE = "leave"
     # Nobody who stays holds the state: write a checkpoint first.
     SAVE = "save"
+    # The others have trained all there was; nothing is left to do.
+    FINISHED = "finished"

@@ -1,0 +1,92 @@
+"""All that a member knows, apart from its lines and its leadership."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from swell.train.bus.ballots import Acceptor
+from swell.train.bus.lines import Address
+from swell.train.bus.liveness import Deaths
+from swell.train.bus.messages import MemberStatus, Roster
+from swell.train.bus.plan import GroupPlan, Member
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A place where the leader may be. A member of the plan is one process; a row, any."""
+
+    index: int
+    address: Address
+    incarnation: int | None
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """A member's own status, the newest folder and plan it has seen, and the deaths it knows of."""
+
+    status: MemberStatus
+    roster: Roster
+    minimum: int
+    started: float
+    plan: GroupPlan | None = None  # the last one that is known to be committed
+    broken: int = 0  # no step of this generation, or of one before it, is done any more
+    was_listed: bool = False
+    finished: bool = False  # somebody has trained all there was
+    deaths: Deaths = field(default_factory=Deaths)
+    acceptor: Acceptor = field(default_factory=Acceptor)
+
+    @property
+    def generation(self) -> int:
+        return self.plan.generation if self.plan is not None else 0
+
+    @property
+    def is_broken(self) -> bool:
+        return self.broken >= self.generation
+
+    def is_dead(self, member: Member, now: float) -> bool:
+        return self.deaths.is_dead(member, self.roster, now)
+
+    def is_in_plan(self, incarnation: int) -> bool:
+        plan = self.plan
+        return plan is not None and any(m.incarnation == incarnation for m in plan.members)
+
+    def row(self, index: int) -> Address:
+        return self.roster.hosts[index], self.status.bus
+
+    def targets(self, now: float) -> list[Target]:
+        """The places where the leader may be, likeliest first; this member's own among them.
+
+        They are the members of the last plan by rank, then all that are listed, by index.
+        """
+        living = [m for m in (self.plan.members if self.plan else ()) if not self.is_dead(m, now)]
+        of_plan = [Target(m.index, (m.host, m.bus), m.incarnation) for m in living]
+        taken = {target.index for target in of_plan}
+        listed = [
+            Target(i, self.row(i), self.status.incarnation if i == self.status.index else None)
+            for i in range(len(self.roster.hosts))
+            if i not in taken
+        ]
+        return [*of_plan, *listed]
+
+    def position(self, status: MemberStatus, now: float) -> int | None:
+        """The place of a process among the targets; None for one that may not lead."""
+        for position, target in enumerate(self.targets(now)):
+            if target.incarnation == status.incarnation:
+                return position
+            if target.incarnation is None and target.index == status.index:
+                return position
+        return None
+
+    def unsettled(self, agreeing: set[int], statuses: list[MemberStatus], since: float) -> bool:
+        """Whether a process at a known address may live that does not agree with the rest."""
+        agreed = {s.index for s in statuses if s.incarnation in agreeing}
+        addresses = {
+            **{i: self.row(i) for i in range(len(self.roster.hosts))},
+            **{m.index: (m.host, m.bus) for m in (self.plan.members if self.plan else ())},
+        }
+        return any(
+            index not in agreed
+            and not self.deaths.was_empty(address, since)
+            and not (self.roster.lists(index) and self.deaths.was_empty(self.row(index), since))
+            for index, address in addresses.items()
+        )
