@@ -3,7 +3,37 @@
 It runs in users' programs, so it imports neither a training framework nor the rest of Swell before
 it has to. Its files, in reading order:
 
+- `elastic`: `Elastic`, the user's model in a group whose size may change at every step.
+- `engine`: join, form, step, redo, leave; it knows no framework.
+- `collectives`: what the engine needs of a framework's collectives, and of a model.
+- `backends`: collectives and models of the frameworks.
+- `data`: each sample exactly once in an epoch.
+- `state`: the tree of a program's state, and its way to members that are behind.
+- `checkpoints`: complete or not there at all.
+- `reports`: progress and speed, for those who decide on sizes.
+- `scaling`: learning-rate rules for a constant batch per member.
 - `place`: the place of this process in its job: role, index, and the files it was given.
 - `group`: the group as the training thread sees it: join, begin a step, fail, finish.
+- `fixed`: groups that never change: a process alone, and one that torchrun has started.
 - `bus`: how members agree on who trains together.
+- `hang`: stacks of all threads on SIGUSR1.
+- `errors`: the errors of the library.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from swell.train.elastic import Elastic
+
+__all__ = ["Elastic"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: the launcher needs none of them."""
+    if name == "Elastic":
+        from swell.train import elastic
+
+        return elastic.Elastic
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,81 @@
+"""The framework of a user's model, as `Elastic` uses it, and how it is found."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+from swell.train.collectives import Collectives, Learner
+from swell.train.data.sources import Collate
+from swell.train.errors import TrainError
+from swell.train.place import Place
+from swell.train.state.ledger import TrainLedger
+from swell.train.state.tree import TreeCodec
+
+if TYPE_CHECKING:
+    from swell.train.engine import Engine
+
+
+class ModelFramework(Protocol):
+    """A model with the collectives it trains by."""
+
+    codec: TreeCodec
+
+    @property
+    def collectives(self) -> Collectives: ...
+
+    @property
+    def learner(self) -> Learner: ...
+
+    @property
+    def collate(self) -> Collate: ...
+
+    @property
+    def module(self) -> Any: ...
+
+    def connect(self, engine: Engine) -> None:
+        """Called once, when there is an engine: for its measures, and whether it was aborted."""
+        ...
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model as the group's wrapper has it."""
+        ...
+
+    def average(self, values: Any, *, weighted: bool, size: int) -> Any: ...
+
+    def set_rate_factor(self, factor: float) -> None:
+        """Multiply the learning rate of the coming steps."""
+        ...
+
+
+def framework_of(
+    net: Any,
+    optimizer: Any,
+    *,
+    ledger: TrainLedger,
+    place: Place | None,
+    wrap: Any,
+    device: Any,
+    backend: str | None,
+    redundancy: tuple[int, int],
+) -> ModelFramework:
+    """Torch for a torch module; arrays for everything else. Torch is imported by its user only."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(net, torch.nn.Module):
+        from swell.train.backends.torch.framework import torch_framework
+
+        return torch_framework(
+            net,
+            optimizer,
+            ledger=ledger,
+            place=place,
+            wrap=wrap,
+            device=device,
+            backend=backend,
+            redundancy=redundancy,
+        )
+    if wrap is not None:
+        raise TrainError(f"wrap is for torch modules, and the model is a {type(net).__name__}")
+    from swell.train.backends.arrays import array_framework
+
+    return array_framework(net, optimizer, ledger=ledger, place=place)

@@ -1,0 +1,9 @@
+"""PyTorch: process groups that come and go within one process. Its files, in reading order:
+
+- `framework`: a torch module with its optimizer, as `Elastic` uses them.
+- `process_group`: forming, aborting and forgetting a group of `torch.distributed`.
+- `gloo_sockets`: ends gloo's collectives by shutting its connections down below it.
+- `modules`: replicated modules in DDP or a wrapper of the user's own.
+- `weighting`: gradients weighted by samples, measured, and the learning rate's factor.
+- `tensors`: tensors as bytes in host memory.
+"""

@@ -1,0 +1,89 @@
+"""A torch module with its optimizer, as `Elastic` uses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import default_collate
+
+from swell.train.backends.torch.modules import ModuleLearner
+from swell.train.backends.torch.process_group import TorchCollectives
+from swell.train.backends.torch.tensors import TorchKind
+from swell.train.data.sources import Collate
+from swell.train.place import Place
+from swell.train.state.ledger import TrainLedger
+from swell.train.state.tree import TreeCodec
+
+if TYPE_CHECKING:
+    from swell.train.engine import Engine
+
+
+class TorchFramework:
+    """A learner with torch's collectives."""
+
+    def __init__(self, collectives: TorchCollectives, learner: ModuleLearner) -> None:
+        self.collectives, self.learner = collectives, learner
+        self.codec = learner.codec
+        self.collate: Collate = default_collate
+
+    @property
+    def module(self) -> Any:
+        return self.learner.module
+
+    def connect(self, engine: Engine) -> None:
+        self.learner.measures = engine.measures
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        return self.learner.call(*args, **kwargs)
+
+    def average(self, values: Any, *, weighted: bool, size: int) -> Any:
+        from torch.utils._pytree import tree_map
+
+        weight = self.learner.hook.weight if weighted else 1.0 / size
+
+        def mean(value: Any) -> Any:
+            tensor = torch.as_tensor(value, dtype=None, device=self.collectives.device)
+            tensor = tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32)) * weight
+            if size > 1:
+                dist.all_reduce(tensor)
+            return tensor.item() if isinstance(value, float | int) else tensor
+
+        return tree_map(mean, values)
+
+    def set_rate_factor(self, factor: float) -> None:
+        self.learner.rate.factor = factor
+
+
+def torch_framework(
+    net: torch.nn.Module,
+    optimizer: Any,
+    *,
+    ledger: TrainLedger,
+    place: Place | None,
+    wrap: Any,
+    device: Any,
+    backend: str | None,
+    redundancy: tuple[int, int],
+) -> TorchFramework:
+    """The framework for a module, on the device that its parameters are on."""
+    there = _device_of(net, device)
+    name = backend or ("nccl" if there.type == "cuda" else "gloo")
+    collectives = TorchCollectives(
+        address=place.address if place else "127.0.0.1",
+        backend=name,
+        device=there,
+        alone=place is None,
+    )
+    del redundancy
+    codec = TreeCodec(TorchKind())
+    learner = ModuleLearner(collectives, ledger, codec, module=net, optimizer=optimizer, wrap=wrap)
+    return TorchFramework(collectives, learner)
+
+
+def _device_of(net: torch.nn.Module, device: Any) -> torch.device:
+    if device is not None:
+        return torch.device(device)
+    parameter = next(net.parameters(), None)
+    return parameter.device if parameter is not None else torch.device("cpu")

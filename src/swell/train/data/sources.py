@@ -1,0 +1,173 @@
+"""Sources of samples: map-style datasets, index ranges, and iterables that can resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from swell.train.data.cuts import Indexes, cut, epoch_order
+from swell.train.errors import TrainError
+
+Collate = Callable[[list[Any]], Any]
+
+
+class SampleBatch(NamedTuple):
+    """This member's part of one global batch.
+
+    `n_whole` counts the samples of the global batch. A member without any of them still has to take
+    part in the collectives: it gets one sample to compute with, whose weight is 0.
+    """
+
+    items: list[Any]
+    indexes: list[int]
+    n_mine: int
+    n_whole: int
+
+    @property
+    def weight(self) -> float:
+        """The weight of this member's mean gradient in that of the global batch."""
+        return self.n_mine / self.n_whole
+
+
+class SampleSource(Protocol):
+    """Samples of successive epochs, cut into global batches."""
+
+    def batch(self, position: int, n_batch: int, rank: int, size: int) -> SampleBatch | None:
+        """This member's part of the batch at a position; None where the epoch has no more."""
+        ...
+
+    def start_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch, unless this is the one that the source is in."""
+        ...
+
+    @property
+    def n_samples(self) -> int | None:
+        """Samples in one epoch, where that is known."""
+        ...
+
+    def capture(self, position: int) -> Any:
+        """The state by which another member finds this position."""
+        ...
+
+    def restore(self, state: Any) -> None: ...
+
+
+class MapSource:
+    """A dataset with a length and an index: lists, ranges, arrays, torch's map-style datasets."""
+
+    def __init__(self, dataset: Any, *, seed: int, shuffle: bool) -> None:
+        self._dataset = dataset
+        self._seed, self._shuffle = seed, shuffle
+        self._epoch = -1
+        self._order: Indexes = epoch_order(0, seed=0, epoch=0, shuffle=False)
+
+    @property
+    def n_samples(self) -> int:
+        return len(self._dataset)
+
+    def start_epoch(self, epoch: int) -> None:
+        if epoch != self._epoch:
+            self._order = epoch_order(
+                self.n_samples, seed=self._seed, epoch=epoch, shuffle=self._shuffle
+            )
+            self._epoch = epoch
+
+    def batch(self, position: int, n_batch: int, rank: int, size: int) -> SampleBatch | None:
+        whole = self._order[position : position + n_batch].tolist()
+        if not whole:
+            return None
+        mine = list(cut(whole, rank, size))
+        items = [self._dataset[index] for index in mine or whole[:1]]
+        return SampleBatch(items, mine, len(mine), len(whole))
+
+    def capture(self, position: int) -> Any:  # noqa: ARG002 (the order follows from seed and epoch)
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Do nothing: the order follows from seed and epoch."""
+
+
+class StreamSource:
+    """An iterable with `state_dict` and `load_state_dict`, which goes on after a loaded state.
+
+    Every member reads the whole stream and takes its part. The batch that was read last is kept
+    until it is committed, so that a broken step is redone with the same samples.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._samples: Iterator[Any] | None = None
+        self._before: Any = None  # the stream's state before the batch that was read last
+        self._read: list[Any] | None = None
+        self._at = -1  # the position of that batch
+        self._epoch = 0
+
+    @property
+    def n_samples(self) -> int | None:
+        return len(self._stream) if hasattr(self._stream, "__len__") else None
+
+    def start_epoch(self, epoch: int) -> None:
+        if epoch == self._epoch:
+            return
+        self._epoch = epoch
+        if hasattr(self._stream, "set_epoch"):
+            self._stream.set_epoch(epoch)
+        self._samples, self._read, self._at = None, None, -1
+
+    def batch(self, position: int, n_batch: int, rank: int, size: int) -> SampleBatch | None:
+        if self._read is None or self._at != position:
+            self._before = self._stream.state_dict()
+            if self._samples is None:
+                self._samples = iter(self._stream)
+            self._read, self._at = _take(self._samples, n_batch), position
+        whole = self._read
+        if not whole:
+            return None
+        mine = list(cut(whole, rank, size))
+        numbers = list(cut(range(position, position + len(whole)), rank, size))
+        return SampleBatch(mine or whole[:1], numbers, len(mine), len(whole))
+
+    def capture(self, position: int) -> Any:
+        stream = self._before if self._at == position else self._stream.state_dict()
+        return {"epoch": self._epoch, "stream": stream}
+
+    def restore(self, state: Any) -> None:
+        if state is not None:
+            self._epoch = state["epoch"]
+            self._stream.load_state_dict(state["stream"])
+        self._samples, self._read, self._at = None, None, -1
+
+
+def source_of(data: Any, *, seed: int, shuffle: bool) -> SampleSource:
+    """The source for a user's data: an integer n stands for the indexes 0 to n-1."""
+    if isinstance(data, int):
+        return MapSource(range(data), seed=seed, shuffle=shuffle)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return MapSource(data, seed=seed, shuffle=shuffle)
+    if hasattr(data, "state_dict") and hasattr(data, "load_state_dict"):
+        return StreamSource(data)
+    raise TrainError(
+        f"a {type(data).__name__} cannot be trained on exactly once: give a dataset with __len__"
+        " and __getitem__, a number of indexes, or an iterable with state_dict and load_state_dict"
+    )
+
+
+def _take(samples: Iterable[Any], n_batch: int) -> list[Any]:
+    taken: list[Any] = []
+    for sample in samples:
+        taken.append(sample)
+        if len(taken) == n_batch:
+            break
+    return taken
+
+
+def stack(items: Sequence[Any]) -> Any:
+    """Samples put together without a framework: arrays stacked, tuples and dicts part by part."""
+    import numpy as np
+
+    first = items[0]
+    if isinstance(first, tuple):
+        return tuple(stack(part) for part in zip(*items, strict=True))
+    if isinstance(first, dict):
+        return {key: stack([item[key] for item in items]) for key in first}
+    return np.asarray(items)

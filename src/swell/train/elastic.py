@@ -1,0 +1,294 @@
+"""The class `Elastic`: the user's model in a group whose size may change at every step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from swell.train.backends.framework import ModelFramework, framework_of
+from swell.train.checkpoints.folder import CheckpointFolder
+from swell.train.checkpoints.saver import Saver, seconds_of
+from swell.train.collectives import Collectives
+from swell.train.data.sources import Collate, SampleBatch, SampleSource, source_of
+from swell.train.engine import Engine, Generation, OnChange, OnRelease, TrainHooks
+from swell.train.errors import TrainError
+from swell.train.fixed import fixed_group
+from swell.train.group import Group
+from swell.train.hang import print_stacks_on_signal
+from swell.train.place import Place, place_of
+from swell.train.scaling import RULES, rate_factor
+from swell.train.state.ledger import TrainLedger, UserState
+
+SCALES = ("global", "member")
+
+
+class Elastic:
+    """A model that trains in a group whose size may change at every step.
+
+    The group is joined by the first use of it: `batches`, `step`, `size`, `rank`, or a call. What
+    `scale` says is constant: the global batch (results do not depend on the size), or each member's
+    (then the learning rate, given for `base_size` members, follows `lr_rule`).
+    """
+
+    def __init__(
+        self,
+        net: Any,
+        optimizer: Any = None,
+        scheduler: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        wrap: Any = None,
+        scale: str = "global",
+        lr_rule: str = "linear",
+        base_size: int = 1,
+        redundancy: int = 1,
+        redundancy_steps: int = 20,
+        save_every: str | float = "10m",
+        keep: int = 2,
+        minimum: int = 1,
+        device: Any = None,
+        backend: str | None = None,
+        place: Place | None = None,
+    ) -> None:
+        if scale not in SCALES or lr_rule not in RULES:
+            raise TrainError(
+                f"scale is one of {', '.join(SCALES)}, and lr_rule one of {', '.join(RULES)};"
+                f' not "{scale}" and "{lr_rule}"'
+            )
+        self._scale, self._lr_rule, self._base_size = scale, lr_rule, base_size
+        self._ledger, self._hooks = TrainLedger(), TrainHooks()
+        if scheduler is not None:
+            self._ledger.user["scheduler"] = scheduler
+        self._place = place or place_of(os.environ)
+        self._minimum = minimum
+        self._framework: ModelFramework = framework_of(
+            net,
+            optimizer,
+            ledger=self._ledger,
+            place=self._place,
+            wrap=wrap,
+            device=device,
+            backend=backend,
+            redundancy=(redundancy, redundancy_steps),
+        )
+        self._saver: Saver | None = None
+        if checkpoint is not None:
+            folder = CheckpointFolder(Path(checkpoint), keep=keep, warn=_warn)
+            every_s = seconds_of(save_every)
+            self._saver = Saver(folder, self._framework.codec, every_s=every_s, warn=_warn)
+        self._engine_made: Engine | None = None
+        self._batch: SampleBatch | None = None
+        self._finished = False
+        print_stacks_on_signal()
+
+    # ---- the loop
+
+    def batches(
+        self,
+        data: Any,
+        batch_size: int,
+        epochs: int = 1,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        collate: Collate | None = None,
+        final: bool = True,
+    ) -> Iterator[Any]:
+        """This member's part of every global batch, from where the last finished step ended.
+
+        `epochs` counts from the beginning of the training. After the last loop (`final`) the group
+        is left; a program with several loops passes `final=False` to all but the last.
+        """
+        if batch_size < 1:
+            raise TrainError(f"batch_size is {batch_size}: it is at least 1")
+        source = source_of(data, seed=seed, shuffle=shuffle)
+        gather = collate or self._framework.collate
+        engine, ledger = self._engine, self._ledger
+        ledger.follow(lambda progress: source.capture(progress.position), source.restore)
+        self._say_totals(source, batch_size, epochs)
+        while not self._is_over(source, epochs):
+            formed = engine.ready()
+            batch = self._next_batch(source, batch_size, formed)
+            if batch is None or self._is_over(source, epochs):
+                continue
+            self._batch = batch
+            self._framework.set_rate_factor(self._factor(formed.plan.size, batch_size))
+            yield gather(batch.items)
+        self._batch = None
+        if final:
+            self.finish()
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """One step: done by all, or redone by those who are left.
+
+        If a member is lost meanwhile the body ends early, its error is swallowed, and `batches`
+        gives the same samples again, cut for the new size.
+        """
+        batch = self._batch
+        if batch is None:  # a loop of the user's own: all members count alike
+            with self._engine.step(0, 0, 1.0 / self.size):
+                yield
+            return
+        with self._engine.step(batch.n_whole, batch.n_mine, batch.weight):
+            yield
+
+    def average(self, values: Any, *, weighted: bool = True) -> Any:
+        """The mean of values over all members, weighted by their parts of the batch."""
+        return self._framework.average(values, weighted=weighted, size=self.size)
+
+    def finish(self) -> None:
+        """Say that all is trained. `batches` does so after its last batch."""
+        if not self._finished:
+            self._finished = True
+            self._engine.finish()
+
+    # ---- the model
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._formed()
+        return self._framework.call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        # Names of the model's own: parameters, train, eval. Ours are found before this is asked.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._framework.module, name)
+
+    @property
+    def module(self) -> Any:
+        """The model itself, without a wrapper."""
+        return self._framework.module
+
+    # ---- the group
+
+    @property
+    def state(self) -> UserState:
+        """Everything else that has to survive: plain values, or objects with `state_dict`."""
+        return self._ledger.user
+
+    @property
+    def size(self) -> int:
+        return self._formed().plan.size
+
+    @property
+    def rank(self) -> int:
+        return self._formed().rank
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this member was asked to leave. It exits at a step that all agree on."""
+        return self._engine.group.is_leaving
+
+    @property
+    def steps(self) -> int:
+        return self._ledger.progress.step
+
+    @property
+    def epoch(self) -> int:
+        return self._ledger.progress.epoch
+
+    @property
+    def samples(self) -> list[int]:
+        """The samples of this member's part of the current batch, by their indexes."""
+        return self._batch.indexes if self._batch else []
+
+    def on_change(self, hook: OnChange) -> OnChange:
+        """Call a function with the old and the new size, in every new group."""
+        self._hooks.on_change.append(hook)
+        return hook
+
+    def on_release(self, hook: OnRelease) -> OnRelease:
+        """Call a function with the reason and the deadline, when this member has to leave."""
+        self._hooks.on_release.append(hook)
+        return hook
+
+    def report_loss(self, loss: float) -> None:
+        """Put the loss into the report."""
+        self._engine.reporter.facts.loss = float(loss)
+
+    def save(self) -> None:
+        """Write a checkpoint now. All members call it at the same step."""
+        self._engine.save()
+
+    # ---- inside
+
+    @property
+    def _engine(self) -> Engine:
+        if self._engine_made is None:
+            collectives = self._framework.collectives
+            self._engine_made = Engine(
+                group=open_group_at(self._place, collectives, self._minimum),
+                collectives=collectives,
+                learner=self._framework.learner,
+                ledger=self._ledger,
+                index=self._place.index if self._place else int(os.environ.get("RANK", "0")),
+                saver=self._saver,
+                release_file=self._place.release if self._place else None,
+                hooks=self._hooks,
+            )
+            self._framework.connect(self._engine_made)
+        return self._engine_made
+
+    def _formed(self) -> Generation:
+        engine = self._engine
+        return engine.now if engine.now is not None else engine.ready()
+
+    def _is_over(self, source: SampleSource, epochs: int) -> bool:
+        """Whether all epochs are done; a finished epoch gives way to the next one."""
+        self._formed()
+        ledger, n_samples = self._ledger, source.n_samples
+        if n_samples is not None and 0 < n_samples <= ledger.progress.position:
+            ledger.progress = ledger.progress.in_next_epoch()
+        return n_samples == 0 or ledger.progress.epoch >= epochs
+
+    def _next_batch(
+        self, source: SampleSource, batch_size: int, formed: Generation
+    ) -> SampleBatch | None:
+        size = formed.plan.size
+        n_batch = batch_size * (size if self._scale == "member" else 1)
+        progress = self._ledger.progress
+        source.start_epoch(progress.epoch)
+        batch = source.batch(progress.position, n_batch, formed.rank, size)
+        if batch is None:
+            self._ledger.progress = progress.in_next_epoch()
+        else:
+            self._engine.reporter.facts.global_batch = n_batch
+        return batch
+
+    def _factor(self, size: int, batch_size: int) -> float:
+        if self._scale == "global":
+            return 1.0
+        noise = self._engine.reporter.facts.noise
+        return rate_factor(
+            self._lr_rule, size=size, base=self._base_size, batch=batch_size, noise=noise
+        )
+
+    def _say_totals(self, source: SampleSource, batch_size: int, epochs: int) -> None:
+        facts = self._engine.reporter.facts
+        n_samples = source.n_samples
+        facts.total_samples = None if n_samples is None else n_samples * epochs
+        if self._scale == "global":
+            facts.global_batch = batch_size
+
+
+def open_group_at(place: Place | None, collectives: Collectives, minimum: int) -> Group:
+    """The bus for a member of a job; a group that never changes for any other process."""
+    if place is None:
+        return fixed_group(os.environ)
+    from swell.train.bus import open_group
+
+    return open_group(
+        place,
+        minimum=minimum,
+        meeting_port=collectives.meeting_port,
+        on_abort=collectives.abort,
+    )
+
+
+def _warn(message: str) -> None:
+    print(f"swell.train: {message}", file=sys.stderr, flush=True)  # noqa: T201 (the program's log)

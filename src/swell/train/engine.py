@@ -1,0 +1,299 @@
+"""The engine of elastic training: join, form, step, redo, leave. It knows no framework.
+
+        ┌────────────── broken, or the next step may not begin ─────────────┐
+        ▼                                                                   │
+    joining ──plan──> forming ──state of the newest──> formed ──step by step┘
+        │ word to leave   │ broken: joining again
+        ▼                 ▼
+    (save,) exit 143
+
+A step is done by all, or redone from the state before it: members that finished it hand their
+state to those that did not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from swell.api.report import TrainingState
+from swell.train.bus.plan import NOTHING, Departure, GroupPlan, Held
+from swell.train.checkpoints.saver import Saver
+from swell.train.collectives import Collectives, Learner
+from swell.train.errors import CheckpointError, GroupBrokenError
+from swell.train.group import Group
+from swell.train.reports.measures import Measures
+from swell.train.reports.reporter import Reporter
+from swell.train.state.ledger import TrainLedger, Progress
+
+# The status of a process that left because it was told to; 0 would say that all is trained.
+LEFT_STATUS = 143
+
+OnChange = Callable[[int, int], None]
+OnRelease = Callable[[str, str | None], None]
+
+
+@dataclass(slots=True)
+class TrainHooks:
+    """The user's own functions at changes of the group."""
+
+    on_change: list[OnChange] = field(default_factory=list)
+    on_release: list[OnRelease] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Generation:
+    """The group that is formed now."""
+
+    plan: GroupPlan
+    rank: int
+
+
+class Engine:
+    """Keeps one member in the group, and its state equal to that of the others."""
+
+    def __init__(
+        self,
+        *,
+        group: Group,
+        collectives: Collectives,
+        learner: Learner,
+        ledger: TrainLedger,
+        index: int = 0,
+        saver: Saver | None = None,
+        release_file: Path | None = None,
+        hooks: TrainHooks | None = None,
+    ) -> None:
+        self.group, self.collectives, self.learner = group, collectives, learner
+        self.ledger, self._index, self._saver = ledger, index, saver
+        self._release_file = release_file
+        self.hooks = hooks or TrainHooks()
+        self.reporter = Reporter(group.publish, saver)
+        self.measures = Measures(collectives, self.reporter.facts)
+        self.now: Generation | None = None
+        self._held, self._trained = NOTHING, False
+        self._broken = False
+        self._stored: list[Path] | None = None  # a checkpoint that is not read yet
+        self._old_size = 0
+        self._last_step_end: float | None = None
+        self._begun = False
+        self._release_said = False
+        self._look_for_checkpoint()
+
+    # ---- for the loop
+
+    def ready(self) -> Generation:
+        """Wait until the next step may begin, in a group that is formed. A leaver exits here."""
+        self._say_release()
+        while True:
+            if self.now is None or self._broken or not self._may_begin():
+                self._rejoin()
+                continue
+            with self._breaks():
+                self.measures.exchange(self.ledger.progress.step, self.now.plan)
+            if not self._broken:
+                self._begun = True
+                return self.now
+
+    @contextlib.contextmanager
+    def step(self, n_samples: int, n_mine: int, weight: float) -> Iterator[None]:
+        """Run one step. If the group breaks up meanwhile, the state is as it was before."""
+        if not self._begun:  # a loop of the user's own, without batches
+            self.ready()
+        self._begun = False
+        formed = self._formed()
+        values = self.ledger.user.plain_values()
+        self.learner.before_step(n_mine, weight)
+        started = time.monotonic()
+        done = False
+        with self._breaks():
+            yield
+            self.learner.check_step()
+            done = True
+        # An update that was applied cannot be taken back: its step is done, whatever failed later.
+        if not done and not self.learner.has_updated:
+            self.ledger.user.put_back(values)
+            self.learner.undo_step()
+            return
+        self._commit(n_samples, formed, started)
+
+    def finish(self) -> None:
+        """All is trained: the last state is saved, and the others need not wait for this member."""
+        if self._saver and self._writes_checkpoints():
+            self._save_now()
+        self.reporter.publish(self.ledger.progress)
+        self.group.finish()
+        self.collectives.leave(broken=False)
+        self.group.close()
+
+    def save(self) -> None:
+        """Save now, and return when the checkpoint is complete."""
+        if self._saver and self._writes_checkpoints():
+            self._save_now()
+
+    def is_aborted(self) -> bool:
+        return self.now is not None and self.group.is_aborted(self.now.plan.generation)
+
+    # ---- steps
+
+    def _may_begin(self) -> bool:
+        return self.group.begin(self.ledger.progress.step + 1)
+
+    def _formed(self) -> Generation:
+        if self.now is None:
+            raise RuntimeError("a step outside any group")
+        return self.now
+
+    def _commit(self, n_samples: int, formed: Generation, started: float) -> None:
+        now = time.monotonic()
+        self.ledger.progress = self.ledger.progress.after(n_samples)
+        self._held = Held(formed.plan.generation, self.ledger.progress.step)
+        self._trained = True
+        self.learner.after_step()
+        self.measures.step_done(formed.plan.size, n_samples, now - started)
+        facts = self.reporter.facts
+        if self._last_step_end is not None and self._old_size:
+            facts.last_pause_s = round(started - self._last_step_end, 4)
+            self._old_size = 0
+        self._last_step_end = now
+        if self._saver and self._saver.is_due and self._writes_checkpoints():
+            self._start_save()
+        if facts.state is not TrainingState.TRAINING:
+            self.reporter.enter(TrainingState.TRAINING, self.ledger.progress)
+        self.reporter.tick(self.ledger.progress)
+
+    @contextlib.contextmanager
+    def _breaks(self) -> Iterator[None]:
+        """Swallow an error that means that the group broke up, and say so to the others."""
+        formed = self._formed()
+        try:
+            yield
+        except (GroupBrokenError, RuntimeError, OSError, ValueError) as error:
+            ours = isinstance(error, GroupBrokenError) or self.collectives.is_failure(error)
+            if not ours and not self.group.is_aborted(formed.plan.generation):
+                raise
+            self._broken = True
+            self.group.failed(formed.plan.generation)
+
+    # ---- changes
+
+    def _rejoin(self) -> None:
+        """Leave the group, and join the next one; a group that cannot be formed is left again."""
+        if self.now is not None:
+            self._old_size = self.now.plan.size
+            with self._breaks():
+                self.learner.detach(broken=self._broken, leaving=self.group.is_leaving)
+            self.collectives.leave(broken=self._broken)
+        old_size = self._old_size
+        while True:
+            answer = self.group.join(self._held, trained=self._trained)
+            if isinstance(answer, Departure):
+                self._depart(answer)
+            self.now, self._broken = Generation(answer, answer.rank_of(self._index)), False
+            with self._breaks():
+                self._form(self.now)
+            if not self._broken:
+                break
+            self.collectives.leave(broken=True)
+        for hook in self.hooks.on_change:
+            hook(old_size, self.now.plan.size)
+        self.collectives.settle()
+
+    def _form(self, formed: Generation) -> None:
+        plan, rank = formed.plan, formed.rank
+        facts = self.reporter.facts
+        facts.generation, facts.epoch, facts.size = plan.generation, plan.epoch, plan.size
+        self.reporter.is_leader = rank == 0
+        self.collectives.form(plan, rank)
+        if plan.members[plan.source].held.generation == 0:
+            # Reading a checkpoint may take longer than a group may take to form.
+            self.collectives.settle()
+        if rank not in plan.behind:
+            self._restore()
+        n_bytes = self.learner.synchronise(plan, rank)
+        if n_bytes:
+            facts.state_bytes = n_bytes
+        if self.group.is_aborted(plan.generation):
+            raise GroupBrokenError("the group broke up while it was formed")
+        self.learner.attach(rank, plan.size)
+        self._stored = None
+        self._held = Held(plan.generation, self.ledger.progress.step)
+        self._trained = True
+
+    def _depart(self, departure: Departure) -> NoReturn:
+        self._say_release()
+        if departure is Departure.SAVE and self._saver and self._trained and self._stored is None:
+            self._save_now()
+        elif self._saver:
+            self._saver.wait()
+        self.group.close()
+        raise SystemExit(LEFT_STATUS)
+
+    def _say_release(self) -> None:
+        if not self.group.is_leaving or self._release_said:
+            return
+        self._release_said = True
+        reason, deadline = "terminated", None
+        if self._release_file is not None:
+            # The file may be missing, empty, or half written: the signal alone is enough.
+            with contextlib.suppress(OSError, ValueError):
+                said = json.loads(self._release_file.read_text() or "{}")
+                reason, deadline = said.get("reason", reason), said.get("deadline")
+        for hook in self.hooks.on_release:
+            hook(reason, deadline)
+
+    # ---- checkpoints
+
+    def _tree(self) -> dict[str, Any]:
+        return {"ledger": self.ledger.capture(), "learner": self.learner.capture()}
+
+    def restore_tree(self, tree: dict[str, Any]) -> None:
+        self.ledger.restore(tree["ledger"])
+        self.learner.restore(tree["learner"])
+
+    def _writes_checkpoints(self) -> bool:
+        """Whether this member writes: the leader, and every holder of a shard."""
+        return self._part() is not None
+
+    def _part(self) -> tuple[int, int] | None:
+        if self.learner.is_sharded and self.now is not None:
+            return self.now.rank, self.now.plan.size
+        return (0, 1) if self.now is None or self.now.rank == 0 else None
+
+    def _start_save(self) -> None:
+        if self._saver:
+            self._saver.start(self._tree(), self.ledger.progress.step, self._part() or (0, 1))
+
+    def _save_now(self) -> None:
+        if self._saver:
+            self.reporter.enter(TrainingState.SAVING, self.ledger.progress)
+            self._saver.save(self._tree(), self.ledger.progress.step, self._part() or (0, 1))
+            self.reporter.publish(self.ledger.progress)
+
+    def _look_for_checkpoint(self) -> None:
+        """Offer the newest checkpoint's step to the group; it is read only if it is needed."""
+        newest = self._saver.folder.newest() if self._saver else None
+        if newest is None:
+            self._stored, self._held, self._trained = None, NOTHING, False
+            return
+        step, self._stored = newest
+        # Generation 0: whoever has trained in a group of this run has a newer state.
+        self._held, self._trained = Held(0, step), True
+
+    def _restore(self) -> None:
+        if self._saver is None or self._stored is None:
+            return
+        self.reporter.enter(TrainingState.RESTORING, Progress())
+        try:
+            parts = self._saver.folder.load(self._stored)
+            self.restore_tree(self.learner.joined_parts([part for _, part in parts]))
+            self._stored = None
+        except CheckpointError as error:
+            # Another one, or none, is offered to the next group.
+            self._look_for_checkpoint()
+            raise GroupBrokenError(str(error)) from error

@@ -1,0 +1,71 @@
+"""Measurements of steps at every member, brought together now and then."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.train.bus.plan import GroupPlan
+from swell.train.collectives import Collectives
+from swell.train.reports.noise import noise_of
+from swell.train.reports.reporter import Facts, slowest_of
+
+# Measurements are exchanged at every such step: one small collective in twenty steps.
+EXCHANGE_STEPS = 20
+
+
+class Measured(msgspec.Struct, array_like=True):
+    """One member's measurements since the last exchange."""
+
+    compute_s: float = 0.0
+    n_steps: int = 0
+    # Of the gradient of the last step before the exchange, where they were measured.
+    own_norm2: float | None = None
+    mean_norm2: float | None = None
+    n_samples: int = 0
+
+
+class Measures:
+    """Step times, and squared norms of gradients, of this member and then of all."""
+
+    def __init__(self, collectives: Collectives, facts: Facts) -> None:
+        self._collectives, self._facts = collectives, facts
+        self._mine = Measured()
+        self._sync_s: float | None = None
+        self._exchanged = (0, -1)  # generation and step: every member of a group agrees on both
+
+    def wants_norms(self, step: int) -> bool:
+        """Whether the gradient of the step after this one is to be measured."""
+        return (step + 1) % EXCHANGE_STEPS == 0
+
+    def add_sync(self, seconds: float) -> None:
+        """Count time of this step in which the member waited for others."""
+        self._sync_s = (self._sync_s or 0.0) + seconds
+
+    def set_norms(self, own: float, mean: float, n_samples: int) -> None:
+        self._mine.own_norm2, self._mine.mean_norm2 = own, mean
+        self._mine.n_samples = n_samples
+
+    def step_done(self, size: int, n_samples: int, seconds: float) -> None:
+        """Count a step that is finished."""
+        self._facts.rates.add(size, n_samples, seconds, self._sync_s)
+        self._mine.compute_s += seconds - (self._sync_s or 0.0)
+        self._mine.n_steps += 1
+        self._sync_s = None
+
+    def exchange(self, step: int, plan: GroupPlan) -> None:
+        """Bring the measurements of all together, at every `EXCHANGE_STEPS`th step."""
+        now = (plan.generation, step)
+        if step % EXCHANGE_STEPS or now == self._exchanged or plan.size < 2:
+            return
+        raw = self._collectives.gather(msgspec.msgpack.encode(self._mine))
+        self._exchanged, self._mine = now, Measured()
+        members = [msgspec.msgpack.decode(one, type=Measured) for one in raw]
+        times = [one.compute_s / max(1, one.n_steps) for one in members]
+        self._facts.slowest = slowest_of(times, [member.index for member in plan.members])
+        norms = [(m.own_norm2, m.n_samples) for m in members if m.own_norm2 is not None]
+        mean = next((m.mean_norm2 for m in members if m.mean_norm2 is not None), None)
+        if mean is not None and len(norms) == len(members):
+            noise = noise_of(norms, mean)
+            if noise is not None:
+                old = self._facts.noise
+                self._facts.noise = old.smoothed(noise) if old else noise

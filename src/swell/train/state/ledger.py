@@ -1,0 +1,112 @@
+"""The state of a program besides its model: progress, position in the data, the user's values."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Steps and samples that are done by all members together, and the place in the data."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    samples: int = 0
+
+    def after(self, n_samples: int) -> Progress:
+        """The progress after one more step with so many samples."""
+        return replace(
+            self,
+            step=self.step + 1,
+            position=self.position + n_samples,
+            samples=self.samples + n_samples,
+        )
+
+    def in_next_epoch(self) -> Progress:
+        return replace(self, epoch=self.epoch + 1, position=0)
+
+
+class UserState(MutableMapping[str, Any]):
+    """The mapping `job.state`: plain values, and objects with `state_dict` and `load_state_dict`.
+
+    A state that arrives before its object was put here waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._waiting: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._values[key] = value
+        if _keeps_state(value) and key in self._waiting:
+            value.load_state_dict(self._waiting.pop(key))
+
+    def __delitem__(self, key: str) -> None:
+        del self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def capture(self) -> dict[str, Any]:
+        """All values, those that wait for their object included: they must not be lost."""
+        objects = {k: v.state_dict() for k, v in self._values.items() if _keeps_state(v)}
+        plain = {k: v for k, v in self._values.items() if not _keeps_state(v)}
+        return {"objects": {**self._waiting, **objects}, "plain": plain}
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        self._values.update(tree["plain"])
+        for key, state in tree["objects"].items():
+            if key in self._values:
+                self._values[key].load_state_dict(state)
+            else:
+                self._waiting[key] = state
+
+    def plain_values(self) -> dict[str, Any]:
+        """A copy of the plain values, from before a step that may have to be redone."""
+        return copy.deepcopy({k: v for k, v in self._values.items() if not _keeps_state(v)})
+
+    def put_back(self, plain: dict[str, Any]) -> None:
+        self._values.update(plain)
+
+
+class TrainLedger:
+    """Progress, user's values, and the data's own state, as one tree."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self.user = UserState()
+        # Set while a loop over the data is open: the state of its source, and the way back.
+        self.capture_data: Callable[[Progress], Any] | None = None
+        self.restore_data: Callable[[Any], None] | None = None
+        self._data: Any = None  # restored before there was a loop
+
+    def capture(self) -> dict[str, Any]:
+        data = self.capture_data(self.progress) if self.capture_data else self._data
+        return {"progress": asdict(self.progress), "user": self.user.capture(), "data": data}
+
+    def restore(self, tree: dict[str, Any]) -> None:
+        self.progress = Progress(**tree["progress"])
+        self.user.restore(tree["user"])
+        self._data = tree["data"]
+        if self.restore_data:
+            self.restore_data(self._data)
+
+    def follow(self, capture: Callable[[Progress], Any], restore: Callable[[Any], None]) -> None:
+        """Take the state of an open loop over data into the tree; hand a restored one to it."""
+        self.capture_data, self.restore_data = capture, restore
+        if self._data is not None:
+            restore(self._data)
+
+
+def _keeps_state(value: object) -> bool:
+    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")

@@ -1,0 +1,181 @@
+"""A tree of values as a structure of plain data and a list of tensors, and back.
+
+Nothing is ever pickled: the structure is msgpack, and tensors are raw bytes beside it. A structure
+from outside can therefore hold values and tensors, and nothing that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from swell.train.errors import UnsavableStateError
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+# Limits of what msgpack carries as an integer; larger ones (states of random generators) travel as
+# text.
+INTEGER_MIN, INTEGER_MAX = -(2**63), 2**64 - 1
+# One broadcast carries as much as this, so that few large ones carry any state, and the copy that
+# is made for one is bounded.
+PIECE_BYTES = 64 << 20
+
+
+class TensorSpec(msgspec.Struct, frozen=True, array_like=True):
+    """The kind of a tensor (its framework), its element type and its shape."""
+
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class TensorKind(Protocol):
+    """How the tensors of one framework become bytes in host memory, and come back."""
+
+    name: str
+
+    def is_one(self, value: object) -> bool: ...
+
+    def spec(self, tensor: Any) -> TensorSpec: ...
+
+    def to_bytes(self, tensor: Any) -> Bytes:
+        """The tensor's bytes, without a copy where it lies in host memory."""
+        ...
+
+    def from_bytes(self, spec: TensorSpec, data: Bytes) -> Any: ...
+
+
+class PackedState(NamedTuple):
+    """A state on its way: the structure as msgpack, and the bytes of each tensor."""
+
+    structure: bytes
+    specs: list[TensorSpec]
+    tensors: list[Bytes]
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.structure) + sum(tensor.nbytes for tensor in self.tensors)
+
+
+class NumpyKind:
+    """Arrays and scalars of numpy."""
+
+    name = "numpy"
+
+    def is_one(self, value: object) -> bool:
+        return isinstance(value, np.ndarray | np.generic)
+
+    def spec(self, tensor: Any) -> TensorSpec:
+        if tensor.dtype.hasobject:
+            raise UnsavableStateError("an array of Python objects can neither travel nor be saved")
+        return TensorSpec(self.name, tensor.dtype.str, tuple(tensor.shape))
+
+    def to_bytes(self, tensor: Any) -> Bytes:
+        return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+
+    def from_bytes(self, spec: TensorSpec, data: Bytes) -> Any:
+        return data.view(np.dtype(spec.dtype)).reshape(spec.shape)
+
+
+NUMPY = NumpyKind()
+
+
+class TreeCodec:
+    """Packs and unpacks trees. Kinds are asked in their order; numpy is always known."""
+
+    def __init__(self, *kinds: TensorKind) -> None:
+        self._kinds: tuple[TensorKind, ...] = (*kinds, NUMPY)
+        self._by_name = {kind.name: kind for kind in self._kinds}
+
+    def pack(self, tree: object) -> PackedState:
+        """The tree's structure and tensors. Tensors may share memory with the tree."""
+        specs: list[TensorSpec] = []
+        tensors: list[Bytes] = []
+
+        def tensor(value: object, path: str) -> object:
+            kind = next((one for one in self._kinds if one.is_one(value)), None)
+            if kind is None:
+                raise UnsavableStateError(
+                    f"{path} is a {type(value).__name__}: give it state_dict and load_state_dict,"
+                    " or keep plain values and tensors"
+                )
+            specs.append(kind.spec(value))
+            tensors.append(kind.to_bytes(value))
+            return {"x": len(specs) - 1}
+
+        structure = _strip(tree, "state", tensor)
+        return PackedState(msgspec.msgpack.encode(structure), specs, tensors)
+
+    def unpack(self, packed: PackedState) -> Any:
+        values = [
+            self._by_name[spec.kind].from_bytes(spec, data)
+            for spec, data in zip(packed.specs, packed.tensors, strict=True)
+        ]
+        return _fill(msgspec.msgpack.decode(packed.structure), values)
+
+
+def copied(packed: PackedState) -> PackedState:
+    """The same state in memory of its own, so that the tree may change."""
+    return packed._replace(tensors=[tensor.copy() for tensor in packed.tensors])
+
+
+def pieces(sizes: list[int], limit: int = PIECE_BYTES) -> Iterator[list[int]]:
+    """Tensors by their numbers, put together to few pieces; an empty tensor is in none."""
+    piece: list[int] = []
+    n_bytes = 0
+    for number, size in enumerate(sizes):
+        if not size:
+            continue
+        if piece and n_bytes + size > limit:
+            yield piece
+            piece, n_bytes = [], 0
+        piece.append(number)
+        n_bytes += size
+    if piece:
+        yield piece
+
+
+def _strip(value: object, path: str, tensor: Callable[[object, str], object]) -> object:
+    match value:
+        case None | bool() | float() | str() | bytes():
+            return value
+        case int():
+            small = INTEGER_MIN <= value <= INTEGER_MAX
+            return int(value) if small else {"i": str(value)}
+        case tuple():
+            return {"t": [_strip(v, f"{path}[{n}]", tensor) for n, v in enumerate(value)]}
+        case list():
+            return [_strip(v, f"{path}[{n}]", tensor) for n, v in enumerate(value)]
+        case Mapping():
+            items = value.items()
+            return {"d": [[_key(k, path), _strip(v, f"{path}[{k!r}]", tensor)] for k, v in items]}
+        case _:
+            return tensor(value, path)
+
+
+def _key(key: object, path: str) -> object:
+    if isinstance(key, str | int | float | None):
+        return key
+    if isinstance(key, tuple):
+        return {"t": [_key(part, path) for part in key]}
+    raise UnsavableStateError(f"{path} has a {type(key).__name__} for a key: keys are plain values")
+
+
+def _fill(node: Any, tensors: list[Any]) -> Any:
+    if isinstance(node, list):
+        return [_fill(part, tensors) for part in node]
+    if not isinstance(node, dict):
+        return node
+    ((tag, content),) = node.items()
+    match tag:
+        case "x":
+            return tensors[content]
+        case "i":
+            return int(content)
+        case "t":
+            return tuple(_fill(part, tensors) for part in content)
+        case _:
+            return {_fill(key, tensors): _fill(value, tensors) for key, value in content}
