@@ -29,7 +29,7 @@ from swell.train.errors import CheckpointError, GroupBrokenError
 from swell.train.group import Group
 from swell.train.reports.measures import Measures
 from swell.train.reports.reporter import Reporter
-from swell.train.state.ledger import TrainLedger, Progress
+from swell.train.state.ledger import Progress, TrainLedger
 
 # The status of a process that left because it was told to; 0 would say that all is trained.
 LEFT_STATUS = 143
