@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("cluster", "swell.cli.cluster.choosing:cluster", "Tell which cluster commands talk to."),
     ("use", "swell.cli.cluster.choosing:use", "Choose the cluster of all further commands."),
     ("run", "swell.cli.jobs.run:run", "Submit a job, print what it prints, end as it ends."),
+    ("launch", "swell.cli.jobs.launch:launch", "Run a training script, in place of torchrun."),
     ("logs", "swell.cli.jobs.run:logs", "Print what the containers of a job have printed."),
     ("apply", "swell.cli.objects.apply:apply", "Create or update objects from manifests."),
     ("replace", "swell.cli.objects.apply:replace", "Delete objects and create them anew."),
@@ -69,6 +70,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
 _MODULES = {name: module for name, module, _ in COMMANDS}
 # Commands that take a command of the user's after `--`, which must reach them unparsed.
 _TAKES_COMMAND = frozenset({"run"})
+# Commands that read their arguments themselves: those of another program, whose place they take.
+_READS_ARGUMENTS = frozenset({"launch"})
 _HELP = frozenset({"-h", "--help", "help"})
 
 
@@ -110,12 +113,15 @@ def _run_command(arguments: Sequence[str]) -> int:
         near = difflib.get_close_matches(name, _MODULES, 1)
         hint = f"did you mean: swell {near[0]}" if near else "see: swell --help"
         raise CommandError(f"there is no command {name!r}", hint, USAGE)
+    module, _, attribute = _MODULES[name].partition(":")
+    if name in _READS_ARGUMENTS:
+        code: int = getattr(import_module(module), attribute)(list(arguments[1:]))
+        return code
     # Not at the top: it is slow to load, and the overview does not need it.
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback()(_several)
-    module, _, attribute = _MODULES[name].partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)

@@ -16,6 +16,7 @@ it has to. Its files, in reading order:
 - `group`: the group as the training thread sees it: join, begin a step, fail, finish.
 - `fixed`: groups that never change: a process alone, and one that torchrun has started.
 - `bus`: how members agree on who trains together.
+- `launch`: runs scripts that know nothing of Swell, in place of torchrun.
 - `hang`: stacks of all threads on SIGUSR1.
 - `errors`: the errors of the library.
 """

@@ -7,5 +7,6 @@
 - `logs`: the output of a job's containers, from files or from the API server.
 - `job_pods`: the pods, roles and log folders of a job of either kind.
 - `trainer_size`: sets the number of a TrainingJob's trainers.
+- `launch`: `swell launch`, which runs inside a job's containers.
 - `actions`: `swell fail`, `preempt` and `scale`.
 """

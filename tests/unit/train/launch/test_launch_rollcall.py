@@ -1,0 +1,91 @@
+"""The roll call: every member learns everybody's ports, and strangers learn nothing."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from swell.train.bus.plan import NOTHING, GroupPlan, Member
+from swell.train.launch.rollcall import Entry, Roll, RollCallServer, call_roll, is_signed, sign
+from swell.train.launch.variables import Seat
+
+SECRET = b"secret"
+
+
+@pytest.fixture
+def server() -> Iterator[RollCallServer]:
+    made = RollCallServer("127.0.0.1", SECRET)
+    yield made
+    made.close()
+
+
+def a_plan(server: RollCallServer, size: int, prefix: str = "p") -> GroupPlan:
+    members = [
+        Member(
+            index=i, instance=1, incarnation=i, host="127.0.0.1", meeting=server.port, held=NOTHING
+        )
+        for i in range(size)
+    ]
+    return GroupPlan(1, 1, tuple(members), prefix, source=0, behind=())
+
+
+def never() -> bool:
+    return False
+
+
+def test_all_members_get_all_seats(server: RollCallServer) -> None:
+    """In the order of ranks, whoever comes first, with the workers each of them has."""
+    plan = a_plan(server, 5)
+    ports = [tuple(range(100 * rank, 100 * rank + rank + 1)) for rank in range(5)]
+    with ThreadPoolExecutor(5) as pool:
+        calls = [
+            pool.submit(call_roll, plan, rank, ports[rank], SECRET, never)
+            for rank in reversed(range(5))
+        ]
+        answers = [call.result(timeout=10) for call in calls]
+
+    assert answers == [tuple(Seat("127.0.0.1", one) for one in ports)] * 5
+
+
+def test_call_that_is_over_ends_without_seats(server: RollCallServer) -> None:
+    """A member of the plan died before it came."""
+    plan = a_plan(server, 2)
+    started = time.monotonic()
+    give_up = started + 0.2
+
+    assert call_roll(plan, 0, (1,), SECRET, lambda: time.monotonic() > give_up) is None
+    assert time.monotonic() - started < 2.0
+
+
+def test_wrong_secret_gets_no_answer(server: RollCallServer) -> None:
+    """Its line is closed, and does not count."""
+    plan = a_plan(server, 1)
+    give_up = time.monotonic() + 0.3
+
+    assert call_roll(plan, 0, (1,), b"other", lambda: time.monotonic() > give_up) is None
+    assert call_roll(plan, 0, (1,), SECRET, never) == (Seat("127.0.0.1", (1,)),)
+
+
+@pytest.mark.parametrize("text", [b"GET / HTTP/1.1\r\n\r\n", b"{}\n", b"\xff\xfe\n", b"[1]\n"])
+def test_strangers_are_dropped(server: RollCallServer, text: bytes) -> None:
+    """The server goes on."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as line:
+        line.sendall(text)
+        assert line.recv(100) == b""
+    assert call_roll(a_plan(server, 1), 0, (7,), SECRET, never) == (Seat("127.0.0.1", (7,)),)
+
+
+def test_codes_cover_the_whole_message() -> None:
+    """Neither another port nor another generation, nor an answer as an entry."""
+    entry = Entry("p", 2, 0, (1, 2), code="")
+    signed = sign(entry, SECRET)
+
+    assert b"code" in signed
+    for changed in (Entry("q", 2, 0, (1, 2)), Entry("p", 2, 1, (1, 2)), Entry("p", 2, 0, (1, 3))):
+        code = signed.split(b'"code":"')[1][:64].decode()
+        assert not is_signed(Entry(changed.prefix, 2, changed.rank, changed.ports, code), SECRET)
+    assert not is_signed(Roll("p", ((1, 2),), ""), SECRET)
