@@ -14,5 +14,6 @@ It takes the place of torchrun. Its files, in reading order:
 - `agent`: carries out what was decided.
 - `standalone`: a group of one, outside of any job.
 - `program`: puts the parts together.
+- `rendezvous`: the same group for those who stay with torchrun, as its rendezvous backend.
 - `__main__`: `python -m swell.train.launch`.
 """
